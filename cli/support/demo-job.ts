@@ -29,6 +29,9 @@ const reference = { samples: 30_000, batchSize: 128 } as const;
 /** Popular ids, as in Criteo's logs, so that a minute of training meets them often enough. */
 const generated = { rows: 10_000, zipf: 1.7, seed: 1 } as const;
 
+/** Between two lines on the way. */
+const progressMs = 2000;
+
 /** Files beyond this many bytes are trained on in larger batches, with fewer checkpoints. */
 const largeBytes = 64 * 1024 * 1024;
 
@@ -54,7 +57,13 @@ export async function demoData(options: {
   const path = join(directory, "train.tsv");
   const size = isSlow ? ", a twentieth of the usual size, as the kernels are slow" : "";
   say(`Making Criteo-like data: ${count(samples)} samples${size} ...`);
-  const { bestAuc } = writeSyntheticTsv({ ...generated, samples }, path);
+  let toldAtMs = performance.now();
+  const onProgress = (written: number) => {
+    if (performance.now() - toldAtMs < progressMs) return;
+    toldAtMs = performance.now();
+    say(`  ${count(written)} of ${count(samples)} samples`);
+  };
+  const { bestAuc } = writeSyntheticTsv({ ...generated, samples, onProgress }, path);
   const data = criteo.tsv(path, { batchSize, cache });
   return { data, bestAuc, everySteps: Math.ceil(samples / batchSize / 12) };
 }

@@ -20,7 +20,8 @@ const jobs: fc.Arbitrary<CutOptions> = fc.record({
   checkpoint: fc.record({ everySteps: fc.integer({ min: 1, max: 60 }) }),
 });
 
-// Properties return whether they hold: an assertion of ava for each of a million steps takes minutes.
+// Properties return whether they hold. An assertion of ava for each of a million steps would take
+// minutes.
 
 /** Whether steps take the samples of each epoch in order, and all of them. */
 function takesAll(shape: Parameters<typeof scheduleOf>[0]): boolean {

@@ -43,12 +43,12 @@ export interface DeviceInput {
 /** Numbered questions; the answer repeats the number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
-type Remains = Extract<DeviceReport, { type: "remains" }>;
+type SurvivingState = Extract<DeviceReport, { type: "remains" }>;
 
 type DeviceEvent =
   | Question
   | MessageEvent<"device.pause" | "device.salvage">
-  | { readonly type: "thread.remains"; readonly report: Remains }
+  | { readonly type: "thread.remains"; readonly report: SurvivingState }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | ThreadEnded;
 
@@ -65,7 +65,7 @@ export interface DeviceContext extends DeviceInput {
   readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
   /** State that survived the failure of the generation. */
-  readonly remains: Remains | undefined;
+  readonly surviving: SurvivingState | undefined;
 }
 
 /** How soon an unanswered `device.ready` is told again. */
@@ -131,14 +131,14 @@ const machine = setup({
       const isFirst = event.body.first === context.device;
       enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
     }),
-    noteRemains: assign({
-      remains: ({ context, event }) =>
-        event.type === "thread.remains" ? event.report : context.remains,
+    noteSurvivingState: assign({
+      surviving: ({ context, event }) =>
+        event.type === "thread.remains" ? event.report : context.surviving,
     }),
-    tellRemains: ({ context: { remains, device, mailbox } }) => {
-      if (remains === undefined) return;
-      const { step, steps } = remains;
-      const body = { device, step, steps, parts: [...remains.parts] };
+    tellSurvivingState: ({ context: { surviving, device, mailbox } }) => {
+      if (surviving === undefined) return;
+      const { step, steps } = surviving;
+      const body = { device, step, steps, parts: [...surviving.parts] };
       mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
     },
     noteReady: assign({
@@ -190,7 +190,7 @@ const machine = setup({
     },
   },
   guards: {
-    isLeft: ({ context }) => context.remains !== undefined,
+    isLeft: ({ context }) => context.surviving !== undefined,
     isUnasked: ({ context }) => context.answered === undefined,
     isAnswered: ({ context, event }) =>
       isQuestion(event) && event.body.command === context.answered?.command,
@@ -213,15 +213,15 @@ const machine = setup({
       answered: undefined,
       paused: undefined,
       ready: undefined,
-      remains: undefined,
+      surviving: undefined,
     };
   },
   entry: "startShards",
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
-    "thread.remains": { actions: ["noteRemains", "tellRemains"] },
-    "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
+    "thread.remains": { actions: ["noteSurvivingState", "tellSurvivingState"] },
+    "device.salvage": [{ guard: "isLeft", actions: "tellSurvivingState" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
   },
   initial: "starting",

@@ -36,7 +36,7 @@ import {
   type HostPlace,
   hasBuddies,
   hostPlaces,
-  isSalvaged,
+  mayRecoverPartly,
 } from "../threads/generation-spec.ts";
 import { threadWaits } from "../threads/thread-waits.ts";
 import { bridgeMachine } from "./bridge.ts";
@@ -219,7 +219,7 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
-    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.spec),
+    isLeft: ({ context }) => context.failure !== undefined && mayRecoverPartly(context.spec),
   },
 }).createMachine({
   id: "hostGeneration",

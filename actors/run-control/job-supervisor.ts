@@ -51,13 +51,13 @@ import { ActorFailedError } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { waiting } from "../runtime/wait-graph.ts";
-import { isSalvaged } from "../threads/generation-spec.ts";
+import { mayRecoverPartly } from "../threads/generation-spec.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { type Claimed, claiming, tellClaimed } from "./claim-generation.ts";
-import { salvaging } from "./partial-recovery.ts";
+import { recoveringPartly } from "./partial-recovery.ts";
 import { afterFailure } from "./restart-decision.ts";
 import { holding, watchingWish } from "./scaling.ts";
-import { hearingLate } from "./secondary-failures.ts";
+import { hearingSecondaryFailures } from "./secondary-failures.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 import { devicesWanted, gathering } from "./wait-for-hosts.ts";
 
@@ -116,9 +116,9 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
-    hearingLate,
+    hearingSecondaryFailures,
     waiting,
-    salvaging,
+    recoveringPartly,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -163,7 +163,7 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
-    isSalvaged: ({ context }) => isSalvaged(context),
+    mayRecoverPartly: ({ context }) => mayRecoverPartly(context),
     isYielded: ({ context, event }) =>
       context.record.isYieldAsked && event.type === "xstate.done.actor.training",
     isYieldAsked: ({ context }) => context.record.isYieldAsked,
@@ -206,7 +206,7 @@ const machine = setup({
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingWish", input: ({ context }) => context },
-        { src: "hearingLate", input: ({ context }) => context },
+        { src: "hearingSecondaryFailures", input: ({ context }) => context },
         { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
@@ -247,7 +247,7 @@ const machine = setup({
             "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
             "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
             "xstate.error.actor.*": [
-              { guard: "isSalvaged", target: "salvaging", actions: "childEnded" },
+              { guard: "mayRecoverPartly", target: "recoveringPartly", actions: "childEnded" },
               { target: "#jobSupervisor.restarting", actions: "childEnded" },
             ],
             "xstate.done.actor.*": [
@@ -261,10 +261,10 @@ const machine = setup({
             ],
           },
         },
-        salvaging: {
+        recoveringPartly: {
           always: { guard: "hasFailed", target: "#jobSupervisor.restarting" },
           invoke: {
-            src: "salvaging",
+            src: "recoveringPartly",
             input: ({ context }) => context,
             onDone: "#jobSupervisor.restarting",
             onError: "#jobSupervisor.restarting", // From the last checkpoint.
@@ -273,7 +273,7 @@ const machine = setup({
       },
     },
     restarting: {
-      invoke: { src: "hearingLate", input: ({ context }) => context },
+      invoke: { src: "hearingSecondaryFailures", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },

@@ -19,7 +19,7 @@ import { type Address, ask, type Network, openMailbox } from "../runtime/mailbox
 import { hostPlaces } from "../threads/generation-spec.ts";
 import type { Claimed } from "./claim-generation.ts";
 
-export interface SalvagingInput {
+export interface PartialRecoveryInput {
   readonly network: Network;
   readonly record: RunRecord;
   readonly job: JobSpec;
@@ -33,50 +33,52 @@ export interface SalvagingInput {
 type Answer = MessageEvent<"device.remains">["body"];
 
 /** Share of a step deadline in which devices must have written their parts. */
-const salvageShare = 0.5;
+const partialRecoveryShare = 0.5;
 
-export const salvaging = fromPromise<void, SalvagingInput>(async ({ input, signal }) => {
-  const { network, record, job, hosts, claimed, createdBy, offender } = input;
-  if (claimed === undefined) return;
-  const { store, generation } = claimed;
-  const scope = { run: record.run, generation };
-  const before = store.latest();
-  const left = ranksLeft(hosts, offender);
-  const answers = new Map<number, Answer>();
-  const [first] = left;
-  if (before === undefined || first === undefined) return;
-  try {
-    await ask({
-      network,
-      mailbox: openMailbox(network, scope, { role: "job", index: 0 }),
-      to: left.map((index): Address => ({ role: "device", index })),
-      type: "device.salvage",
-      body: { first },
-      answer: (message) => {
-        if (message.type !== "device.remains") return undefined;
-        answers.set(message.body.device, message.body);
-        return { from: left.indexOf(message.body.device), answer: true };
-      },
-      deadlineMs: salvageShare * job.stepDeadlineMs,
-      signal,
-    });
-  } catch (error) {
-    if (!(error instanceof StepTimeoutError)) throw error; // A device that did not answer is lost too.
-  }
-  const remains = left.flatMap((rank) => answers.get(rank) ?? []);
-  const steps = remains[0]?.steps ?? 0;
-  const common = { store, disk: network.disk, job, run: record.run, generation, createdBy };
-  const devices = devicesOf(hosts);
-  const committed = await commitPartial({ ...common, steps, devices, remains });
-  if (committed === undefined) return;
-  const { manifest, lost } = committed;
-  const { rows, samples, pls } = lost;
-  const gone = Array.from({ length: devices }, (_, rank) => rank).filter(
-    (one) => !answers.has(one),
-  );
-  const span = { fromStep: before.cut, step: manifest.cut, devices: gone };
-  record.append(generation, { type: "run.partial", ...span, rows, samples, pls });
-});
+export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
+  async ({ input, signal }) => {
+    const { network, record, job, hosts, claimed, createdBy, offender } = input;
+    if (claimed === undefined) return;
+    const { store, generation } = claimed;
+    const scope = { run: record.run, generation };
+    const before = store.latest();
+    const left = ranksLeft(hosts, offender);
+    const answers = new Map<number, Answer>();
+    const [first] = left;
+    if (before === undefined || first === undefined) return;
+    try {
+      await ask({
+        network,
+        mailbox: openMailbox(network, scope, { role: "job", index: 0 }),
+        to: left.map((index): Address => ({ role: "device", index })),
+        type: "device.salvage",
+        body: { first },
+        answer: (message) => {
+          if (message.type !== "device.remains") return undefined;
+          answers.set(message.body.device, message.body);
+          return { from: left.indexOf(message.body.device), answer: true };
+        },
+        deadlineMs: partialRecoveryShare * job.stepDeadlineMs,
+        signal,
+      });
+    } catch (error) {
+      if (!(error instanceof StepTimeoutError)) throw error; // A device that did not answer is lost too.
+    }
+    const surviving = left.flatMap((rank) => answers.get(rank) ?? []);
+    const steps = surviving[0]?.steps ?? 0;
+    const common = { store, disk: network.disk, job, run: record.run, generation, createdBy };
+    const devices = devicesOf(hosts);
+    const committed = await commitPartial({ ...common, steps, devices, surviving });
+    if (committed === undefined) return;
+    const { manifest, lost } = committed;
+    const { rows, samples, pls } = lost;
+    const gone = Array.from({ length: devices }, (_, rank) => rank).filter(
+      (one) => !answers.has(one),
+    );
+    const span = { fromStep: before.cut, step: manifest.cut, devices: gone };
+    record.append(generation, { type: "run.partial", ...span, rows, samples, pls });
+  },
+);
 
 /** Ranks of all devices but the one that failed first, or but those of the host that did. */
 function ranksLeft(hosts: readonly HostShare[], offender: string): number[] {

@@ -7,7 +7,7 @@ import type { RunRecord } from "../run-state/run-record.ts";
 import { type Network, subscribe } from "../runtime/mailbox.ts";
 
 /** Takes host.failed of the last generation, for as long as it is invoked. */
-export const hearingLate = fromCallback<
+export const hearingSecondaryFailures = fromCallback<
   { type: string },
   {
     readonly network: Network;

@@ -43,8 +43,8 @@ import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { createRestoreSource, type RestoreSource } from "../../storage/replicas/restore-source.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
-import { type GenerationSpec, hostPlaceOf, isSalvaged } from "./generation-spec.ts";
-import { writeRemains } from "./surviving-state.ts";
+import { type GenerationSpec, hostPlaceOf, mayRecoverPartly } from "./generation-spec.ts";
+import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
@@ -161,13 +161,13 @@ export async function runDevice(
   try {
     await serve(serving, spec, ports);
   } catch (error) {
-    if (!(error instanceof GenerationAbortedError) || !isSalvaged(spec)) throw error;
+    if (!(error instanceof GenerationAbortedError) || !mayRecoverPartly(spec)) throw error;
     const asked = await ports.salvage();
     if (asked === undefined) throw error;
     const done = Atomics.load(progress.steps, rank);
     const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
-    const remains = await writeRemains(device, generation, how);
-    tell({ type: "remains", step: done, steps: schedule.steps, parts: remains });
+    const surviving = await writeSurvivingState(device, generation, how);
+    tell({ type: "remains", step: done, steps: schedule.steps, parts: surviving });
   }
 }
 

@@ -75,7 +75,7 @@ export function hasBuddies({
 /**
  * Whether a generation that has failed leaves something: then it is salvaged (partial-recovery.ts).
  */
-export function isSalvaged({
+export function mayRecoverPartly({
   job,
   hosts,
 }: {

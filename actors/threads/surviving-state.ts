@@ -2,15 +2,15 @@
 // (storage/checkpoints/partial-checkpoint.ts). The device writes it: its writer is gone by then.
 
 import type { Disk } from "../../src/ports/disk.ts";
-import { remainsOf } from "../../src/training/checkpoint/parts.ts";
+import { survivingParts } from "../../src/training/checkpoint/parts.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
-import { remainsCut } from "../../storage/checkpoints/surviving-cut.ts";
+import { survivingCut } from "../../storage/checkpoints/surviving-cut.ts";
 import type { Generation } from "./generation-memory.ts";
 
 /** Writes all parts of the device, whole. `isFirst`: the dense network and copied tables too. */
-export async function writeRemains(
+export async function writeSurvivingState(
   device: DeviceState,
   { spec, layout }: Generation,
   { step, isFirst, disk }: { step: number; isFirst: boolean; disk: Disk },
@@ -18,9 +18,9 @@ export async function writeRemains(
   const { generation, job } = spec;
   const store = openParts(job.checkpoint.directory, disk);
   const saving = createSaving({ store, generation, differential: "none", manifest: undefined });
-  const cut = remainsCut(layout.schedule.steps, step);
+  const cut = survivingCut(layout.schedule.steps, step);
   const parts: SavedPart[] = [];
-  for (const part of remainsOf(device, isFirst)) {
+  for (const part of survivingParts(device, isFirst)) {
     const file = saving.begin(cut, part.name, true);
     for await (const bytes of part.bytes()) file.write(bytes);
     parts.push(file.finish(await part.leaves()));

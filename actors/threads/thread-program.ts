@@ -139,8 +139,8 @@ function openIdle(
  * remains, and how many times it looks: devices are asked one after another, and the first to
  * answer releases the others.
  */
-const salvageShare = 0.25;
-const salvageWaits = 100;
+const partialRecoveryShare = 0.25;
+const partialRecoveryWaits = 100;
 
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { index } = task;
@@ -160,12 +160,12 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     tell: (report: DeviceReport) => ports.report(report),
     async salvage() {
       const never = new Int32Array(new SharedArrayBuffer(4));
-      for (let waits = 0; waits < salvageWaits; waits++) {
+      for (let waits = 0; waits < partialRecoveryWaits; waits++) {
         for (let one = ports.take(); one !== undefined; one = ports.take()) {
           const command = one as DeviceCommand;
           if (command.type === "salvage") return command;
         }
-        const waitMs = (salvageShare * deadlineMs) / salvageWaits;
+        const waitMs = (partialRecoveryShare * deadlineMs) / partialRecoveryWaits;
         if (sleep === undefined) Atomics.wait(never, 0, 0, waitMs);
         else await sleep(never, 0, 0, waitMs);
       }

@@ -31,7 +31,7 @@ import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { progressOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
-import { remainsCut } from "./surviving-cut.ts";
+import { survivingCut } from "./surviving-cut.ts";
 
 /** Losses of a run by all of its partial recoveries. */
 export interface Lost {
@@ -47,7 +47,7 @@ export interface Lost {
 export const nothingLost: Lost = { recoveries: 0, rows: 0, samples: 0, pls: 0 };
 
 /** The surviving state of one device. */
-export interface Remains {
+export interface SurvivingState {
   readonly step: number;
   readonly parts: readonly SavedPart[];
 }
@@ -71,7 +71,7 @@ export interface PartialOptions {
   /** Devices of the generation. */
   readonly devices: number;
   /** Surviving state of each device that is left, ordered by rank. */
-  readonly remains: readonly Remains[];
+  readonly surviving: readonly SurvivingState[];
   readonly createdBy: string;
 }
 
@@ -82,14 +82,14 @@ export interface PartialOptions {
 export async function commitPartial(
   options: PartialOptions,
 ): Promise<{ readonly manifest: Manifest; readonly lost: Lost } | undefined> {
-  const { store, job, run, generation, steps, devices, remains, createdBy } = options;
+  const { store, job, run, generation, steps, devices, surviving, createdBy } = options;
   const { tables } = job.model;
   const latest = store.latest();
   // Devices that were one step further do that step again.
-  const cut = Math.min(...remains.map(({ step }) => step));
+  const cut = Math.min(...surviving.map(({ step }) => step));
   if (latest === undefined || cut <= latest.cut) return undefined;
   const left = new Map(
-    remains.flatMap(({ step, parts }) => parts.map((part) => [part.name, { step, part }])),
+    surviving.flatMap(({ step, parts }) => parts.map((part) => [part.name, { step, part }])),
   );
   const lostParts = latest.parts.filter(({ name }) => !left.has(name));
   const names = [...left.keys(), ...lostParts.map(({ name }) => name)];
@@ -100,7 +100,7 @@ export async function commitPartial(
   for (const [name, { step, part }] of left) {
     leaves.set(name, part.leaves);
     const { bytes, sha256 } = part;
-    const base = { cut: remainsCut(steps, step), generation, bytes, sha256 };
+    const base = { cut: survivingCut(steps, step), generation, bytes, sha256 };
     if (name === densePart) parts.push(copyDense(options, cut, base));
     else parts.push(await restOn(options, cut, name, [base]));
   }
@@ -111,7 +111,7 @@ export async function commitPartial(
     parts.push(await restOn(options, cut, name, [...base, own]));
   }
   const metrics = latest.metrics as { readonly lost?: Lost };
-  const lostDevices = devices - remains.length;
+  const lostDevices = devices - surviving.length;
   const lost = {
     recoveries: 1,
     rows: lostParts.reduce((sum, { name }) => sum + rowsOf(name, job), 0),

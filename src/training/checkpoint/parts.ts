@@ -44,11 +44,11 @@ export interface CutPart extends Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
-  return remainsOf(device, device.rank === 0);
+  return survivingParts(device, device.rank === 0);
 }
 
 /** The same; `isFirst`: of those that are left it is the one that answers for what all have. */
-export function remainsOf(device: DeviceState, isFirst: boolean): Part[] {
+export function survivingParts(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   const parts = [...rows, ...idsParts(device)];
   if (!isFirst) return parts;

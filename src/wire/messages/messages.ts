@@ -10,7 +10,7 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
-//   job ──▶ device                device.salvage
+//   job ──▶ device                device.recover partly
 //   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved

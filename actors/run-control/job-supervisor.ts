@@ -4,7 +4,7 @@
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
 //      ▲                          │└─other devices are wanted─▶ gathering
-//      │                          ├─(partial recovery)─▶ salvaging ─▶ restarting
+//      │                          ├─some devices are left─▶ recoveringPartly ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -14,7 +14,7 @@
 //   claiming     claims a generation in the checkpoint store             claim-generation.ts
 //   running      supervises checkpoint:0 and coordinator:0               *-coordinator.ts
 //   (decide)     restart or give up, from which checkpoint               restart-decision.ts
-//   salvaging    asks device.salvage of the devices that are left        partial-recovery.ts
+//   recoveringPartly   asks device.salvage of the devices that are left  partial-recovery.ts
 //   restarting   waits; hears of failures that follow from the first     secondary-failures.ts
 //
 // Takes   run.cancel · run.yield of its parent, run.rescale of scaling.ts

@@ -73,7 +73,8 @@ export function hasBuddies({
 }
 
 /**
- * Whether a generation that has failed leaves something: then it is salvaged (partial-recovery.ts).
+ * Whether the job allows partial recovery: a checkpoint of what the surviving devices of a failed
+ * generation hold (partial-recovery.ts).
  */
 export function mayRecoverPartly({
   job,

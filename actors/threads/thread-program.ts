@@ -136,8 +136,8 @@ function openIdle(
 
 /**
  * Share of the step deadline for which a device of a failed generation waits to be asked for its
- * remains, and how many times it looks: devices are asked one after another, and the first to
- * answer releases the others.
+ * surviving state, and how many times it looks: devices are asked one after another, and the first
+ * to answer releases the others.
  */
 const partialRecoveryShare = 0.25;
 const partialRecoveryWaits = 100;

@@ -10,7 +10,7 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
-//   job ──▶ device                device.recover partly
+//   job ──▶ device                device.salvage
 //   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved

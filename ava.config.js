@@ -1,5 +1,8 @@
-// How ava runs the tests. Two files run at a time on two cores. The long files come first, so that
-// no core waits for one of them at the end.
+// How ava runs the tests. One file more than there are cores runs at a time: tests of processes wait
+// for leases and deadlines. The long files come first, so that no core waits for one of them at the
+// end.
+
+import { availableParallelism } from "node:os";
 
 /** Beginnings of paths, the longest files first; all others follow in order of their names. */
 const first = [
@@ -18,6 +21,7 @@ const rankOf = (file) => {
 export default {
   files: ["dist/test/**/*.test.js"],
   timeout: "10m",
+  concurrency: availableParallelism() + 1,
   require: ["./dist/test/runner/file-notes.js"],
   sortTestFiles: (a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1),
 };

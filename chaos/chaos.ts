@@ -95,7 +95,7 @@ export class Chaos {
     return this.#pending((when) => ({ what: "kill", where: strikable(where), when }));
   }
 
-  /** Makes it stand still. */
+  /** Makes the thread hang. */
   pause(where: string, { deadlines }: Deadlines): Pending {
     return this.#pending((when) => ({ what: "pause", where: strikable(where), when, deadlines }));
   }

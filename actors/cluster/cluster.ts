@@ -136,7 +136,7 @@ export class Cluster implements AsyncDisposable {
       this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
-      // RocksDB lets one process in, and a standby must pass one that only stands still.
+      // RocksDB lets one process in, and a standby must pass one that is only stalled.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
       const isAlone = lease === undefined && options.nats !== undefined;
@@ -164,7 +164,7 @@ export class Cluster implements AsyncDisposable {
     } = given;
     const options = checkOptions(clusterOptions, plain);
     if (options.lease !== undefined && options.nats === undefined) {
-      throw expected("nats", "given where there is a `lease`: a broker that outlives a root", "");
+      throw expected("nats", "given where there is a `lease`: a broker that outlives a leader", "");
     }
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;

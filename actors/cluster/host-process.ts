@@ -82,7 +82,8 @@ export class Host implements AsyncDisposable {
     const tellHost = (host: number | undefined) => {
       this.#isMember = host !== undefined;
       const who = { actor: "joining", cluster: network.cluster };
-      if (host === undefined) network.log.write("warn", "the cluster's root is silent", who);
+      if (host === undefined)
+        network.log.write("warn", "the cluster's leader does not answer", who);
       else network.log.write("info", "joined the cluster", { ...who, host, devices });
       if (host !== undefined) resolveJoined(host);
       else this.#onMayLeave(); // Nobody is there who would need it.

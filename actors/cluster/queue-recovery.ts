@@ -43,7 +43,7 @@ export async function lostQueue(
       return [];
     }
     if (await isServed(network)) {
-      tell("JetStream has jobs of another root, which answers; they are its own", open);
+      tell("JetStream has jobs of another leader, which answers; they are its own", open);
       return [];
     }
     const whole = open.filter((entry) => hasItsCheckpoint(entry, network));

@@ -53,7 +53,7 @@ interface Served {
 }
 
 export interface HostContext extends HostInput {
-  /** Latest generation of each run, in the order of assembly. */
+  /** Latest generation of each run, in the order in which they began. */
   readonly served: ReadonlyMap<string, Served>;
 }
 

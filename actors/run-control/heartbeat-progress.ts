@@ -7,14 +7,14 @@ import { sliceRunsOf } from "../../src/planner/placement.ts";
 import { devicesOf } from "../host/membership.ts";
 import {
   afterTelling,
-  judge,
+  assess,
   type PipelineWatch,
   recentSpeed,
   timesSinceTold,
   withSample,
 } from "../run-state/pipeline-watch.ts";
 import { dynamicTables, repairedTables, stalenessOf } from "../run-state/run-metrics.ts";
-import { dealSlices, judgeDevices, type StragglerWatch } from "../run-state/straggler-watch.ts";
+import { assessDevices, dealSlices, type StragglerWatch } from "../run-state/straggler-watch.ts";
 import { type TierWatch, withTier } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
@@ -38,13 +38,13 @@ function watchPipeline(
   { watch, job, record, scope }: Context,
   { host, steps, meters }: Heartbeat,
 ): PipelineWatch {
-  const judged = judge(withSample(watch, host, meters), host, job);
-  if (judged.alert !== undefined) {
+  const assessed = assess(withSample(watch, host, meters), host, job);
+  if (assessed.alert !== undefined) {
     const step = steps[0] ?? 0;
     const what = { type: "run.alert", code: "PIPELINE_SERIAL", step } as const;
-    record.append(scope.generation, { ...what, ...judged.alert });
+    record.append(scope.generation, { ...what, ...assessed.alert });
   }
-  return judged.watch;
+  return assessed.watch;
 }
 
 /** run.tier and run.durable, where a tier's state is news. */
@@ -106,16 +106,16 @@ export function findStragglers(context: Context): {
 } {
   const { record, scope, job, hosts, watch } = context;
   const slices = slicesOf(context);
-  const judged = judgeDevices(context.stragglers, watch.latest, { hosts, slices });
-  for (const { name, device, host, factor, speed } of judged.stragglers) {
+  const assessed = assessDevices(context.stragglers, watch.latest, { hosts, slices });
+  for (const { name, device, host, factor, speed } of assessed.stragglers) {
     record.append(scope.generation, { type: "run.straggler", device, host, factor });
     record.speeds.set(name, speed);
   }
   const deal = dealSlices(job.slices, hosts, record.speeds);
-  const isUneven = judged.stragglers.some(
+  const isUneven = assessed.stragglers.some(
     ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
   );
-  return { stragglers: judged.watch, isUneven };
+  return { stragglers: assessed.watch, isUneven };
 }
 
 /** Slices of each device, by rank. */

@@ -293,7 +293,7 @@ const machine = setup({
                 },
               },
             },
-            // T4: the writers are at the checkpoint before. Devices stand still: the back-pressure.
+            // T4: the writers are at the checkpoint before. Devices stall: the back-pressure.
             waiting: {
               entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
               always: { guard: "isCommitted", target: "cutting" },

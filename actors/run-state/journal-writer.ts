@@ -40,10 +40,10 @@ export function openRunKeeper(options: RunKeeperOptions): {
   readonly publish: PublishEvent;
 } {
   const { journal, clock } = options;
-  let turn: JournalEntry<RunEvent>[] = [];
+  let round: JournalEntry<RunEvent>[] = [];
   let told: Parameters<PublishEvent>[] = [];
   let waiters: Waiter[] = [];
-  let isTurn = false;
+  let isRound = false;
   let isSyncing = false;
   let isRefused = false;
   /** Whether what was refused will be tried again without being asked. */
@@ -53,12 +53,12 @@ export function openRunKeeper(options: RunKeeperOptions): {
 
   const write = () => {
     // A leader that leads no more says nothing to whoever leads next either.
-    if (turn.length > 0 && options.isHeld()) journal.append(turn);
-    turn = [];
+    if (round.length > 0 && options.isHeld()) journal.append(round);
+    round = [];
     if (journal.isLong) journal.begin(options.entries());
   };
-  const endTurn = async () => {
-    isTurn = false;
+  const endRound = async () => {
+    isRound = false;
     if (isSyncing) return; // Its end begins this one.
     const [events, waiting] = [told, waiters];
     [told, waiters] = [[], []];
@@ -84,15 +84,15 @@ export function openRunKeeper(options: RunKeeperOptions): {
     tell(events);
     for (const answer of waiting) answer(refusal);
     // Those have waited for a whole sync.
-    if (waiters.length > 0) void endTurn();
-    else if (told.length > 0 || (turn.length > 0 && refusal === undefined)) inTurn();
+    if (waiters.length > 0) void endRound();
+    else if (told.length > 0 || (round.length > 0 && refusal === undefined)) inRound();
   };
   const tryAgain = () => {
     if (isRetried) return;
     isRetried = true;
     clock.after(options.retryMs, () => {
       isRetried = false;
-      void endTurn();
+      void endRound();
     });
   };
   /** K3 */
@@ -105,26 +105,26 @@ export function openRunKeeper(options: RunKeeperOptions): {
       }
     }
   };
-  const inTurn = () => {
-    if (isTurn) return;
-    isTurn = true;
-    clock.after(0, () => void endTurn());
+  const inRound = () => {
+    if (isRound) return;
+    isRound = true;
+    clock.after(0, () => void endRound());
   };
   return {
     publish: (...event) => {
       told.push(event);
-      inTurn();
+      inRound();
     },
     keeper: {
       keep: (entry) => {
-        turn.push(entry);
+        round.push(entry);
         isDue ||= entry.kind === "event" && isEnd(entry.event);
-        inTurn();
+        inRound();
       },
       kept: () =>
         new Promise((resolve, reject) => {
           waiters.push((refusal) => (refusal === undefined ? resolve() : reject(refusal)));
-          inTurn();
+          inRound();
         }),
       forget: (run) => journal.forget(run),
     },

@@ -14,7 +14,7 @@ export interface PipelineWatch {
   /** The last sample of each host; those of the last event of progress; those last judged. */
   readonly latest: Samples;
   readonly told: Samples;
-  readonly judged: Samples;
+  readonly assessed: Samples;
   /** Hosts whose pipeline had fallen serial when it was last judged. */
   readonly serial: ReadonlySet<number>;
   /** Events of progress of the last seconds: steps that were done, and when. */
@@ -31,17 +31,17 @@ export interface SpeedSample {
 export const emptyWatch: PipelineWatch = {
   latest: new Map(),
   told: new Map(),
-  judged: new Map(),
+  assessed: new Map(),
   serial: new Set(),
   speedSamples: [],
 };
 
 /** Time of a host's steps after which they are judged: less may be a hiccup. */
-const judgedMs = 3000;
+const assessedMs = 3000;
 /** Share of waiting for readers beyond which reading, not training, is what the time goes to. */
 const batchShareMax = 0.5;
 /** Steps that may all have found no batch without that being a pattern. */
-const judgedStepsMin = 8;
+const assessedStepsMin = 8;
 /** As many as a job may have. */
 const readersMax = 16;
 
@@ -96,23 +96,23 @@ export interface SerialAlert {
  * Judges the pipeline of a host once it has stepped for some seconds since it was last judged.
  * There is an alert where it has fallen serial: once, until it has recovered.
  */
-export function judge(
+export function assess(
   watch: PipelineWatch,
   host: number,
   job: Pick<JobSpec, "pipeline" | "readers">,
 ): { readonly watch: PipelineWatch; readonly alert?: SerialAlert } {
   const to = watch.latest.get(host);
   if (to === undefined) return { watch };
-  const times = timesBetween([{ from: watch.judged.get(host), to }]);
-  if (times === undefined || times.steps * times.stepMs < judgedMs) return { watch };
+  const times = timesBetween([{ from: watch.assessed.get(host), to }]);
+  if (times === undefined || times.steps * times.stepMs < assessedMs) return { watch };
   const { depth } = job.pipeline;
   const isSerial =
     times.shares.batch > batchShareMax ||
-    (depth > 1 && times.steps >= judgedStepsMin && times.batchesThere === 0);
+    (depth > 1 && times.steps >= assessedStepsMin && times.batchesThere === 0);
   const serial = new Set(watch.serial);
   if (isSerial) serial.add(host);
   else serial.delete(host);
-  const next = { ...watch, judged: new Map(watch.judged).set(host, to), serial };
+  const next = { ...watch, assessed: new Map(watch.assessed).set(host, to), serial };
   if (!isSerial || watch.serial.has(host)) return { watch: next };
   return { watch: next, alert: { message: sentenceOf(times, host, job), times } };
 }

@@ -9,13 +9,13 @@ export type DeviceName = `${number}/${number}`;
 
 export interface StragglerWatch {
   /** The samples at the end of the last window. */
-  readonly judged: ReadonlyMap<number, HostMeters>;
+  readonly assessed: ReadonlyMap<number, HostMeters>;
   /** Windows in a row in which a device was slow. */
   readonly slowFor: ReadonlyMap<DeviceName, number>;
 }
 
 /** Nothing was judged yet. */
-export const noStragglers: StragglerWatch = { judged: new Map(), slowFor: new Map() };
+export const noStragglers: StragglerWatch = { assessed: new Map(), slowFor: new Map() };
 
 /** Time of every device's steps that makes a window: less may be a hiccup. */
 const windowMs = 1000;
@@ -47,7 +47,7 @@ export function deviceNames(hosts: readonly HostShare[]): DeviceName[] {
  * Judges the devices of all hosts once each has stepped for a while since they were last judged.
  * `slices` are those of each device, by rank. A straggler is named once, until it was fast again.
  */
-export function judgeDevices(
+export function assessDevices(
   watch: StragglerWatch,
   latest: ReadonlyMap<number, HostMeters>,
   { hosts, slices }: { readonly hosts: readonly HostShare[]; readonly slices: readonly number[] },
@@ -55,7 +55,7 @@ export function judgeDevices(
   const none = { watch, stragglers: [] };
   const times = hosts.flatMap(({ host, devices }) =>
     Array.from({ length: devices }, (_, at) => {
-      const from = ofDevice(watch.judged.get(host), at);
+      const from = ofDevice(watch.assessed.get(host), at);
       const to = ofDevice(latest.get(host), at);
       return to && timesBetween([{ from, to }]);
     }),
@@ -81,7 +81,7 @@ export function judgeDevices(
     const speed = medianBut(device, perSlice) / (perSlice[device] ?? 1);
     stragglers.push({ name, device, host: hostOf[device] ?? 0, factor, speed });
   }
-  return { watch: { judged: new Map(latest), slowFor }, stragglers };
+  return { watch: { assessed: new Map(latest), slowFor }, stragglers };
 }
 
 /** Slices of each device, by rank: as many to each as it computes in the same time. */

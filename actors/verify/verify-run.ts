@@ -1,5 +1,6 @@
-// The proof for a run that has no twin: its training from one checkpoint to a later one, done
-// again, must come to the same bits. The run's directory is only read, and others may write to it.
+// The proof for a run without a reference run: its training from one checkpoint to a later one,
+// done again, must come to the same bits. The run's directory is only read, and others may write to
+// it.
 //
 //   checkpoint A ─▶ held fast ─▶ replay, with the cuts that the run had ─▶ its checkpoint at B
 //   checkpoint B ─▶ held fast ─▶ what its files are                    ─▶ compared, name by name

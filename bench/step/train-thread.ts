@@ -25,7 +25,7 @@ import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { overLink } from "./slow-link.ts";
 import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
-import { awaitTurn, endTurn, makeBatch, type TrainWork } from "./train-work.ts";
+import { awaitSlot, endSlot, makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
   readonly work: TrainWork;
@@ -99,7 +99,7 @@ async function train(data: TrainThreadData) {
   const pipeline = createPipeline({ device, intake, depth, steps: stepsMax, meter });
 
   const { turns } = work;
-  if (turns !== undefined) awaitTurn(turns, 0, devices);
+  if (turns !== undefined) awaitSlot(turns, 0, devices);
   let step = 0;
   for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
   const from = { devices: [Array.from(counters, Number)], reading: [] };
@@ -119,8 +119,8 @@ async function train(data: TrainThreadData) {
     stepMs.push(performance.now() - beginMs);
     heap.look();
     if (turns === undefined || (!isOver && stepMs.length % turns.steps > 0)) continue;
-    endTurn(turns);
-    if (!isOver) awaitTurn(turns, stepMs.length / turns.steps, devices);
+    endSlot(turns);
+    if (!isOver) awaitSlot(turns, stepMs.length / turns.steps, devices);
   }
   const to = { devices: [Array.from(counters, Number)], reading: [] };
   const times = timesBetween([{ from, to }]);

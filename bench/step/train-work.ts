@@ -48,7 +48,7 @@ export interface Turns {
 }
 
 /** Waits until all devices have finished the turns before this one. Turns count from 0. */
-export function awaitTurn({ over, trainings, index }: Turns, turn: number, devices: number): void {
+export function awaitSlot({ over, trainings, index }: Turns, turn: number, devices: number): void {
   const cell = new Int32Array(over);
   for (;;) {
     const count = Atomics.load(cell, 0);
@@ -58,7 +58,7 @@ export function awaitTurn({ over, trainings, index }: Turns, turn: number, devic
 }
 
 /** One device's turn is over. */
-export function endTurn({ over }: Turns): void {
+export function endSlot({ over }: Turns): void {
   const cell = new Int32Array(over);
   Atomics.add(cell, 0, 1);
   Atomics.notify(cell, 0);

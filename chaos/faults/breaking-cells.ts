@@ -12,7 +12,7 @@ type Effect =
   | { readonly effect: "stall" }
   /** From that step on it computes every step so much longer. */
   | { readonly effect: "slow"; readonly slowMs: number }
-  /** It stands still for so long. */
+  /** It hangs for this long. */
   | { readonly effect: "pause"; readonly pauseMs: number };
 
 /** One break of one thread. */
@@ -51,7 +51,7 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
       // Not while it waits: it would be one who waits for others.
       if (fault.effect === "slow" && step >= fault.step && step !== slowStep) {
         slowStep = step;
-        standStill(fault.slowMs);
+        hang(fault.slowMs);
       }
       cells.store(cell, value, wake);
     },
@@ -64,10 +64,10 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
 
 function inject(fault: Exclude<Effect, { effect: "slow" }>): void {
   if (fault.effect === "exit") process.exit(1);
-  standStill(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
+  hang(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
 }
 
 /** Whatever wakes a doorbell does not wake this. */
-function standStill(forMs: number): void {
+function hang(forMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
 }

@@ -3,7 +3,7 @@
 
 import { dirname } from "node:path";
 import type { Disk, DiskFile, OpenMode } from "../../src/ports/disk.ts";
-import { standStill } from "./hang.ts";
+import { hang } from "./hang.ts";
 
 /** What may go wrong with a disk. */
 export type DiskTrouble = "disk-full" | "disk-slow" | "torn-write" | "flipped-bit" | "lost-sync";
@@ -129,7 +129,7 @@ export class FaultyDisk implements Disk {
     this.#onOperation(path);
     const slow = this.#find("disk-slow");
     if (slow !== undefined) {
-      standStill(slowMs);
+      hang(slowMs);
       this.#hit(slow);
     }
     const full = fills ? this.#find("disk-full") : undefined;

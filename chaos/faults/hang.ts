@@ -1,7 +1,7 @@
-// How whoever is to be broken stands still, and how it runs out of memory: the real thing.
+// How a thread hangs, and how it runs out of memory: the real thing, for threads that are to break.
 
 /** Blocks the calling thread. Whatever wakes a doorbell does not wake this. */
-export function standStill(forMs: number): void {
+export function hang(forMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
 }
 

@@ -3,13 +3,13 @@
 // every time, so that a moment is the same one whenever the schedule is run again.
 //
 // A fault that is injected from outside (a process killed, an actor that throws, a broker that
-// dies) has its gate here: the thread stands still at the moment until the fault was injected.
+// dies) has its gate here: the thread hangs at the moment until the fault was injected.
 
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type DiskTrouble, FaultyDisk } from "./faulty-disk.ts";
-import { exhaustMemory, standStill } from "./hang.ts";
+import { exhaustMemory, hang } from "./hang.ts";
 import type { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 
@@ -67,7 +67,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
       case "kill":
         return process.exit(1);
       case "pause":
-        standStill(fault.deadlines * stepDeadlineMs);
+        hang(fault.deadlines * stepDeadlineMs);
         return injections.heal(index, 1);
       case "slow":
         slow = { ...placed, fromStep: at.step };
@@ -86,12 +86,12 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
   const standAtGate = (index: number, at: { step: number; generation: number }) => {
     if (!injections.arrive(index, at)) return;
     for (let ms = 0; ms < gateShare * stepDeadlineMs && !injections.isOpen(index); ms += lookMs) {
-      standStill(lookMs);
+      hang(lookMs);
     }
   };
   const pass = () => {
     if (slow?.fault.what === "slow") {
-      standStill(slowMs);
+      hang(slowMs);
       if (place.stepsDone() >= slow.fromStep + slow.fault.steps) {
         injections.heal(slow.index, slow.fault.steps);
         slow = undefined;

@@ -131,7 +131,7 @@ export class SimulatedCluster {
     if (!this.#isOver) this.world.clock.after(restartMs, () => this.#start(place));
   }
 
-  /** A process stands still, cut off, and another takes its place at once; returns the former. */
+  /** A process hangs, cut off, and another takes its place at once; returns the former. */
   replace(place: number): SimulatedProcess | undefined {
     const process = this.#processes.get(place);
     if (process === undefined || process.isDead) return undefined;

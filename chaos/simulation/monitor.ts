@@ -179,6 +179,6 @@ export class Monitor {
   #sameAsReference(cut: number, digest: string): void {
     const expected = this.#reference?.digests.get(cut);
     if (this.#reference === undefined || expected === digest) return;
-    throw new SafetyError(`the digest at cut ${cut} is ${digest}, the twin's ${expected}`);
+    throw new SafetyError(`the digest at cut ${cut} is ${digest}, the reference run's ${expected}`);
   }
 }

@@ -4,7 +4,7 @@
 // Invariants
 //   P1. A dead process does nothing more: its timers, its frames and its promises reach nobody, and
 //       its disk refuses it.
-//   P2. A process that stands still misses nothing: what came meanwhile is done when it goes on.
+//   P2. A process that hangs misses nothing: what came meanwhile is done when it goes on.
 //   P3. What a slow disk takes of its time is over before it does anything else.
 
 import type { Network } from "../../actors/runtime/mailbox.ts";

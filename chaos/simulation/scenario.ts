@@ -26,7 +26,7 @@ export type SimulatedFault =
   | (Moment & { readonly kind: "actor.throw"; readonly role: ThrowingRole; readonly index: number })
   | (Moment & { readonly kind: "process.kill"; readonly pick: number })
   | (Lasting & { readonly kind: "process.pause"; readonly pick: number })
-  /** It stands still, cut off, and another takes its place; when it goes on it is a zombie. */
+  /** It hangs, cut off, and another takes its place; when it goes on it is a zombie. */
   | (Lasting & { readonly kind: "process.zombie"; readonly pick: number })
   /** The run is asked to go on with so many devices. */
   | (Moment & { readonly kind: "run.scale"; readonly devices: number })

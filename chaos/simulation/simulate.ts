@@ -74,7 +74,7 @@ async function undisturbed(job: number, everySteps?: number): Promise<ReferenceR
   };
   const verdict = await run(scenario, undefined, { found, everySteps });
   if (reference === undefined)
-    throw new Error(`The twin of job ${job} did not end: ${verdict.reason}`);
+    throw new Error(`The reference run of job ${job} did not end: ${verdict.reason}`);
   return reference;
 }
 
@@ -101,7 +101,7 @@ async function run(
     await world.run(isOver, calmMs);
     injector.heal();
     await world.run(isOver, calmMs + convergeMs);
-    const failed = judge(cluster, monitor, injector);
+    const failed = verdictOf(cluster, monitor, injector);
     const { hash, events, last } = world.trace;
     if (failed === undefined && cluster.ending?.type === "run.finished") {
       found?.({ digests: monitor.digests, result: cluster.ending.result });
@@ -127,7 +127,7 @@ async function run(
 /** How a job may end where a file of it was damaged. */
 const damageCodes = new Set(["CHECKPOINT_CORRUPT", "INPUT_UNUSABLE"]);
 
-function judge(
+function verdictOf(
   { world, ending, isDamaged }: SimulatedCluster,
   monitor: Monitor,
   injector: Injector,

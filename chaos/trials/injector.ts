@@ -18,7 +18,7 @@ import type { Environment } from "./environment.ts";
 
 /** How often gates are looked at. */
 const lookMs = 5;
-/** A slow process moves for so long, then stands still for as long. */
+/** A slow process moves for so long, then hangs for as long. */
 const slowBeatMs = 10;
 /** Roles that belong to the cluster, not to a run. */
 const ofCluster: readonly Role[] = ["cluster", "jobs", "queue", "hosts", "host"];
@@ -160,7 +160,7 @@ export class Injector {
     this.#lasting.add(one);
   }
 
-  /** Half of the time it stands still, for so many steps of the run. */
+  /** Half of the time it hangs, for so many steps of the run. */
   #slow(index: number, process: ActorProcess, steps: number): void {
     const { step, injections } = this.#options;
     const fromStep = step();

@@ -9,7 +9,7 @@ import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { FaultyDisk } from "../faults/faulty-disk.ts";
 import { type FaultPlan, faultyLauncher } from "../faults/faulty-launcher.ts";
-import { exhaustMemory, standStill } from "../faults/hang.ts";
+import { exhaustMemory, hang } from "../faults/hang.ts";
 import { Injections } from "../faults/injections.ts";
 import { arm } from "../faults/thread-faults.ts";
 
@@ -30,7 +30,7 @@ export type ProcessOrder =
   | { readonly order: "arm"; readonly fault: number }
   /** The clock jumps. */
   | { readonly order: "skew"; readonly byMs: number }
-  /** The main thread stands still. */
+  /** The main thread hangs. */
   | { readonly order: "block"; readonly forMs: number }
   | { readonly order: "exhaust" }
   /** The thread of an actor ends. */
@@ -86,7 +86,7 @@ function obey(order: ProcessOrder): Promise<void> | void {
       skewMs += order.byMs;
       return;
     case "block":
-      return standStill(order.forMs);
+      return hang(order.forMs);
     case "exhaust":
       return exhaustMemory();
     case "kill":

@@ -104,7 +104,7 @@ export function figureLines(figures: ChaosFigures): string[] {
     "",
     `${"what".padEnd(38)}figure`,
     ...rows.map(([what, figure]) => `${what.padEnd(38)}${figure}`),
-    ...(kinds.length === 0 ? [] : [`struck: ${kinds.join(", ")}`]),
+    ...(kinds.length === 0 ? [] : [`injected: ${kinds.join(", ")}`]),
     "",
     `${"lost".padEnd(14)}${"noticed (median, most)".padEnd(26)}first step again (median, most)`,
     ...losses.map(lossLine),

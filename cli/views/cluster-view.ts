@@ -110,7 +110,9 @@ function creditLines(processes: readonly ProcessReport[]): string[] {
     const isBytes = what.endsWith("bytes");
     const [shown, room] = isBytes ? [bytes(now), bytes(most)] : [count(now), count(most)];
     const owner =
-      actor === "transport" ? `transport of ${host === null ? "the root" : `host:${host}`}` : actor;
+      actor === "transport"
+        ? `transport of ${host === null ? "the leader" : `host:${host}`}`
+        : actor;
     return `${owner}: ${shown} of ${room} ${isBytes ? what.replace(" bytes", "") : what}`;
   });
 }

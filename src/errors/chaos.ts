@@ -13,7 +13,7 @@ export class PromiseBrokenError extends TrainingError {
   readonly schedule: unknown;
 
   constructor(verdict: string, differences: readonly string[], schedule: unknown) {
-    super(`A disturbed run broke the promise (${verdict}): ${differences.join("; ")}`);
+    super(`A faulted run broke the promise (${verdict}): ${differences.join("; ")}`);
     this.verdict = verdict;
     this.differences = differences;
     this.schedule = schedule;

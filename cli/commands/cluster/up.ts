@@ -201,7 +201,7 @@ function tellLeading(name: string, { json }: UpOptions): void {
   else console.log(`This process leads cluster ${name}.`);
 }
 
-/** What came to nothing, because this process was not the root any more. */
+/** What came to nothing, because this process was not the leader any more. */
 function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
   if (json === true) console.log(JSON.stringify({ report: "refused", messages, writes }));
   else if (messages + writes > 0) {

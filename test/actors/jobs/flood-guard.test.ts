@@ -13,7 +13,7 @@ test("a tenant that floods is not heard for a while, longer each time; others ar
   const told: string[] = [];
   const log = { ...silentLog, write: (_: string, message: string) => told.push(message) };
   const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 20 }, other: { users: {} } });
-  const doors = openFloodGuard({ clock, log }, tenants, (tenant, arrived) => {
+  const floodGuard = openFloodGuard({ clock, log }, tenants, (tenant, arrived) => {
     heard.set(tenant, arrived);
     return [{ unsubscribe: () => heard.delete(tenant) }];
   });
@@ -43,7 +43,7 @@ test("a tenant that floods is not heard for a while, longer each time; others ar
   clock.advance(1000);
   t.true(isHeard(), "another flood begins anew");
   ask(201);
-  doors.close();
+  floodGuard.close();
   clock.advance(60_000);
   t.is(heard.size, 0, "closed, it is not opened again");
 });

@@ -35,7 +35,7 @@ const longJob = ({ job }: TestCluster, priority = 0, devices = 2) =>
 
 test.serial("runs that leave devices free run beside each other, to the same bits", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(epochs);
+  const calm = await calmResult(epochs);
   const runs = await Promise.all(
     [1, 1].map((devices) => place.cluster.submit(longJob(place, 0, devices))),
   );
@@ -43,8 +43,8 @@ test.serial("runs that leave devices free run beside each other, to the same bit
   const order: string[] = [];
   for (const [at, events] of stories.entries()) {
     const result = only(events, "run.finished")[0]?.result;
-    t.is(result?.digest, twin.digest);
-    t.deepEqual(result?.history, twin.history);
+    t.is(result?.digest, calm.digest);
+    t.deepEqual(result?.history, calm.history);
     t.is(only(events, "run.started")[0]?.devices, 1);
     order.push(`${at}`);
   }
@@ -53,7 +53,7 @@ test.serial("runs that leave devices free run beside each other, to the same bit
 
 test.serial("a run makes room for one of a higher priority, and goes on after it", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(epochs);
+  const calm = await calmResult(epochs);
   const low = await place.cluster.submit(longJob(place));
   let high: Promise<Run> | undefined;
   const order: string[] = [];
@@ -74,14 +74,14 @@ test.serial("a run makes room for one of a higher priority, and goes on after it
   for (const events of [lowEvents, highEvents]) {
     t.deepEqual(only(events, "run.incident"), []);
     const result = only(events, "run.finished")[0]?.result;
-    t.is(result?.digest, twin.digest);
-    t.deepEqual(result?.history, twin.history);
+    t.is(result?.digest, calm.digest);
+    t.deepEqual(result?.history, calm.history);
   }
 });
 
 test.serial("a run is saved when asked, paused, and resumed to the same bits", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(epochs);
+  const calm = await calmResult(epochs);
   const run = await place.cluster.submit(longJob(place));
   const other = await place.cluster.submit(inEpochs(place.job(), 1));
   await first(run, "run.progress");
@@ -105,8 +105,8 @@ test.serial("a run is saved when asked, paused, and resumed to the same bits", a
     [saved],
   );
   const result = await run.result();
-  t.is(result.digest, twin.digest);
-  t.deepEqual(result.history, twin.history);
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
   t.is((await t.throwsAsync(run.resume(), { instanceOf: RemoteError }))?.code, "RUN_STATE");
 });
 
@@ -117,7 +117,7 @@ for (const store of ["file", "rocksdb"] as const) {
       const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
       t.teardown(() => rmSync(directory, { recursive: true, force: true }));
       const options = { state: { directory, store } } as const;
-      const twin = await calmResult(epochs);
+      const calm = await calmResult(epochs);
       const jobs = await startTestCluster(0, { minDevices: 1 });
       t.teardown(() => jobs[Symbol.asyncDispose]());
       const short = inEpochs(jobs.job({ devices: 2 }), 1);
@@ -146,7 +146,7 @@ for (const store of ["file", "rocksdb"] as const) {
       const [done, running, paused, queued] = names.map((name) => cluster.client.run(name));
       t.is((await done?.status())?.status, "finished");
       t.is((await paused?.status())?.status, "paused");
-      for (const run of [running, queued]) t.is((await run?.result())?.digest, twin.digest);
+      for (const run of [running, queued]) t.is((await run?.result())?.digest, calm.digest);
       t.is((await running?.result())?.generation, 2, "went on from its checkpoint");
       t.is((await queued?.result())?.generation, 1);
       t.deepEqual(

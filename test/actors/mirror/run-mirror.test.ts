@@ -242,7 +242,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
     network.transport.publish(reply, new Uint8Array());
   });
   t.deepEqual(await lostQueue(link, network), []);
-  t.regex(told.join("\n"), /jobs of another root, which answers/);
+  t.regex(told.join("\n"), /jobs of another leader, which answers/);
   service.unsubscribe();
   await network.transport.flush();
   t.deepEqual(await lostQueue({ ...link, queue: "tell" }, network), []);

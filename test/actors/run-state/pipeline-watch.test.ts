@@ -1,8 +1,8 @@
 import test from "ava";
 import {
   afterTelling,
+  assess,
   emptyWatch,
-  judge,
   type PipelineWatch,
   recentSpeed,
   withSample,
@@ -28,9 +28,9 @@ function hostAfter(
 function sentences(samples: readonly HostMeters[], of = job(3)): (string | undefined)[] {
   let watch: PipelineWatch = emptyWatch;
   return samples.map((sample) => {
-    const judged = judge(withSample(watch, 0, sample), 0, of);
-    watch = judged.watch;
-    return judged.alert?.message;
+    const assessed = assess(withSample(watch, 0, sample), 0, of);
+    watch = assessed.watch;
+    return assessed.alert?.message;
   });
 }
 
@@ -69,11 +69,15 @@ test("where no batch was ever there ahead the pipeline is serial, however short 
 
 test("each host is judged for itself", (t) => {
   const slow = hostAfter(400, { batchMs: 9 });
-  const first = judge(withSample(emptyWatch, 1, slow), 1, job(3));
+  const first = assess(withSample(emptyWatch, 1, slow), 1, job(3));
   t.regex(first.alert?.message ?? "", /^Devices of host 1 /);
-  const second = judge(withSample(first.watch, 0, hostAfter(400)), 0, job(3));
+  const second = assess(withSample(first.watch, 0, hostAfter(400)), 0, job(3));
   t.is(second.alert, undefined);
-  const again = judge(withSample(second.watch, 1, hostAfter(400, { batchMs: 9 }, slow)), 1, job(3));
+  const again = assess(
+    withSample(second.watch, 1, hostAfter(400, { batchMs: 9 }, slow)),
+    1,
+    job(3),
+  );
   t.is(again.alert, undefined);
 });
 

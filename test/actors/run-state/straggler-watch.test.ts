@@ -1,7 +1,7 @@
 import test from "ava";
 import {
+  assessDevices,
   dealSlices,
-  judgeDevices,
   noStragglers,
   type Straggler,
 } from "../../../actors/run-state/straggler-watch.ts";
@@ -14,7 +14,7 @@ const hosts = [
 const slices = [2, 3, 3];
 
 /** So many windows, in each of which the devices compute so long of a step of `stepMs`. */
-function judged(windows: readonly (readonly number[])[], stepMs = 10): Straggler[][] {
+function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggler[][] {
   let watch = noStragglers;
   const totals = [0, 0, 0].map(() => new Array<number>(meterWords).fill(0));
   return windows.map((computing) => {
@@ -37,7 +37,7 @@ function judged(windows: readonly (readonly number[])[], stepMs = 10): Straggler
       [1, meters(totals.slice(0, 2))],
       [4, meters(totals.slice(2))],
     ]);
-    const next = judgeDevices(watch, latest, { hosts, slices });
+    const next = assessDevices(watch, latest, { hosts, slices });
     watch = next.watch;
     return [...next.stragglers];
   });
@@ -47,7 +47,7 @@ const names = (found: readonly Straggler[][]) => found.map((all) => all.map(({ n
 
 test("a device is named in the third window in a row in which it is twice as slow", (t) => {
   const slow = [4, 4, 9];
-  const found = judged([slow, slow, [4, 4, 7], slow, slow, slow, slow]);
+  const found = assessed([slow, slow, [4, 4, 7], slow, slow, slow, slow]);
   t.deepEqual(names(found), [[], [], [], [], [], ["4/0"], []]);
   t.like(found[5]?.[0], { device: 2, host: 4 });
   t.is(found[5]?.[0]?.factor.toFixed(2), "2.25");
@@ -56,16 +56,16 @@ test("a device is named in the third window in a row in which it is twice as slo
 });
 
 test("waiting for one that is slow does not make the others slow", (t) => {
-  t.deepEqual(names(judged(new Array(4).fill([1, 1, 1]))), [[], [], [], []]);
+  t.deepEqual(names(assessed(new Array(4).fill([1, 1, 1]))), [[], [], [], []]);
 });
 
 test("devices that computed in no time that could be measured are not slow", (t) => {
-  t.deepEqual(names(judged(new Array(4).fill([0, 0, 0]))), [[], [], [], []]);
-  t.deepEqual(names(judged(new Array(4).fill([0, 0, 3]))), [[], [], [], []]);
+  t.deepEqual(names(assessed(new Array(4).fill([0, 0, 0]))), [[], [], [], []]);
+  t.deepEqual(names(assessed(new Array(4).fill([0, 0, 3]))), [[], [], [], []]);
 });
 
 test("a window in which a device has hardly stepped is not judged", (t) => {
-  const found = judged(new Array(4).fill([0.4, 0.4, 0.9]), 1);
+  const found = assessed(new Array(4).fill([0.4, 0.4, 0.9]), 1);
   t.deepEqual(names(found), [[], [], [], []]);
 });
 

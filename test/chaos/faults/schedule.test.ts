@@ -73,7 +73,7 @@ for (const [why, fault, option] of [
   ["of no known kind", { what: "sulk", when: { step: 1 } }, "what"],
   ["nowhere", { what: "kill", where: "device 1", when: { step: 1 } }, "where"],
   [
-    "in a place where it cannot strike",
+    "in a place where it cannot happen",
     { what: "nan", where: "process:root", when: { step: 1 } },
     "where",
   ],

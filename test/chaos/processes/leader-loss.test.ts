@@ -1,4 +1,4 @@
-// The leader of a cluster dies, stands still, or is told to end: another process leads, and its
+// The leader of a cluster dies, hangs, or is told to end: another process leads, and its
 // runs go on to the same model.
 
 import { setTimeout as sleep } from "node:timers/promises";

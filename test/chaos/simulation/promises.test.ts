@@ -40,7 +40,7 @@ async function runJob(
     faults: [fault],
   });
   t.is(verdict.failure, undefined, verdict.reason);
-  t.is(verdict.injected[fault.kind], 1, "it struck");
+  t.is(verdict.injected[fault.kind], 1, "it was injected");
   return verdict.last.map((line) => {
     const [at = "", ...words] = line.split(" ");
     return { sinceMs: Number(at) - atMs, text: words.join(" ") };

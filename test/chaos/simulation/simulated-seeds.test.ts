@@ -12,6 +12,6 @@ test(`P4, P5, P6: ${count} schedules: nothing that must hold is broken, and ever
   t.deepEqual(failures, []);
   t.is(schedules, seeds.length);
   const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
-  t.true(injected > 2 * schedules, `${injected} faults struck`);
+  t.true(injected > 2 * schedules, `${injected} faults injected`);
   t.log(JSON.stringify(faults));
 });

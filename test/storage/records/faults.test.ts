@@ -236,10 +236,10 @@ test("rocksdb: a full disk is named, and what it did not take is not read", (t) 
 });
 
 test("rocksdb: a platform without a binary is told to take files", (t) => {
-  const door = new URL("../../../storage/records/open-records.js", import.meta.url);
+  const opener = new URL("../../../storage/records/open-records.js", import.meta.url);
   const options = { directory: place(t), shards: [shard], keep: "spill" };
   const script = `
-    const { openRecords } = await import(${JSON.stringify(door)});
+    const { openRecords } = await import(${JSON.stringify(opener)});
     await openRecords("rocksdb", ${JSON.stringify(options)}).catch((error) => {
       process.stdout.write(error.code + ": " + error.message);
     });`;

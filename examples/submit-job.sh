@@ -6,7 +6,7 @@
 #
 # `osiris up` names the file. The client takes a lone user for a token, and both from the environment,
 # where the list of processes does not show them. Where the cluster has tenants, the subjects are
-# osiris.c1.jobs.<tenant>.<verb>.
+# osiris.c1.jobs.<tenant>.<method>.
 set -eu
 
 job=$(cat "$1")

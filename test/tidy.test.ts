@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
 import test from "ava";
 import { excessOf, layers, roomOf, sizesOf } from "../bench/rooms.ts";
+import { privateWords } from "./helpers/private-words.ts";
 import { listTree, textOf } from "./helpers/tree.ts";
 
 const tree = listTree();
@@ -110,7 +111,11 @@ test("no folder has more than 20 files", (t) => {
 
 test("an upward import is seen by this test", (t) => {
   t.true(levelOf("actors/cluster") > levelOf("src/training"));
-  t.deepEqual(importsOf("test/tidy.test.ts"), ["bench/rooms.ts", "test/helpers/tree.ts"]);
+  t.deepEqual(importsOf("test/tidy.test.ts"), [
+    "bench/rooms.ts",
+    "test/helpers/private-words.ts",
+    "test/helpers/tree.ts",
+  ]);
   t.is(roomOf("src/exchange/cells.ts"), "src/exchange");
 });
 
@@ -198,6 +203,26 @@ test("words that mean two things are not used", (t) => {
     return found.flatMap((word) => (word.test(text) ? [`${path}: ${word}`] : []));
   });
   t.deepEqual(wrong, []);
+});
+
+test("the house says what the field says: no private word of the table is left", (t) => {
+  const table = new Set(["test/helpers/private-words.ts", "docs/glossary.md", "CHANGELOG.md"]);
+  const read = tree.filter((path) => /\.(ts|md|cc|h|sh)$/.test(path) && !table.has(path));
+  const wrong = read.flatMap((path) => {
+    const lines = textOf(path).split("\n");
+    const words = privateWords.filter(({ elsewhere }) => elsewhere?.test(path) !== true);
+    return words.flatMap(({ word, instead }) =>
+      lines.flatMap((line, i) => (word.test(line) ? [`${path}:${i + 1} ${word}: ${instead}`] : [])),
+    );
+  });
+  t.deepEqual(wrong, []);
+});
+
+test("the glossary has at most 50 words, one line and one meaning each", (t) => {
+  const rows = textOf("docs/glossary.md").match(/^\| [^|-].*\|$/gm) ?? [];
+  const words = rows.slice(1).flatMap((row) => (row.split("|")[1] ?? "").trim().split(", "));
+  t.true(rows.length - 1 >= 35 && rows.length - 1 <= 50, `${rows.length - 1} rows`);
+  t.deepEqual(words.length, new Set(words).size);
 });
 
 /** Class, code and recovery of each error that Osiris raises. */

@@ -49,7 +49,8 @@ export async function lostQueue(
     const whole = open.filter((entry) => hasItsCheckpoint(entry, network));
     const cut = open.filter((entry) => !whole.includes(entry));
     if (cut.length > 0) tell("JetStream has jobs whose checkpoints are gone; submit again", cut);
-    if (whole.length > 0) tell("JetStream has the jobs of a lost queue; they are taken up", whole);
+    if (whole.length > 0)
+      tell("JetStream has the jobs of a queue that was lost; they are taken up", whole);
     const runs = await Promise.all(whole.map((entry) => entriesOf(nats, network, entry)));
     return runs.flat();
   } catch (error) {

@@ -3,7 +3,7 @@
 // starts when the host assembles the generation, and owns the memory that these actors share.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
-//      │ │                                   └──▶ left, if it is to be salvaged
+//      │ │                                   └──▶ left, for partial recovery
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //

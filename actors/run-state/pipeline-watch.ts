@@ -93,7 +93,7 @@ export interface SerialAlert {
 }
 
 /**
- * Judges the pipeline of a host once it has stepped for some seconds since it was last judged.
+ * Assesses the pipeline of a host once it has stepped for some seconds since it was last assessed.
  * There is an alert where it has fallen serial: once, until it has recovered.
  */
 export function assess(

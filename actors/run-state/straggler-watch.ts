@@ -44,8 +44,9 @@ export function deviceNames(hosts: readonly HostShare[]): DeviceName[] {
 }
 
 /**
- * Judges the devices of all hosts once each has stepped for a while since they were last judged.
- * `slices` are those of each device, by rank. A straggler is named once, until it was fast again.
+ * Assesses the devices of all hosts once each has stepped for a while since they were last
+ * assessed. `slices` are those of each device, by rank. A straggler is named once, until it was
+ * fast again.
  */
 export function assessDevices(
   watch: StragglerWatch,

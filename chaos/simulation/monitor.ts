@@ -7,7 +7,7 @@
 //   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one;
 //       but for one with a damaged file.
 //   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
-//   S4. In what became of the job, each sample of each pass was trained once; where a file was
+//   S4. In what became of the job, each sample of each epoch was trained once; where a file was
 //       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";

@@ -30,7 +30,7 @@ export interface Trial extends TrialVerdict {
   readonly isCancelled: boolean;
 }
 
-/** Carries out a schedule and judges what came of it. */
+/** Carries out a schedule on a job and compares the run with its reference run. */
 export async function runTrial(
   job: JobOptions,
   schedule: Schedule,

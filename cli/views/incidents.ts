@@ -24,7 +24,7 @@ function whereOf({ step, batch, host, context, generation, noticedBy }: Incident
   const parts = [
     ...(generation === 0 ? [] : [`in generation ${generation}`]),
     ...(step === undefined ? [] : [`after step ${count(step)}`]),
-    ...(batch === undefined ? [] : [`at batch ${count(batch.index)} of pass ${batch.pass}`]),
+    ...(batch === undefined ? [] : [`at batch ${count(batch.index)} of epoch ${batch.pass}`]),
     ...(host === undefined ? [] : [`on host:${host}`]),
     `doing: ${context}`,
     ...(noticedBy === undefined ? [] : [`noticed by ${noticedBy}`]),

@@ -95,7 +95,7 @@ export function adviceLines(tables: readonly TableTiers[]): string[] {
   });
   const rest = tables.length - told.length;
   return [
-    "Cached tables: rows expected from HBM, and from SSD or born; now, and with 1 GiB more of it",
+    "Cached tables: rows expected from HBM, and from SSD or initialised; now, and with 1 GiB more of it",
     line(["", "HBM", "from it", "+ 1 GiB", "DDR", "from SSD", "+ 1 GiB"]),
     ...lines,
     ...(rest > 0 ? [`  ${plural(rest, "more table")}, to which it would bring less`] : []),

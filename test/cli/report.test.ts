@@ -132,7 +132,7 @@ test("an incident is told first cause first, then what was done, then how it end
   };
   t.deepEqual(incidentLines(incident), [
     "Incident 2, 2026-11-22T11:00:00.000Z: device:1 failed in generation 3, after step 17, " +
-      "at batch 17 of pass 0, doing: device.run to step 20, noticed by device:0",
+      "at batch 17 of epoch 0, doing: device.run to step 20, noticed by device:0",
     "   STEP_TIMEOUT: m",
     "   device:0 had waited 0.40 s for vectors of device 1 (device:1)",
     "   +0.01 s  bridge:1 failed by it: gone",

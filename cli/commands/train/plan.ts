@@ -64,7 +64,7 @@ export function addPlan(program: Command): void {
     .option("--pooling-factor <IDS>", "mean ids of a bag, where the data is text", numberFrom0)
     .option("--constants <FILE>", "what the machine can do, as --calibrate wrote it")
     .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
-    .option("--plan <FILE>", "judge this plan instead of searching one")
+    .option("--plan <FILE>", "assess this plan instead of searching one")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
     .option("--calibrate", "measure this machine with as many threads as --devices says");
   withCommon(command, [

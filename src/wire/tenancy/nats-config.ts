@@ -46,7 +46,7 @@ export interface NatsConfigOptions {
 /** For each connection of a tenant: one subscription for its inbox, one for each followed run. */
 const subscriptionsMax = 1024;
 
-/** Verbs of the job service that only read. */
+/** Methods of the job service that only read. */
 const readMethods = ["status", "list", "events", "logs", "schema"] as const;
 
 /**

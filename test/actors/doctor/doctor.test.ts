@@ -68,20 +68,20 @@ test("what a broker is like is judged", (t) => {
     ...{ connectMs: 5, roundTripMs: 0.4, aheadMs: -3 },
   };
   t.true(brokerChecks(probe).every(({ state }) => state === "ok"));
-  const judge = (change: Partial<ServerProbe>) =>
+  const assess = (change: Partial<ServerProbe>) =>
     brokerChecks({ ...probe, ...change })
       .filter(({ state }) => state !== "ok")
       .map(({ name, state }) => `${state} ${name}`);
-  t.deepEqual(judge({ payloadBytesMax: 65_536 }), ["fail broker max_payload"]);
-  t.deepEqual(judge({ payloadBytesMax: 64 * 2 ** 20 }), ["warn broker max_payload"]);
-  t.deepEqual(judge({ roundTripMs: 60 }), ["warn broker round trip"]);
-  t.deepEqual(judge({ roundTripMs: 300 }), ["fail broker round trip"]);
-  t.deepEqual(judge({ aheadMs: 5000 }), ["warn broker clock"]);
-  t.deepEqual(judge({ mustLogin: false, isEncrypted: false }), [
+  t.deepEqual(assess({ payloadBytesMax: 65_536 }), ["fail broker max_payload"]);
+  t.deepEqual(assess({ payloadBytesMax: 64 * 2 ** 20 }), ["warn broker max_payload"]);
+  t.deepEqual(assess({ roundTripMs: 60 }), ["warn broker round trip"]);
+  t.deepEqual(assess({ roundTripMs: 300 }), ["fail broker round trip"]);
+  t.deepEqual(assess({ aheadMs: 5000 }), ["warn broker clock"]);
+  t.deepEqual(assess({ mustLogin: false, isEncrypted: false }), [
     "warn broker login",
     "warn broker encryption",
   ]);
-  t.deepEqual(judge({ mustLogin: false, isEncrypted: false, isLocal: true }), []);
+  t.deepEqual(assess({ mustLogin: false, isEncrypted: false, isLocal: true }), []);
 });
 
 test("every deadline is a share of the step deadline, within the one that it is a part of", (t) => {

@@ -83,7 +83,7 @@ test("a bad job gets all that is wrong with it at once", async (t) => {
   await client.close();
 });
 
-test("a second root of a cluster is refused, whatever it keeps its queue in", async (t) => {
+test("a second leader of a cluster is refused, whatever it keeps its queue in", async (t) => {
   await using cluster = await Cluster.start({ devices: 1 });
   const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
   await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });

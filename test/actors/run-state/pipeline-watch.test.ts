@@ -24,7 +24,7 @@ function hostAfter(
   return { devices: [words], reading: [batches + steps, micros + 1000 * readMs * steps] };
 }
 
-/** Judges some samples of host 0, one after the other; the sentences of the alerts. */
+/** Assesses some samples of host 0, one after the other; the sentences of the alerts. */
 function sentences(samples: readonly HostMeters[], of = job(3)): (string | undefined)[] {
   let watch: PipelineWatch = emptyWatch;
   return samples.map((sample) => {

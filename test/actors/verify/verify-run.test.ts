@@ -1,4 +1,4 @@
-// The proof for a run that has no twin: training from one checkpoint to another, done again.
+// The proof for a run without a reference run: training from one checkpoint to another, done again.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

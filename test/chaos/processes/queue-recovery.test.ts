@@ -66,7 +66,7 @@ test.serial(
     );
     const { mirror } = await client.inspect();
     t.true(mirror !== null && mirror.events > 10 && mirror.refused === 0, JSON.stringify(mirror));
-    const taken = lines.filter((line) => line.includes("the jobs of a lost queue"));
+    const taken = lines.filter((line) => line.includes("the jobs of a queue that was lost"));
     t.is(taken.length, 1, lines.join(""));
   },
 );

@@ -35,7 +35,7 @@ export class Overheard {
     this.#frames.set(name, [...list, frame]);
   }
 
-  /** Verbs of all roles that were heard: `device device-run`. */
+  /** Actions of all roles that were heard: `device device-run`. */
   get names(): readonly string[] {
     return [...this.#frames.keys()].sort();
   }

@@ -1,4 +1,4 @@
-// The embedded broker before its judges: a real nats-server, the official client, and noise.
+// The embedded broker beside a real nats-server, under the official client, and under noise.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";

@@ -103,6 +103,7 @@ test("a room that outgrows its budget is named, with its lines and its budget", 
 test("no folder has more than 20 files", (t) => {
   const counts = new Map<string, number>();
   for (const path of tree) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+  counts.delete("docs/decisions"); // A numbered log, which grows by one file a decision.
   t.deepEqual(
     [...counts].filter(([, count]) => count > 20),
     [],

@@ -192,7 +192,7 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }
 
-const waitingRuns = "runs that wait for their turn";
+const waitingRuns = "runs that wait for their allocation";
 
 /** The checkpoint that it makes after the step that it is at. */
 function nextCheckpoint(

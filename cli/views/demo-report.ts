@@ -39,7 +39,7 @@ export function demoRecord(report: DemoReport) {
     killedAtStep: killedAtStep ?? null,
     recoverySeconds: recoverySeconds ?? null,
     digest: broken.digest,
-    referenceDigest: calm.digest,
+    undisturbedDigest: calm.digest,
     equal: isKept(report),
     arithmetic: broken.arithmetic,
     seconds,

@@ -216,7 +216,7 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   t.deepEqual((await submit(3)).error, {
     code: "QUOTA_EXCEEDED",
     message:
-      "Tenant `ads` may have at most 1 runs that wait for their turn: " +
+      "Tenant `ads` may have at most 1 runs that wait for their allocation: " +
       "wait until a run is over, cancel one, or ask for a larger quota",
   });
   await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));

@@ -108,8 +108,14 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
   const lines = treeLines(report).map((line) => line.replace(/[│├└─]/g, " "));
   const pathTo = (actor: string) => pathIn(lines, actor);
   t.deepEqual(pathTo("device:0"), ["cluster:0", "host:0", "host:0", "device:0"]);
-  const turn = `turn:${story.run.run}`;
-  t.deepEqual(pathTo("coordinator:0"), ["cluster:0", "queue:0", turn, "job:0", "coordinator:0"]);
+  const allocation = `allocation:${story.run.run}`;
+  t.deepEqual(pathTo("coordinator:0"), [
+    "cluster:0",
+    "queue:0",
+    allocation,
+    "job:0",
+    "coordinator:0",
+  ]);
   t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
   t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
   // A device that runs a window has one thing to do, since it was told to.

@@ -7,7 +7,11 @@ const pathsOf = (id) =>
   id.endsWith("/build-native.js") ? "../src/kernels/native/build-native.js" : id;
 
 export default {
-  input: "dist/actors/threads/thread-entry.js",
+  input: [
+    "dist/actors/threads/thread-entry.js",
+    "dist/chaos/faults/breaking-entry.js",
+    "dist/chaos/faults/faulty-entry.js",
+  ],
   external: (id) => /^[^./]/.test(id) || id.endsWith("/build-native.js"),
   output: { dir: "dist/threads", chunkFileNames: "[name].js", paths: pathsOf },
   onwarn(warning, warn) {

@@ -1,21 +1,24 @@
-// The file that a thread starts with: thread-entry.js, or the rollup of it and of all that it loads
-// (rollup.config.js), which starts in half of the time.
+// The file that a thread starts with: an entry as it was compiled, or the rollup of it and of all that
+// it loads (rollup.config.js), which starts in half of the time.
 
 import { statSync } from "node:fs";
+import { basename } from "node:path";
+
+const compiledFolder = new URL("../..", import.meta.url);
 
 /** The file that the launcher starts every thread with. */
-export const threadFile = threadFileIn(new URL("../..", import.meta.url));
+export const threadFile = threadFileOf("actors/threads/thread-entry.js");
 
 /**
- * The file in a directory of compiled modules. A rollup older than the compiled modules is stale,
- * and is left alone.
+ * The file of an entry, which is named by its path among the compiled modules. A rollup older than
+ * the compiled modules is stale, and is left alone.
  */
-export function threadFileIn(compiled: URL): URL {
-  const rollup = new URL("threads/thread-entry.js", compiled);
+export function threadFileOf(entry: string, compiled = compiledFolder): URL {
+  const rollup = new URL(`threads/${basename(entry)}`, compiled);
   const rolledMs = changedMs(rollup);
   const compiledMs = changedMs(new URL(".tsbuildinfo", compiled)) ?? 0;
   const isCurrent = rolledMs !== undefined && rolledMs >= compiledMs;
-  return isCurrent ? rollup : new URL("actors/threads/thread-entry.js", compiled);
+  return isCurrent ? rollup : new URL(entry, compiled);
 }
 
 function changedMs(file: URL): number | undefined {

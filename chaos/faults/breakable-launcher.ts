@@ -1,6 +1,7 @@
 // A launcher whose threads can be broken: killed from outside by name, or from inside at an exact
 // point of an exact step.
 
+import { threadFileOf } from "../../actors/threads/thread-file.ts";
 import type { ParticipantTask } from "../../actors/threads/thread-program.ts";
 import { type Launcher, type Thread, workerLauncher } from "../../src/ports/launcher.ts";
 import type { ThreadFault } from "./breaking-cells.ts";
@@ -29,7 +30,7 @@ export interface CommandFault {
   readonly command: "run" | "evaluate" | "save";
 }
 
-const breakingEntry = new URL("./breaking-entry.js", import.meta.url);
+const breakingEntry = threadFileOf("chaos/faults/breaking-entry.js");
 
 /** Worker threads, until something breaks them. */
 export function breakableLauncher(): BreakableLauncher {

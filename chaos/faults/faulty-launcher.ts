@@ -1,6 +1,7 @@
 // The launcher of a process that a schedule is carried out in: it starts threads as they are, and
 // those that a fault may break, with what breaks them.
 
+import { threadFileOf } from "../../actors/threads/thread-file.ts";
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";
 import {
   type Launcher,
@@ -36,7 +37,7 @@ export interface FaultyLauncher extends Launcher {
   kill(actor: string): boolean;
 }
 
-const entry = new URL("./faulty-entry.js", import.meta.url);
+const entry = threadFileOf("chaos/faults/faulty-entry.js");
 
 /** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
 const heapMiB = 64;

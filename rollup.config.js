@@ -13,7 +13,7 @@ export default {
     "dist/chaos/faults/faulty-entry.js",
   ],
   external: (id) => /^[^./]/.test(id) || id.endsWith("/build-native.js"),
-  output: { dir: "dist/threads", chunkFileNames: "[name].js", paths: pathsOf },
+  output: { dir: "dist/threads", experimentalMinChunkSize: 60_000, chunkFileNames: "[name].js", paths: pathsOf },
   onwarn(warning, warn) {
     // The compiler's own helper, at the top of a module that imports by a name it computes.
     if (warning.code !== "THIS_IS_UNDEFINED") warn(warning);

@@ -25,7 +25,7 @@ const attempts = 5;
 interface ClientOptions {
   readonly transport: Transport;
   readonly cluster: string;
-  /** As whom it asks; left out: as whoever runs the cluster. */
+  /** The tenant that asks. @default the cluster's operator */
   readonly tenant?: string | undefined;
   readonly clock: Clock;
 }
@@ -49,7 +49,7 @@ export class Client {
    */
   async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
     resolveJob(job); // A wrong option is told here, before anything travels.
-    // Asked again under one key, a submission whose answer was lost is not a second run.
+    // The key makes a repeated submission safe: if the answer was lost, no second run begins.
     const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
     const { run } = await this.request("submit", { job, key });
     return this.run(run);
@@ -85,7 +85,7 @@ export class Client {
 
   /**
    * What the cluster is doing: its runs, and the actors, mailboxes, credits and tiers of all its
-   * processes. For whoever runs the cluster. @throws RemoteError, RequestFailedError
+   * processes. For the cluster's operator. @throws RemoteError, RequestFailedError
    */
   inspect(): Promise<ClusterReport> {
     return this.#ask(inspectSubject(this.#cluster, "all"), {});

@@ -24,7 +24,7 @@ export const connectionOptions = z.strictObject({
 });
 
 const clientOptions = connectionOptions.extend({
-  /** As whom to ask, where a cluster has tenants. Left out: as whoever runs it. */
+  /** The tenant that asks, where a cluster has tenants. @default the cluster's operator */
   tenant: tenantName.optional(),
 });
 

@@ -21,7 +21,7 @@ export interface Exporter extends AsyncDisposable {
 /** How a run ends. */
 const ended = ["finished", "stopped-early", "cancelled", "failed"];
 
-/** Runs whose figures are kept after they are over. */
+/** Finished runs that keep their figures. */
 const finishedMax = 100;
 
 /** Listens to all runs of a cluster from now on. @throws as `connect` */

@@ -121,7 +121,7 @@ export class Run {
     }
   }
 
-  /** Undefined: nobody answers now, and the run is one that JetStream knows. */
+  /** Undefined: no leader answers now, and JetStream knows the run. */
   async #orLater<Answer>(isWaited: boolean, asked: Promise<Answer>): Promise<Answer | undefined> {
     try {
       return await asked;

@@ -39,7 +39,7 @@ export const clusterOptions = z.strictObject({
   lease: z
     .strictObject({
       directory: z.string().min(1),
-      /** For how long it is good when nobody renews it. @default 2500 */
+      /** Milliseconds that the lease holds without a renewal. @default 2500 */
       ms: z.int().min(100).max(600_000).default(2500),
     })
     .optional(),
@@ -56,7 +56,7 @@ export const clusterOptions = z.strictObject({
     .optional(),
   /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
   jetstream: jetstreamOptions.prefault({}),
-  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
+  /** Finished runs that the cluster remembers; the oldest are forgotten first. */
   finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
   /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
   roots: rootOptions.prefault({}),

@@ -212,7 +212,7 @@ export class Cluster implements AsyncDisposable {
     return this.client.list();
   }
 
-  /** The hosts that are there: this process, where it has devices, and those that joined. */
+  /** The hosts: this process, if it has devices, and every process that joined. */
   get hosts(): readonly HostRecord[] {
     return this.#membership.present();
   }
@@ -276,7 +276,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** Runs of roots that began at different times have different names, on whatever machine. */
+/** Leaders that began at different times give their runs different names, on any machine. */
 function prefixAt(clock: Clock): string {
   return `r${clock.date().getTime().toString(36)}-`;
 }

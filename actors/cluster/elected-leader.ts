@@ -10,7 +10,7 @@
 //   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
 //       moment in which it loses the lease costs the successor a restore.
 //   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
-//       nobody led by then.
+//       no process led by then.
 
 import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
@@ -35,7 +35,7 @@ export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
-  /** Whether no other leader may answer: only those under one lease stand by for each other. */
+  /** Whether no other leader may answer: only processes under one lease stand by for each other. */
   readonly isAlone?: boolean;
   /** Where copies of its runs go; undefined: nowhere. */
   readonly mirror?: MirrorLink | undefined;
@@ -56,7 +56,7 @@ export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "
 /** Share of a lease that is left to a write that is under way when the lease is found lost. */
 const fencedShare = 0.4;
 
-/** Indices of hosts that one term gives: a host of another term has none of them. */
+/** Indices of hosts that one term gives; no two terms give the same index. */
 const hostsPerTerm = 1_000_000;
 
 export class ElectedLeader {
@@ -100,7 +100,7 @@ export class ElectedLeader {
     return { messages: this.#withheld, writes: this.#refused };
   }
 
-  /** Gives the lease back, and ends all runs where they are: whoever leads next takes them up. */
+  /** Gives the lease back and ends all runs where they are: the next leader takes them up. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#leader?.stop();

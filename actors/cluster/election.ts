@@ -18,7 +18,7 @@ import type { Lease, Term } from "../../storage/cluster/lease.ts";
 export interface LeadershipOptions {
   readonly clock: Clock;
   readonly lease: Lease;
-  /** For how long a lease is good that nobody renews. */
+  /** Milliseconds that a lease holds without a renewal. */
   readonly leaseMs: number;
   /** Who this is, for people. */
   readonly owner: string;
@@ -34,7 +34,7 @@ export interface LeadershipOptions {
 
 /** Looks at the lease, or renewals of it, within one lease. */
 const looksPerLease = 5;
-/** Share of a lease after which one that was not renewed is not held. */
+/** Share of a lease after which its owner, without a renewal, stops leading. */
 const heldShare = 0.8;
 
 export class Leadership {
@@ -58,7 +58,7 @@ export class Leadership {
   }
 
   /**
-   * Looks whether what was just written is known to whoever may lead by now (L3 of lease.ts).
+   * Checks that a process that may lead by now knows what was just written (L3 of lease.ts).
    * @throws LeadershipLostError where somebody else leads
    */
   confirm(): void {

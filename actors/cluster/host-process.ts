@@ -52,7 +52,7 @@ export class Host implements AsyncDisposable {
   readonly joined: Promise<number>;
   /** Rejects when it cannot be a host of this cluster: VersionMismatchError and the like. */
   readonly failed: Promise<never>;
-  /** Wakes whoever waits for leave to leave. */
+  /** Wakes the call that waits until this host may leave. */
   #onMayLeave = () => {};
   #isLeaving = false;
   #isMember = false;
@@ -188,7 +188,7 @@ export class Host implements AsyncDisposable {
   }
 }
 
-/** Why the supervisor gave up: the failure itself, without those who handed it up. */
+/** Why the supervisor gave up: the failure itself, without the supervisors that handed it up. */
 function reasonOf(error: unknown): ErrorRecord {
   return error instanceof ActorFailedError ? error.incident.reason : recordError(error);
 }

@@ -9,7 +9,7 @@ import type { Network } from "../runtime/mailbox.ts";
 /** Longest that another leader of the cluster may take to answer. */
 const answerMs = 1000;
 
-/** Asks whoever serves the cluster. */
+/** Asks the leader that serves the cluster. */
 export async function isServed({
   transport,
   cluster,

@@ -29,7 +29,7 @@ import { type Check, check, judged, ms } from "./doctor-checks.ts";
 const nodeMin = [20, 19] as const;
 const filesMin = 256;
 const filesUsual = 1024;
-/** Between the clock that a machine shows and one that runs evenly, within a look. */
+/** Drift between the machine's clock and a monotonic clock, within one look. */
 const driftMsMax = 20;
 const lookMs = 100;
 
@@ -134,7 +134,7 @@ export function memoryCheck(job: JobSpec, devices: number): Check {
 export function diskChecks(job: JobSpec, clock: Clock): Check[] {
   const { whole, cached } = modelBytes(job);
   const { directory, keep } = job.checkpoint;
-  // Those that are kept, what they rest on, and the one that is being written.
+  // The kept checkpoints, the baselines that they rest on, and the one being written.
   const forCheckpoints = (keep + 2) * whole;
   const checks = directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
   if (cached === 0) return checks;

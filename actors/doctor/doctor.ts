@@ -15,7 +15,7 @@ import { diskChecks, machineChecks, memoryCheck } from "./doctor-machine.ts";
 export interface DoctorOptions extends Credentials {
   /** The job that is to run here; left out, its directories and its memory are not looked at. */
   readonly job?: JobOptions | undefined;
-  /** A broker, `nats://host:4222`. @default one that is embedded, started for the occasion */
+  /** A broker, `nats://host:4222`. @default an embedded broker, started for the check */
   readonly nats?: string | undefined;
   /** Devices that are to run here. @default the job's, else 2 */
   readonly devices?: number | undefined;
@@ -24,7 +24,7 @@ export interface DoctorOptions extends Credentials {
 /** What was found. */
 export interface Diagnosis {
   readonly checks: readonly Check[];
-  /** Every deadline of the job, or of one that names none. */
+  /** Every deadline of the job; without a job, the defaults. */
   readonly deadlines: readonly DeadlineLine[];
   /** Whether nothing fails. */
   readonly isHealthy: boolean;

@@ -85,7 +85,7 @@ export const beatMs = 250;
 /** Readers that may be replaced within the window; more mean that the cause lies elsewhere. */
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
-/** G2: runs when the machine stops, for whatever reason. */
+/** G2: runs when the machine stops, for any reason. */
 const releasing = fromCallback<{ type: string }, HostGenerationContext>(
   ({ input }) =>
     () =>
@@ -274,7 +274,7 @@ function progressOf({ spec, memory }: Generation): Progress {
   return progressOver(memory, spec.devices);
 }
 
-/** Steps that a device has done; for any other actor, those of the host's first device. */
+/** Steps that a device has done; for any other actor, the steps of the host's first device. */
 function stepOf({ generation, place }: HostGenerationContext, id: string): number {
   const { steps } = progressOf(generation);
   const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
@@ -294,7 +294,7 @@ function sampled(words: BigInt64Array): number[] {
   return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
 }
 
-/** The counts of the curves, over this host's devices; undefined if none of them has tiers. */
+/** The counts of the curves, over this host's devices; undefined if no device has tiers. */
 function curvesOf({ spec, memory }: Generation): number[][] | undefined {
   const counts = Object.values(memory.curves).map((words) => new Float64Array(words));
   return counts.length === 0 ? undefined : addCurves(counts, spec.job.model.tables.length);

@@ -57,7 +57,7 @@ export interface HostContext extends HostInput {
   readonly served: ReadonlyMap<string, Served>;
 }
 
-/** Most runs whose last generation is remembered. */
+/** Most runs of which the host remembers the last generation. */
 const servedMax = 1000;
 
 type HostEvent =

@@ -24,8 +24,8 @@ import {
 const askedBy = "Nats-Request-Info";
 
 /**
- * Who asks, by the subject; undefined: whoever runs the cluster. Where there is a list of tenants,
- * it is one of them, and the server says no other.
+ * The tenant that asks, by the subject; undefined: the cluster's operator. Where there is a list of
+ * tenants, it is one of them, and the server says no other.
  * @throws InvalidOptionError, TenantRefusedError
  */
 export function tenantAsking(
@@ -71,7 +71,7 @@ interface Bucket {
   atMs: number;
 }
 
-/** Tenants that are counted at once; of more, those that asked longest ago begin anew. */
+/** Tenants that are counted at once; beyond it, the count of the least recent tenant restarts. */
 const tenantsMax = 10_000;
 
 /** How many seconds of requests may come at once. */

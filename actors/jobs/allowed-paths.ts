@@ -89,7 +89,7 @@ function rootsOf({ roots, tenants }: Access, tenant: string | undefined): JobRoo
   return { data: data?.replaceAll(named, tenant), checkpoints: own?.replaceAll(named, tenant) };
 }
 
-/** The directory in which those of all tenants lie. */
+/** The directory that holds the directories of all tenants. */
 function above(root: string | undefined): string | undefined {
   const at = root?.indexOf(named) ?? -1;
   return root === undefined || at < 0 ? root : dirname(`${root.slice(0, at)}${named}`);

@@ -18,7 +18,7 @@ const shutMsMax = 16_000;
 /** A flood that comes so long after the circuit was opened is another one. */
 const calmMs = 5000;
 
-/** Hears a tenant; calls `arrived` for whatever comes, before it is looked at. */
+/** Hears a tenant; calls `arrived` for every frame, before the frame is read. */
 export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
 
 /** The circuits of all tenants, open. */

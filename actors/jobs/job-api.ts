@@ -65,7 +65,7 @@ export const jobMethods = Object.keys(requests) as JobMethod[];
 const runLine = z.object({
   run,
   name: z.string(),
-  /** Whose it is; left out: of whoever runs the cluster. */
+  /** The tenant that owns the run; left out: the cluster's operator. */
   tenant: z.string().optional(),
   status: runStatusSchema,
   priority: z.int(),

@@ -36,7 +36,7 @@ const queuedMax = 10_000;
 /** Step deadlines until a checkpoint must be there: to evaluate, and to write the one before it. */
 export const checkpointDeadlines = 200;
 
-/** One request, from a tenant or (undefined) from whoever runs the cluster. */
+/** One request, from a tenant or (undefined) from the cluster's operator. */
 interface Asked {
   readonly input: JobServiceInput;
   readonly tenant: string | undefined;
@@ -130,7 +130,7 @@ export async function handle<Method extends JobMethod>(
   return await handlers[method]({ input, tenant }, request);
 }
 
-/** The run of a job: a new one, or the one that was asked for before (Registry.find). */
+/** The run of a job: a new run, or the run of an earlier request (Registry.find). */
 async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = asked;
   const { registry, network } = input;
@@ -138,7 +138,7 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {
-    // One that was taken is answered as it was, whatever hosts have come back by now.
+    // A repeated submission gets its first answer, whatever hosts have joined since.
     checkDevices(input, job);
     checkQuota(asked, job);
   }

@@ -19,7 +19,7 @@ import type { RunRecord } from "../run-state/run-record.ts";
 export interface QueueState {
   /** Those that may want devices, in the order in which they get them (active-runs.ts). */
   readonly waiting: Iterable<RunRecord>;
-  /** Those that have their turn, in the order in which they got it; none of them waits. */
+  /** Runs with an allocation, in the order in which they got it. */
   readonly running: readonly RunRecord[];
   readonly membership: Membership;
   readonly tenants: Tenants;

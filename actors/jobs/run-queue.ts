@@ -93,7 +93,7 @@ const machine = setup({
   id: "runQueue",
   context: ({ input }) => {
     const { network, registry, membership, access } = input;
-    // Turns ended with whoever was the queue before: their devices are free. Q1
+    // Allocations ended with the queue's former actor: their devices are free. Q1
     for (const record of registry.values()) {
       record.preemptedBy = undefined;
       membership.letGo(record.run);

@@ -9,7 +9,7 @@ import type { Network } from "../runtime/mailbox.ts";
 export const jetstreamOptions = z.strictObject({
   /** Days for which a stream keeps events; 0: there are no streams. @default 30 */
   eventsDays: z.number().min(0).max(3650).default(30),
-  /** Bytes of each stream, that of nobody's runs and each tenant's. @default 256 MiB */
+  /** Bytes of each stream: the operator's and each tenant's. @default 256 MiB */
   eventsBytes: z
     .int()
     .min(2 ** 20)

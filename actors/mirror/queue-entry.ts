@@ -12,7 +12,7 @@ const queueEntry = z.object({
   name: z.string(),
   status: runStatusSchema,
   priority: z.int(),
-  /** Whose it is; left out: of whoever runs the cluster. */
+  /** The tenant that owns the run; left out: the cluster's operator. */
   tenant: z.string().optional(),
   /** The key that it was submitted under. */
   key: z.string().optional(),

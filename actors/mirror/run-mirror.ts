@@ -3,7 +3,7 @@
 //
 //   a run changed ─▶ due ──every turn, so many runs──▶ its events after the last that is there,
 //                     ▲                                then its entry in the queue
-//                     └── refused: all of those again, after a while
+//                     └── refused: all of this again, after a while
 //
 // What to copy is read off the run when its turn comes, so that there is no queue of messages to
 // grow, and the changes of a turn are one. Nobody waits for it.

@@ -4,7 +4,7 @@ import type { Log, LogLevel } from "../../src/ports/log.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
 import type { Incident } from "../runtime/incident.ts";
 
-/** What comes often is for whoever looks closely; all else that is not here is `info`. */
+/** Frequent events are `debug`; every event that is not listed is `info`. */
 const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.preparing": "debug",
   "run.progress": "debug",

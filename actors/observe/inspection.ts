@@ -1,10 +1,10 @@
-// Inspection: what a cluster is doing, for whoever asks over NATS, in JSON or msgpack.
+// Inspection: what a cluster is doing, as an answer over NATS, in JSON or msgpack.
 //
 //   osiris.<cluster>.inspect.<part>   { }  → that part of a ClusterReport
 //
 // The leader asks its hosts, and says who did not answer. It stands beside the tree of actors and
 // not in it: a tree that is in trouble is what people ask about. It answers about every run, so
-// that it is for whoever runs the cluster; tenants have `status` and `events`.
+// that inspection is for the cluster's operator; tenants have `status` and `events`.
 
 import type { AnyActorRef } from "xstate";
 import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
@@ -56,7 +56,7 @@ export interface ClusterReport {
   readonly cluster: string;
   readonly runs: readonly RunReport[];
   readonly incidents: readonly IncidentReport[];
-  /** The leader's first, then those of the hosts that answered. */
+  /** The leader's report first, then the reports of the hosts that answered. */
   readonly processes: readonly ProcessReport[];
   /** Hosts that did not. */
   readonly silent: readonly number[];
@@ -64,7 +64,7 @@ export interface ClusterReport {
   readonly mirror: MirrorReport | null;
 }
 
-/** Something of a process, among those of others. */
+/** A part of one process's report, with the host that it came from. */
 type Of<Part> = Part & { readonly host: number | null };
 
 /** What can be asked for by itself. */
@@ -282,7 +282,7 @@ function ofAll<Part>(
   return processes.flatMap((one) => partsOf(one).map((part) => ({ host: one.host, ...part })));
 }
 
-/** Mailboxes of a tree, with those they are of. */
+/** The mailboxes of a tree, each with its actor. */
 export function mailboxesIn({
   children,
   mailbox,

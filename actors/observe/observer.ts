@@ -75,7 +75,7 @@ export async function openObserver(
   };
 }
 
-/** Lines about refused frames in a second: whoever sends them does not fill the disk. */
+/** Log lines a second about refused frames: a hostile sender must not fill the disk. */
 const refusedLinesMax = 10;
 
 /** Writes so many lines a second, and then how many it has left out. */

@@ -3,7 +3,7 @@
 // are about a run, also beside its checkpoints (storage/cluster/run-log.ts).
 //
 // Invariants
-//   P1. No secret leaves it: neither those of the process, nor what stands under a secret's name.
+//   P1. No secret leaves it: no secret of the process, and no value under a secret's name.
 
 import { hostname } from "node:os";
 import type { LevelWithSilent } from "pino";
@@ -18,9 +18,9 @@ export interface LogOptions {
   readonly write: (line: string) => void;
 }
 
-/** What is kept of every run, whatever is written elsewhere. */
+/** The least level that a run's own files keep, whatever the process writes. */
 const keptLevel: LogLevel = "info";
-/** Runs whose files are known at a time. */
+/** Runs with known log files, at a time. */
 const runsMax = 64;
 /** Lines of a run that wait until it is known where they are kept. */
 const waitingMax = 100;
@@ -93,7 +93,7 @@ class KeptLines {
   }
 }
 
-/** Adds to a map of runs; the one that was added first is forgotten. */
+/** Adds to a map of runs; a full map forgets its oldest entry. */
 function remember<Value>(map: Map<string, Value>, run: string, value: Value): void {
   map.set(run, value);
   const [oldest] = map.keys();

@@ -65,7 +65,7 @@ export interface ProcessReport {
 
 let lastAsked: EventLoopUtilization | undefined;
 
-/** The report of the process whose tree of actors has this leader. */
+/** The report of the process in which this leader's tree of actors lives. */
 export function reportProcess(
   root: AnyActorRef,
   network: Network,

@@ -41,7 +41,7 @@ export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** The hosts whose devices save, in the order of their ranks. */
+  /** The hosts of the devices that save, by rank. */
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
   readonly store: CheckpointStore;
@@ -58,7 +58,7 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
-  /** Devices whose writers have saved their parts. */
+  /** Devices with all parts saved by their writers. */
   readonly saved: ReadonlySet<number>;
   /** Since when the coordinator waits for devices or writers. */
   readonly waitsSinceMs: number;

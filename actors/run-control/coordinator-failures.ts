@@ -40,7 +40,7 @@ export function waitsOf({ waits, network, scope }: TrainingCoordinatorContext): 
   return [...[...waits.values()].flat(), ...network.waits.waits(scope.run)];
 }
 
-/** The error of a generation of which a host reports a failure. */
+/** The error that ends a generation after a host reported a failure. */
 export function failureOf(
   context: TrainingCoordinatorContext,
   failed: MessageEvent<"host.failed">["body"],
@@ -49,7 +49,7 @@ export function failureOf(
   return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
 }
 
-/** The error of a generation of which a host left the cluster. */
+/** The error that ends a generation after one of its hosts left the cluster. */
 export function goneOf(host: number): PeerLostError {
   return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
 }

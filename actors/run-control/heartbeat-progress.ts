@@ -22,7 +22,7 @@ import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 type Context = TrainingCoordinatorContext;
 type Heartbeat = MessageEvent<"host.progress">["body"];
 
-/** Waits, meters and tiers of the host, whatever the generation is doing. */
+/** Waits, meters and tiers of the host, in any state of the generation. */
 export function afterHeartbeat(
   context: Context,
   heartbeat: Heartbeat,

@@ -78,7 +78,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly hosts: readonly HostShare[];
   readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
-  /** Hashes of manifests whose checkpoints could not be restored. J5 */
+  /** Hashes of the manifests of checkpoints that could not be restored. J5 */
   readonly passedOver: readonly string[];
   readonly delayMs: number;
   /** Who failed first in the last generation. */

@@ -80,7 +80,7 @@ export const recoveringPartly = fromPromise<void, PartialRecoveryInput>(
   },
 );
 
-/** Ranks of all devices but the one that failed first, or but those of the host that did. */
+/** Ranks of the survivors: all but the first failed device, or but the failed host's devices. */
 function ranksLeft(hosts: readonly HostShare[], offender: string): number[] {
   const [role, index] = offender.split(":");
   return hostPlaces({ hosts: [...hosts] }).flatMap(({ host, first, count }) => {

@@ -28,7 +28,7 @@ export interface FailingRun {
   /** The generation that has failed; undefined: the first one was not claimed yet. */
   readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
-  /** Hashes of manifests whose checkpoints could not be restored (J5). */
+  /** Hashes of the manifests of checkpoints that could not be restored (J5). */
   readonly passedOver: readonly string[];
 }
 

@@ -22,7 +22,7 @@ export interface ScalingInput {
   readonly network: { readonly clock: Clock };
   readonly record: RunRecord;
   readonly membership: Membership;
-  /** The hosts whose devices the run has. */
+  /** The hosts of the run's devices. */
   readonly hosts: readonly HostShare[];
 }
 

@@ -1,5 +1,5 @@
 // Open runs: those of a registry that are not over, in the order in which the queue takes them, and
-// how many of them wait. Kept as they change, so that nobody has to look at all of them.
+// how many of them wait. Kept up to date at each change, so that no request scans all runs.
 //
 //   running or interrupted · then by priority · then by submission
 
@@ -51,12 +51,12 @@ export class OpenRuns {
     return this.#ofDirectory.get(directory)?.values() ?? [];
   }
 
-  /** How many wait for their turn or are paused. */
+  /** How many wait for an allocation or are paused. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The same, of a tenant; undefined: of whoever runs the cluster. */
+  /** The same for a tenant; undefined: for the cluster's operator. */
   waitingOf(tenant: string | undefined): number {
     return this.#waitingOf.get(tenant) ?? 0;
   }
@@ -70,7 +70,7 @@ export class OpenRuns {
   }
 }
 
-/** The highest first; those of one priority as they come. */
+/** By priority, highest first; within a priority in order of arrival. */
 export function byPriority(records: Iterable<RunRecord>): RunRecord[] {
   return [...records].sort((a, b) => b.job.priority - a.job.priority);
 }

@@ -63,7 +63,7 @@ export class IncidentLog {
     }
   }
 
-  /** The end of all that lasts; returns those, whole. */
+  /** Ends all open incidents and returns them, complete. */
   end(end: Omit<IncidentEnd, "afterMs">, at: Date): IncidentRecord[] {
     const ended = this.open.map((one) => ({ ...one, end: { ...end, afterMs: since(one, at) } }));
     for (const one of ended) this.#replace(one);

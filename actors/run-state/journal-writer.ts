@@ -8,7 +8,7 @@
 //   K1. A run's end is on the disk before it is told, or the disk has refused it.
 //   K2. What the disk refuses is told once, and tried again until it takes it; whoever has to know
 //       that something is kept is told that it is not.
-//   K3. Events are told in the order in which they happened, whatever the disk refuses.
+//   K3. Events are told in the order in which they happened, also while the disk refuses.
 
 import type { Clock } from "../../src/ports/clock.ts";
 import type { JournalEntry, RunJournal } from "../../storage/cluster/run-journal.ts";
@@ -48,11 +48,11 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isRefused = false;
   /** Whether what was refused will be tried again without being asked. */
   let isRetried = false;
-  /** Whether the disk must have it, even if nobody waits. */
+  /** Whether the entry must reach the disk even if no request waits for it. */
   let isDue = false;
 
   const write = () => {
-    // A leader that leads no more says nothing to whoever leads next either.
+    // A leader that leads no more tells the next leader nothing either.
     if (round.length > 0 && options.isHeld()) journal.append(round);
     round = [];
     if (journal.isLong) journal.begin(options.entries());

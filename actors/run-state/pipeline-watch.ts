@@ -11,11 +11,11 @@ import {
 type Samples = ReadonlyMap<number, HostMeters>;
 
 export interface PipelineWatch {
-  /** The last sample of each host; those of the last event of progress; those last judged. */
+  /** The last sample of each host; those of the last progress event; those last assessed. */
   readonly latest: Samples;
   readonly told: Samples;
   readonly assessed: Samples;
-  /** Hosts whose pipeline had fallen serial when it was last judged. */
+  /** Hosts with a pipeline that was serial at its last assessment. */
   readonly serial: ReadonlySet<number>;
   /** Events of progress of the last seconds: steps that were done, and when. */
   readonly speedSamples: readonly SpeedSample[];

@@ -9,16 +9,16 @@ import { OpenRuns } from "./active-runs.ts";
 import type { RunEvent } from "./run-events.ts";
 import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
-/** Runs remembered after they are over, where nobody says how many. */
+/** Finished runs that are remembered by default. */
 export const usualFinishedMax = 1000;
 
-/** For a leader whose runs end with it. */
+/** For a leader that keeps no journal: its runs end with its process. */
 export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
 export interface Submitter {
   readonly key?: string | undefined;
-  /** Left out: whoever runs the cluster. */
+  /** Left out: the cluster's operator. */
   readonly tenant?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export class Registry {
   /** Those that are not over. */
   readonly open = new OpenRuns();
   readonly #records = new Map<string, RunRecord>();
-  /** Those that are, of each tenant, the one that was over first in front. */
+  /** Finished runs by tenant, oldest first. */
   readonly #over = new Map<string | undefined, Set<RunRecord>>();
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
@@ -34,12 +34,12 @@ export class Registry {
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
   readonly #finishedMax: number;
-  /** How many runs each tenant had: a number tells nobody of the others' runs. */
+  /** Runs that each tenant has had: a run's number tells a tenant nothing of other tenants. */
   readonly #added = new Map<string | undefined, number>();
   #isTelling = false;
 
   /**
-   * `prefix` tells this cluster's runs from those of an earlier one on the same broker.
+   * `prefix` tells this cluster's runs from the runs of an earlier cluster on the same broker.
    * `finishedMax`: how many runs are remembered after they are over.
    */
   constructor(
@@ -152,7 +152,7 @@ export class Registry {
     return () => this.#listeners.delete(listen);
   }
 
-  /** Tells whoever waits for work, or for a cancellation: once of all that changed in one turn. */
+  /** Tells all listeners that wait for work or a cancellation, once for all changes of one turn. */
   changed(): void {
     if (this.#isTelling) return;
     this.#isTelling = true;
@@ -162,7 +162,7 @@ export class Registry {
     });
   }
 
-  /** Of whoever has most: nobody's runs make another's be forgotten. */
+  /** Forgets a run of the tenant with most runs: no tenant displaces the runs of another. */
   #forget(): void {
     const count = () => [...this.#over.values()].reduce((sum, { size }) => sum + size, 0);
     for (let there = count(); there > this.#finishedMax; there--) {

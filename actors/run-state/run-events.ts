@@ -84,7 +84,9 @@ export type RepairedTable = z.output<typeof repairedTable>;
 const dynamicTable = z
   .object({
     table: z.string(),
-    /** Ids that were given a row, and those that lost theirs; one that came back counts again. */
+    /**
+     * Ids that were given a row, and ids that lost their row; an id that came back counts again.
+     */
     admitted: count,
     evicted: count,
     /** Lookups of ids that had no row. */
@@ -315,7 +317,7 @@ const eventBody = z.discriminatedUnion("type", [
     digest: z.string(),
     best: z.boolean(),
     bytes: count,
-    /** Longest that a device stood still for it, of which it was kept by the one before. */
+    /** Longest stall of a device for it, and the part spent waiting for the checkpoint before. */
     stallMs: z.number(),
     waitedMs: z.number(),
     /** Whether somebody asked for it, and the job itself may not have made it. */
@@ -344,7 +346,7 @@ const eventBody = z.discriminatedUnion("type", [
     host: count,
     factor: z.number(),
   }),
-  /** It goes on with another number of devices, or with those of other hosts. */
+  /** The run goes on with another number of devices, or with devices of other hosts. */
   z.object({
     type: z.literal("run.scaled"),
     from: count,
@@ -363,7 +365,7 @@ const eventBody = z.discriminatedUnion("type", [
   z.object({ type: z.literal("run.failed"), error: errorRecord }),
 ]);
 
-/** What happened, as whoever tells it says. */
+/** What happened, as its teller says it. */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
 
 /** What may happen. */

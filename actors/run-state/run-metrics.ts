@@ -27,11 +27,11 @@ export interface RunMetrics {
   readonly lossSteps: number;
   /** For each table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
   readonly repairedIds: readonly number[];
-  /** For each table, rows that those steps read with an update pending; `[]`: none yet. */
+  /** For each table, rows that stale steps read with an update pending; `[]`: none yet. */
   readonly staleRows: readonly number[];
   /** For each table, what became of its dynamic ids in them; `[]`: nothing yet. */
   readonly dynamicIds: TableIdCounts;
-  /** Of those steps, how many began a window: they read stale tables fresh. */
+  /** Steps that began a window: they read stale tables fresh. */
   readonly freshSteps: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
@@ -121,7 +121,7 @@ export function dynamicTables(job: JobSpec, metrics: RunMetrics): DynamicTable[]
   return tables.length === 0 ? undefined : tables;
 }
 
-/** The tables of which ids were repaired, by name. */
+/** The tables with repaired ids, by name. */
 export function repairedTables(job: JobSpec, { repairedIds }: RunMetrics): RepairedTable[] {
   return job.model.tables
     .map(({ name }, i) => ({ table: name, ids: repairedIds[i] ?? 0 }))

@@ -1,5 +1,5 @@
 // The record of a run: what was asked, how far it is, and what happened, as events for its owner.
-// It is plain data outside every actor, so that whoever restarts finds it where it was.
+// It is plain data outside every actor, so that a restarted actor finds it where it was.
 
 import type { ErrorRecord } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -18,7 +18,7 @@ import type {
 } from "./run-events.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
-/** Tells the world an event of a run, which is a tenant's or nobody's. */
+/** Publishes an event of a run, which belongs to a tenant or to the operator. */
 export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
 
 /** Where runs are kept for another leader, which takes them up. It is told first. */
@@ -33,7 +33,7 @@ export interface RunKeeper {
 /** More events than a leader tells of a run before they are on disk. */
 const seqsLost = 1000;
 
-/** Events kept for those who come late; older ones are forgotten. */
+/** Events kept for late followers; older events are forgotten. */
 export const eventsMax = 10_000;
 
 /** A change of devices: how many the generation had, and when they were told to pause. */
@@ -43,7 +43,7 @@ export interface Scaling {
   readonly atMs: number;
 }
 
-/** What only a run tells that has devices, or waits for those of hosts. */
+/** Events of a run that has devices, or waits for devices of hosts. */
 const beginnings: ReadonlySet<string> = new Set([
   "run.waiting",
   "run.preparing",
@@ -65,7 +65,7 @@ export interface RunIdentity {
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
-  /** Whose it is; undefined: of whoever runs the cluster. */
+  /** The tenant that owns the run; undefined: the cluster's operator. */
   readonly tenant: string | undefined;
   /** Under which name of its owner's own it was submitted. */
   readonly key: string | undefined;
@@ -77,7 +77,7 @@ export class RunRecord {
   isCheckpointAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
   scaling: Scaling | undefined;
-  /** The cuts to make instead of those of its job, the last of which ends it: a replay's. */
+  /** Of a replay: the cuts to make instead of the job's; the last cut ends the run. */
   cuts: readonly PlannedCut[] | undefined;
   /** How fast devices are that were found slow, beside the others: their share of the slices. */
   readonly speeds = new Map<DeviceName, number>();
@@ -135,7 +135,7 @@ export class RunRecord {
     return this.#jobText;
   }
 
-  /** Adds what happened, and tells whoever follows. */
+  /** Adds what happened, and tells all followers. */
   append(generation: number, body: EventBody): void {
     const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
     this.#keeper.keep({ kind: "event", run: this.run, event });

@@ -6,7 +6,7 @@
 //   any part of the tree. A mailbox lets that message through only where faults are allowed.
 // - The end of its children. An actor that stops or fails takes down what it started, last started
 //   first, as OTP has it. xstate stops the children of a stopped machine in the order of their
-//   start, and lets those of a failed machine run on: threads that no actor answers for.
+//   start, and lets the children of a failed machine run on: threads without a supervisor.
 
 import {
   type AnyActorLogic,

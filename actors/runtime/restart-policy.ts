@@ -4,7 +4,7 @@
 //
 // Invariants
 //   R1. Children start in the order of the list and stop in reverse.
-//   R2. An error that a restart cannot mend is handed up at once, whatever the limits say.
+//   R2. An error that a restart cannot mend is handed up at once, within any limits.
 //   R3. More than `restartsMax` restarts within `windowMs` are handed up: a bug must not loop.
 //   R4. A child that ended for good (temporary, or transient and normally) is not started again,
 //       not even because of a sibling.

@@ -42,7 +42,7 @@ const rule: RowRule = {
   l2: 0,
   decay: 0,
 };
-/** Lookups of a row in a batch that needs its rows again and again; and of one that is copied. */
+/** Lookups of a row in a batch that repeats its rows, and of a row of a copied table. */
 const lookupsAgain = 16;
 const lookupsOfCopy = 4;
 

@@ -18,7 +18,7 @@ export interface CalibrationSize {
   readonly rounds: number;
 }
 
-/** Seconds of the fastest call, after one that does not count. */
+/** Seconds of the fastest call, after a warm-up call. */
 export function leastSeconds(clock: Clock, rounds: number, work: () => void): number {
   work();
   const seconds = Array.from({ length: rounds }, () => {

@@ -24,7 +24,7 @@ import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
 
-/** Who takes part in a generation, and what of its memory is whose. */
+/** Who takes part in a generation, and which part of its memory each participant has. */
 export interface GenerationLayout {
   readonly topology: Topology;
   readonly schedule: Schedule;

@@ -1,5 +1,5 @@
 // The generation memory: what the threads of one generation share on one host. A generation always
-// gets new memory: what a thread of an older generation still writes, nobody reads (law 3).
+// gets new memory: what a thread of an older generation still writes is never read (law 3).
 
 import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
@@ -28,7 +28,7 @@ export interface Generation {
 
 /**
  * Shared memory of one generation on one host. It has room for all devices: what other hosts write
- * comes over the wire to the same place, and pages that nobody touches cost nothing.
+ * comes over the wire to the same place, and untouched pages cost nothing.
  */
 export interface GenerationMemory {
   readonly words: SharedArrayBuffer;

@@ -196,7 +196,7 @@ function cutsBetween(first: number, to: Manifest): PlannedCut[] {
   return [...cuts, { step: to.cut, evaluate, checkpoint: true }];
 }
 
-/** Compares what the files are, whatever their manifests promise. */
+/** Compares the files themselves, not what their manifests promise. */
 async function modelLeaves(
   is: OpenCheckpoint,
   was: OpenCheckpoint,

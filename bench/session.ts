@@ -20,7 +20,7 @@ export interface SessionWork {
   readonly only: readonly string[];
 }
 
-/** A measurement begins, by its index among those that are asked for; or a row is known. */
+/** A measurement begins, by its index among the requested measurements; or a row is known. */
 export type SessionMessage = { readonly begin: number } | { readonly row: BenchRow };
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;

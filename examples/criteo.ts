@@ -5,8 +5,9 @@
 //
 // On a few thousand samples a logistic regression is hard to beat, and the AUC of a test set of a
 // thousand or two has a standard error of about 0.015: read the difference, which is of the same
-// samples. What both models may choose was chosen on seeds 11 to 20, not on those that are shown.
-// The data may not be distributed and are not part of this project; their caches go at the end.
+// samples. What both models may choose was chosen on seeds 11 to 20, not on the seeds that are
+// shown. The data may not be distributed and are not part of this project; their caches go at the
+// end.
 
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { adam, Cluster, csv, dlrm, type JobOptions } from "../index.ts";
 
-/** Columns of the files: the values are global ids, those of a column from `offset` on. */
+/** Columns of the files: the values are global ids, a column's ids from its `offset` on. */
 const columns = [
   { name: "user", offset: 0, rows: 957 },
   { name: "item", offset: 957, rows: 4082 },

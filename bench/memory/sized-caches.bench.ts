@@ -36,7 +36,7 @@ interface SizedCachesOptions {
   readonly rounds: number;
 }
 
-/** Samples/s, and shares of rows from HBM, of planned caches beside those by the rule. */
+/** Samples/s and shares of rows from HBM, of planned caches beside caches by the rule. */
 export function sizedCachesMeasurement(options: SizedCachesOptions): Measurement {
   const setUpSeconds = 12; // Tables, batches, and the steps that fill the caches.
   const seconds = 5 + 2 * options.rounds * (options.seconds + setUpSeconds);

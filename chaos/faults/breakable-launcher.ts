@@ -11,7 +11,7 @@ export interface BreakableLauncher {
   readonly launcher: Launcher;
   /** Ends the thread of an actor (`device:1`, `reader:0`, `prepare`); false where none runs. */
   kill(actor: string): boolean;
-  /** Actors whose threads run now. */
+  /** Actors with a running thread. */
   running(): string[];
   /** How many threads have been started so far. */
   started(): number;

@@ -183,7 +183,7 @@ function drawPair({ random, stage }: Draw): { from?: string; to?: string } {
   ]);
 }
 
-/** The last step whose next checkpoint is not the run's last one. */
+/** The last step with a checkpoint after it that is not the run's last one. */
 function lastButOne({ steps, everySteps }: Draw): number {
   return Math.max(0, steps - everySteps - 1 - (steps % everySteps));
 }

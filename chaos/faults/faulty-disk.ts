@@ -1,4 +1,4 @@
-// A disk that lies, fills up, tears and slows down, over one that does not: for the checkpoint
+// A disk that lies, fills up, tears and slows down, over a sound disk: for the checkpoint
 // directory alone, and only once a fault was armed.
 
 import { dirname } from "node:path";
@@ -14,7 +14,7 @@ export interface ArmedTrouble {
   readonly operations: number;
   /** Called once, with what it did. */
   readonly over: (hits: number) => void;
-  /** Ends whoever writes, in the middle of it, as a crash would; may come back in tests. */
+  /** Ends the writer in the middle of a write, as a crash would; in tests it may return. */
   readonly die: () => void;
 }
 
@@ -23,7 +23,7 @@ const slowMs = 20;
 
 interface Alive extends ArmedTrouble {
   hits: number;
-  /** Files of which a sync was lost: what a power cut takes from them. */
+  /** Files with a lost sync: the bytes that a power cut takes from each. */
   readonly lost: Set<string>;
 }
 

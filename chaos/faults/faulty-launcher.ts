@@ -93,7 +93,7 @@ function start<Command, Report>(
   return launcher.start(entry, faulty, name);
 }
 
-/** Those that were not injected yet, and whose time may come in this generation. */
+/** Faults that were not injected yet and may come in this generation. */
 function dueFaults(
   all: readonly Fault[],
   injections: Injections,

@@ -22,7 +22,7 @@ export class FrameFaults {
   #rules: Rule[] = [];
   readonly #processOf: (client: string) => string | undefined;
 
-  /** `processOf` names the process whose client has a name; frames of others pass. */
+  /** `processOf` names the process of a client, by the client's name; other frames pass. */
   constructor(processOf: (client: string) => string | undefined) {
     this.#processOf = processOf;
   }

@@ -1,5 +1,5 @@
 // What was injected: a directory in which every fault of a schedule leaves a file when it
-// is injected, and another one when it is over. Files outlive whoever wrote them: a thread that
+// is injected, and another one when it is over. Files outlive their writer: a thread that
 // ends itself, a process that is killed.
 //
 // Invariants
@@ -19,7 +19,7 @@ import { join } from "node:path";
 export interface Injection {
   /** Milliseconds since 1970. */
   readonly atMs: number;
-  /** Steps done by whoever saw the moment come; -1: nobody knows. */
+  /** Steps done by the thread that reached the moment; -1: unknown. */
   readonly step: number;
   readonly generation: number;
 }

@@ -34,7 +34,7 @@ function stepOf(event: RunEvent): number | undefined {
   return "step" in event && tells.includes(event.type) ? event.step : undefined;
 }
 
-/** An actor to break. `run` is left out for those that belong to no run: cluster, jobs, queue. */
+/** An actor to break. `run` is left out for actors of no run: cluster, jobs, queue. */
 export interface Target {
   readonly role: Role;
   /** @default 0 */

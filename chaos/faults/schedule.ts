@@ -30,7 +30,7 @@ const places = {
   thread: { form: "thread:(?:prepare|[a-z]+:\\d+)", example: "thread:device:1" },
   /** An actor's state machine, on the main thread of its process. */
   actor: { form: "actor:[a-z]+:\\d+", example: "actor:coordinator:0" },
-  /** The process of the leader, or one that joined as a host. */
+  /** The leader's process, or a process that joined as a host. */
   process: { form: "process:(?:root|host:[1-9]\\d*)", example: "process:host:1" },
   any: { form: "\\*", example: "*" },
 } as const;
@@ -116,7 +116,7 @@ export const faultKinds: readonly FaultKind[] = Object.values(faultGroups).flat(
 
 const scheduleSchema = z.strictObject({
   version: z.literal(1),
-  /** What it was drawn from; null where somebody wrote it. */
+  /** The seed that it was drawn from; null for a schedule written by hand. */
   seed: z.int().min(0).nullable().default(null),
   /** Devices of each host, and hosts that join as processes of their own (0: none). */
   stage: z.strictObject({
@@ -128,9 +128,9 @@ const scheduleSchema = z.strictObject({
 
 /** What is done to a run, and on how many processes and devices it runs. */
 export type Schedule = z.output<typeof scheduleSchema>;
-/** As somebody writes it by hand: defaults may be left out. */
+/** A schedule written by hand: defaults may be left out. */
 export type ScheduleOptions = z.input<typeof scheduleSchema>;
-/** A fault as somebody writes it by hand. */
+/** A fault written by hand. */
 export type FaultOptions = z.input<typeof faultSchema>;
 
 /** The schedule, complete. @throws InvalidOptionError naming what is wrong with it */

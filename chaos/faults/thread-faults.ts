@@ -41,7 +41,7 @@ type Phase = "restore" | "run" | "evaluate" | "save";
 
 /** How long a slow thread takes for a store or a wait. */
 const slowMs = 2;
-/** A gate opens within this share of the step deadline: nobody may take the wait for the fault. */
+/** A gate opens within this share of the step deadline, so that the wait is no fault itself. */
 const gateShare = 0.25;
 /** How often a thread at a gate looks. */
 const lookMs = 2;
@@ -180,7 +180,7 @@ function passing(cells: Cells, pass: () => void): Cells {
   };
 }
 
-/** Kernels whose loss is no number once `isBad`. */
+/** Kernels that compute a NaN loss once `isBad`. */
 function withNan(kernels: Kernels, isBad: () => boolean): Kernels {
   return {
     ...kernels,

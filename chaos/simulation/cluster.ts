@@ -27,7 +27,7 @@ import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";
 import type { World } from "./world.ts";
 
-/** Devices of each host: the first are those of the leader's own process. */
+/** Devices of each host; the leader's own process comes first. */
 export interface ClusterShape {
   readonly devices: readonly number[];
   readonly speed: ThreadSpeed;
@@ -59,7 +59,7 @@ export class SimulatedCluster {
   isDamaged = false;
   /** How often a process began to lead under the lease. */
   terms = 0;
-  /** The last event, once there is one that ends the job. */
+  /** The event that ended the job, once there is one. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
   readonly job: JobOptions;

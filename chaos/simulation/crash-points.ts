@@ -19,7 +19,7 @@ interface Writing {
 const writings: Readonly<Record<CrashKind, Writing>> = {
   /** Data, claims, whole parts, manifests, and what is collected. */
   checkpoints: { job: 3, devices: [1] },
-  /** And rows on the disk; those that a generation lays to rest, the next one takes. */
+  /** And rows on the disk; the rows that a generation lays to rest, the next generation takes. */
   tiers: { job: 5, devices: [2], scaled: 1 },
   /** And the ids of dynamic rows, and parts of what changed since the one before. */
   dynamic: { job: 6, devices: [1] },

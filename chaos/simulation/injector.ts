@@ -1,7 +1,7 @@
 // Carries out the faults of a scenario, and takes them back.
 //
 // Invariants
-//   I1. What was injected and not taken back is known: at the end there is none of it.
+//   I1. The injector knows each fault that still lasts: at the end no fault lasts.
 
 import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
@@ -58,7 +58,7 @@ export class Injector {
     cluster.machine.costOf = (operation) => this.#diskCost(operation);
   }
 
-  /** Ends whatever still lasts. I1 */
+  /** Ends every fault that still lasts. I1 */
   heal(): void {
     for (const fault of [...this.#alive.keys()]) this.#takeBack(fault);
     this.#powerAt.clear();

@@ -27,7 +27,7 @@ const short: JobOptions = {
   checkpoint: { everySteps: 2, directory, keep: 1 },
 };
 
-/** Rows of two tables lie on the disk, and those of one stay there beside a checkpoint. */
+/** Rows of two tables lie on the disk; one table's rows stay there beside a checkpoint. */
 const below: Partial<JobOptions> = {
   model: {
     ...plain.model,

@@ -6,7 +6,7 @@
 //   S1. Every checkpoint of the chain is byte for byte that of the reference run at the same cut.
 //   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one;
 //       but for one with a damaged file.
-//   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
+//   S3. A generation has one writer: only the process that claimed it commits under it.
 //   S4. In what became of the job, each sample of each epoch was trained once; where a file was
 //       damaged, nobody can tell.
 

@@ -29,7 +29,7 @@ export interface Surroundings {
 
 /** What one process has that others have not. */
 interface OwnProcess {
-  /** Makes its id one that no other has. */
+  /** Makes its id unique. */
   readonly serial?: number;
   /** As that of a `ClusterShape`. */
   readonly drift?: number;

@@ -16,7 +16,7 @@ export interface ScenariosOptions {
 
 export interface SeedsOptions extends ScenariosOptions {
   readonly seeds: Iterable<number>;
-  /** Faults of these kinds alone. @default those that a seed draws */
+  /** Faults of these kinds alone. @default the kinds that a seed draws */
   readonly kinds?: readonly FaultKind[];
 }
 

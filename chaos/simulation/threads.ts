@@ -9,7 +9,7 @@
 //   T3. Where it pauses in the midst of a call, or a slow disk keeps it, its own time runs ahead;
 //       at its next wait it lets the world catch up.
 
-// The programs, loaded before any begins: to wait for one that loads would be real time.
+// The programs, loaded before any begins: waiting for an import would take real time.
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
 import "../../actors/threads/prepare-data.ts";

@@ -1,4 +1,4 @@
-// A process of a faulted run, seen from whoever disturbs it.
+// A process of a faulted run, as the injector sees it.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -10,14 +10,14 @@ type StartOrder = Extract<ProcessOrder, { order: "start" }>;
 const entry = new URL("./process-entry.js", import.meta.url);
 /** Longest wait for a process to end that was asked to. */
 const closeMs = 20_000;
-/** Words of a process that died, for whoever asks why. */
+/** The last output of a process that died, which tells why. */
 const lastWordsMax = 2000;
 
 export class ActorProcess {
   /** `root`, `host:1` */
   readonly name: string;
   readonly pid: number;
-  /** Resolves when it has ended, for whatever reason. */
+  /** Resolves when the process has ended, for any reason. */
   readonly exited: Promise<void>;
   readonly #child: ChildProcess;
   #isStopped = false;
@@ -98,7 +98,7 @@ export class ActorProcess {
     return { name: "Error", code: "UNKNOWN", message, recovery: "restore" };
   }
 
-  /** Lets it end in order; one that does not is killed. */
+  /** Lets the process end in order, or else kills it. */
   async close(): Promise<void> {
     this.signal("SIGCONT");
     this.send({ order: "close" });

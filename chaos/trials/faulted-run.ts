@@ -56,7 +56,7 @@ export interface FaultedRunOptions {
   /** Told what happens, as it happens. */
   readonly onEvent?: (event: RunEvent) => void;
   readonly signal?: AbortSignal | undefined;
-  /** A run of which nothing is heard for so long is stuck. @default a minute and ten deadlines */
+  /** A run without an event for this long is stuck. @default a minute and ten deadlines */
   readonly patienceMs?: number | undefined;
   /**
    * Does something to the environment beside the schedule, until the function it returns is called.
@@ -188,7 +188,7 @@ class ScheduleRun {
     }
   }
 
-  /** Undefined where nobody takes it now. */
+  /** Undefined where no leader takes the job now. */
   async #submit(environment: Environment): Promise<Run | undefined> {
     try {
       const run = await environment.client.submit(this.#job);

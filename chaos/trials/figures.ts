@@ -15,7 +15,7 @@ export interface Spread {
 export interface LossFigures {
   /** `device`, `reader`, `host`, `training`, `root` … */
   readonly lost: string;
-  /** From the injection to the incident; undefined where nobody could tell. */
+  /** From the injection to the incident; undefined where the injection is unknown. */
   readonly detected: Spread | undefined;
   /** From the incident to the first step after the restore. */
   readonly recovered: Spread | undefined;

@@ -212,7 +212,7 @@ export class Injector {
       if (fault.what === "broker-forget") void environment.restartBroker(0);
     };
     const rule = environment.frames.begin(fault, { delayMs: forMs, over });
-    // Where so few frames pass, nobody waits for their number.
+    // Few frames may pass: the fault ends after this time without its full number.
     const limitMs = fault.what === "partition" ? forMs : stepDeadlineMs;
     const one: Lasting = {
       index,

@@ -15,7 +15,7 @@ import type { ReferenceRun } from "./verdict.ts";
 export interface SoakOptions extends FaultedRunOptions {
   readonly seed: number;
   readonly stage: EnvironmentSize;
-  /** No run begins after so long; the one that is under way ends undisturbed. */
+  /** No run begins after this time; the current run ends undisturbed. */
   readonly forMs: number;
   /** Mean time between two kills; each is drawn from half of it to one and a half. */
   readonly everyMs: number;

@@ -1,5 +1,5 @@
 // A trial: one schedule carried out on one job, and judged. A trial that fails is carried out again
-// with fewer and fewer faults, until only those are left that it takes.
+// with fewer and fewer faults, until only the faults are left that make it fail.
 
 import type { Incident } from "../../actors/runtime/incident.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";

@@ -58,7 +58,7 @@ export interface Recovery {
   readonly generation: number;
   /** From the injection before it, where there was one, to the incident. */
   readonly detectedSeconds: number | undefined;
-  /** From the incident to the first step after the restore; undefined where nobody went back. */
+  /** From the incident to the first step after the restore; undefined without a restore. */
   readonly recoverySeconds: number | undefined;
   /** Steps that had been done and not committed. */
   readonly redoneSteps: number;
@@ -190,7 +190,7 @@ function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
   return recoveries;
 }
 
-/** The leader's process is nobody's incident: how long until a step was heard of again. */
+/** No incident names the leader's process: its loss lasts until a step is heard of again. */
 function leaderLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
   return faults.flatMap((fault, i) => {
     const planned = schedule[i];

@@ -87,14 +87,14 @@ export function withCredentials(command: Command): Command {
   return command;
 }
 
-/** The credentials that those options give. */
+/** The credentials in the options of a connection. */
 export function credentialsOf(given: CredentialArguments) {
   const { token, user, pass, nkey, creds, tls, tlsCa: ca, tlsCert: cert, tlsKey: key } = given;
   const isEncrypted = [tls, ca, cert, key].some((one) => one !== undefined);
   return { token, user, pass, nkey, creds, ...(isEncrypted ? { tls: { ca, cert, key } } : {}) };
 }
 
-/** The connection that those options ask for; on this machine, its token need not be given. */
+/** The connection that the options ask for; on this machine the token may be left out. */
 export function connectionOf(given: ConnectionArguments) {
   const { nats, cluster, tenant } = given;
   const asWhom = tenant === undefined ? {} : { tenant };

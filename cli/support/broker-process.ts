@@ -12,7 +12,7 @@ function tell(news: BrokerNews): void {
   process.send?.(news);
 }
 
-// Ctrl-C reaches every process of the terminal; this one ends after those that need it.
+// Ctrl-C reaches every process of the terminal; the broker ends after its clients.
 process.on("SIGINT", () => {});
 
 process.once("message", async (settings: BrokerSettings) => {

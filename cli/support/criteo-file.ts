@@ -43,7 +43,7 @@ async function firstLineOf(path: string): Promise<string> {
     const isGzip = head[0] === 0x1f && head[1] === 0x8b;
     const file = createReadStream(path);
     const input = isGzip ? file.pipe(createGunzip()) : file;
-    // A stream's error reaches nobody through readline: it is raced.
+    // Readline does not hand on a stream's error: the error is raced.
     const failed = new Promise<never>((_, reject) => {
       file.on("error", reject);
       input.on("error", reject);

@@ -2,7 +2,7 @@
 
 import { exitCodes } from "./failure.ts";
 
-/** `npm start` hands on the Ctrl-C that the terminal has sent already: those two are one. */
+/** `npm start` repeats the Ctrl-C that the terminal has sent already: both count once. */
 const sameMs = 500;
 const signals = ["SIGINT", "SIGTERM"] as const;
 

@@ -24,7 +24,7 @@ export function withObserving(command: Command): Command {
     );
 }
 
-/** What those options and the environment ask for; `usual`: the level where they name none. */
+/** What options and environment ask for; `usual`: the level where they name none. */
 export function observingOf(
   { logLevel, traceEvery: everySteps }: ObservingArguments,
   usual: LogOptions["level"],

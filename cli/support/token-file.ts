@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InputUnusableError } from "../../index.ts";
 
-/** Where `$XDG_RUNTIME_DIR` is not set, the directory stands beside those of other users. */
+/** Without `$XDG_RUNTIME_DIR`, the directory stands beside the directories of other users. */
 function directory(): string {
   const runtime = process.env.XDG_RUNTIME_DIR;
   return runtime ? join(runtime, "osiris") : join(tmpdir(), `osiris-${process.getuid?.() ?? 0}`);

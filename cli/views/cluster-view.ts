@@ -5,7 +5,7 @@ import { aligned, bytes, count, duration, metric, percent, plural } from "../sup
 import { endOf } from "./incidents.ts";
 import { timeOf } from "./report.ts";
 
-/** Mailboxes and buffers that are told of: those in which most waits. */
+/** Mailboxes and buffers in the view: the fullest. */
 const rowsMax = 12;
 
 /** One look at a cluster: runs, processes, what waits where, tiers, alerts, incidents. */
@@ -28,7 +28,7 @@ export function topLines(report: ClusterReport): string[] {
   ];
 }
 
-/** A run each, for whoever reads no table. */
+/** One line a run, for readers that parse no table. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
     const { loss, samplesPerSecond, standstill, times, name } = rest;

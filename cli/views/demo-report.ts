@@ -8,7 +8,7 @@ import { lossCurve } from "./report.ts";
 export interface DemoReport {
   /** The run that nothing happened to. */
   readonly calm: RunResult;
-  /** The run of which something was killed. */
+  /** The run with the kill. */
   readonly broken: RunResult;
   readonly killed: string;
   /** The step after which it was killed; undefined where the run was over before. */

@@ -3,7 +3,7 @@
 import { type JobPlan, type MachineConstants, type Stage, stages } from "../../index.ts";
 import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
 
-/** Devices of which each has a line; of more, the first and the last. */
+/** Devices with a line each; of more devices, the first and the last have one. */
 const devicesShown = 32;
 /** Alternatives that are listed. */
 const alternativesShown = 12;

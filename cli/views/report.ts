@@ -78,7 +78,7 @@ function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>):
   return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
 }
 
-/** Cached tables that are told of: those to which memory would bring most rows. */
+/** Cached tables in the report: the tables that gain most rows from more memory. */
 const advisedMax = 12;
 
 /** What one more GiB of a tier on every device would buy, table by table. */
@@ -144,7 +144,7 @@ export function lossCurve(history: readonly CutRecord[]): string[] {
   return [head, ...lines];
 }
 
-/** At most `curveLinesMax` points, the last among them; of many, rather those that evaluated. */
+/** At most `curveLinesMax` points with the last; of many, evaluated points come first. */
 function thinned(points: readonly CutRecord[]): readonly CutRecord[] {
   if (points.length <= curveLinesMax) return points;
   const evaluated = points.filter((point) => point.evaluation !== undefined);

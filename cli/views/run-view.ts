@@ -33,7 +33,7 @@ function jsonView(): RunView {
 /** How often a long run says how far it is. */
 const lineEveryMs = 10_000;
 
-/** A line for whatever happens, and for each tenth of the way. */
+/** A line for each event, and for each tenth of the way. */
 export function linesView(say: (line: string) => void): RunView {
   const tell = linesOf();
   let tenth = 0;
@@ -113,7 +113,7 @@ function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress"
   return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
 }
 
-/** How long a run will still take, by the time that its steps take: whoever comes late, too. */
+/** The time left of a run, by the time of its steps; also for a late follower. */
 function secondsLeft({ step, steps, times }: Extract<RunEvent, { type: "run.progress" }>): number {
   return ((times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
 }

@@ -54,9 +54,9 @@ const fittedSamples = 4096;
 const pairsMax = 4;
 /** Numbers drawn for an id: its effect, then its latent vector. One Philox block. */
 const idNumbers = 4;
-/** Ids of each feature whose numbers are kept, the popular ones: most lookups are theirs. */
+/** Popular ids of each feature that keep their numbers: most lookups are of these. */
 const keptIdsMax = 1024;
-/** Ids of all features whose numbers are kept: 8 MiB. */
+/** Ids of all features that keep their numbers: 8 MiB. */
 const keptMax = 262_144;
 /**
  * Approximate standard deviations of the logit's three parts: best AUCs come out at 0.8 to 0.85.
@@ -78,7 +78,7 @@ export class SyntheticSamples {
   readonly #means: Float64Array;
   /** Of each feature, ids below this one have their numbers kept. */
   readonly #keptIds: number;
-  /** (features · keptIds + 1, 4): the numbers of the kept ids; last those of any other id. */
+  /** (features · keptIds + 1, 4): the numbers of the kept ids, then of the last other id. */
   readonly #numbers: Float64Array;
   /** (features · keptIds): 1 once the id's numbers are drawn. */
   readonly #isDrawn: Uint8Array;

@@ -20,7 +20,7 @@ import { onInterrupt } from "../../support/interrupt.ts";
 export interface SimulationArguments {
   readonly json?: boolean;
   readonly crashPoints?: true;
-  /** Of crash points: how far apart those of a pair are at most. */
+  /** Of crash points: the largest distance within a pair. */
   readonly pairs: number;
   readonly seeds: readonly number[];
   readonly jobs: number;

@@ -1,4 +1,4 @@
-// osiris checkpoint now RUN: a checkpoint of a running run, besides those of its job.
+// osiris checkpoint now RUN: a checkpoint of a running run, besides the checkpoints of its job.
 
 import type { Command } from "commander";
 import { count } from "../../support/format.ts";

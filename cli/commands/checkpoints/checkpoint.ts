@@ -209,7 +209,7 @@ function addRestore(checkpoint: Command): void {
   );
 }
 
-/** @throws InvalidOptionError where nobody is there to be asked */
+/** @throws InvalidOptionError where no terminal is there to ask */
 async function isAgreed({ checkpoint, givenUp }: RestoreReport): Promise<boolean> {
   const lost = givenUp.map(({ manifest, cut }) => `${nameOf(manifest)} (step ${count(cut)})`);
   const what = `Going back to step ${count(checkpoint.cut)} gives up ${lost.join(", ")}`;

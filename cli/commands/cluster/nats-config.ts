@@ -135,7 +135,7 @@ export async function readTenants(path: string | undefined): Promise<Tenants> {
   return tenantsOf(value ?? {});
 }
 
-/** The public key of the nkey whose seed is in a file; made where there is none. */
+/** The public key of the nkey in a seed file; a missing file is made. */
 function keyIn(path: string): string {
   const known = existsSync(path) ? readFileSync(path, "utf8") : undefined;
   try {

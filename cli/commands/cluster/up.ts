@@ -142,7 +142,7 @@ async function up(options: UpOptions): Promise<void> {
   } finally {
     tellRefused(cluster.refused, options);
   }
-  // Under a lease whoever leads next goes on with them, and from `state` this cluster itself.
+  // Under a lease the next leader goes on with them, and with `state` this cluster itself.
   if (state !== undefined) await saveRuns(cluster, say);
   else if (lease === undefined) await stopRuns(cluster, say);
 }
@@ -216,7 +216,7 @@ function hostsLine(hosts: readonly HostRecord[]): string {
 
 /** Every run that has made steps gets its checkpoint, from which it goes on at the next start. */
 async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
-  // One whose data is still being made may take hours to its first step, and has nothing to lose.
+  // A run that still prepares its data may be hours from its first step, and loses nothing.
   const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
   if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));

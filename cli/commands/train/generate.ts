@@ -1,4 +1,4 @@
-// osiris generate: a Criteo text file with a planted truth, whose best reachable AUC is known.
+// osiris generate: a Criteo text file with a planted truth and a known best reachable AUC.
 
 import type { Command } from "commander";
 import { writeSyntheticTsv } from "../../../index.ts";

@@ -99,7 +99,7 @@ async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise
   }
 }
 
-/** The run that the trial has, or a new one; one that failed or was cancelled is tried again. */
+/** The trial's run, or a new run; a failed or cancelled run is tried again. */
 async function runOf(client: Client, { job, key }: SweptJob): Promise<Run> {
   for (let attempt = 1; ; attempt++) {
     const asked = { job, key: attempt === 1 ? key : `${key}-${attempt}` };
@@ -113,7 +113,7 @@ function metricOf(result: RunResult, { metric: name }: Sweep): number {
   return value ?? Number.NaN;
 }
 
-/** The best first; those without a value last, in the order of the trials. */
+/** The best first; trials without a value last, in their order. */
 function sortedBy({ metric: name }: Sweep, outcomes: readonly Outcome[]): Outcome[] {
   const sign = name === "auc" ? -1 : 1;
   const rank = ({ value }: Outcome) =>

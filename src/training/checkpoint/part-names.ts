@@ -33,7 +33,7 @@ export function idsPartNameOf(part: IdsPart, tables: readonly TableSpec[]): stri
   return blocks === wholeOf(table, tables).blocks ? name : `${name}-b${firstBlock}.${blocks}`;
 }
 
-/** The blocks whose ids this part has; undefined for every other part. */
+/** The blocks of the ids in this part; undefined for every other part. */
 export function idsOfPart(name: string, tables: readonly TableSpec[]): IdsPart | undefined {
   const match = idsForm.exec(name);
   if (match === null) return undefined;
@@ -50,7 +50,7 @@ export function partNameOf(part: TablePart, tables: readonly TableSpec[]): strin
   return `${name}-b${firstBlock}.${blocks}-q${firstQuantum}.${quanta}`;
 }
 
-/** The tile whose part this is; undefined for the dense part, and for what is none. */
+/** The tile of this part; undefined for the dense part and for names of other files. */
 export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePart | undefined {
   const match = form.exec(name);
   if (match === null) return undefined;

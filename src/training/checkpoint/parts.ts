@@ -65,12 +65,12 @@ export function createCutter(
   options: {
     readonly differential: CheckpointSpec["differential"];
     readonly restored: readonly { readonly name: string }[];
-    /** Shards whose rows were there, and were not restored: what they changed from is not known. */
+    /** Shards with rows that were kept, not restored: the cut they changed from is unknown. */
     readonly kept?: ReadonlySet<number>;
   },
 ): (isBaseline: boolean) => CutPart[] {
   const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
-  /** Parts, by name, of which a former checkpoint has what did not change. */
+  /** Parts, by name, with unchanged rows in a former checkpoint. */
   const known = new Set<string>();
   const restored = new Set(options.restored.map(({ name }) => name));
   const own = [...ownSlabs(device), ...(device.rank === 0 ? [device.replicas] : [])];
@@ -114,7 +114,7 @@ export function savedBytesMax(
     const { precision, dynamic } = tableOf(input.model.tables, table);
     const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
     const lookups = input.batchSize * (input.idsMax[table] ?? 0);
-    // Ids with rows, and those without that were seen since the eviction step before the last.
+    // Ids with rows, and candidates seen since the eviction step before the last.
     const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
     return rows * (4 + record) * 1.01 + 4096 + ids;
   });

@@ -34,7 +34,7 @@ export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {
     const logit = logits[i] ?? Number.NaN;
     const label = labels[i];
     assert(label === 0 || label === 1, `label ${i} is 0 or 1, not ${label}`);
-    // exp(-|logit|) serves both: log(1 + e^-|x|) and the sigmoid, neither of which can overflow.
+    // exp(-|logit|) serves both: log(1 + e^-|x|) and the sigmoid; neither can overflow.
     const decay = Math.exp(-Math.abs(logit));
     const wrongness = label === 1 ? -logit : logit;
     lossSum += Math.max(wrongness, 0) + Math.log1p(decay);

@@ -59,9 +59,9 @@ export function createPipeline(options: {
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
   const { tables } = device.topology.input.model;
-  /** Steps whose rows are coming up, in order; of the first, stale ones may have been read. */
+  /** Steps with rows on their way, in order; of the first step, stale rows may have been read. */
   const staged: (StagedStep | LateStep)[] = [];
-  /** The step after those, where it has begun, or what was wrong with its batch. */
+  /** The step after them, once it has begun, or what was wrong with its batch. */
   let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
 
@@ -77,7 +77,7 @@ export function createPipeline(options: {
     }
   };
 
-  /** Begins and stages what comes after `step`, as far as nobody has to wait for it. */
+  /** Begins and stages the steps after `step`, as far as this blocks no device. */
   const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
     for (;;) {
       if (begun === undefined) {

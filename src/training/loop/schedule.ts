@@ -52,7 +52,7 @@ export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut 
   };
 }
 
-/** A cut that is known before it is reached: one that a run had, where it is replayed. */
+/** A cut that is known in advance: a replay makes the cuts of the run that it replays. */
 export type PlannedCut = Pick<Cut, "step" | "evaluate" | "checkpoint">;
 
 /** The first of `cuts` after `step` steps, or a pause on the way there. */

@@ -1,6 +1,6 @@
 // The meter of a device's steps: how long they take, and for what the device waits in them.
 // Counters in shared memory, which the host samples (actors/host/host-generation.ts). It is asked
-// by nobody who computes: no weight depends on it.
+// by no computation: no weight depends on it.
 //
 //   word 0           steps
 //   word 1           batches that were there when a step began, summed over the steps
@@ -63,7 +63,7 @@ export const meterWords: number = tiersFirst + tierCounts.length;
 export interface StepMeter {
   /** The same cells; what a wait there takes is counted as one for `what`. */
   cellsFor(what: ChannelName | "batch" | "gradients" | "tiers", cells: Cells): Cells;
-  /** A step begins; `batches` are there for it and those after it. Waits before it do not count. */
+  /** A step begins; `batches` are ready for it and later steps. Waits before it do not count. */
   begin(batches: number): void;
   /** Runs the input exchange of a batch. */
   exchangeInput<T>(run: () => Promise<T>): Promise<T>;

@@ -36,7 +36,7 @@ export interface TracedStep {
 }
 
 export interface StepTrace {
-  /** A step begins: what was traced of those before it is complete. */
+  /** A step begins: the traces of all steps before it are complete. */
   begin(): void;
   /** From now on the device does this, for a step; undefined: for none that is traced. */
   enter(step: number | undefined, stage: StepStage): void;

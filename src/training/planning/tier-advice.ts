@@ -109,7 +109,7 @@ interface ShardSize {
   /** Rows, as many of the table's as they would be were all shards alike. */
   readonly hbmRows: number;
   readonly ddrRows: number;
-  /** Bytes of a whole row, where those of its columns are as in this shard. */
+  /** Bytes of a whole row, if all its columns take the bytes that they take in this shard. */
   readonly rowBytes: number;
   /** Of the table's weights. */
   readonly share: number;

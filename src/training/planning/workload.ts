@@ -17,7 +17,7 @@ import {
   type Workload,
 } from "../../planner/shards.ts";
 
-/** Exponent of popularity that is assumed of ids that nobody has counted. */
+/** Assumed exponent of popularity of ids without counts. */
 const usualZipf = 1.05;
 
 /** What of a job decides its plan. */

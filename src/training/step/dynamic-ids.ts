@@ -44,7 +44,7 @@ export function findersOf(
   return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
 }
 
-/** Evicts the rows whose ids lose them before `step`. No batch is in flight. */
+/** Evicts the rows that ids lose before `step`. No batch is in flight. */
 export async function decideIds(
   { ids, slab, topology }: DynamicIdsDevice,
   step: number,

@@ -27,7 +27,7 @@ export function partIn(from: Tensor, own: ShardRange) {
   });
 }
 
-/** Packs the finished subtrees of a shard group, of which there are these parts by rows (b,·). */
+/** Packs the finished subtrees of a shard group from its parts by rows, (b,·) each. */
 export function packSums(
   device: PackingDevice,
   { columns, trees }: ShardGroup,

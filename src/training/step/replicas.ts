@@ -16,7 +16,7 @@ import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
 export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
   /** Rows of the data-parallel shards. */
   readonly replicas: Pick<Slab, "lookup">;
-  /** (bmax, columns of the replicas): vectors of one read after those of the other. */
+  /** (bmax, columns of the replicas): the vectors of one read, then of the other. */
   readonly replicaVectors: Tensor;
 }
 

@@ -98,7 +98,7 @@ interface SumsArray<S> {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): S;
 }
 
-/** One round: sends the sums of this device's parts of rows, and receives those of the others. */
+/** One round: sends the sums of this device's parts of rows and receives the other devices'. */
 async function share<S extends Float32Array | Float64Array>(
   device: RowSumsDevice,
   updates: readonly RowUpdate[],

@@ -17,7 +17,7 @@ interface Entry<Member> {
   readonly serial: number;
 }
 
-/** A node in the tree of tokens: the members whose pattern ends here, and the tokens below. */
+/** A node in the tree of tokens: the members with a pattern that ends here, and child tokens. */
 interface Place<Member> {
   readonly entries: Entry<Member>[];
   readonly below: Map<string, Place<Member>>;

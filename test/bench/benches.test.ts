@@ -1,4 +1,4 @@
-// What every bench promises before it measures anything: names, a duration, and how to narrow it.
+// What every bench states before it measures: names, a duration, and how to narrow it.
 
 import test from "ava";
 import { type Bench, narrowed, wantedBy } from "../../bench/bench.ts";

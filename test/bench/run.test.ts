@@ -1,5 +1,5 @@
-// The benches' command line in processes of its own: what it prints, and what an interruption
-// leaves behind. The peer is a shell script, so that no PyTorch is needed.
+// The benches' command line in separate processes: its output, and what an interruption leaves
+// behind. The peer is a shell script, so the test needs no PyTorch.
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -87,7 +87,7 @@ test("each row is a line of JSON, the last line has the machine and all rows", a
   t.deepEqual(readdirSync(directory), []);
 });
 
-/** A Python that measures batches of 128 at once, and never ends with batches of 2048. */
+/** A Python that measures batches of 128 at once, and hangs on batches of 2048. */
 const fakePython = `#!/bin/sh
 if [ "$3" = 2048 ]; then
   echo "$$ $PPID" > pids.part && mv pids.part pids
@@ -135,7 +135,7 @@ async function textOf({ stdout }: ChildProcess): Promise<string> {
   return text;
 }
 
-/** A process; or, by the negative number of its leader, a process group. */
+/** A process; a negative number means the process group of that leader. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

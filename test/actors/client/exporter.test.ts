@@ -1,4 +1,4 @@
-// The exporter: what Prometheus reads of a run that was broken and went on.
+// The exporter: what Prometheus reads about a run that failed once and recovered.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { encodeBody } from "../../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 
-/** Values of the series, by name and labels as they stand in the text. */
+/** Values of the series, by name and labels as they appear in the text. */
 function seriesOf(text: string): Map<string, number> {
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   return new Map(
@@ -90,7 +90,7 @@ test("one that comes late knows what trains, and what stands still has no speed"
       series = seriesOf(await exporter.text());
     }
   };
-  /** Tells an event of the run, and waits until a figure shows it. */
+  /** Publishes an event of the run, and waits until a figure shows it. */
   const tell = async (body: EventBody, name: string, value: number) => {
     const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
     root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
@@ -101,7 +101,7 @@ test("one that comes late knows what trains, and what stands still has no speed"
   const of = (name: string, labels = "") => series.get(`osiris_${name}{run="r1"${labels}}`);
   t.deepEqual([of("run_up"), of("run_step"), of("run_steps")], [1, 40, 100]);
   t.is(of("run_samples_per_second"), 900);
-  // `increase` sees the first of what is counted from 0 on.
+  // `increase` sees the first increment of counters that start at 0.
   for (const name of ["checkpoints_total", "scalings_total", "recovery_seconds_count"]) {
     t.is(of(name), 0, name);
   }

@@ -1,5 +1,5 @@
-// A client while there is no leader: what it reads from JetStream, and what it waits for. In
-// virtual time; the stream is a list that answers as JetStream does.
+// A client while there is no leader: what the client reads from JetStream, and what it waits for.
+// In virtual time; the stream is a list that answers as JetStream does.
 
 import test from "ava";
 import { Client } from "../../../actors/client/client.ts";
@@ -15,7 +15,7 @@ function errorOf(message: string) {
   return { name: "Error", code: "X", recovery: "stop" as const, message };
 }
 
-/** Answers a subject for as long as it is not unsubscribed. */
+/** Answers a subject until it is unsubscribed. */
 function answer(
   { network }: SimulatedNetwork,
   subject: string,
@@ -30,7 +30,7 @@ function answer(
   });
 }
 
-/** A stream that has these; as JetStream, it gives the next one from a number on. */
+/** A stream of these events; like JetStream, it returns the next event from a number on. */
 function stream(simulated: SimulatedNetwork, events: readonly RunEvent[]) {
   return answer(simulated, "$JS.API.DIRECT.GET.osiris-events-c1", (asked) => {
     if (asked.next_by_subj !== "osiris.c1.stream.r1") return { body: undefined };
@@ -46,7 +46,7 @@ function startClient() {
   return { simulated, run: new Client({ transport, cluster, clock }).run("r1") };
 }
 
-/** Time goes by in short steps: an answer is a promise, and asks what comes next. */
+/** Advances time in short steps: each answer is a promise, and asks for the next event. */
 async function pass(simulated: SimulatedNetwork, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 20) await simulated.pass(20);
 }

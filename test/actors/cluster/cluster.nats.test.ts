@@ -1,5 +1,5 @@
-// The whole cluster over a real nats-server, where there is one: the same job gives the same digest
-// as over the embedded broker, and the run outlives the server's death.
+// The whole cluster over a real nats-server, if one is installed: the same job gives the same
+// digest as over the embedded broker, and the run survives the server's death.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// The lease in virtual time: who leads, and who knows it.
+// The lease in virtual time: which process leads, and which processes know it.
 
 import test from "ava";
 import { Leadership } from "../../../actors/cluster/election.ts";
@@ -9,7 +9,7 @@ import { LeaseDirectory, RegisteredLease } from "../../../storage/cluster/lease.
 
 const leaseMs = 1000;
 
-/** A register in memory, which answers later. */
+/** A register in memory with delayed answers. */
 function createRegister() {
   let held: Registered | undefined;
   let revisions = 0;
@@ -30,7 +30,10 @@ function createRegister() {
   return register;
 }
 
-/** Processes that would lead, each with a clock of its own: one not advanced stands still. */
+/**
+ * Candidates for leader, each with its own clock: a clock that is not advanced is a stalled
+ * process.
+ */
 function startPlace(register?: Register) {
   const disk = new SimulatedDisk();
   const told: string[] = [];
@@ -53,7 +56,7 @@ function startPlace(register?: Register) {
   return { disk, told, start };
 }
 
-/** Time goes by for these, in the same small pieces. */
+/** Advances the clocks of these candidates in the same small steps. */
 async function pass(ms: number, ...processes: readonly { clock: SimulatedClock }[]) {
   for (let at = 0; at < ms; at += 50) {
     for (const { clock } of processes) clock.advance(50);
@@ -83,7 +86,7 @@ test("a leader that stood still does not hold its lease, and learns that it is l
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(10_000, b);
-  // It wakes, and its clock with it: before it has looked, it knows that it cannot know.
+  // The process and its clock resume: before it reads the register, it knows that it cannot know.
   const nowMs = a.clock.now();
   a.clock.now = () => nowMs + 10_000;
   t.false(a.leadership.isHeld);
@@ -97,7 +100,7 @@ test("whoever stood still itself has not heard the leader's silence", async (t) 
   const [a, b] = [start("a"), start("b")];
   await pass(5000, a, b);
   await pass(60_000, a);
-  await pass(400, b); // Behind by a minute, it looks again.
+  await pass(400, b); // A minute behind, it reads the register again.
   await pass(5000, a, b);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
 });
@@ -136,7 +139,7 @@ test("in a register: one leads, its silence is heard, and what it gives back is 
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
   await pass(leaseMs + 450, b, c);
   t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
-  await pass(1000, a, b, c); // It stood still, and finds out.
+  await pass(1000, a, b, c); // It was stalled, and finds out.
   t.is(told.at(-1), "a: This process led the cluster in term 1");
   await b.leadership.close();
   await pass(250, c);

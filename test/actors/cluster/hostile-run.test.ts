@@ -1,6 +1,6 @@
-// A run on two hosts, while somebody with the broker's token says to every actor of it what is no
-// message, and what was said before: each is answered or counted, and no bit of the model is
-// another. With SOAK=1 there are 100,000 of them.
+// A run on two hosts while a client with the broker's token sends invalid and repeated messages to
+// every actor of the run: each message is answered or counted, and no bit of the model changes.
+// With SOAK=1 the client sends 100,000 of them.
 
 import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
@@ -25,10 +25,12 @@ import { type Forgery, forgeryOf, Overheard, saidAgain } from "../../helpers/nat
 import { drawsOf, hostileFrame, oneOf } from "../../helpers/nats/hostile.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-/** Passes in which it is said, and those after them, so that the run is there when it arrives. */
+/**
+ * Epochs with hostile messages, and the epochs after them, so that the messages meet a live run.
+ */
 const disturbed = rounds("epochs under hostile frames", 4, 60);
 const epochs = disturbed + 2;
-/** Frames at every checkpoint and evaluation, of which there are seven a pass. */
+/** Frames at every checkpoint and evaluation; an epoch has seven. */
 const wave = rounds("hostile frames at each checkpoint", 100, 250);
 
 test("what is no message, said to all actors of a run, changes no bit of it", async (t) => {
@@ -69,7 +71,7 @@ test("what is no message, said to all actors of a run, changes no bit of it", as
     "and can be asked for",
   );
 
-  // What nobody heard was answered so; what an actor heard, and was none, it counted.
+  // A request without a receiver was answered so; an actor counted each invalid message it got.
   const uncounted = stranger.heardBy(
     (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
   );
@@ -91,7 +93,7 @@ test("what is no message, said to all actors of a run, changes no bit of it", as
 
 type Place = { readonly cluster: string; readonly run: string; readonly generation: number };
 
-/** Somebody who hears all, and says what is none. */
+/** A client that hears everything and sends invalid messages. */
 function listenTo(client: NatsConnection) {
   const overheard = new Overheard();
   const told = new Map<number, Forgery>();
@@ -122,12 +124,12 @@ function listenTo(client: NatsConnection) {
       told.set(index, forged);
       client.publish(forged.subject, forged.payload, { headers, reply: `fuzz.${index}` });
     },
-    /** Subjects on which more was heard that was none than `countOf` says. */
+    /** Subjects on which more invalid messages arrived than `countOf` says. */
     heardBy(countOf: (subject: string) => number): string[] {
       const heard = new Map<string, Forgery[]>();
       for (const [index, forged] of told) {
         if (answered.has(index) || forged.wrong === saidAgain) continue;
-        // It listens while it asks, and what comes just after that finds nobody.
+        // The actor listens while it asks; a message just after that has no receiver.
         if (forged.subject.includes(".inspector.0.")) continue;
         heard.set(forged.subject, [...(heard.get(forged.subject) ?? []), forged]);
       }
@@ -140,7 +142,7 @@ function listenTo(client: NatsConnection) {
   };
 }
 
-/** A request of a tenant about a run that is not its own, or of anybody with anything in it. */
+/** A request of a tenant about another tenant's run, or of any sender with any content. */
 function requestOf(index: number, { cluster, run }: Place): Forgery {
   const stream = drawsOf(index);
   const method = oneOf(stream, jobMethods);
@@ -159,7 +161,7 @@ function requestOf(index: number, { cluster, run }: Place): Forgery {
   }
 }
 
-/** Waits until all that was sent to the cluster and to the host, and their answers, have come. */
+/** Waits until all messages to the cluster and to the host, and their answers, have arrived. */
 async function settled(cluster: Cluster, host: Host, client: NatsConnection): Promise<void> {
   await client.flush();
   await cluster.network.transport.flush();

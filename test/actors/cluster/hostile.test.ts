@@ -1,5 +1,5 @@
 // Malformed and hostile messages to every method and every actor of a cluster, and to its broker's
-// parser: nothing crashes, and each is answered, or counted, or was a message after all. With
+// parser: nothing crashes, and each message is answered, counted, or turns out to be valid. With
 // SOAK=1 there are 100,000 of them.
 
 import { once } from "node:events";
@@ -23,21 +23,21 @@ import { rounds } from "../../helpers/thinned.ts";
 
 const framesCount = rounds("hostile frames", 3000, 95_000);
 const talksCount = rounds("hostile connections", 200, 5000);
-/** Sent before the cluster is waited for. */
+/** Messages sent before each wait for the cluster. */
 const wave = 250;
 
 const actors = ["hosts", "host", "jobs", "queue", "cluster"] as const;
 const job = { model: smallModel, data: smallData, checkpoint: { directory: "none" } };
 const valid = { job, key: "k", run: "r1", since: 0, most: 10, devices: 1 };
 
-/** Whether a frame is a message to the actor that hears this subject, as far as its bytes tell. */
+/** Whether the bytes of a frame make a valid message to the actor on this subject. */
 function isMessage(subject: string, { payload, headers }: HostileFrame): boolean {
   try {
     withoutChecksum({ subject, payload, headers });
     const { type } = messages.decode({ subject, payload });
     const { role, action } = parseSubject(subject) ?? {};
     if (takers[type] !== role || action !== type.replace(".", "-")) return false;
-    // What these carry is looked at by the host; no job of ours is one.
+    // The host checks what these carry; none of our jobs is valid there.
     return !/^host\.(prepare|assemble)$/.test(type);
   } catch {
     return false;
@@ -49,7 +49,7 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
   let counted = 0;
   await using cluster = await Cluster.start({
     devices: 1,
-    minDevices: 2, // No run of them begins.
+    minDevices: 2, // No run of these jobs starts.
     onIncident: ({ offender, reason }) => {
       if (offender === "wire" || offender === "transport") counted++;
       else failures.push(`${offender}: ${reason.code} ${reason.message.slice(0, 200)}`);
@@ -95,7 +95,7 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
 
 type Told = Record<"methods" | "answers" | "wanted" | "uncounted" | "messages", number>;
 
-/** A request to the job service, of a tenant or of none. */
+/** A request to the job service, with or without a tenant. */
 function ask(client: NatsConnection, methods: readonly string[], index: number, told: Told): void {
   const stream = drawsOf(index);
   const method = oneOf(stream, methods);
@@ -142,7 +142,7 @@ function send(
   client.publish(subject, payload, { headers: all, ...(reply === undefined ? {} : { reply }) });
 }
 
-/** Waits until what was sent is answered or counted; for some seconds, then the counts tell. */
+/** Waits some seconds until every message is answered or counted; after that the counts decide. */
 async function settled(
   cluster: Cluster,
   client: NatsConnection,
@@ -158,7 +158,9 @@ async function settled(
   }
 }
 
-/** Says something to the broker and hangs up; resolves when the broker has too. */
+/**
+ * Sends bytes to the broker and closes the connection; resolves when the broker has closed it too.
+ */
 async function talk(url: string, index: number, login: string): Promise<string> {
   const socket = openSocket(Number(new URL(url).port), "127.0.0.1");
   let heard = "";

@@ -1,4 +1,4 @@
-// Calibration: threads measure side by side, and what they say are constants that a plan can use.
+// Calibration: threads measure side by side, and their results are constants that a plan can use.
 
 import test from "ava";
 import { calibrate } from "../../../actors/doctor/calibrate.ts";

@@ -1,4 +1,4 @@
-// The doctor: what it finds on this machine, at brokers of both kinds, and under directories.
+// The doctor: its findings on this machine, at brokers of both kinds, and in directories.
 
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -107,12 +107,12 @@ test("computes its layout once: no heartbeat, message or report computes another
   }
   const beats = heard({ role: "coordinator", index: 0 });
   t.is(beats.filter(({ type }) => type === "host.progress").length, 9);
-  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Told with what threads wait for.
+  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Reported with the waits of threads.
   await pass(100);
   t.is(layouts(), 1);
 });
 
-/** A spec that counts its layouts: only a layout asks into how many slices a batch is cut. */
+/** A spec that counts its layouts: only a layout asks for the number of slices of a batch. */
 function countingLayouts(spec: GenerationSpec) {
   let count = 0;
   const { slices } = spec.job;

@@ -1,4 +1,4 @@
-// Membership in virtual time: who is a host of the cluster, and for how long.
+// Membership in virtual time: which processes are hosts of the cluster, and for how long.
 
 import test from "ava";
 import { createActor } from "xstate";
@@ -34,7 +34,7 @@ const announcement: Announcement = {
   isLeaving: false,
 };
 
-/** Says something that belongs to a generation, or to no run. */
+/** Sends a message that belongs to a generation, or to no run. */
 function sayTo(
   { network, clock }: SimulatedNetwork,
   to: Address,
@@ -96,7 +96,7 @@ test("a host is gone with the fifth beat in which it could have been heard", asy
   announce();
   for (let beat = 0; beat < 4; beat++) await pass(250);
   t.deepEqual(indices(), [0, 1]);
-  connectedForMs = 0; // The broker is away.
+  connectedForMs = 0; // The broker is unreachable.
   for (let beat = 0; beat < 20; beat++) await pass(250);
   t.deepEqual(indices(), [0, 1]);
   connectedForMs = 1000;
@@ -224,7 +224,7 @@ test("a joined host serves under its index, and under the next one anew", async 
   welcome(1);
   assemble(1, scope.generation);
   await pass(0);
-  // It does not see what nobody has written: that is told, and it lives on.
+  // It cannot see unwritten entries: it reports that, and stays a member.
   const [failed] = heard({ role: "coordinator", index: 0 });
   t.like(failed, { type: "host.failed", from: "host:1" });
   t.like(failed?.body, { host: 1, error: { code: "PATH_NOT_SHARED" } });

@@ -1,4 +1,4 @@
-// What tenants may ask for: how often, how much, and within which directories.
+// What tenants may ask for: how often, how much, and in which directories.
 
 import {
   existsSync,
@@ -38,7 +38,7 @@ test("a tenant asks as often as it may, and the next one is not held up by it", 
   admit("other", 10);
   for (let asked = 0; asked < 10_000; asked++) admit(undefined, 10_000_000);
   clock.advance(400);
-  refused(); // To be refused costs nothing, and brings nothing.
+  refused(); // A refused request costs no tokens, and earns none.
   clock.advance(100);
   admit("acme", 10);
   refused();
@@ -235,7 +235,7 @@ test("over the wire: a limit, a root and code are refused by their names", async
   };
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
   t.is((await wrongJob(many)).problems?.length, 100);
-  // Its answer would name the option, three times: no frame carries that.
+  // The answer would name the option three times: no frame can hold that.
   t.is((await wrongJob({ ["x".repeat(900_000)]: 1 })).code, "FRAME_TOO_LARGE");
   await raw.close();
   await run.cancel();

@@ -1,5 +1,5 @@
-// What a tenant that floods costs the others: behind a circuit of its own it is not heard for a
-// while.
+// What a tenant that floods costs the others: its own circuit in the flood guard opens, and the
+// guard drops its requests for a while.
 
 import test from "ava";
 import { openFloodGuard } from "../../../actors/jobs/flood-guard.ts";
@@ -22,7 +22,7 @@ test("a tenant that floods is not heard for a while, longer each time; others ar
   };
   const isHeard = () => heard.has("acme");
 
-  // Ten times what it may, within a second: those that are too many were refused one by one.
+  // Ten times its limit within a second: the requests over the limit were refused one by one.
   for (let second = 0; second < 3; second++) {
     ask(200);
     t.true(isHeard());

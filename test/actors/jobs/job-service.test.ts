@@ -1,5 +1,5 @@
-// The job service as the official client sees it: found by whoever looks for services on NATS, and
-// plain about all that is wrong with a request.
+// The job service as the official client sees it: NATS service discovery finds the service, and its
+// answers name all that is wrong with a request.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -134,7 +134,7 @@ test("the schemas of a job and of the requests are published", async (t) => {
 });
 
 test("a tenant sees and touches its own runs and no others", async (t) => {
-  // There are fewer devices than it waits for: no run begins.
+  // The job waits for more devices than there are: no run starts.
   await using cluster = await Cluster.start({ devices: 1, minDevices: 2 });
   const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
   await using acme = await connectTo({ ...at, tenant: "acme" });
@@ -201,7 +201,7 @@ function waitingJob(t: ExecutionContext): JobOptions {
 test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
   const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
   const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
-  // No device is there: one run waits for hosts, the next for its turn.
+  // There is no device: the first run waits for hosts, the second in the queue.
   await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
   const client = await clientOf(cluster);
   const submit = async (seed: number, devices = 1, priority = 5) => {

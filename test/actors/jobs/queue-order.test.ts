@@ -1,4 +1,4 @@
-// Who gets devices next: a table of queues.
+// Which run gets devices next: a table of queues.
 
 import test from "ava";
 import { Membership } from "../../../actors/host/membership.ts";
@@ -49,7 +49,7 @@ function startQueue(tenants: Tenants = {}) {
       records.push(record);
       return record;
     },
-    /** Starts all that may start now; their names. */
+    /** Starts every run that may start now; returns their names. */
     start(): string[] {
       const started: string[] = [];
       for (let move = next(); move.start !== undefined; move = next()) {
@@ -73,7 +73,7 @@ function startQueue(tenants: Tenants = {}) {
 test("as many start as have all their devices, in the order of submission", (t) => {
   const queue = startQueue();
   for (const devices of [1, 2, 2, 1]) queue.submit({ devices });
-  t.deepEqual(queue.start(), ["r0", "r1"]); // r3 would fit, and must not pass r2.
+  t.deepEqual(queue.start(), ["r0", "r1"]); // r3 would fit, but must not overtake r2.
   queue.end("r0");
   t.deepEqual(queue.start(), ["r2"]);
   queue.end("r1");

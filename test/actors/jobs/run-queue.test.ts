@@ -1,5 +1,5 @@
-// The queue of a whole cluster: runs beside each other, that make room, are paused, and outlive the
-// process that had them.
+// The queue of a whole cluster: runs train side by side, make room for each other, are paused, and
+// outlive their leader's process.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 
-/** Follows a run; `on` hears every event. All of them, in order, at the end. */
+/** Follows a run; `on` gets every event. Resolves to all events, in order. */
 async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
   const events: RunEvent[] = [];
   for await (const event of run.events()) {

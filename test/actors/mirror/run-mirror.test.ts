@@ -1,5 +1,5 @@
-// The copies of runs in JetStream, with a real nats-server: what is there is what the leader knows,
-// each event once and in order, whatever the server forgets or refuses.
+// The mirror of runs in JetStream, with a real nats-server: it holds what the leader knows, each
+// event once and in order, even if the server forgets or refuses some.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
   return server;
 }
 
-/** A leader's registry, and its mirror; `former`: what the journal had. */
+/** A leader's registry, and its mirror; `former`: the journal's entries before. */
 async function startLeader(
   t: ExecutionContext,
   url: string,
@@ -133,7 +133,7 @@ test("a server that comes back empty has all events again, each once and in orde
   live(over, 30);
   end(over);
   const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
-  live(runs, 150); // More than a turn copies.
+  live(runs, 150); // More than one round of the mirror copies.
   await leader.copied();
   const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
   t.deepEqual(await readAll(url, first), over.since(0));
@@ -142,7 +142,7 @@ test("a server that comes back empty has all events again, each once and in orde
   t.true(late.length > 50 && late.length < 151);
   t.deepEqual(late, runs.since(0).slice(-late.length));
 
-  // What the journal has not got yet is nowhere else.
+  // Events that are not in the journal yet exist nowhere else.
   const before = runs.since(0);
   leader.state.isTelling = false;
   live(runs, 2);
@@ -154,7 +154,7 @@ test("a server that comes back empty has all events again, each once and in orde
   await leader.copied();
   t.deepEqual(await readAll(url, second), runs.since(0));
 
-  // Another leader with the same journal adds nothing but what was missing.
+  // Another leader with the same journal adds only the missing events.
   leader.state.isLeading = false;
   live(runs, 3);
   const next = await startLeader(t, url, { former: leader.registry.entries(), term: 2 });
@@ -171,7 +171,7 @@ test("a server that comes back empty has all events again, each once and in orde
   t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
   t.deepEqual(leader.told, []);
 
-  // Without a leader, a client of ours reads them too.
+  // Without a leader, our client reads them too.
   await using client = await connect({ nats: url });
   const past: RunEvent[] = [];
   for await (const event of client.run(over.run).events()) past.push(event);

@@ -59,7 +59,7 @@ test("a question that names no subject for its answer is counted, and ends nothi
   openInspection({ network, registry, membership, tree: () => tree });
   const subject = "osiris.c1.inspect.all";
   const frame = { subject, payload: new Uint8Array(), headers: {} };
-  hearing.get(subject)?.({ ...frame, reply: "a.*" }); // A nats-server lets it through.
+  hearing.get(subject)?.({ ...frame, reply: "a.*" }); // A nats-server permits it.
   hearing.get(subject)?.(frame);
   await simulated.pass(2000);
   t.is(refused.length, 2);

@@ -45,7 +45,7 @@ test("one run tells its lines: of its events, its actors and its threads, also i
     );
     t.is(steps.at(-1), 43);
   }
-  // What is kept beside the checkpoints begins with the first event, before the directory was.
+  // The log beside the checkpoints starts with the first event, older than the directory.
   const { lines: kept } = readRunLog(result.directory, { run: run.run });
   t.is(kept[0]?.event, "run.queued");
   t.is(kept.at(-1)?.event, "run.finished");
@@ -101,7 +101,7 @@ test("on a terminal a line says first what it is about", (t) => {
   t.is(readable(line), "12:04:31.120 warn  r1 g2 s40 device:1 is gone code=PEER_LOST");
 });
 
-/** A log that keeps its lines as they are. */
+/** A log that keeps its lines unformatted. */
 function keptLog() {
   const lines: (LogFields & { readonly level: string; readonly message: string })[] = [];
   const log: Log = {

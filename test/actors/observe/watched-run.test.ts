@@ -1,4 +1,4 @@
-// One run on two hosts, watched in every way: by traces, by whoever asks what it is doing, and by
+// One run on two hosts, observed in every way: by traces, by clients that ask for its state, and by
 // its log.
 
 import test from "ava";
@@ -18,10 +18,10 @@ const epochs = 4;
 let story: Story;
 let spans: readonly CollectedSpan[];
 let report: ClusterReport;
-/** What is asked for by itself, in JSON, as any client of NATS may. */
+/** The answer to a plain request in JSON, as any NATS client may send it. */
 const parts: Record<string, Record<string, unknown>> = {};
 let log: ReturnType<typeof readRunLog>;
-/** What the process of the second host writes. */
+/** The output of the second host's process. */
 const hostLines: string[] = [];
 
 test.before(async () => {
@@ -49,7 +49,7 @@ test.before(async () => {
     }
   });
   log = readRunLog(story.result.directory, { run: story.run.run });
-  await host.close(); // Hands over what is left.
+  await host.close(); // Flushes the remaining spans.
   await cluster.close();
   spans = [...collector.spans];
 });
@@ -118,7 +118,7 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
   ]);
   t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
   t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
-  // A device that runs a window has one thing to do, since it was told to.
+  // A device that runs a window has one task, with the time it was given.
   const boxes = (parts.mailboxes?.mailboxes ?? []) as readonly Record<string, unknown>[];
   const device = boxes.find(({ actor }) => actor === "device:1");
   t.like(device, { host: 1, run: story.run.run, generation: 1 });
@@ -138,7 +138,7 @@ test("the log of a run has the lines of both hosts", (t) => {
   t.like(JSON.parse(first), { level: "info", message: "joined the cluster", host: 1 });
 });
 
-/** The names above an actor in a tree of lines, and its own. */
+/** The names of an actor and its ancestors in a tree of lines. */
 function pathIn(lines: readonly string[], actor: string): string[] {
   const depthOf = (line: string) => line.search(/\S/);
   const nameOf = (line: string) => line.trim().split(" ")[0] ?? "";
@@ -154,7 +154,7 @@ function pathIn(lines: readonly string[], actor: string): string[] {
   return path;
 }
 
-/** The stages of a device lie in its span, one after the other, each kind of them at its place. */
+/** A device's stages lie in its span, one after the other, each kind in its order. */
 function checkStages(
   equal: (actual: unknown, expected: unknown, message?: string) => void,
   spans: readonly CollectedSpan[],
@@ -168,7 +168,7 @@ function checkStages(
     const next = stages[at + 1];
     equal(stage.from <= stage.to && (next === undefined || stage.to <= next.from), true);
   }
-  // The first of each kind: what a step does, in its order. Batches were there, or not.
+  // The first span of each kind: a step's stages in order. Batches may or may not have been ready.
   const first = [...new Set(stages.map(({ name }) => name))].filter((name) => name !== "batch");
   equal(first, [
     "ids",

@@ -33,7 +33,7 @@ test("a cut is taken by the devices that were asked, once, and never an older on
   say(self, "checkpoint.cut", cutOf(3));
   await pass(0);
   takenBy(0, 1);
-  takenBy(7, 1); // Nobody asked it.
+  takenBy(7, 1); // Not asked for.
   await pass(0);
   t.deepEqual(taken(), []);
   takenBy(1, 2);
@@ -44,7 +44,7 @@ test("a cut is taken by the devices that were asked, once, and never an older on
   say(self, "part.saved", { cut: 30, device: 0, parts });
   await pass(0);
   t.is(taken().length, 2, "it is committed");
-  say(self, "checkpoint.cut", cutOf(2)); // It was on its way for long.
+  say(self, "checkpoint.cut", cutOf(2)); // A delayed message.
   await pass(0);
   t.deepEqual(saves(), [{ command: 3, cut: 30, isBaseline: true }]);
   t.is(ends.error, undefined);

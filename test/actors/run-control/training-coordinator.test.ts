@@ -14,7 +14,7 @@ const self = { role: "coordinator", index: 0 } as const;
 const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
 
 /**
- * A coordinator whose devices are ready, and were told to run unless some are of hosts that joined.
+ * A coordinator with ready devices. They were told to run, unless some belong to hosts that joined.
  */
 async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
   const place = startSimulatedNetwork(overrides);

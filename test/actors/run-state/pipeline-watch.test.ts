@@ -11,7 +11,9 @@ import { type HostMeters, meterWords } from "../../../src/training/meters/step-m
 
 const job = (depth: 1 | 2 | 3, readers = 2) => ({ pipeline: { depth }, readers });
 
-/** A host of one device after so many steps, in milliseconds a step; `there`: batches at each. */
+/**
+ * A host of one device after `steps` steps of `stepMs` each; `there`: batches ready at each step.
+ */
 function hostAfter(
   steps: number,
   { stepMs = 10, batchMs = 0, there = 1, readMs = 4 } = {},
@@ -24,7 +26,7 @@ function hostAfter(
   return { devices: [words], reading: [batches + steps, micros + 1000 * readMs * steps] };
 }
 
-/** Assesses some samples of host 0, one after the other; the sentences of the alerts. */
+/** Assesses samples of host 0 in order; returns the sentences of the alerts. */
 function sentences(samples: readonly HostMeters[], of = job(3)): (string | undefined)[] {
   let watch: PipelineWatch = emptyWatch;
   return samples.map((sample) => {
@@ -36,7 +38,7 @@ function sentences(samples: readonly HostMeters[], of = job(3)): (string | undef
 
 test("devices that wait for readers half of the time raise one alert, until they have recovered", (t) => {
   const slow = { batchMs: 6, there: 0.5, readMs: 10 };
-  const samples = [hostAfter(299, slow)]; // Not yet three seconds.
+  const samples = [hostAfter(299, slow)]; // Less than three seconds.
   for (const how of [slow, slow, {}, slow]) {
     samples.push(hostAfter(400, how, samples.at(-1)));
   }

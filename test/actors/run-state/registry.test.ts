@@ -1,4 +1,4 @@
-// The registry: what it counts and finds as runs change, and what it forgets.
+// The registry: what it counts and finds as runs change, and what it drops.
 
 import test from "ava";
 import { Registry } from "../../../actors/run-state/registry.ts";

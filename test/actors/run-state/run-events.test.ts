@@ -1,4 +1,4 @@
-// The events of a run, as they are published.
+// The published events of a run.
 
 import test from "ava";
 import { runEventSchema } from "../../../actors/run-state/run-events.ts";
@@ -10,7 +10,7 @@ test("all that a run tells is as its schema says, and nothing beside it", async 
   t.true(events.length > 5);
   for (const event of events) {
     const read = runEventSchema.safeParse(JSON.parse(JSON.stringify(event)));
-    // The schema drops what it does not name.
+    // The schema drops unknown fields.
     t.deepEqual(read.data, event, `${event.type}: ${read.error?.message}`);
   }
 });

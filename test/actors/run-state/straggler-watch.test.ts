@@ -13,7 +13,9 @@ const hosts = [
 ];
 const slices = [2, 3, 3];
 
-/** So many windows, in each of which the devices compute so long of a step of `stepMs`. */
+/**
+ * Assesses windows of 100 steps of `stepMs`; `windows` has the milliseconds each device computes.
+ */
 function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggler[][] {
   let watch = noStragglers;
   const totals = [0, 0, 0].map(() => new Array<number>(meterWords).fill(0));

@@ -7,7 +7,7 @@ import { scope, startActor, startSimulatedNetwork } from "../../helpers/clusters
 
 const self = { role: "device", index: 0 } as const;
 
-/** An actor with two children, in a state that says what it heard; `ended` lists who has ended. */
+/** An actor with two children; its state lists what it received, `ended` which children ended. */
 function startParent() {
   const place = startSimulatedNetwork();
   const ended: string[] = [];

@@ -1,4 +1,4 @@
-// Mailboxes: what an actor takes for a message to itself, and what it counts and drops.
+// Mailboxes: which messages an actor accepts, and which it counts and drops.
 
 import test from "ava";
 import { ask, type Network, openMailbox, type Role } from "../../../actors/runtime/mailbox.ts";
@@ -8,7 +8,7 @@ import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 
 const body = { command: 1 };
 
-/** What of frames on `subject` an actor of `role` takes. */
+/** The messages that an actor of `role` accepts from frames on `subject`. */
 function startActorOf(role: Role, overrides: Partial<Network> = {}) {
   const refused: string[] = [];
   const place = startSimulatedNetwork({
@@ -25,7 +25,7 @@ function startActorOf(role: Role, overrides: Partial<Network> = {}) {
     heard,
     refused,
     mailbox,
-    /** An envelope on a subject; both of the actor's generation, unless they say otherwise. */
+    /** An envelope on a subject; both belong to the actor's generation by default. */
     send(
       type: keyof typeof messages.schemas,
       about: { action?: string; generation?: number } = {},

@@ -99,7 +99,7 @@ test("an error that a restart cannot mend goes up at once, as it was", (t) => {
   }
 });
 
-/** Lets child "a" fail at each time; returns the last decision. */
+/** Makes child "a" fail at each time; returns the last decision. */
 function failAt(t: ExecutionContext, policy: RestartPolicy, ...times: number[]): Decision {
   let history: RestartHistory = emptyHistory;
   let decision: Decision | undefined;

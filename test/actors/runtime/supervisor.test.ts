@@ -7,7 +7,7 @@ import { supervisorMachine } from "../../../actors/runtime/supervisor.ts";
 import { NonFiniteLossError } from "../../../src/errors/errors.ts";
 import { startActor, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
 
-/** A supervisor of a, b and c, whose starts and stops are told. */
+/** A supervisor of a, b and c that records their starts and stops. */
 function startSupervisor(options: Partial<RestartPolicy> = {}) {
   const place = startSimulatedNetwork();
   const { network } = place;
@@ -41,7 +41,7 @@ function startSupervisor(options: Partial<RestartPolicy> = {}) {
     actor,
     ends,
     incidents,
-    /** What was told since the last look. */
+    /** The records since the last call. */
     told: () => told.splice(0),
     fail(id: string, error: unknown = new Error(`${id} fell`)) {
       actor.getSnapshot().children[id]?.send({ type: "fail", error });

@@ -1,4 +1,4 @@
-// The waits-for graph: what threads note, what actors note, and who does not answer.
+// The waits-for graph: the waits that threads note, that actors note, and who is unresponsive.
 
 import test from "ava";
 import {

@@ -1,4 +1,4 @@
-// Which file threads start with: the rollup, unless something was compiled after it.
+// The file that threads start from: the rollup, unless a module was compiled after it.
 
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

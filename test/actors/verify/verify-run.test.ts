@@ -1,4 +1,4 @@
-// The proof for a run without a reference run: training from one checkpoint to another, done again.
+// The proof for a run without a reference run: train again from one checkpoint to the next.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -137,7 +137,7 @@ async function startSmall(t: ExecutionContext, more: Partial<JobOptions> = {}) {
   return { directory, trained: await startTrained(options) };
 }
 
-/** Another weight of one row, with all checksums made anew: nothing but training tells. */
+/** Changes one weight of one row, and recomputes all checksums: only training shows the change. */
 function forge(directory: string, { cut, generation }: CheckpointRecord, part: string): void {
   const paths = pathsOf(directory);
   const path = paths.part(cut, generation, part);

@@ -59,12 +59,8 @@ export async function measureRows(
   await pause();
   const wide = measureColumns(kernels, clock, size, 128);
   await pause();
-  // Two widths tell what a byte costs from what an id does.
   const ids = size.samples * size.idsPerBag;
-  const perLookup = (wide.gradients - narrow.gradients) / (wide.lookup - narrow.lookup);
-  const most = narrow.gradients / narrow.lookup;
-  const backwardFactor = Math.min(most, Math.max(0, perLookup)) || most;
-  const sortSeconds = (narrow.gradients - backwardFactor * narrow.lookup) / ids;
+  const { backwardFactor, sortSeconds } = backwardCosts(narrow, wide, ids);
   const rate = ({ bytes, lookup }: ColumnTimes) => bytes / lookup;
   const rowPasses = (Math.max(0, wide.update - wide.gradients) * rate(wide)) / wide.rowBytes;
   const sums = Math.max(0, narrow.squares - narrow.gradients) + narrow.means;
@@ -80,6 +76,23 @@ export async function measureRows(
     denseUpdatePasses: (Math.max(0, copySeconds) * rate(wide)) / copy.bytes,
     ...measureIds(clock, size),
   };
+}
+
+/**
+ * What a byte and what an id of a backward pass cost, from two widths of the same ids: the factor
+ * over a byte's lookup, and seconds an id. Neither is below 0, also where rounding, or noise in the
+ * times, would have it so.
+ */
+export function backwardCosts(
+  narrow: Pick<ColumnTimes, "lookup" | "gradients">,
+  wide: Pick<ColumnTimes, "lookup" | "gradients">,
+  ids: number,
+): Pick<RowRates, "backwardFactor" | "sortSeconds"> {
+  const perLookup = (wide.gradients - narrow.gradients) / (wide.lookup - narrow.lookup);
+  const most = narrow.gradients / narrow.lookup;
+  const backwardFactor = Math.min(most, Math.max(0, perLookup)) || most;
+  const sortSeconds = Math.max(0, (narrow.gradients - backwardFactor * narrow.lookup) / ids);
+  return { backwardFactor, sortSeconds };
 }
 
 interface ColumnTimes {

@@ -1,7 +1,9 @@
 // Calibration: threads measure side by side, and their results are constants that a plan can use.
 
 import test from "ava";
+import fc from "fast-check";
 import { calibrate } from "../../../actors/doctor/calibrate.ts";
+import { backwardCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/constants.ts";
 import { workerLauncher } from "../../../src/ports/launcher.ts";
@@ -36,6 +38,19 @@ test("two threads measure each other, and the file reads back", async (t) => {
   }
   t.notDeepEqual(insideHost, defaultConstants.insideHost);
   t.deepEqual(constants.acrossHosts, defaultConstants.acrossHosts);
+});
+
+test("what a backward pass costs is never below 0, however the times are rounded", (t) => {
+  const seconds = fc.double({ min: 1e-9, max: 1, noNaN: true });
+  const times = fc.record({ lookup: seconds, gradients: seconds });
+  fc.assert(
+    fc.property(times, times, (narrow, wide) => {
+      const { backwardFactor, sortSeconds } = backwardCosts(narrow, wide, 1000);
+      return backwardFactor >= 0 && sortSeconds >= 0;
+    }),
+    { numRuns: 10_000 },
+  );
+  t.pass();
 });
 
 test("a thread alone measures no exchange", async (t) => {

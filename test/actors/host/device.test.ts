@@ -71,7 +71,7 @@ test("does not carry out what was asked before it answered something else", asyn
   say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
   thread.report(reached);
   await pass(0);
-  say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // Too late: it would save step 10.
+  say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // It would be of step 10.
   await pass(0);
   t.is(thread.commands.length, 1);
   t.deepEqual(types().slice(1), ["device.reached"]);

@@ -107,7 +107,7 @@ test("computes its layout once: no heartbeat, message or report computes another
   }
   const beats = heard({ role: "coordinator", index: 0 });
   t.is(beats.filter(({ type }) => type === "host.progress").length, 9);
-  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Reported with the waits of threads.
+  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Told with waits of threads.
   await pass(100);
   t.is(layouts(), 1);
 });

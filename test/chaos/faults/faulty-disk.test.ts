@@ -1,4 +1,4 @@
-// The disk that lies, over a real one, and what the store makes of it.
+// The faulty disk over a real one, and how the store reacts to its faults.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { type DiskTrouble, FaultyDisk } from "../../../chaos/faults/faulty-disk.
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readWhole, replaceDurably } from "../../../storage/disk/durable-files.ts";
 
-/** A directory, and a disk that has one trouble in it. */
+/** A directory, and a disk with one fault in it. */
 function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
-// A nats-server that nobody reaches for two step deadlines, while its connections stay open: the
-// job pauses, and goes on. With SOAK=1 for 60 s, at the usual step deadline.
+// A nats-server that is unreachable for two step deadlines while its connections stay open: the job
+// pauses, and goes on. With SOAK=1 for 60 s, at the usual step deadline.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";

@@ -1,5 +1,5 @@
-// The newest checkpoint lies in the memory of hosts too: one that is lost is rebuilt out of that of
-// its buddy, and nothing is read from the checkpoint store.
+// The newest checkpoint also lies in the memory of hosts: a lost replica is rebuilt from its
+// buddy's, and nothing is read from the checkpoint store.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,8 +14,8 @@ import {
 import { startHost } from "../../helpers/processes/host-processes.ts";
 
 /**
- * Makes every part in a store zeros of its size: whoever reads one does not go on from it. Returns
- * what puts them back.
+ * Overwrites every part in a store with zeros of the same size: a reader of a part cannot go on
+ * from it. Returns a function that puts the parts back.
  */
 function damageParts(directory: string): () => void {
   const files = new Map<string, Uint8Array>();
@@ -46,7 +46,7 @@ test.serial(
       if (event.type === "run.started" && event.generation === 2) mend();
       if (event.type !== "run.buddies") return;
       if (event.generation === 1 && event.step === 120) {
-        second?.kill("SIGSTOP"); // No step is done meanwhile.
+        second?.kill("SIGSTOP"); // No step is done while it is stopped.
         mend = damageParts(join(job.checkpoint?.directory ?? "", "checkpoints"));
         second?.kill("SIGKILL");
       }

@@ -1,6 +1,6 @@
-// A burst of small jobs, on a real nats-server where there is one, and the process that takes them
-// killed three times on the way: none is lost, none is trained twice. A few jobs on every change; a
-// thousand with `SOAK=1`.
+// A burst of small jobs, on a real nats-server if one is installed. The process that takes them is
+// killed three times: no job is lost, none is trained twice. A few jobs on every change; a thousand
+// with `SOAK=1`.
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ const kills = 3;
 const devices = 2;
 const samples = 256;
 
-/** A broker that outlives who takes the jobs. */
+/** A broker that outlives the process that takes the jobs. */
 async function startServer(t: ExecutionContext): Promise<{ url: string; token: string }> {
   const token = "t";
   const server = hasNatsServer()
@@ -70,7 +70,7 @@ test.serial(
     };
     await start();
 
-    // Killed while they come in, then twice while they run.
+    // Killed while the jobs arrive, then twice while they run.
     const taken = new Map<number, string>();
     const submitting = Promise.all(
       Array.from({ length: jobs }, async (_, at) => {
@@ -106,7 +106,7 @@ test.serial(
   },
 );
 
-/** Submits until it is acknowledged. */
+/** Submits a job until the submission is acknowledged. */
 async function submitted(client: Client, job: JobOptions, key: string): Promise<string> {
   for (;;) {
     try {
@@ -117,7 +117,7 @@ async function submitted(client: Client, job: JobOptions, key: string): Promise<
   }
 }
 
-/** All runs, once so many have finished. */
+/** All runs, once `count` of them have finished. */
 async function untilFinished(client: Client, count: number): Promise<RunLine[]> {
   for (;;) {
     const runs = await client.list();

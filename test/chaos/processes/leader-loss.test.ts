@@ -1,5 +1,5 @@
-// The leader of a cluster dies, hangs, or is told to end: another process leads, and its
-// runs go on to the same model.
+// The leader of a cluster dies, hangs, or is told to end: another process leads, and its runs go on
+// to the same model.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
@@ -8,18 +8,18 @@ import { calmResult, only } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
-/** Long enough that a leader is gone in the middle of it. */
+/** Long enough to lose the leader in the middle of the job. */
 const epochs = 12;
 const long = { data: { epochs } as JobOptions["data"] };
 
 interface Story {
   readonly events: readonly RunEvent[];
   readonly result: RunResult;
-  /** Seconds from `act` to the next root, and to the first step under it. */
+  /** Seconds from `act` to the next leader, and to the first step under that leader. */
   readonly seconds: { taken: number; goingOn: number };
 }
 
-/** Follows a run to its end; `act` is called once, in its midst: at a commit, unless told when. */
+/** Follows a run to its end; calls `act` once in mid-run: at a commit by default. */
 async function follow(
   run: Run,
   act: () => unknown,
@@ -44,7 +44,7 @@ async function follow(
   return { events, result: await run.result(), seconds };
 }
 
-/** The run went on under another leader, once, and as if nothing had been. */
+/** The run went on under another leader, once, with the same result. */
 async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
   const reference = await calmResult(epochs);
   t.is(result.digest, reference.digest);
@@ -91,7 +91,7 @@ test.serial(
     const root = await place.start(2, ["--import", slow]);
     await root.line((line) => line.includes('"report":"leading"'));
     const standby = await place.start(2);
-    // No device of the zombie gives up before its writer is refused.
+    // No device of the zombie stops before the store refuses its writer.
     const run = await place.client.submit(place.job({ ...long, stepDeadlineMs: 60_000 }));
     const stand = async () => {
       root.kill("SIGSTOP");
@@ -99,7 +99,7 @@ test.serial(
       await sleep(3000); // Its successor has claimed a generation.
       root.kill("SIGCONT");
     };
-    // Steps after a cut whose commit was not told: its parts are being written.
+    // Steps after a cut without a reported commit: its parts are being written.
     const isWriting = (event: RunEvent, seen: number) =>
       event.type === "run.progress" && event.step > seen + 10;
     await assertTakenOver(t, await follow(run, stand, isWriting));

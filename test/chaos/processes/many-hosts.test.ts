@@ -1,4 +1,4 @@
-// Several processes make one model: as one process does, and whatever happens to them.
+// Several processes train the same model as one process, through kills, pauses and joins.
 
 import { rmSync } from "node:fs";
 import test from "ava";
@@ -26,7 +26,7 @@ const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
   { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
 ];
 
-/** Tables on one device, on all of them, and by rows on those of one host; dropout. */
+/** Tables on one device, on all devices, and by rows on one host's devices; dropout. */
 const mixed: Partial<JobOptions> = {
   model: {
     ...smallModel,
@@ -35,7 +35,7 @@ const mixed: Partial<JobOptions> = {
   },
 };
 
-/** The same model, two of its tables in tiers that have next to no memory. */
+/** The same model, with two tables in tiers that have almost no memory. */
 const below: Partial<JobOptions> = {
   model: {
     ...mixed.model,
@@ -47,7 +47,7 @@ const below: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1 },
 };
 
-/** A host in this very process. */
+/** A host in this process. */
 function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host> {
   const secret = cluster.token === undefined ? {} : { token: cluster.token };
   return Host.join({ nats: cluster.url, ...secret, ...options });
@@ -66,7 +66,7 @@ for (const arithmetic of thinned("two processes, by arithmetic", ["auto", "refer
       const { result, events } = await runJob(place, place.job({ ...job, ...below }));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
-      // One generation, but where a busy machine starved a host until it was taken for lost.
+      // One generation, unless a busy machine starved a host until the leader counted it as lost.
       const codes = only(events, "run.incident").map(({ error }) => error.code);
       t.deepEqual(codes, new Array(result.generation - 1).fill("PEER_LOST"));
       t.deepEqual(only(events, "run.started")[0]?.hosts, [
@@ -103,7 +103,7 @@ test.serial("P2: hosts may be killed, and come back: same model, same history", 
   const { result, events } = await runJob(place, inEpochs(place.job(), 4), async (event) => {
     if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
     if (event.type !== "run.recovered" || event.generation !== 2) return;
-    second.kill("SIGKILL"); // Nobody is left: the run waits for whoever comes.
+    second.kill("SIGKILL"); // No host is left: the run waits for a new one.
     await startHost(t, cluster);
   });
   t.is(result.digest, calm.digest);
@@ -212,7 +212,7 @@ test.serial(
     const { cluster } = place;
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
-    let isTold = false; // Told twice, it would end at once.
+    let isTold = false; // Told twice, the host would end at once.
     const { result, events } = await runJob(place, inEpochs(place.job(), 8), (event) => {
       if (event.type !== "run.checkpointed" || isTold) return;
       isTold = true;

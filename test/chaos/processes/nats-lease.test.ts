@@ -1,5 +1,5 @@
-// The lease of a leader in NATS, with a real nats-server and its JetStream: one leader is killed,
-// and before that the server, which comes back empty.
+// The lease of a leader in NATS, with a real nats-server and its JetStream: first the server is
+// killed and comes back empty, then one leader is killed.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-lease-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   writeFileSync(join(directory, "kept-in"), "nats");
-  const broker = await startBroker({ auth: { token: "t" } }); // It has no JetStream.
+  const broker = await startBroker({ auth: { token: "t" } }); // Without JetStream.
   t.teardown(() => broker.close());
   const start = () => Cluster.start({ nats: broker.url, token: "t", lease: { directory } });
   const error = await t.throwsAsync(start, { code: "INPUT_UNUSABLE" });

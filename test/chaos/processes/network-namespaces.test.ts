@@ -1,6 +1,6 @@
-// Hosts in network namespaces of their own, as on machines of their own: one model, also where a
-// cable is pulled out in mid-run. Skipped where there is no right to make namespaces, or no
-// nats-server: the embedded broker listens on this machine only.
+// Hosts in separate network namespaces, as on separate machines: one model, even if a cable is
+// pulled out in mid-run. Skipped without the right to make namespaces, or without a nats-server:
+// the embedded broker listens on this machine only.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";

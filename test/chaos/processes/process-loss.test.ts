@@ -1,11 +1,11 @@
-// The whole process is killed, as the system or a power cut does it; another one goes on.
+// The whole process is killed, as the system or a power cut does it; another process goes on.
 
 import { fork } from "node:child_process";
 import test from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
-/** Runs the job in a process of its own, which is killed once step `step` is saved. */
+/** Runs the job in a separate process, killed once step `step` is saved. */
 async function trainAndKill(job: JobOptions, step: number): Promise<void> {
   const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
     JSON.stringify(job),

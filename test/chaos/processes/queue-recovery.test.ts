@@ -1,5 +1,5 @@
-// The machine of the leader loses its disk: the directory of the queue is gone, JetStream has its
-// mirror, and the checkpoints are where they were.
+// The leader's machine loses its disk: the queue's directory is gone, JetStream has its mirror, and
+// the checkpoints are intact.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Law 3: whatever happens to the threads of devices, the model is that of the run undisturbed.
+// Law 3: after any failure of device threads, the model is the reference run's.
 
 import test from "ava";
 import type { ThreadFault } from "../../../index.ts";
@@ -38,7 +38,7 @@ test.serial(
       incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
       steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
     );
-    // From the last cut, or from the one before where that was not committed yet.
+    // From the last cut, or from the cut before if the last was not committed yet.
     const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
     const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
     t.is(begun.length, cuts.length);
@@ -52,7 +52,7 @@ test.serial(
   },
 );
 
-// With batches in flight a step has fewer points where its bags travelled in the one before.
+// With batches in flight, a step has fewer points: its bags travelled in the step before.
 for (const [depth, count] of [
   [1, 23],
   [3, 18],
@@ -63,7 +63,7 @@ for (const [depth, count] of [
       await using place = await startTestCluster();
       const job = () => place.job({ evaluation: { everySteps: 40 }, pipeline: { depth } });
       const { result: calm } = await runJob(place, job());
-      // The points of step 12, on one device or the other; the generation after them is whole.
+      // The points of step 12, on one device or the other; the next generation is undamaged.
       const points = thinned(
         `points of a step at which a device ends, at depth ${depth}`,
         Array.from({ length: count }, (_, point) => point),
@@ -123,7 +123,7 @@ test.serial(
     const calm = await calmResult();
     place.threads.plan([
       { actor: "device:1", generation: 1, step: 17, point: 4, effect: "stall" },
-      // Within its deadline a thread may take its time.
+      // A thread may be slow within its deadline.
       { actor: "device:0", generation: 2, step: 22, point: 7, effect: "pause", pauseMs: 150 },
     ]);
     const { result, events } = await runJob(place, job());
@@ -142,7 +142,7 @@ test.serial(
     const waits = incident?.waits ?? [];
     t.true(waits.some(({ who, whom, step }) => who !== whom && whom === "device:1" && step === 17));
     t.false(waits.some(({ who }) => who === "device:1"));
-    // One record of it, with what was done, and how it ended.
+    // One record of the incident, with its actions and its outcome.
     const [record, ...others] = result.incidents;
     t.is(others.length, 0);
     const [, next] = only(events, "run.started");

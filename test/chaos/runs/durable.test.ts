@@ -1,5 +1,5 @@
-// Durable tables on real threads: rows that stay below memory beside a checkpoint are those that
-// the next generation would have read from it, or nobody reads them.
+// Durable tables on real threads: rows that stay below memory beside a checkpoint equal the rows
+// that the next generation would read from that checkpoint; otherwise it ignores them.
 
 import { fork } from "node:child_process";
 import {
@@ -37,7 +37,7 @@ const model: JobOptions["model"] = {
   })),
 };
 
-/** Caches of one set for each table, of 200 rows: most rows are on the disk at any time. */
+/** Caches of one set for each table of 200 rows: most rows are on the disk at any time. */
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 
 const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
@@ -63,21 +63,21 @@ for (const ssd of ["file", "rocksdb"] as const) {
   });
 }
 
-/** The directories at rest. */
+/** The directories of rows at rest. */
 function allAtRest(job: JobOptions): string[] {
   return readdirSync(tiersOf(job))
     .filter((name) => name.includes("-kept-"))
     .map((name) => join(tiersOf(job), name));
 }
 
-/** The only one. */
+/** The only directory of rows at rest. */
 function atRest(job: JobOptions): string {
   const [path, ...others] = allAtRest(job);
   if (path === undefined || others.length > 0) throw new Error("Expected one directory at rest");
   return path;
 }
 
-/** Turns every byte of a file into another one. */
+/** Changes every byte of a file. */
 function garble(path: string): void {
   writeFileSync(
     path,
@@ -91,7 +91,7 @@ const logOf = (directory: string): string => {
   return join(folder, log ?? "");
 };
 
-/** What becomes of rows at rest, and what is told of it: why they are not taken, or an incident. */
+/** Damage to rows at rest, and its report: why the rows are not taken, or an incident. */
 const damages = [
   [
     "file",

@@ -1,5 +1,5 @@
-// Dynamic ids on real threads: whatever dies before, at or after an eviction step, whatever lies
-// where, the same ids have the same rows; and the model predicts with them.
+// Dynamic ids on real threads: after a kill before, at or after an eviction step, and under any
+// placement, the same ids have the same rows; and the model predicts with them.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +32,7 @@ interface Line {
   readonly items: readonly bigint[];
 }
 
-/** Users that come for a while, and items of which few are popular. */
+/** Users that come for a while, and items with a popular few. */
 const lines: readonly Line[] = (() => {
   const stream = new RandomStream(3, 79);
   const idOf = (i: number) => BigInt.asIntN(64, mix64(BigInt(i)));
@@ -93,7 +93,7 @@ function jobOf(place: TestCluster, tier: "memory" | "cached", more: Partial<JobO
 
 let calm: Promise<RunResult> | undefined;
 
-/** What the job comes to on one device, with nothing in the way. */
+/** The result of the job on one device, without faults. */
 function calmRun(): Promise<RunResult> {
   calm ??= (async () => {
     await using place = await startTestCluster(1);
@@ -124,8 +124,8 @@ for (const tier of ["memory", "cached"] as const) {
     const { digest, dynamicIds, logLoss } = await calmRun();
     await using place = await startTestCluster(2);
     place.threads.plan([
-      // In the step before an eviction step, in its first waits, behind it, and at a cut's eviction
-      // step.
+      // In the step before an eviction step, in its first waits, behind it, and at the eviction
+      // step of a cut.
       { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
       { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
       { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },

@@ -1,5 +1,5 @@
-// Partial recovery, of bounded jobs that ask for it: what is left of a generation goes on where it
-// was, and only the rows of lost devices go back.
+// Partial recovery, of bounded jobs that ask for it: the surviving state of a generation goes on at
+// its step, and only the rows of lost devices go back.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
@@ -54,7 +54,7 @@ test.serial(
     t.true(recoveries.every(({ step }) => manifests.some(({ cut }) => cut === step)));
     const { checkpoints, isIntact } = await verifyCheckpoints(directory);
     t.true(isIntact, `digests are those of the rows: ${JSON.stringify(checkpoints)}`);
-    // Near the undisturbed run, and not it.
+    // Near the reference run's model, but not equal.
     t.not(result.digest, calm.digest);
     const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
     t.true(Math.abs(own / other - 1) < 0.02, `${own}, ${other}`);

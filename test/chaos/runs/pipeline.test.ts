@@ -1,5 +1,5 @@
-// The pipeline on real threads: it decides no bit, whatever happens on the way, and a run says when
-// it has fallen serial.
+// The pipeline on real threads: it changes no bit under any fault, and a run reports when it has
+// fallen serial.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { inSoak } from "../../helpers/thinned.ts";
 
-// Each depth and each number of devices comes twice, or once; all pairs in the soak.
+// Each depth and each number of devices comes once or twice; all pairs in the soak.
 for (const [depth, some] of [
   [1, [3]],
   [2, [2, 3]],
@@ -45,7 +45,7 @@ for (const [depth, some] of [
   );
 }
 
-/** A cluster of one device whose readers are slow. */
+/** A cluster of one device with slow readers. */
 async function runSlowly(): Promise<readonly RunEvent[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const slow = new URL("../../helpers/processes/slow-reader-entry.js", import.meta.url);

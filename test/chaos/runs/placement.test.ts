@@ -1,4 +1,4 @@
-// Law 4: how many devices there are decides no bit, whatever the job is made of.
+// Law 4: the number of devices changes no bit, for every kind of job.
 
 import test from "ava";
 import type { JobOptions, RunResult } from "../../../index.ts";

@@ -1,4 +1,5 @@
-// What dies beside the devices: readers, the preparation, the broker. The model is the same.
+// Failures of parts other than devices: readers, the preparation, the broker. The model is the
+// same.
 
 import test from "ava";
 import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
@@ -74,7 +75,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.true(place.incidents.some(({ offender }) => offender === "broker"));
-  // The follower missed nothing, though the broker forgot what it carried.
+  // The follower missed nothing, though the broker lost its messages.
   t.deepEqual(
     events.map(({ seq }) => seq),
     events.map((_, i) => i),
@@ -91,8 +92,7 @@ test.serial(
     const job = place.job();
     const run = await place.cluster.submit(job);
     const killedAt = await killAt(run, "device:1", { step: 20, threads: place.threads });
-    // Progress of the steps that are done may be told before the checkpoint of step 20 is
-    // committed.
+    // Progress of finished steps may be reported before the checkpoint of step 20 is committed.
     t.true(killedAt !== undefined && killedAt >= 20 && killedAt <= 25, `${killedAt}`);
     const verdict = await compareWithReference(run, job, { devices: 1 });
     t.true(verdict.equal, `${verdict.digest} ${verdict.referenceDigest}`);

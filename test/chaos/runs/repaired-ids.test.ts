@@ -1,4 +1,4 @@
-// Ids that a table does not have: how many a run clamped or hashed, whatever happened on the way.
+// Ids that a table does not have: how many a run clamped or hashed, counted right under faults.
 
 import { copyFileSync } from "node:fs";
 import test from "ava";
@@ -20,8 +20,8 @@ import { inSoak } from "../../helpers/thinned.ts";
 const epochs = 2;
 
 /**
- * A job whose data was made for larger tables than it has, as when a table was made smaller and its
- * data kept; and how many ids of its steps lie outside, counted by hand.
+ * A job on data for larger tables than its own, as after shrinking a table and keeping its data;
+ * and how many ids of its steps lie outside, counted by hand.
  */
 async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[]) {
   const job: JobOptions = place.job({ data: { epochs } as never, seed: 4 });
@@ -76,7 +76,7 @@ test.serial(
       t.deepEqual(result.repairedIds, expected, `${devices} devices`);
       const last = only(events, "run.progress").at(-1);
       t.true((last?.repairedIds[0]?.ids ?? 0) <= (expected[0]?.ids ?? 0));
-      // A run that is over tells the same when it is asked for again.
+      // A finished run reports the same when it is asked for again.
       t.deepEqual((await runJob(place, job)).result.repairedIds, expected);
     }
   },

@@ -1,4 +1,4 @@
-// How runs end: early, cancelled, resumed, refused; and what a kill on the way changes: nothing.
+// How runs end: early, cancelled, resumed, refused; a kill on the way changes nothing.
 
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, readRunLog } from "../../../index.ts";
@@ -34,7 +34,7 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
   );
   t.is(calm.step, best.step);
   t.is(calm.auc, best.metrics.auc);
-  // One kill in the evaluation of the best cut, and one in the last that was bad.
+  // One kill in the evaluation of the best cut, and one in the evaluation of the last bad cut.
   const last = calm.history.at(-1)?.step ?? 0;
   place.threads.plan([exitAt(calm.step), exitAt(last, 2)]);
   const { result } = await runJob(place, job());
@@ -141,7 +141,7 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   const error = await failureOf(t, runJob(place, job));
   t.is(error?.code, "RESTART_LIMIT");
   t.regex(error?.message ?? "", /restarted 2 times.*Lost device:1/);
-  // Each time is a line of the log, though all are one incident.
+  // Each failure is a line of the log, though all are one incident.
   const { lines } = readRunLog(job.checkpoint?.directory ?? "");
   const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));
   const said = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
@@ -218,7 +218,7 @@ test.serial("a run whose store was taken over by another process stops", async (
     error = caught;
   }
   t.is((error as RemoteError | undefined)?.code, "GENERATION_FENCED");
-  // Nobody is left at work for a run that is over.
+  // No thread still works for a finished run.
   for (let looks = 0; looks < 200 && place.threads.running().length > 0; looks++) {
     await new Promise<void>((resume) => setTimeout(resume, 10));
   }

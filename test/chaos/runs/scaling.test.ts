@@ -1,4 +1,4 @@
-// A run gets other devices while it trains: same model, same history, and no step done twice.
+// A run changes its devices while it trains: same model, same history, and no step done twice.
 
 import test, { type ExecutionContext } from "ava";
 import { breakableLauncher, type RunEvent } from "../../../index.ts";
@@ -12,7 +12,10 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
-/** As undisturbed, in one generation for each number of devices, none of them for a failure. */
+/**
+ * The result of the reference run, in one generation for each number of devices, none of them for a
+ * failure.
+ */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
   const { result, events } = story;
   const calm = await calmResult();
@@ -29,7 +32,7 @@ async function assertUndisturbed(t: ExecutionContext, story: Story, devices: rea
     scaled.map(({ from, to }) => [from, to]),
     devices.slice(1).map((to, i) => [devices[i], to]),
   );
-  // A generation begins where the one before had come to: nothing is done twice.
+  // A generation begins at the step where the last one stopped: no step is done twice.
   for (const { generation, fromStep } of started) {
     const before = only(events, "run.progress").filter((one) => one.generation < generation);
     t.true(before.every(({ step }) => step <= fromStep));
@@ -37,7 +40,7 @@ async function assertUndisturbed(t: ExecutionContext, story: Story, devices: rea
   t.log(`scaled, s: ${scaled.map(({ seconds }) => seconds.toFixed(2)).join(" ")}`);
 }
 
-/** Stands still after so many steps, for long enough that they are told of. */
+/** Pauses after this many steps, long enough for the steps to be reported. */
 const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 
@@ -52,7 +55,7 @@ test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undistu
   await assertUndisturbed(t, story, [1, 4, 2, 3]);
 });
 
-/** Calls `hear` when device 0 is first told to do this. */
+/** Calls `hear` when device 0 first gets `command`. */
 function launcherThatTells(command: string, hear: () => void): Launcher {
   const { launcher } = breakableLauncher();
   let isHeard = false;
@@ -161,7 +164,7 @@ test.serial("hosts that join and leave are taken up and let go by the run itself
   const epochs = { data: { epochs: 12 } as never, stepDeadlineMs: 30_000 };
   const job = place.job(epochs);
   const { result: calm } = await runJob(place, place.job(epochs));
-  // The run is not over before the host has come, nor before it has left.
+  // The run does not end before the host has joined, nor before it has left.
   const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
   place.threads.plan([
     { ...pause, generation: 1, step: 100, pauseMs: 4000 },

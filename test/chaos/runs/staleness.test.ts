@@ -1,5 +1,5 @@
-// Stale tables in whole runs: the same bits and counts on any devices and after any kill; what a
-// pause changes is counted.
+// Stale tables in whole runs: the same bits and counts on any devices and after any kill; the
+// changes that a pause makes are counted.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
@@ -12,7 +12,7 @@ import {
 import { startHost } from "../../helpers/processes/host-processes.ts";
 import { inSoak } from "../../helpers/thinned.ts";
 
-/** One table is stale and cut, one is stale and copied. */
+/** One table is stale and cut, one is stale and replicated. */
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   const job = place.job({ mode: "bounded", ...overrides });
   const own = [{ staleness: 1, sharding: "row-wise", rowBlocks: 4 }, {}, { staleness: 1 }] as const;
@@ -49,7 +49,7 @@ test.serial("stale tables of two processes: the same digest and counts as in one
   await using one = await startTestCluster(1);
   const { result: calm } = await runJob(one, jobOf(one));
   await using place = await startTestCluster(0, { minDevices: 4 });
-  await startHost(t, place.cluster); // Of two devices: one adds up the parts of both.
+  await startHost(t, place.cluster); // With two devices: one of them sums the parts of both.
   await startHost(t, place.cluster);
   const { result } = await runJob(place, jobOf(place));
   t.is(result.digest, calm.digest);

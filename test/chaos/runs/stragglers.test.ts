@@ -1,4 +1,4 @@
-// A device that is slower than the others is named, and has fewer slices from then on.
+// A device slower than the others is named, and has fewer slices from then on.
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";

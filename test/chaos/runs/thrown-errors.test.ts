@@ -1,4 +1,4 @@
-// An error thrown inside any actor, in mid-run, ends in the model of the run undisturbed.
+// An error thrown inside any actor, in mid-run: the run ends in the reference run's model.
 
 import test from "ava";
 import { type Target, throwIn } from "../../../index.ts";
@@ -37,7 +37,7 @@ async function runAndThrow(
   return { ...story, timing: timing.join(", ") };
 }
 
-/** Those whose failure ends the generation (law 3), and how the run's record names them. */
+/** Actors that end the generation when they fail (law 3), and their names in the run's record. */
 const participants = [
   { role: "device", index: 1, offender: "device:1" },
   { role: "shard", index: 0, offender: "device:0" },
@@ -76,7 +76,7 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
     only(events, "run.incident").map(({ offender, supervisor }) => `${offender} of ${supervisor}`),
     ["reader:0 of host:0"],
   );
-  // Prepare, two devices and their writers, a reader, and the reader that took its place.
+  // Preparation, two devices and their writers, a reader, and that reader's replacement.
   t.is(place.threads.started() - before, 7);
 });
 

@@ -1,5 +1,5 @@
-// What a disk does to a run whose tables lie on it: full, slow, damaged, gone. The run goes on with
-// the bits of one in memory, or ends with the error that says what to do; nothing of the host ends.
+// Disk faults under a run with tables on that disk: full, slow, damaged, gone. The run goes on with
+// the bits of a run in memory, or ends with an error that says what to do; the host survives.
 
 import { execFile } from "node:child_process";
 import {
@@ -47,13 +47,13 @@ const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.director
 
 // A full disk ----
 
-/** A run that is long enough to be caught in the middle, without a checkpoint before its end. */
+/** A run long enough to interrupt, without a checkpoint before its end. */
 const long = {
   data: { samples: 40_000 } as JobOptions["data"],
   checkpoint: { everySteps: 100_000 },
 };
 
-/** A process of its own, whose files may not grow: what a full disk does. */
+/** A separate process with a limit on file size: it acts as a full disk. */
 async function runFull(
   job: JobOptions,
   room: boolean,
@@ -85,7 +85,7 @@ for (const ssd of kinds) {
       );
       const job = place.job({ ...long, model, tiers: { ...small, ssd } });
       const { told, digest, pausedSeconds } = await runFull(job, true);
-      // RocksDB takes nothing more after a refusal: the next generation begins a new database.
+      // RocksDB accepts no writes after a refusal: the next generation begins a new database.
       const after = ssd === "file" ? ["serving"] : ["tier:0 TIER_WRITE"];
       t.deepEqual(told, ["paused", ...after]);
       t.is(digest, calm.result.digest);
@@ -130,14 +130,14 @@ for (const ssd of kinds) {
 
 // Damage ----
 
-/** This process's open files of records, which have no name. */
+/** This process's open files of records; they have no name. */
 function openRecordFiles(): number[] {
   return readdirSync("/proc/self/fd").flatMap((name) => {
     try {
       const isOne = readlinkSync(`/proc/self/fd/${name}`).includes("shard-");
       return isOne ? [Number(name)] : [];
     } catch {
-      return []; // It was closed meanwhile.
+      return []; // It was closed in between.
     }
   });
 }
@@ -180,7 +180,7 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
   await using place = await startTestCluster(1);
   const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
   await runJob(place, inEpochs(job, 1));
-  // To open a database makes tables of its log; and a few steps more leave most rows there.
+  // Opening a database makes tables of its log; a few more steps leave most rows there.
   const pause = { effect: "pause", pauseMs: 3000 } as const;
   place.threads.plan([
     { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
@@ -217,7 +217,7 @@ for (const ssd of kinds) {
     });
     t.is(result.status, "finished");
     t.is(result.digest, calm.digest);
-    // Open files are there for whoever has them: only what should stay cannot.
+    // An open file stays readable: only rows that should stay on disk are lost.
     t.deepEqual(only(events, "run.incident"), []);
     const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");
     t.is(kept?.rows, 0);

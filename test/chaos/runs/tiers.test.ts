@@ -1,5 +1,5 @@
-// Tables that lie below device memory, on real threads: whatever lies where, whatever dies on the
-// way, the model is that of tables in memory, and nothing is left on the disk.
+// Tables below device memory, on real threads: under any placement and after any kill, the model is
+// the same as with tables in memory, and nothing is left on the disk.
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const model: JobOptions["model"] = {
   tables: tables.map((table, i) => ({ ...table, tier: i === 0 ? "memory" : "cached" })),
 };
 
-/** Caches of one set for each table, of 200 rows: most rows are on the disk at any time. */
+/** Caches of one set for each table of 200 rows: most rows are on the disk at any time. */
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 
 for (const ssd of ["file", "rocksdb"] as const) {

@@ -1,4 +1,4 @@
-// Weighted bags from a file to the model: its bits do not depend on who holds what, or who dies.
+// Weighted bags from a file to the model: no bit depends on the placement or on a kill.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { runJob, startTestCluster, type TestCluster } from "../../helpers/cluste
 const samples = 1500;
 const items = 40;
 
-/** Click logs: an item's weight decides how much it speaks for the label. */
+/** Click logs: an item's weight decides how much the item affects the label. */
 function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain: string } {
   const directory = mkdtempSync(join(tmpdir(), "osiris-weights-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,6 +1,5 @@
-// Checkpoints are written while the devices train on: whatever dies between a cut and its commit,
-// the run goes on from the last commit to the same model, and a slow disk keeps nobody from
-// training.
+// Checkpoints are written while the devices train on: after any kill between a cut and its commit,
+// the run goes on from the last commit to the same model, and a slow disk does not stop training.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +21,7 @@ import { thinned } from "../../helpers/thinned.ts";
 test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster();
-  // Of the last cut, whose writing ends the run: no step is done meanwhile.
+  // Of the last cut: writing it ends the run, and no step is done in that time.
   const points = thinned(
     "points of a checkpoint at which a writer dies",
     Array.from({ length: 18 }, (_, point) => point),
@@ -42,7 +41,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const incidents = only(events, "run.incident");
   t.is(incidents.length, points.length);
   t.true(incidents.every(({ offender }, i) => offender === `writer:${i % 2}`));
-  // The steps may be done before the cut at 40 is written: then it is that one which dies.
+  // The steps may end before the cut at 40 is written: then the kill hits that cut.
   const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
   t.true(
     begun.slice(1).every((step) => step === 30 || step === 40),
@@ -50,7 +49,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   );
 });
 
-/** A run whose writers have a slow disk. `on` hears every event, and what it may kill. */
+/** A run with writers on a slow disk. `on` gets every event, and the means to kill. */
 async function runSlowly(
   on: (event: RunEvent, run: Run, kill: (thread: string) => void) => void = () => {},
 ) {
@@ -105,7 +104,7 @@ test.serial(
       saved.slice(1).every(({ waitedMs }) => waitedMs > syncMs),
       "back-pressure",
     );
-    // The first cut was taken, and the steps after it done, before it was on disk.
+    // The first cut was taken, and the next steps done, before the cut was on disk.
     const [first] = saved;
     const before = first === undefined ? [] : events.slice(0, events.indexOf(first));
     t.true(only(before, "run.progress").some(({ step }) => step > 10));

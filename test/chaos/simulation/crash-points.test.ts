@@ -1,6 +1,6 @@
-// Power is lost at the operations that whole runs do on their disks, of every kind of writing, and
-// again while they recover from that. The job must end as its reference run does. Every operation
-// and every pair: `osiris chaos --crash-points`, or SOAK=1.
+// Power is lost at the disk operations of whole runs, of every kind of writing, and again during
+// the recovery. The job must end as its reference run does. Every operation and every pair: `osiris
+// chaos --crash-points`, or SOAK=1.
 
 import test, { type ExecutionContext } from "ava";
 import { crashing, operationsOf } from "../../../chaos/simulation/crash-points.ts";
@@ -9,14 +9,14 @@ import { simulate } from "../../../chaos/simulation/simulate.ts";
 import { crashKinds, crashPairs, crashPoints } from "../../../index.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
-/** Resolves to how often power was lost. */
+/** Resolves to the number of power losses. */
 async function survives(t: ExecutionContext, scenario: Scenario): Promise<number> {
   const { failure, reason, injected } = await simulate(scenario);
   t.is(failure, undefined, `${JSON.stringify(scenario)}: ${reason}`);
   return injected.power ?? 0;
 }
 
-/** Of so many operations of each kind of run one is tried on every change. */
+/** On every change, one in this many operations of each kind of run is tried. */
 const nth = { checkpoints: 7, tiers: 37, dynamic: 29, lease: 29 } as const;
 
 for (const kind of crashKinds) {
@@ -26,14 +26,14 @@ for (const kind of crashKinds) {
     const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);
-    // How many operations there are is a matter of the seed, too: the last ones may not come.
+    // The number of operations depends on the seed, too: the last ones may not come.
     t.true(losses >= (kind === "checkpoints" ? 1 : 0.8) * some.length, `${losses}`);
     t.log(`${all.length} operations`);
   });
 }
 
 test("P7: power lost twice: again while a run recovers", async (t) => {
-  // Of pairs of up to 48 apart, which come at all distances by turns.
+  // Pairs up to 48 apart, at every distance in rotation.
   const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 194);
   let pairs = 0;
   for (const scenario of all) if ((await survives(t, scenario)) === 2) pairs++;

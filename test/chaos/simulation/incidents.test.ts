@@ -9,7 +9,7 @@ import { World } from "../../../chaos/simulation/world.ts";
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 
-/** Runs the first job on two hosts, and breaks it once `step` steps are done. */
+/** Runs the first job on two hosts, and injects a fault once `step` steps are done. */
 async function incidentsOf(
   breakIt: (cluster: SimulatedCluster) => void,
   devices: readonly number[] = [1, 1, 1],
@@ -112,7 +112,7 @@ test("what fails in a generation after its first failure follows from it", (t) =
   record.fail(1, { ...lost("device:1"), noticedBy: "device:0" }, at(1));
   for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
   record.incidents.act("job:r1", "ended generation 1", at(3));
-  record.fail(2, lost("device:2"), at(4)); // Another one, before the first was over.
+  record.fail(2, lost("device:2"), at(4)); // A second failure before the first was over.
   record.recovered(3, { fromStep: 10, seconds: 4, memoryBytes: 0, storeBytes: 0 }, at(5));
   t.deepEqual(
     events.map(({ type }) => type),

@@ -1,6 +1,6 @@
-// Promises with a bound in time, in the time of a simulated cluster, where no other work makes a
-// bound loose: the waits are those of the house, and a thread takes half a second to start. What a
-// promise says of models and samples is held against the reference run in the same runs.
+// Promises with a bound in time, in the time of a simulated cluster, where no other work loosens a
+// bound: the waits are the defaults of Osiris, and a thread takes half a second to start. The same
+// runs check the promises about models and samples against the reference run.
 
 import test, { type ExecutionContext } from "ava";
 import type { ClusterShape } from "../../../chaos/simulation/cluster.ts";
@@ -11,7 +11,7 @@ import { inSoak } from "../../helpers/thinned.ts";
 /** 42 steps, with two readers. */
 const job = 2;
 const deadlineMs = jobs[job]?.stepDeadlineMs ?? 0;
-/** When a fault injections: in mid-run. */
+/** The time of the injection: in mid-run. */
 const atMs = 1500;
 
 const shape: ClusterShape = {
@@ -20,13 +20,13 @@ const shape: ClusterShape = {
   delayMs: [0, 2],
 };
 
-/** What the client heard, and what was noted, with the time since the fault. */
+/** The client's events and the notes, with the time since the fault. */
 interface Line {
   readonly sinceMs: number;
   readonly text: string;
 }
 
-/** Runs a job under one fault; it must end as its reference run does. */
+/** Runs a job under one fault; the job must end as its reference run does. */
 async function runJob(
   t: ExecutionContext,
   fault: SimulatedFault,
@@ -51,7 +51,7 @@ const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
   lines.find(({ sinceMs, text }) => sinceMs > 0 && what.test(text));
 
 test("P1: what a step waits for is named within two step deadlines", async (t) => {
-  // A bridge, a device, its two readers. Writers are beside the step, and have deadlines of theirs.
+  // A bridge, a device, its two readers. Writers work beside the step, and have separate deadlines.
   for (const pick of [0, 2, 3, 4]) {
     const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
     const incident = after(lines, / run\.incident: /);

@@ -1,5 +1,5 @@
-// Bugs that the simulator has found, each with the least scenario that shows it. A scenario is
-// written out: what a seed draws may change, what went wrong then must not come again.
+// Bugs that the simulator has found, each with the smallest scenario that shows it. The scenario is
+// written out: a seed may draw another one later, but the bug must not come back.
 
 import test from "ava";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
@@ -132,7 +132,7 @@ for (const { what, scenario } of found) {
 }
 
 test("seed 15: a counter a hair below nothing made heartbeats unreadable: host lost", async (t) => {
-  // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is less than nothing.
+  // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero.
   const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
   const words = new BigInt64Array(meterWords);
   const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };

@@ -1,4 +1,4 @@
-// The simulator itself: that it repeats itself, and that what it simulates is the real thing.
+// The simulator itself: it repeats itself exactly, and it simulates the real system.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -50,7 +50,7 @@ test("the same scenario is the same run, to the last event; another seed is anot
     t.is(first.events, second.events);
     t.deepEqual(first.last, second.last);
   }
-  // The same in a thread that has run nothing before: nothing waits for a module.
+  // The same in a fresh thread: nothing waits for a module.
   await simulateSeeds({
     seeds: [11, 3],
     jobs: 1,

@@ -1,5 +1,6 @@
-// Faults drawn from a seed: which thread, at which step, at which point of it, and how. The seed is
-// told; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same ones again.
+// Faults drawn from a seed: which thread, at which step, at which point of it, and how. The test
+// prints the seed; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same
+// faults.
 
 import test from "ava";
 import type { ThreadFault } from "../../../index.ts";
@@ -15,7 +16,7 @@ import {
 const seed = Number(process.env.SEED ?? 1);
 const generations = 6;
 
-/** In every generation a device dies; a reader may die too, or a thread take its time. */
+/** In every generation a device dies; a reader may die too, or a thread be slow. */
 function drawFaults(): ThreadFault[] {
   const random = new RandomStream(seed, purposes.faults);
   const steps = Array.from({ length: generations }, () => random.below(smallSteps));

@@ -21,7 +21,7 @@ const [first = 1, last = first] = (process.env.SEEDS ?? (isSoak ? "1-20" : "1-3"
 let reference: Promise<ReferenceRun> | undefined;
 
 for (let seed = first; seed <= last; seed++) {
-  // Two of five run on hosts that are processes of their own.
+  // Two of five run on hosts in separate processes.
   const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
   test.serial(
     `P4, P5, P6: whatever seed ${seed} does to a run, it is its reference run, bit for bit`,

@@ -1,5 +1,5 @@
 // Whole trials: real processes, real threads, a schedule, a reference run, and a verdict that must
-// also be able to say no.
+// also be able to fail a trial.
 
 import { existsSync } from "node:fs";
 import test from "ava";
@@ -94,7 +94,7 @@ test.serial("a fault that had no occasion says why", async (t) => {
   );
 });
 
-/** What `verify` throws. */
+/** The error that `verify` throws. */
 async function broken(t: { is: (a: unknown, b: unknown) => void }, options: ChaosOptions) {
   try {
     await chaos(job()).slow("device:1", { steps: 2 }).at({ step: 5 }).verify(options);

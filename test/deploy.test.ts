@@ -1,5 +1,5 @@
-// What cannot be run here is read: files of deployment are well formed, name only what there is,
-// and call commands with options that they have.
+// Checks what cannot run here by reading it: deployment files are well formed, name only existing
+// things, and call commands with options that the commands have.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -55,10 +55,10 @@ function documentsOf<Document>(path: string): Document[] {
   });
 }
 
-/** Options whose values are numbers. */
+/** Options with numbers as values. */
 const numeric = new Set(["--devices", "--min-devices", "--port", "--grace"]);
 
-/** The command is one of ours, with the options that it is called with, and reads `env`. */
+/** The command is one of ours, called with options that it has, and reads `env`. */
 async function checkCommand(
   t: ExecutionContext,
   args: readonly string[],
@@ -71,7 +71,7 @@ async function checkCommand(
   for (const [at, option] of rest.entries()) {
     const value = rest[at + 1] ?? "";
     if (numeric.has(option)) t.regex(value, /^(\d+|\$\{\w+\})$/, `osiris ${command} ${option}`);
-    // What stands between two options is the value of the first.
+    // The word between two options is the value of the first.
     if (!option.startsWith("--")) t.true(rest[at - 1]?.startsWith("--"), option);
   }
   t.is(code, 0, command);
@@ -165,7 +165,7 @@ test.serial(
     const directory = directoryOf(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";
-    // What a container has at these paths.
+    // The files of a container at these paths.
     const here = (word: string) =>
       word
         .replace(/^\$\{OSIRIS_TOKEN\}$/, token)

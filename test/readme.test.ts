@@ -1,5 +1,5 @@
-// What the README shows: its picture is what the command draws, from the tree, the times and the
-// sizes of documents and code; its job file is one. test/package.sh runs its program.
+// The README: its picture is the command's output, made from the tree, and from the times and sizes
+// in documents and code; its job file is valid. test/package.sh runs its program.
 
 import { readFileSync } from "node:fs";
 import test from "ava";

@@ -1,4 +1,4 @@
-// osiris checkpoint from outside: what is there, whether it is whole, what changed, and back.
+// osiris checkpoint from outside: it lists, verifies, compares and restores checkpoints.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -19,7 +19,7 @@ async function helpOf(...path: string[]): Promise<ReturnType<typeof wordsOfHelp>
   return wordsOfHelp(stdout);
 }
 
-/** What bash offers after `osiris <typed>`. */
+/** The completions that bash offers after `osiris <typed>`. */
 function completed(script: string, typed: readonly string[]): string[] {
   const words = ["osiris", ...typed].map((word) => `'${word}'`).join(" ");
   const ask = `COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _osiris; printf '%s\\n' "\${COMPREPLY[@]}"`;

@@ -1,4 +1,4 @@
-// Small jobs in files of their own, and a directory for them that goes when the test ends.
+// Small jobs in separate files, and a directory for them that is removed when the test ends.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,14 +7,14 @@ import type { ExecutionContext } from "ava";
 import { stringify } from "yaml";
 import type { JobOptions } from "../../index.ts";
 
-/** A directory of this test alone. */
+/** A directory for this test only. */
 export function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-cli-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
-/** A job of a few seconds at most; its checkpoints rest in `name`. */
+/** A job of a few seconds at most; its checkpoints lie in `name`. */
 export function jobOf(name: string, samples = 3000): JobOptions {
   return {
     model: {

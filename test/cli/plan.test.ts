@@ -33,7 +33,7 @@ test.serial("a plan is explained: load, bytes, step and what was considered", as
   for (const stage of stages.split(",")) t.regex(stdout, new RegExp(`\n  ${stage} +\\S+`));
   t.regex(stdout, /Considered .*\n +\S+ us +greedy, greedy by cost\n/);
   t.regex(stdout, /Plan +sha256:[0-9a-f]{64}\n$/);
-  t.notRegex(stdout, /between hosts|!/); // One host; and a run does what the job says.
+  t.notRegex(stdout, /between hosts|!/); // One host; and a run that follows the job.
 });
 
 test.serial("a plan is written, read back and judged the same", async (t) => {
@@ -148,7 +148,7 @@ test.serial("where nothing fits it says who lacks what, and what would do", asyn
   t.is(json.unmet[0]?.kind, "table");
   t.true((json.unmet[0]?.lacksBytes ?? 0) > 20e6);
 
-  // Each remedy does what it says: here, a scheme more.
+  // Each remedy has the effect that it states: here, one scheme more.
   const allowed = [...args, "--schemes", "table-wise,data-parallel,column-wise"];
   t.is((await runCli(allowed, directory)).code, 0);
 });

@@ -1,4 +1,4 @@
-// What people are told of a run, as far as it does not show in the commands' own tests.
+// Reports of a run for people, in the cases that the commands' own tests do not show.
 
 import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";

@@ -1,4 +1,4 @@
-// What goes on for longer: Ctrl-C, a cluster for others, and a client that is not ours.
+// Commands that keep running: Ctrl-C, a cluster for other processes, and a foreign client.
 
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ async function startUp(t: ExecutionContext, directory: string, more: readonly st
   return { cluster, url, tokenFile, brokerPid, at: ["--nats", url] };
 }
 
-/** Addresses of this machine on which a port is listened to. */
+/** Addresses of this machine with a listener on a port. */
 function listenersOf(port: number): string[] {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   return ["tcp", "tcp6"].flatMap((kind) =>
@@ -49,7 +49,7 @@ function listenersOf(port: number): string[] {
   );
 }
 
-/** Whether nobody listens there, within some seconds. */
+/** Whether the port is free of listeners within some seconds. */
 async function falls(url: string): Promise<boolean> {
   const { hostname, port } = new URL(url);
   for (let look = 0; look < 100; look++) {
@@ -170,7 +170,7 @@ test.serial(
     t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the credentials/);
     const unknown = await runCli(["status", "nobody", ...at], directory);
     t.is(unknown.code, 2);
-    // Whoever kills the cluster's process for good does not leave the broker's behind.
+    // Killing the cluster's process for good also ends the broker's process.
     cluster.kill("SIGKILL");
     t.true(await falls(url));
   },

@@ -1,4 +1,4 @@
-// Sweeps: which jobs they come to, and one of them on a cluster, twice.
+// Sweeps: the jobs they expand to, and one of them on a cluster, twice.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

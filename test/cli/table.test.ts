@@ -1,4 +1,4 @@
-// osiris table from outside: a table goes out, is looked at, and comes in again.
+// osiris table from outside: a table is exported, inspected, and imported again.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

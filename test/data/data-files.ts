@@ -1,4 +1,4 @@
-// Files of a test, in a directory of its own that goes when the test ends; and the real data.
+// Files of a test, in a directory that is removed when the test ends; and the real data.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -38,9 +38,9 @@ export function prepare(options: DataOptions, tables: readonly TableShape[]): Pr
 export interface PlainSample {
   readonly label: number;
   readonly dense: readonly number[];
-  /** Ids of 64 bits are bigints. */
+  /** Bigints for ids of 64 bits. */
   readonly bags: readonly (readonly (number | bigint)[])[];
-  /** As `bags`, where a feature has weights. */
+  /** Weights in the layout of `bags`, if a feature has weights. */
   readonly weights?: readonly (readonly number[])[];
 }
 
@@ -84,7 +84,7 @@ export function wholeId(low: number, high = 0): bigint {
   return BigInt(high) * 2n ** 32n + BigInt(low >>> 0);
 }
 
-/** Path of a file of the real data; undefined where there is no such file: the test is skipped. */
+/** Path of a file of the real data; undefined if the file is missing: the test is skipped. */
 export function realData(t: ExecutionContext, file: string): string | undefined {
   if (lacks(t, sharedFile(`data/${file}`))) return undefined;
   return resolve("../shared/data", file);

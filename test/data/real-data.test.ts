@@ -1,4 +1,4 @@
-// Counts of real data, read in place where it is present: the figures are those of its own README.
+// Counts of real data, read in place if present: the figures come from the data's README.
 
 import { join } from "node:path";
 import test from "ava";
@@ -45,7 +45,7 @@ test("every line of the Criteo slice that has a header is a sample", async (t) =
   t.true(missing > 3000, "C22 is missing in three lines of four");
 });
 
-// Global ids of Frappe: each column's first, and how many it has.
+// Global ids of Frappe: the first id of each column, and the column's number of ids.
 const frappe: readonly [string, number, number][] = [
   ["user", 0, 957],
   ["item", 957, 4082],

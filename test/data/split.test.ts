@@ -4,7 +4,7 @@ import { splitDataset } from "../../src/data/split.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { readPlain } from "./data-files.ts";
 
-/** Samples whose one dense feature is their index. */
+/** Samples with their index as the one dense feature. */
 function startDataset(samples: number, onClose = () => {}): Dataset {
   return {
     samples,

@@ -107,7 +107,7 @@ test("weights stay with their ids in any order of samples, from memory and from 
   const mean = weights.reduce((sum, weight) => sum + weight, 0) / weights.length;
   t.true(Math.abs(mean - 1) < 0.05, `mean ${mean}`);
   t.true(new Set(weights).size > 0.99 * weights.length);
-  // Weights change labels, as the truth counts them in, and no id.
+  // Weights change labels, as the generator's truth includes them, but no id.
   const plain = await prepare(synthetic(options), tables);
   const unweighted = openCache(plain.path, realDisk);
   t.teardown(() => unweighted.close());

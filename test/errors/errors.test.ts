@@ -1,4 +1,4 @@
-// Errors as an API: codes, recoveries, records, exports; and errors that no other test causes.
+// Errors as an API: codes, recoveries, records, exports; and errors without another test.
 
 import test from "ava";
 import { ActorFailedError, failureOf } from "../../actors/runtime/incident.ts";

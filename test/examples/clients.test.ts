@@ -1,6 +1,6 @@
 // The examples in other languages submit a job and follow it to its end, over the embedded broker
-// and over a nats-server. Python has the package of its example, nats-py, where it is installed;
-// else, and for the `nats` command, a stand-in sends what the package would send.
+// and over a nats-server. The Python example uses its package, nats-py, if it is installed;
+// otherwise, and for the `nats` command, a stand-in sends what the package would send.
 
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -90,7 +90,7 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
     ["python", "finished"],
     ["shell", "finished"],
   ]);
-  // A job that is wrong is told, and the program fails.
+  // A wrong job is reported, and the program fails.
   for (const submit of [python, shell]) {
     const failure = await t.throwsAsync(submit(jobIn("wrong", [0])));
     t.regex(String((failure as { stderr?: string }).stderr), /Expected `model\.top/);

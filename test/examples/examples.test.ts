@@ -1,4 +1,4 @@
-// The examples run as a user starts them, on the real data where they are; briefly.
+// The examples run as a user starts them, on the real data if present; briefly.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -7,7 +7,7 @@ import { realData } from "../data/data-files.ts";
 
 const execute = promisify(execFile);
 
-/** The last line of an example that was told `--json`. */
+/** The last line of an example run with `--json`. */
 async function resultOf(
   example: string,
   flags: readonly string[],

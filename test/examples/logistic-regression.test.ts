@@ -1,4 +1,4 @@
-// The yardstick of the Criteo example is at its optimum, and finds what is there to be found.
+// The baseline of the Criteo example reaches its optimum, and finds the signal in the data.
 
 import { join } from "node:path";
 import test from "ava";

@@ -48,12 +48,12 @@ function startRing(options: {
   };
 }
 
-/** A number that only one place of one batch has. */
+/** A number that is unique to one place of one batch. */
 function mark(stream: Stream, ticket: number, device: number): number {
   return (stream === "training" ? 1 : 2) * 1000 + ticket * 10 + device;
 }
 
-/** Fills the slot of a device, and hands it over unless the reader dies before that. */
+/** Fills the slot of a device, and hands the slot over unless the reader dies before. */
 function fill(
   outlet: BatchOutlet,
   at: { stream: Stream; device: number; ticket: number; dies: boolean },
@@ -70,7 +70,7 @@ function fill(
   outlet.publish(stream, device, ticket, { samples, batchSamples: 7, idCount: samples });
 }
 
-/** A reader that is ended at random points, and each time followed by one that knows nothing. */
+/** A reader that is ended at random points; each successor starts without its state. */
 async function serve(
   ring: ReturnType<typeof startRing>,
   reader: number,

@@ -71,7 +71,7 @@ test("the same seed gives the same frames", async (t) => {
   t.notDeepEqual(await trafficOf(5), await trafficOf(6));
 });
 
-/** Runs until a bridge or a device fails; how each of them ended. */
+/** Runs until a bridge or a device fails; returns how each of them ended. */
 async function endsOf(hosts: BridgedHosts, task: (exchange: Exchange) => Promise<unknown>) {
   const ended = async (run: Promise<unknown>): Promise<unknown> => {
     try {
@@ -214,7 +214,7 @@ test("between hosts a sum travels once for each host, not for each device", asyn
     return byDevices;
   };
   const vector = 4 * length;
-  // 2 (H-1)/H of the vector for each host: what a ring takes, and here for H hosts, not W devices.
+  // 2 (H-1)/H of the vector for each host: a ring's traffic, here for H hosts, not W devices.
   t.is(await wireOf([0, 0, 1, 1]), 2 * (2 * (1 / 2) * vector));
   t.is(await wireOf([0, 1, 2, 3]), 4 * (2 * (3 / 4) * vector));
   t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");

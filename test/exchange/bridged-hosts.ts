@@ -33,7 +33,7 @@ export function startBridgedHosts(options: {
   readonly windowBytes?: number;
   readonly frameBytesMax?: number;
   readonly deadlineMs?: number;
-  /** Told what a receiver threw. @default it is thrown */
+  /** Receives the errors that a receiver threw. @default the error is thrown */
   readonly onError?: (error: unknown) => void;
 }): BridgedHosts {
   const { hostOf, seed, windowBytes, frameBytesMax, deadlineMs = 60_000 } = options;

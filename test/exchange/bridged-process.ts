@@ -1,5 +1,5 @@
-// One host of bridged-processes.test.ts, a process of its own: the bridge on its main thread, its
-// devices on worker threads. Tells its parent when all began, and how each of them ended.
+// One host of bridged-processes.test.ts in a separate process: the bridge on its main thread, its
+// devices on worker threads. Tells its parent when all have begun, and how each of them ended.
 
 import { Worker } from "node:worker_threads";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
@@ -88,7 +88,7 @@ const devices = await Promise.all(
     });
   }),
 );
-// The last that it sent may not have arrived: the parent says when all have what they need.
+// Its last messages may not have arrived: the parent says when every process has its data.
 const ended = { type: "ended", devices, traffic: bridge.traffic } as const;
 const failure = await Promise.race([
   carried,

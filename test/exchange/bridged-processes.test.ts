@@ -1,5 +1,5 @@
-// Two processes, a device or two each, joined by a broker: what the simulated hosts cannot show is
-// that real memory, threads and connections do the same, and what happens when a process is gone.
+// Two processes, a device or two each, joined by a broker. The simulated hosts cannot show that
+// real memory, threads and connections do the same, and what happens when a process is gone.
 
 import { type ChildProcess, fork } from "node:child_process";
 import test from "ava";
@@ -67,7 +67,7 @@ for (const kind of ["broker", "nats-server"] as const) {
       for (const { devices, bridge, traffic } of await Promise.all(hosts.map((one) => one.ended))) {
         t.is(bridge, null);
         for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
-        // What devices hand over is what bridges send.
+        // Devices hand over the bytes that bridges send.
         const sums = Object.fromEntries(
           Object.keys(traffic.bytes).map((name) => [
             name,

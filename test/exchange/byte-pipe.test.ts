@@ -1,4 +1,4 @@
-// A pipe between two participants, under every interleaving that chance draws.
+// A pipe between two participants, under randomly drawn interleavings.
 
 import test from "ava";
 import { createPipeReader, createPipeWriter } from "../../src/exchange/byte-pipe.ts";

@@ -1,4 +1,4 @@
-// What the rounds (rounds.ts) do not see of the collectives: whom they wait for, and whom not.
+// What the rounds (rounds.ts) do not see of the collectives: which devices each one waits for.
 
 import test from "ava";
 import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
@@ -12,7 +12,7 @@ const placements = { shared: [0, 0, 0, 0], wire: [0, 1, 2, 3], hierarchical: [0,
 const start = (hostOf: readonly number[], seed: number) =>
   startBridgedHosts({ shape: roundsShape(devices), hostOf, seed, faults: { delayMs: [0, 9] } });
 
-/** Each collective, and what device 1 is missed for in it. */
+/** Each collective, and what it waits for from device 1. */
 const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed: string }> = {
   "an all-gather": {
     async run({ losses }) {
@@ -82,7 +82,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
         for (let round = 1; round <= 5; round++) {
           const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
           const wait = () => "the scheduler";
-          await waitUntil(wait, () => true, rank); // So that they come one after the other.
+          await waitUntil(wait, () => true, rank); // So that they arrive one after the other.
           came++;
           await barrier();
           if (came < devices * round) early.push(rank);

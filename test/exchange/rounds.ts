@@ -1,7 +1,7 @@
 // What every exchange has to do, as a program of one device: rounds of all collectives (all-to-all,
-// all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as a step overlaps them,
-// each part of a size and a content that only (channel, round, from, to) decide. Runs under
-// simulated cells and, in worker threads, over real ones.
+// all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as in a step. The size
+// and the content of each part depend only on (channel, round, from, to). Runs under simulated
+// cells and, in worker threads, over real ones.
 
 import {
   type AllToAll,
@@ -16,7 +16,7 @@ import { type Subtree, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 
 const slices = 8;
-/** Not a multiple of what devices split it by. */
+/** Not a multiple of the number of devices. */
 export const gradientLength = 83;
 
 /** The shape of an exchange with room for the rounds. */
@@ -36,7 +36,7 @@ export function roundsShape(devices: number): ExchangeShape {
   };
 }
 
-/** Runs `rounds` rounds; resolves to what was wrong, empty where nothing was. */
+/** Runs `rounds` rounds; resolves to a description of wrong results, empty if all are right. */
 export async function exchangeRounds(
   exchange: Exchange,
   shape: ExchangeShape,
@@ -51,7 +51,7 @@ export async function exchangeRounds(
     await send(pooled, 2, round, exchange);
     await gradients.open();
     await send(dPooled, 3, round, exchange);
-    await check(pooled, 2, round, exchange, wrong); // Others may go on to their sum meanwhile.
+    await check(pooled, 2, round, exchange, wrong); // Others may go on to their sum.
     const trees = shape.subtrees[rank] ?? [];
     for (const [i, tree] of trees.entries()) {
       const t = gradients.subtrees[i];
@@ -74,7 +74,7 @@ export async function exchangeRounds(
   return wrong;
 }
 
-/** Bytes of a part: other in every round, sometimes none. */
+/** Number of bytes of a part: different in every round, sometimes zero. */
 function bytesOf(channel: number, round: number): PartBytes {
   return (from, to) => 8 * ((channel + 3 * round + 2 * from + to) % 7);
 }
@@ -123,7 +123,9 @@ async function check(
   channel.close();
 }
 
-/** What an all-gather has to carry: the parts of all, in some rounds a broadcast, or nothing. */
+/**
+ * The payload of an all-gather: the parts of all devices, in some rounds a broadcast, or nothing.
+ */
 function toldIn(round: number, devices: number): PartBytes {
   if (round % 3 === 0) return broadcastOf(round % devices, 40);
   return (from) => 8 * ((round + 2 * from) % 7);
@@ -167,7 +169,9 @@ function checkSum(
   }
 }
 
-/** What slice `slice` adds to element n: numbers whose sum depends on the order of additions. */
+/**
+ * The addend of slice `slice` to element n: numbers whose sum depends on the order of additions.
+ */
 function share(slice: number, n: number, round: number): number {
   return Math.fround(Math.sin(1 + slice * 7 + n * 3 + round) * 10 ** ((slice * 5 + n) % 7));
 }

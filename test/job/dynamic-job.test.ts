@@ -1,4 +1,4 @@
-// What a job may say of dynamic ids, what it may not, and what of it decides bits.
+// Dynamic ids in a job: which options are valid, which are refused, and which decide bits.
 
 import test from "ava";
 import type { TableOptions } from "../../src/embedding/tables/options.ts";

@@ -1,5 +1,5 @@
-// docs/jobs.md against the schema of a job: each option stands there once, with its default; and
-// the jobs that the documents show are jobs.
+// docs/jobs.md against the schema of a job: the table has each option once, with its default; and
+// the jobs in the documents are valid.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -44,7 +44,7 @@ function defaultOf(schema: Schema): string {
 test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const schema = jobJsonSchema() as Schema;
   const isRepeated = (option: string) => option.startsWith("evaluation.data");
-  // A plan is a file that `osiris plan` writes: nobody reads here what stands in it.
+  // A plan is a file written by `osiris plan`: readers of the table do not need its options.
   const options = [...optionsOf(schema, "")].map((option) => {
     return option.startsWith("plan.") ? "plan = none" : option;
   });

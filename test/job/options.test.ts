@@ -1,4 +1,4 @@
-// One case for each rule of a job: what is wrong, and the exact sentence that says so.
+// One case for each rule of a job: a wrong value, and the exact sentence that reports it.
 
 import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
@@ -29,9 +29,7 @@ function withOption(path: string, value: unknown, base: JobOptions = job): unkno
   return copy;
 }
 
-/**
- * Path, a value that it must not have, the option as it is named, what was expected, what was got.
- */
+/** Path, an invalid value, the option as the error names it, what was expected, what was given. */
 type Rule = readonly [path: string, value: unknown, option: string, expected: string, got: string];
 
 const rules: readonly Rule[] = [
@@ -367,7 +365,7 @@ test("all that is wrong with a job is told at once", (t) => {
   const sentences = error?.problems.map(({ message }) => message) ?? [];
   t.deepEqual(sentences.join("; ").split("; "), error?.message.split("; "));
 
-  // Each option is well formed, and they do not go together.
+  // Each option is well formed, but the combination is not allowed.
   const stale = withOption("model.tables.0.staleness", 1) as JobOptions;
   const apart = withOption("data.dense", 3, stale);
   const second = t.throws(() => resolveJob(apart), { instanceOf: InvalidOptionError });

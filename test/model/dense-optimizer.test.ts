@@ -6,7 +6,7 @@ import { createReference } from "../../src/kernels/reference/reference.ts";
 import { applyDense, createDenseState } from "../../src/model/dense-optimizer.ts";
 import { type DenseOptimizerOptions, denseOptimizerOptions } from "../../src/model/options.ts";
 
-/** One weight's way through `gradients`, by the formulas of torch.optim. */
+/** The values of one weight after each of `gradients`, by the formulas of torch.optim. */
 type Formula = (w: number, gradients: readonly number[]) => number;
 
 const gradients = [

@@ -1,4 +1,4 @@
-// How well the partitions balance, beside the reference figures of a prototype: largest over mean
+// The balance of the partitions, beside the reference figures of a prototype: largest over mean
 // load of lognormal(0,1) costs, mean of 20 draws.
 
 import test from "ava";
@@ -33,7 +33,7 @@ function ratio(loads: ArrayLike<number>): number {
   return Math.max(...all) / (all.reduce((sum, load) => sum + load, 0) / all.length);
 }
 
-/** Columns in halves until no part is more than half of a device's even load. */
+/** Halves columns until no part is more than half of a device's even load. */
 function split(costs: readonly number[], devices: number): number[] {
   const most = costs.reduce((sum, cost) => sum + cost, 0) / devices / 2;
   return costs.flatMap((cost) => {
@@ -47,9 +47,10 @@ function draw(random: RandomStream, tables: number): number[] {
   return Array.from({ length: tables }, () => Math.exp(random.normal()));
 }
 
-// Without splitting, the hottest of a heavy tail sets the bound: the mean of 20 draws is anything
-// from 1.0 to 1.4 (48 tables) or 2.0 to 3.3 (800 tables on 128). Each row has a seed whose hottest
-// tables and round robin are the reference's; all that a partition can do follows from them.
+// Without splitting, the hottest table of a heavy tail sets the bound: the mean of 20 draws varies
+// from 1.0 to 1.4 (48 tables) or 2.0 to 3.3 (800 tables on 128). Each row has a seed with the
+// hottest tables and round robin of the reference; the best result of a partition follows from
+// them.
 const rows = [
   { tables: 48, devices: 8, seed: 350, figures: [1.83, 1.214, 1.213, 1.009, 1.005] },
   { tables: 200, devices: 16, seed: 5376, figures: [2.04, 1.237, 1.236, 1.003, 1.001] },
@@ -102,12 +103,12 @@ test("differencing places every item once, on top of what devices hold", (t) => 
       );
     }),
   );
-  // The textbook's: 8 7 6 5 4 in two parts differ by 2, as Karmarkar and Karp leave them.
+  // The textbook example: 8 7 6 5 4 in two parts differ by 2, as Karmarkar and Karp leave them.
   const sums = difference([8, 7, 6, 5, 4], new Float64Array(2)).map((own) =>
     own.reduce((sum, item) => sum + ([8, 7, 6, 5, 4][item] ?? 0), 0),
   );
   t.deepEqual(sums.sort(), [14, 16]);
-  // What a device holds counts: the two items go where nothing is.
+  // The load a device already has counts: the two items go to the empty device.
   const placed = difference([3, 3], Float64Array.of(10, 0, 0));
   t.deepEqual(
     placed.map((own) => own.length),

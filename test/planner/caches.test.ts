@@ -39,7 +39,7 @@ test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
           });
           const placed = kernels.placeRows(cache, ids.slice(), ids, tick);
           if (tick > 150) {
-            distinct += placed.distinct; // Warm, and nothing is born any more that is popular.
+            distinct += placed.distinct; // Warm: no popular row is still uninitialised.
             missed += placed.missed.length;
           }
           kernels.freeSpares(cache, kernels.releaseRows(cache, placed.placed));
@@ -140,7 +140,7 @@ test("the best amount of memory for caches is no worse than none and all of it",
       t.true((found?.score ?? Infinity) <= Math.min(...ends));
       if ((found?.score ?? Infinity) < Math.min(...ends)) better++;
       if (found === undefined) continue;
-      t.deepEqual(planWithCaches(setting).best, found); // The same again.
+      t.deepEqual(planWithCaches(setting).best, found); // The result is repeatable.
       t.is(assessPlan(setting, found.plan).lacksBytes, 0);
     }
   }
@@ -169,7 +169,7 @@ test("caches take what their device has for them; small tables are in memory", (
     ],
   );
   const [popular, uniform] = told;
-  // A table that a cache helps less, and that needs more rows, gets more of it.
+  // A table that a cache helps less, and that needs more rows, gets more memory.
   t.true((uniform?.hbmBytes ?? 0) > 2 * (popular?.hbmBytes ?? 0));
   t.true((popular?.rows?.hbm ?? 0) > (uniform?.rows?.hbm ?? 1));
   for (const { rows, moreHbm, moreDdr } of told) {

@@ -58,7 +58,7 @@ test("rows over all devices: an eighth of the ids, partial vectors of all sample
   const seconds = secondsOf("row-wise", { blocks: 1 });
   near(t, seconds.lookup, (30 * 8 + 30 * 128 * 4 + 80 * 128 * 2) / 1e6);
   near(t, seconds.outputExchange, (80 * 128 * 2) / 2e4);
-  // The gather, and the copy of what it brought.
+  // The gather, and the copy of its result.
   near(t, seconds.backwardExchange, (80 * 128 * 4) / 4e4 + (2.455 * 80 * 128 * 4) / 1e6);
 });
 
@@ -114,7 +114,7 @@ test("what calibration finds besides: blocks, sorting, distinct rows and sums, d
   const gradients = 2 * secondsOf("column-wise", { quanta: 2 }).lookup + 0.24;
   const written = (2 * distinct * 256) / 1e6;
   near(t, half.update, 2 * gradients + written + 1e-2 * distinct);
-  // One block: an eighth of the ids, and all are looked at on their way.
+  // One block: an eighth of the ids, but all ids are scanned on their way.
   const block = cost("row-wise", { blocks: 1 });
   near(t, block.lookup, secondsOf("row-wise", { blocks: 1 }).lookup);
   near(t, block.inputExchange, (30 * 8 + 320) / 1e4 + 30e-4 + 240e-5);
@@ -145,7 +145,7 @@ test("memory is weights, state and buffers; behind a cache, its share of the row
   t.is(bytes(kept, "memory"), 640 * 512 + buffers(2));
   t.is(bytes(fat, "memory"), 640 * (1024 + 5) + buffers(2));
   t.is(bytes(fat, "cached"), 640 * 0.2 * (1024 + 5) + buffers(3));
-  // Columns share their state, but not what a row has whatever its columns.
+  // Columns share their state, but not the bytes that a row has beside its columns.
   const half = bytes(fat, "memory", { quanta: 2 }) - (buffers(2) - 80 * 64 * 6);
   t.is(half, 640 * (512 + 5));
 });

@@ -1,4 +1,4 @@
-// The exact partition against every placement that there is, groups of hosts among them.
+// The exact partition against every possible placement, groups of hosts included.
 
 import test from "ava";
 import fc from "fast-check";
@@ -24,7 +24,7 @@ const group: fc.Arbitrary<LoadGroup> = fc.oneof(
   }),
 );
 
-/** The least of the largest costs over all placements; Infinity where none fits. */
+/** The least maximum cost over all placements; Infinity if none fits. */
 function leastOf(groups: readonly LoadGroup[], { devices, bytes: most }: Room): number {
   const { hosts, perHost } = devices;
   const W = hosts * perHost;
@@ -73,7 +73,7 @@ test("nothing cheaper is left, and nothing that fits is missed", (t) => {
       t.is(found === undefined ? Infinity : Math.max(...found.cost), least);
       if (found === undefined) return;
       t.true(found.bytes.every((bytes) => bytes <= room.bytes));
-      // And nothing where what is known already is as good.
+      // And nothing if the known placement is as good.
       t.is(partitionExactly(groups, room, least), undefined);
     }),
     { numRuns: 300 },

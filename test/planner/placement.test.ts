@@ -1,4 +1,4 @@
-// Placements of runs without a plan: everything is somewhere, once, and evenly.
+// Placements of runs without a plan: every part is placed once, and the load is even.
 
 import test from "ava";
 import fc from "fast-check";

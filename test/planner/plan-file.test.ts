@@ -1,4 +1,5 @@
-// Plan files: equal plans are equal text, one line a shard; what is no plan of the job is refused.
+// Plan files: equal plans are equal text, one line a shard; a file that is no plan of the job is
+// refused.
 
 import test from "ava";
 import { InputUnusableError } from "../../src/errors/errors.ts";

@@ -1,5 +1,5 @@
-// When nothing fits: who lacks how much, and what would help. Each remedy is applied here by hand
-// and planned again.
+// When no plan fits: which devices lack how much memory, and which remedies help. Each remedy is
+// applied here by hand and planned again.
 
 import test from "ava";
 import { reserveOf, type Setting } from "../../src/planner/cost.ts";
@@ -62,7 +62,7 @@ test("a table too large for any device is named with the bytes that it lacks", (
   t.deepEqual(others, []);
   t.is(need?.kind, "table");
   t.regex(need?.sentence ?? "", /^Table big needs \d+ bytes on one device/);
-  // So many more, and it fits, to the byte.
+  // With so many bytes more it fits, to the byte.
   const { bytes } = roomOf(setting);
   t.is(bytes, 40e6 - reserveOf(setting));
   const enough = startTight(40e6 + (need?.lacksBytes ?? 0));

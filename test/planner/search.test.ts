@@ -1,5 +1,5 @@
-// The search: as good as trying everything where everything can be tried, sound where it cannot,
-// and the same plan every time.
+// The search: as good as brute force where brute force is possible, sound elsewhere, and
+// deterministic.
 
 import test from "ava";
 import fc from "fast-check";
@@ -16,7 +16,7 @@ import {
 import { RandomStream } from "../../src/ports/random.ts";
 import { cutBy, near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
-// Everything, tried ----
+// Brute force ----
 
 interface Way {
   readonly scheme: Scheme;
@@ -56,7 +56,7 @@ function waysOf(hosts: number, perHost: number): Way[] {
   return ways;
 }
 
-/** The least load of the fullest device over all ways and places, by trying all. */
+/** The least load of the fullest device over all cuts and placements, by brute force. */
 function bruteForce(setting: Setting): number {
   const { hosts, perHost } = setting.devices;
   const W = hosts * perHost;
@@ -90,7 +90,7 @@ function bruteForce(setting: Setting): number {
   return best;
 }
 
-/** For each part, its devices: every choice that the scheme leaves. */
+/** The devices of each part: every choice that the scheme allows. */
 function placesOf(scheme: Scheme, parts: number, hosts: number, perHost: number): number[][][] {
   const devices = Array.from({ length: hosts * perHost }, (_, device) => device);
   if (scheme === "data-parallel") return [[devices]];
@@ -152,12 +152,12 @@ test("whole tables are packed as well as they can be, where greedy cannot", (t) 
       t.true((result.best?.score ?? Infinity) <= best * 1.001_000_1);
     }),
   );
-  // Graham's worst case: greedy makes 110 of what fits into 90.
+  // Graham's worst case: greedy needs 110 for items that fit into 90.
   const { result } = searched([50, 50, 40, 40, 30, 30, 30]);
   t.is(result.considered[0]?.partitioner, "exact");
 });
 
-// What everybody may rely on ----
+// General guarantees ----
 
 const anyTable = fc.record({
   rows: fc.integer({ min: 1, max: 100_000 }),

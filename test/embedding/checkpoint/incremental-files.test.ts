@@ -4,7 +4,9 @@ import { mergeFiles, withoutRows } from "../../../src/embedding/checkpoint/incre
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { createRowSet } from "../../../src/embedding/rows/row-set.ts";
 
-/** Records of some rows in chunks, all in one memory; numbers tell row and incremental file. */
+/**
+ * Records of some rows in chunks, all in one memory; the numbers encode row and incremental file.
+ */
 function* chunksOf(rows: readonly number[], layer: number, size: number): Generator<RowRecords> {
   const [weights, state] = [new Float32Array(2 * size), new Float32Array(size)];
   for (let at = 0; at < rows.length; at += size) {

@@ -1,5 +1,5 @@
 // Rows in fewer bits: their error, against the table of a prototype of Check-N-Run (Eisenman et
-// al., NSDI 2022; mean squared norm of what rows of 64 Gaussian columns lose), and their size.
+// al., NSDI 2022; mean squared norm of the error of rows of 64 Gaussian columns), and their size.
 
 import test from "ava";
 import { writtenBytes } from "../../../bench/service/recovery.bench.ts";
@@ -20,7 +20,7 @@ const [rows, dim] = [2000, 64];
 const stream = new RandomStream(1, 2, 3);
 const weights = Float32Array.from({ length: rows * dim }, () => 0.05 * stream.normal());
 
-/** What the rows lose by plain quantisation over the range that `rangeOf` gives. */
+/** The error of the rows after plain quantisation over the range that `rangeOf` gives. */
 function plainLoss(
   bits: number,
   rangeOf: (row: Float32Array) => readonly [number, number],

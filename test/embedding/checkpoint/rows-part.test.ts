@@ -12,14 +12,14 @@ const expect = { dim, width, path: "table-00000" };
 const spec = { rows: 100, dim, rowBlocks: 4 as const };
 const whole = { firstBlock: 0, blocks: 4, firstQuantum: 0, quanta: 2, columns: dim };
 
-/** The digest of the table, of one shard. */
+/** The digest of the table, as one shard. */
 async function digestOf(state: StateShape, records: Iterable<RowRecords>): Promise<string> {
   return tableDigest([{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
 }
 
 const oneEach = { perElement: 1, perRow: 0 };
 
-/** Records of the rows, cut into chunks of `chunk` rows; numbers follow from the row alone. */
+/** Records of the rows, cut into chunks of `chunk` rows; each number follows from its row alone. */
 function recordsOf(rows: readonly number[], chunk: number, change = 0): RowRecords[] {
   const chunks: RowRecords[] = [];
   for (let at = 0; at < rows.length; at += chunk) {

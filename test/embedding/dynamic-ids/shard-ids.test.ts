@@ -1,4 +1,4 @@
-// Dynamic ids against a plain Map: which id has which row, whatever came in which order.
+// Dynamic ids against a plain Map: which id has which row, in any order of arrival.
 
 import test from "ava";
 import fc from "fast-check";
@@ -25,7 +25,7 @@ interface Shape {
   readonly rowBlocks: 1 | 2 | 4 | 8;
 }
 
-/** The ids of some blocks of a table; left out, of all. */
+/** The ids of some blocks of a table; of all blocks by default. */
 function idsOf(shape: Shape, dynamic: DynamicSpec, firstBlock = 0, blocks?: number): ShardIds {
   const spec = tableOptions.parse({ name: "user", dim: 4, ...shape });
   const count = blocks ?? shape.rowBlocks;
@@ -75,7 +75,7 @@ const anyShape = fc.record({
 
 const anyHistory = fc.array(fc.array(anyId, { maxLength: 40 }), { maxLength: 14 });
 
-/** Rows of a step's ids, as they come. */
+/** Rows of a step's ids, in order. */
 function look(ids: ShardIds, step: number, batch: readonly bigint[]): (number | undefined)[] {
   const find = ids.admitting(step);
   return batch.map((id) => rowFrom(find(...halvesOf(id))));

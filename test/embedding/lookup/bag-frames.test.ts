@@ -1,4 +1,4 @@
-// Frames of bags: what a shard gets of the samples' rows, and what it makes of frames that arrive.
+// Frames of bags: what a shard gets of the samples' rows, and how it reads frames that arrive.
 
 import test from "ava";
 import fc from "fast-check";
@@ -157,7 +157,7 @@ test("weights travel with the rows of the tables that have them; the others coun
   t.deepEqual([...bags.ids], [1, 2, 9, 5, 6, 4, 0, 0, 3, 1, 2]);
   t.deepEqual([...(bags.weights ?? [])], [1, 1, 1, 1, 1, 0.5, -2, 3, 4, 7, 8]);
   t.is(memory.gather([frameOf(good)], shards).weights, undefined);
-  // A frame that ends among its weights.
+  // A frame that is cut within its weights.
   const ints = frames[0]?.ints ?? new Int32Array(0);
   const short = { ints: ints.subarray(0, 2 + 6 + 7 + 3), samples: 3 };
   t.throws(() => memory.gather([short], mixed), { instanceOf: FrameCorruptError });

@@ -1,4 +1,4 @@
-// Distinct rows: what is asked for once, and what the rows' device makes of frames that arrive.
+// Distinct rows: which rows a device asks for once, and how the rows' owner reads such frames.
 
 import test from "ava";
 import fc from "fast-check";
@@ -72,7 +72,7 @@ const senders = fc
     }),
   );
 
-/** Rows of a shard that the slices first .. first+count-1 look up, once each. */
+/** Distinct rows of a shard that the slices first .. first+count-1 look up. */
 function distinctIn(slices: readonly Slice[], { table, firstRow, rows }: BagShard): number[] {
   const all = slices.flat().flatMap((own) => own[table] ?? []);
   const isIn = (row: number) => row >= firstRow && row < firstRow + rows;

@@ -1,4 +1,4 @@
-// Ids of 32 bits as rows: what the tables' policies make of those that they do not have.
+// Ids of 32 bits as rows: how the tables' policies treat ids that a table does not have.
 
 import test from "ava";
 import { mix32 } from "../../../src/data/murmur-hash.ts";
@@ -10,7 +10,7 @@ const tablesThat = (ids: BagTable["ids"]): BagTable[] => [
   { name: "item", rows: 5, ids, idBits: 32 },
 ];
 
-/** Two samples: users 1 2 and none; items 4 and 0 `id`. */
+/** Two samples: users 1 2 and no user; items 4 and 0 `id`. */
 function localWith(id: number) {
   return {
     samples: 2,

@@ -1,4 +1,4 @@
-// Ids of 64 bits, and what the tables' policies make of them.
+// Ids of 64 bits, and how the tables' policies treat them.
 
 import test from "ava";
 import fc from "fast-check";

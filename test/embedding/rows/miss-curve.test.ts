@@ -1,4 +1,4 @@
-// Miss-ratio curves, against reuse distances that are found by sorting, and against a real cache.
+// Miss-ratio curves, against reuse distances found by sorting, and against a real cache.
 
 import test from "ava";
 import { Zipf } from "../../../src/data/zipf.ts";
@@ -21,7 +21,7 @@ function zipfBatches(zipf: number, batches = 60, draws = 2000): Batches {
   return Array.from({ length: batches }, () => [...new Set(Array.from({ length: draws }, draw))]);
 }
 
-/** Every fourth row, over and over: a cache smaller than those has none of them. */
+/** Every fourth row, again and again: a smaller cache has no hits. */
 const scan: Batches = Array.from({ length: 60 }, (_, batch) =>
   Array.from({ length: 500 }, (_, i) => 4 * ((500 * batch + i) % (rows / 4))),
 );
@@ -80,7 +80,7 @@ for (const [name, batches] of Object.entries(patterns)) {
   });
 }
 
-// A cache of little more than one batch has conflicts besides: nothing of that may leave.
+// A cache of little more than one batch also has conflicts: no row of the batch may leave it.
 test("a cache of the least recently used shows the hits that its curve says", (t) => {
   const kernels = createReference();
   for (const zipf of [0.6, 1.05]) {

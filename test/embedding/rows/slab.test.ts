@@ -1,4 +1,4 @@
-// Rows in device memory: how they take their gradients, by PyTorch's definitions written out in
+// Rows in device memory: how they apply their gradients, by PyTorch's definitions written out in
 // float64, and how they travel to a checkpoint and back.
 
 import test from "ava";
@@ -51,7 +51,7 @@ function startSlab(options: {
   };
 }
 
-/** The second table, whole. */
+/** All rows of the second table. */
 function shardsOn(specs: readonly TableSpec[]): Shard[] {
   const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   const place = { scheme: "table-wise" as const, tier: "memory" as const, device: 0 };

@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { excessOf, layers, nativeRooms, sizesOf } from "./rooms.ts";
+import { walkLine } from "./walk.ts";
 
 const isCode = /\.(ts|cc|h|sh)$/;
 const built = new Set(["native/build"]);
@@ -25,6 +26,7 @@ const sizes = sizesOf(new Map([...tops].flatMap((top) => [...linesIn(top)])));
 for (const { room, lines, linesMax } of sizes) {
   console.log(`${room.padEnd(26)} ${String(lines).padStart(6)} of ${linesMax}`);
 }
+console.log(walkLine());
 const excesses = sizes.flatMap((size) => excessOf(size) ?? []);
 for (const excess of excesses) console.error(excess);
 process.exitCode = excesses.length > 0 ? 1 : 0;

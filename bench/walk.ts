@@ -1,0 +1,40 @@
+// npm run size, its last line: how long the walk of docs/architecture.md is, in files and lines.
+
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** Files that a reader opens besides the walk's rows: the front door, messages, mailboxes, entry. */
+const besides = [
+  "index.ts",
+  "src/wire/messages/messages.ts",
+  "actors/runtime/mailbox.ts",
+  "actors/threads/thread-entry.ts",
+];
+/** Files that a row names beside the way: the slow kernels, and where devices meet. */
+const beside = /^src\/(kernels\/reference|exchange)\//;
+
+/**
+ * The files of the walk, and all files that a reader opens who skips no hand-over: the files that
+ * the last two columns name too. A file without a folder lies beside the file of its row.
+ */
+export function walkIn(document: string): { readonly walk: string[]; readonly all: string[] } {
+  const rows = [...document.matchAll(/^\| \d+ \| `([^`]+)` \|(.*)$/gm)];
+  const walk = rows.map(([, file = ""]) => file);
+  const named = rows.flatMap(([, file = "", text = ""]) =>
+    [...text.matchAll(/`([\w./-]+\.(?:ts|h))`/g)].map(([, name = ""]) =>
+      name.includes("/") ? name : join(dirname(file), name),
+    ),
+  );
+  const all = new Set([...walk, ...named, ...besides]);
+  return { walk, all: [...all].filter((file) => !beside.test(file) && existsSync(file)) };
+}
+
+/** `The walk: 12 files, 3,439 lines; with every hand-over 33 files, 7,310 lines` */
+export function walkLine(): string {
+  const { walk, all } = walkIn(readFileSync("docs/architecture.md", "utf8"));
+  const linesOf = (files: readonly string[]) =>
+    files.reduce((sum, file) => sum + readFileSync(file, "utf8").split("\n").length - 1, 0);
+  const told = (files: readonly string[]) =>
+    `${files.length} files, ${linesOf(files).toLocaleString("en")} lines`;
+  return `The walk: ${told(walk)}; with every hand-over ${told(all)}`;
+}

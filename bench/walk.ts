@@ -3,7 +3,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Files that a reader opens besides the walk's rows: the front door, messages, mailboxes, entry. */
+/**
+ * Files that a reader opens besides the walk's rows: the front door, messages, mailboxes, entry.
+ */
 const besides = [
   "index.ts",
   "src/wire/messages/messages.ts",

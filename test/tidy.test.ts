@@ -1,5 +1,5 @@
-// What the house keeps to, and neither the compiler nor the linter knows: which way imports point,
-// what deterministic rooms may not touch, and what every file, error and document owes its reader.
+// House rules that neither the compiler nor the linter checks: which way imports point, what
+// deterministic rooms may not touch, and what every file, error and document owes its reader.
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
@@ -23,7 +23,7 @@ function importsOf(path: string): string[] {
   return [...names].map(([, name = ""]) => normalize(join(dirname(path), name)));
 }
 
-/** What a file of C++ includes lies beside the file, or is named from `native`. */
+/** Files that a C++ file includes lie beside it, or are named from `native`. */
 function includesOf(path: string): string[] {
   const names = [...textOf(path).matchAll(/^#include "([^"]+)"/gm)];
   return names.map(([, name = ""]) => {

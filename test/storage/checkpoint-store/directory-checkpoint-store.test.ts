@@ -122,7 +122,7 @@ test("a manifest that lands after the fence was passed is off the chain for ever
   const { store, open } = startStore(disk);
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
-  // The zombie stands still right before its manifest gets its name; generation 2 takes over.
+  // The zombie stalls right before its manifest gets its name; generation 2 takes over.
   const rename = disk.rename.bind(disk);
   disk.rename = (from, to) => {
     if (to.endsWith("000000020-g000001/manifest.json")) open().beginGeneration();

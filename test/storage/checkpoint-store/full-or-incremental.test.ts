@@ -1,4 +1,4 @@
-// When a checkpoint is a baseline, and what becomes of those that others rest on.
+// When a checkpoint is a baseline, and what happens to checkpoints that increments rest on.
 
 import test from "ava";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
@@ -11,7 +11,9 @@ import {
 } from "../../../storage/checkpoint-store/full-or-incremental.ts";
 import { commitCheckpoint, flipByte, testJob } from "../../helpers/stores/checkpoints.ts";
 
-/** Which of some checkpoints are baselines, where differences since one are as large as `sizes`. */
+/**
+ * Which of some checkpoints are baselines, if increments since a baseline are as large as `sizes`.
+ */
 function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]): number[] {
   let written: Written | undefined;
   let at = 0;
@@ -31,7 +33,7 @@ function baselines(policy: "one-shot" | "intermittent", sizes: readonly number[]
 test("an intermittent run writes a baseline where the same history again costs no more", (t) => {
   // 1000 + 300 > 2 x 300; 1000 + 800 > 3 x 500; 1000 + 1500 <= 4 x 700.
   t.deepEqual(baselines("intermittent", [300, 500, 700, 800, 900, 0, 0, 0, 0]), [0, 4, 8]);
-  // Nothing grows: going on is always as cheap as it was.
+  // No growth: going on is always as cheap as before.
   t.deepEqual(baselines("intermittent", Array(40).fill(200)), [0]);
   t.deepEqual(baselines("one-shot", Array(40).fill(999)), [0]);
 });

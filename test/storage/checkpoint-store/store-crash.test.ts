@@ -1,6 +1,6 @@
 // Power is lost at every single operation of a run that commits three checkpoints and collects old
-// ones. Whatever the moment: the store opens again, the newest checkpoint is the one before or the
-// one after, complete and byte for byte right, nothing counts as damaged, and the run can finish.
+// ones. At any moment, the store opens again, the newest checkpoint is the one before or the one
+// after, complete and right byte for byte, nothing counts as damaged, and the run can finish.
 
 import test, { type ExecutionContext } from "ava";
 import { SimulatedCrash, SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
@@ -9,7 +9,7 @@ import { commitCheckpoint, contentOf, testJob } from "../../helpers/stores/check
 
 const cuts = [10, 20, 30];
 
-/** Goes on from the newest checkpoint to the last cut; `committed` hears of every commit. */
+/** Goes on from the newest checkpoint to the last cut; `committed` is called at every commit. */
 function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number) => void): number {
   const store = openStore({ directory: "/home/run", disk, ...testJob });
   const { generation, latest, damaged } = store.beginGeneration();
@@ -39,7 +39,7 @@ function joined(pieces: Iterable<Uint8Array>): Uint8Array {
   return Uint8Array.from([...pieces].flatMap((piece) => [...piece]));
 }
 
-/** As `train`, but cuts 20 and 30 hold what changed, and rest on those before; 40 is whole. */
+/** Like `train`, but cuts 20 and 30 are increments on the cuts before; 40 is a baseline. */
 function trainInIncrements(
   t: ExecutionContext,
   disk: SimulatedDisk,
@@ -73,7 +73,7 @@ function trainInIncrements(
   return from;
 }
 
-/** Trains, and swallows the crash; returns the newest cut whose commit had returned. */
+/** Trains, and swallows the crash; returns the newest cut with a completed commit. */
 function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk, run = train): number {
   let newest = 0;
   try {

@@ -1,4 +1,4 @@
-// What lies in a checkpoint directory is listed, read back, compared, and gone back to.
+// The contents of a checkpoint directory are listed, read back, compared, and restored.
 
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -67,7 +67,7 @@ test("reading back finds a flipped byte, and a digest that is not that of the pa
     whole.checkpoints.map(({ cut, reason }) => ({ cut, reason })),
     [2, 1].map((cut) => ({ cut, reason: undefined })),
   );
-  // A manifest that promises another model than its parts hold: every file has its hash.
+  // A manifest with the digest of another model than its parts hold: every file has its hash.
   const store = openExistingStore(directory);
   const { generation } = store.beginGeneration();
   const parts = manifest.parts.map(({ name }) => {
@@ -198,7 +198,7 @@ test("going back makes a checkpoint the newest, and fences whoever still writes"
     listCheckpoints(directory).checkpoints.map(({ cut }) => cut),
     [1],
   );
-  // What was given up is not to be had again: the chain does not know it.
+  // A checkpoint that was given up stays gone: the chain does not know it.
   await t.throwsAsync(restoreCheckpoint(directory, newest.sha256), {
     instanceOf: CheckpointMissingError,
   });

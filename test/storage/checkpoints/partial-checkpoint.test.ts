@@ -1,4 +1,4 @@
-// Partial recovery: who may ask for it, and what it costs, by the formulas of CPR.
+// Partial recovery: which jobs may ask for it, and its cost, by the formulas of CPR.
 
 import test from "ava";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";

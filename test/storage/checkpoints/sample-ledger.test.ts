@@ -34,7 +34,7 @@ test("a generation that began too early trained samples twice, one too late left
   t.deepEqual(never, { samples: 25, once: 20, never: 5, twice: 0 }, "the short batch is missing");
 });
 
-/** Generation 1 commits 10 and 20; generation 2 goes on from the one of them that it is told. */
+/** Generation 1 commits 10 and 20; generation 2 goes on from the given one of them. */
 function startStore(epochOver20: boolean) {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });

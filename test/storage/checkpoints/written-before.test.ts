@@ -1,8 +1,8 @@
 // A checkpoint that commit a5f5553 wrote, before the rooms moved and the words changed: each of its
-// four cuts reads back with the digest that was promised then, and training goes on from the last
-// one to the model that the same commit trained without a stop. The job has what a format can get
-// wrong: row blocks, float16 rows, dynamic ids, dropout, increments on a baseline, an evaluation.
-// Reference arithmetic, so that the bits are those of any machine.
+// four cuts reads back with the digest recorded then, and training goes on from the last cut to the
+// model that the same commit trained without a stop. The job has all that a format can get wrong:
+// row blocks, float16 rows, dynamic ids, dropout, increments on a baseline, an evaluation.
+// Reference arithmetic makes the bits the same on any machine.
 
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoin
 /** The digest of the whole run, as commit a5f5553 trained it: 72 steps, two epochs. */
 const wholeDigest = "sha256:98d0f6c20bcb650453f66b87c3a8785303ed5ee87fa3dc1d1e8dfde7fc3a993e";
 
-/** The digest of each cut, as commit a5f5553 promised it; the newest first. */
+/** The digest of each cut, as commit a5f5553 recorded it; the newest first. */
 const cutDigests = [
   [36, "sha256:37c2eaacf2d55d03bf9bcc21407dc71d2703e7d4ce040ad074429928f3c3d36d"],
   [27, "sha256:14596d8ed6f9cfee642e238faa214f8cf13a8815aa21b525378165d7eb577a08"],
@@ -66,7 +66,7 @@ function jobIn(directory: string): JobOptions {
   };
 }
 
-/** A directory that is gone after the test, with a copy of the old checkpoint directory in it. */
+/** A copy of the old checkpoint directory, in a directory that is removed after the test. */
 function copyOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-before-"));
   t.teardown(() => rmSync(directory, { recursive: true }));

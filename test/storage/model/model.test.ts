@@ -1,4 +1,4 @@
-// A saved model predicts what training would have computed, and says what is wrong with a record.
+// A saved model predicts what training would have computed, and names the errors in a record.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -63,7 +63,7 @@ function readFile(path: string): Uint8Array {
   return bytes;
 }
 
-/** As an owner of the data would have it: numbers for integers, nothing where nothing is. */
+/** As a data owner would write it: numbers for integers, absent fields for missing values. */
 function recordOf(fields: readonly string[]): SampleRecord {
   const entries = fields.slice(1).map((field, i): [string, string | number | null] => {
     if (i >= 13) return [`C${i - 12}`, field === "" ? null : field];
@@ -72,7 +72,7 @@ function recordOf(fields: readonly string[]): SampleRecord {
   return Object.fromEntries(entries);
 }
 
-/** Probabilities of the devices that trained. */
+/** Probabilities from the devices that trained. */
 async function expectedOf(trained: Trained): Promise<Float32Array> {
   const logits = await trained.devices.score(trained.samples);
   return logits.map((logit) => 1 / (1 + Math.exp(-logit)));

@@ -1,5 +1,5 @@
-// What a disk does to stores of records: full, unreadable, damaged, gone. Each is an error by name,
-// and no row is ever another one than was written.
+// Disk faults under stores of records: full, unreadable, damaged, gone. Each is an error by name,
+// and every row that is read is the row that was written.
 
 import { spawnSync } from "node:child_process";
 import {
@@ -122,7 +122,7 @@ for (const [name, files] of kinds) {
     const directory = place(t);
     const path = await written(directory);
     rmSync(path);
-    symlinkSync("/proc/self/mem", path); // Where nothing is mapped, reading is an EIO.
+    symlinkSync("/proc/self/mem", path); // No memory is mapped there: reading is an EIO.
     const store = open(directory);
     const error = t.throws(() => void readRows(store, 0, shard, rows), { code: "TIER_READ" });
     t.regex(error?.message ?? "", /^Cannot read row 0 of `user` from .*shard-0\.rows \(EIO\)/);
@@ -178,13 +178,13 @@ test("rows of a failed write are refused until they are written again", async (t
 
 // RocksDB ----
 
-/** A durable database with rows on disk, closed; returns the paths of its files that end so. */
+/** A durable database with rows on disk, closed; returns its files with this ending. */
 async function writtenRocks(directory: string, suffix: string): Promise<string[]> {
   const store = await openRocks(directory);
   store.write(0, everyRow, recordsOf(shard, everyRow, 1));
   store.sync("step 3");
   await store.close();
-  // The next one to open it makes a table of what the log has.
+  // The next open makes a table from the log.
   if (suffix === ".sst") await (await openRocks(directory)).close();
   const folder = join(directory, "rocksdb");
   const names = readdirSync(folder).filter((name) => name.endsWith(suffix));
@@ -226,7 +226,7 @@ test("rocksdb: a log that lost its end is found, before any row is read", async 
 });
 
 test("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
-  // A process of its own, whose files may not grow: what a full disk does to a log.
+  // A separate process with a limit on file size: a log meets it as it meets a full disk.
   const directory = place(t);
   const program = new URL("../../helpers/processes/full-disk-entry.js", import.meta.url);
   const script = 'ulimit -f 64; exec "$0" "$@"';
@@ -244,7 +244,7 @@ test("rocksdb: a platform without a binary is told to take files", (t) => {
       process.stdout.write(error.code + ": " + error.message);
     });`;
   const words = ["--input-type=module", "-e", script];
-  const env = { ...process.env, npm_config_arch: "mips" }; // What the binding looks for.
+  const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
   const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
   t.regex(stdout, /^INVALID_OPTION: RocksDB has no binary for .*use `store: "file"`/, stderr);
 });

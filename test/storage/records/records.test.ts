@@ -1,4 +1,4 @@
-// The stores of records, each through the one suite; and what only some of them promise.
+// The stores of records, each through the same suite; and promises that only some of them make.
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,4 @@
-// Replicas of checkpoints in memory: how they travel between hosts, and what a device makes of
-// them.
+// Replicas of checkpoints in memory: how they travel between hosts, and how a device reads them.
 
 import { createHash } from "node:crypto";
 import test from "ava";
@@ -33,7 +32,7 @@ const blank = (copy: PartReplica): PartReplica => ({
   memory: new SharedArrayBuffer(copy.bytes),
 });
 
-/** Has `wanted` come from a host that has `held`, in virtual time. */
+/** Fetches `wanted` from a host that has `held`, in virtual time. */
 async function fetched(
   wanted: PartReplica,
   held: readonly PartReplica[] | undefined,
@@ -44,7 +43,7 @@ async function fetched(
     clock,
     seed: 3,
     faults: { ...faults, delayMs: [1, 2] },
-    onError: () => {}, // Of a damaged frame: it counts as lost.
+    onError: () => {}, // For a damaged frame: it counts as lost.
   });
   const find = ({ sha256 }: { sha256: string }) => held?.find((one) => one.sha256 === sha256);
   if (held !== undefined) serveReplicas(broker.connect("owner"), "copies", find);
@@ -97,7 +96,7 @@ test("no more is held than there is room for, and only what the newest checkpoin
   t.is(replicas.bytes, 0);
 });
 
-/** A checkpoint with one part: a difference on a baseline, which the store has, too. */
+/** A checkpoint with one part: an increment on a baseline that the store has, too. */
 function checkpointOf(newer: PartReplica, base: PartReplica) {
   const { name, bytes, sha256 } = newer;
   const parts = [{ name, bytes, sha256, base: [base] }];

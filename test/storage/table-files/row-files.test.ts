@@ -1,4 +1,4 @@
-// One suite over the three formats of a table's file, and what each says of a file that is wrong.
+// One suite over the three formats of a table's file, and the errors of each for a wrong file.
 
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -103,7 +103,7 @@ for (const ending of endings) {
   });
 }
 
-// A line of text that is cut in a number is a line: of CSV nobody can tell.
+// A line of text that is cut within a number is still a line: a CSV reader cannot see the cut.
 for (const ending of ["safetensors", "parquet"]) {
   test(`${ending} cut short anywhere is refused`, async (t) => {
     const path = join(startDirectory(t), `foreign.${ending}`);

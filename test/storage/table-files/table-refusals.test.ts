@@ -1,5 +1,5 @@
-// What cannot go into a table is refused before anything is written, what is ended leaves nothing
-// behind, and what is there is counted.
+// Input that cannot go into a table is refused before anything is written, an ended export or
+// import leaves no files behind, and existing rows are counted.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

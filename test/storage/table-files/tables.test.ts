@@ -1,5 +1,5 @@
-// Tables of a checkpoint become files and checkpoints again, without a changed bit, whatever tiles
-// and bits they rest in.
+// Tables of a checkpoint become files and checkpoints again, without a changed bit, under all tiles
+// and row formats.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ import {
   trainedTables,
 } from "../../helpers/stores/tables.ts";
 
-/** All that the whole part of a table holds, numbers as bits. */
+/** All values in the whole part of a table, numbers as bits. */
 function contentOfPart(bytes: Uint8Array, part: string) {
   const width = stateWidth("partialRowWiseAdam", dim);
   const content = { ids: [] as number[], vectors: [] as number[], state: [] as number[] };
@@ -164,7 +164,7 @@ test("rows in any order are taken, and replace all others or, merged, only their
         : Array(dim).fill(bits(value));
     t.deepEqual(own, expected, `row ${row}`);
   }
-  // The other tables are what they were.
+  // The other tables are unchanged.
   const others = await exported(join(home, "merged"), "grid");
   t.deepEqual(others, await exported(directory, "grid"));
   t.deepEqual(readdirSync(join(home, "merged")), ["checkpoints", "generations", "job.json"]);

@@ -1,4 +1,4 @@
-// A table of 10⁹ rows costs what of it was touched: memory, disk, checkpoint and restore.
+// A table of 10⁹ rows costs only its touched rows: memory, disk, checkpoint and restore.
 
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { inEpochs, only, runJob, startTestCluster } from "../../helpers/clusters
 
 const rows = 1_000_000_000;
 const samples = 2000;
-/** Two of every three ids come again; half are near the top of the table, the others anywhere. */
+/** Two of every three ids repeat; half are near the top of the table, the others anywhere. */
 const ids = Array.from({ length: samples }, (_, i) => {
   const distinct = i % Math.ceil(samples / 3);
   return distinct % 2 === 0 ? rows - 1 - distinct : (distinct * 1_299_709) % rows;
@@ -16,7 +16,7 @@ const ids = Array.from({ length: samples }, (_, i) => {
 const touched = new Set(ids).size;
 const mib = 2 ** 20;
 
-/** Bytes that all files below a directory take of the disk: holes take none. */
+/** Bytes of disk that all files below a directory take: holes take none. */
 function diskBytes(path: string): number {
   const found = statSync(path);
   if (!found.isDirectory()) return 512 * found.blocks;
@@ -57,7 +57,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
     t.is(kept?.rows, touched);
     const parts = only(events, "run.checkpointed").at(-1)?.bytes ?? Number.POSITIVE_INFINITY;
     t.true(parts < 64 * touched + 4096, `${parts} bytes of checkpoint for ${touched} rows`);
-    // A page for a row that lies alone, and what says which rows there are.
+    // A page for each row that lies alone, and the index of existing rows.
     const disk = diskBytes(join(directory, "tiers"));
     t.true(disk < 2 * 8192 * touched, `${disk} bytes of disk for ${touched} rows`);
     const grown = process.memoryUsage().rss - before;

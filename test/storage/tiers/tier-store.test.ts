@@ -1,4 +1,4 @@
-// What lies at rest between two generations: one of them has it, under its stamp, or none.
+// Rows at rest between two generations: exactly one generation has them, under its stamp, or none.
 
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ const rows = Int32Array.from({ length: 50 }, (_, i) => 3 * i);
 const [older, newer] = ["a".repeat(64), "b".repeat(64)];
 
 for (const kind of ["file", "rocksdb"] as const) {
-  /** A place of its own, and how a generation opens what is there for a checkpoint. */
+  /** A separate directory, and how a generation opens the rows at rest there for a checkpoint. */
   const start = (t: ExecutionContext) => {
     const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -101,7 +101,7 @@ for (const kind of ["file", "rocksdb"] as const) {
     const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
     const second = await open(2, older);
     second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
-    // A crash now: what is on the disk lies there for the next one.
+    // A crash at this point: the rows on the disk lie there for the next generation.
     cpSync(join(directoryOf(2), "durable"), join(root, "crashed"), { recursive: true });
     await second.close();
     renameSync(join(root, "crashed"), join(root, name));

@@ -1,5 +1,5 @@
-// Checkpoints that hold only what changed, of tables whose rows lose their ids: rows that no id has
-// any more are not there again, and the digest that is kept up by what changed is that of all rows.
+// Incremental checkpoints of tables with evicted ids: rows without an id do not come back, and the
+// digest kept up from the changes is the digest of all rows.
 
 import test from "ava";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
@@ -26,7 +26,7 @@ function start({ devices, tier }: Place): LocalDevices {
   return startLocalDevices({ input, recipe, devices, kernels, hasIncrements: true });
 }
 
-/** Digests of the undisturbed run after each step. */
+/** Digests of the reference run after each step. */
 const undisturbed = (async () => {
   const local = start({ devices: 1, tier: "memory" });
   const digests = [await local.digest()];

@@ -1,6 +1,6 @@
-// Checkpoints that hold only what changed (Check-N-Run, Eisenman et al., NSDI 2022): whatever the
-// policy, the plan and the tier, what they restore is the model at the cut, byte for byte; and the
-// digest that is kept up by what changed is the one of all rows.
+// Checkpoints that hold only what changed (Check-N-Run, Eisenman et al., NSDI 2022): under every
+// policy, plan and tier they restore the model at the cut, byte for byte; and the digest kept up
+// from the changes is the digest of all rows.
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -69,7 +69,7 @@ function start(choice: Choice, plan: Plan, tiers: TiersSpec): LocalDevices {
 
 const names = rows.map((_, i) => ({ name: `T${i}`, dim, rowBlocks: blocks[i] ?? 1 }));
 
-/** A plan of its own, with some of what it cuts below memory, in caches of a set or of more. */
+/** A random plan, with some of its cut tables below memory, in caches of one set or more. */
 function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: TiersSpec } {
   const plan = randomPlan(names, devices, stream);
   const backing = rows.map(() => stream.below(2) > 0);
@@ -81,7 +81,9 @@ function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: Ti
   return { plan: { ...plan, shards }, tiers: tiersOptions.parse({ hbmBytes }) };
 }
 
-/** A generation: devices restored from the newest checkpoint, which save what they are told to. */
+/**
+ * A generation: devices restored from the newest checkpoint that save the cuts they are told to.
+ */
 async function begin(store: CheckpointStore, differential: Differential, local: LocalDevices) {
   const { generation, latest, damaged } = store.beginGeneration();
   const restored = latest?.parts ?? [];
@@ -125,12 +127,12 @@ async function train(local: LocalDevices, from: number, to: number): Promise<voi
 
 const whole = placeOf(new RandomStream(1, 2, 3), 1);
 
-/** Parts that hold only what changed. */
+/** Parts with changed rows only. */
 function restedOf(manifest: Manifest | undefined): number {
   return (manifest?.parts ?? []).filter(({ base }) => base.length > 0).length;
 }
 
-/** Digests of the undisturbed run after each of some steps. */
+/** Digests of the reference run after each of some steps. */
 function digestsOf(choice: Choice): Promise<string[]> {
   const known = digests.get(choice) ?? undisturbed(choice);
   digests.set(choice, known);
@@ -175,7 +177,7 @@ for (const [title, choice] of Object.entries(choices)) {
         const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
         let place = placeOf(stream, 1 + stream.below(3));
         for (let cut = 0; cut < cuts; ) {
-          // Sometimes the same plan again, which goes on with differences; sometimes another.
+          // Sometimes the same plan again, which goes on with increments; sometimes another.
           if (stream.below(2) === 0) place = placeOf(stream, 1 + stream.below(3));
           const local = start(choice, place.plan, place.tiers);
           const { latest, damaged, save } = await begin(store, differential, local);
@@ -201,7 +203,7 @@ for (const [title, choice] of Object.entries(choices)) {
   }
 }
 
-/** The bytes of each checkpoint of a run without failures, and whether it rests on others. */
+/** The bytes of each checkpoint of a run without failures, and whether it is an increment. */
 async function writesOf(differential: Differential): Promise<Manifest[]> {
   const store = openStore({ directory: "/run", disk: new SimulatedDisk(), ...testJob });
   const local = start({}, { ...whole.plan, shards: inMemory(whole.plan) }, whole.tiers);

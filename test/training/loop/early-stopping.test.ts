@@ -7,7 +7,7 @@ import {
   observe,
 } from "../../../src/training/loop/early-stopping.ts";
 
-/** Observes values at cuts 10, 20, ...; returns the state and which of them improved. */
+/** Observes values at cuts 10, 20, ...; returns the state and which values improved. */
 function follow(
   options: object,
   values: number[],

@@ -26,7 +26,7 @@ function startDevices(devices: number) {
   });
 }
 
-// The last one is short: some devices have no sample of it.
+// The last batch is short: some devices have no sample of it.
 const batches = [batchSize, batchSize, 2].map((samples, step) =>
   learnableBatch({ samples, dense: 3, rows }, step),
 );

@@ -4,7 +4,7 @@ import { evaluate } from "../../../src/training/loop/metrics.ts";
 
 const floats = (...values: number[]) => Float32Array.from(values);
 
-/** By definition: all pairs. */
+/** The AUC by definition: over all pairs. */
 function aucByPairs(logits: Float32Array, labels: Float32Array): number {
   let [wins, pairs] = [0, 0];
   logits.forEach((a, i) => {

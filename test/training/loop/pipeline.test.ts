@@ -1,5 +1,5 @@
-// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under
-// random interleavings, the second in virtual time.
+// The pipeline changes no bit, at any depth, and hides the work that it promises to hide: the first
+// under random interleavings, the second in virtual time.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -37,7 +37,7 @@ const rows = [30, 12, 7];
 const idsMax = [3, 1, 4];
 const dense = 3;
 const steps = 9;
-const evaluated = 40; // Samples: two whole batches, and one that is short.
+const evaluated = 40; // Samples: two whole batches, and one short batch.
 
 const input = {
   model: modelOptions.parse({
@@ -65,7 +65,7 @@ const batchOf = (step: number, samples = batchSize): WholeBatch =>
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];
 
-/** With caches of one set each: every batch needs spare places. */
+/** With caches of one set each: every batch needs spare slots. */
 function inputOf({ prefetch }: { readonly prefetch?: number }) {
   if (prefetch === undefined) return input;
   const tables = input.model.tables.map((table, i) => {
@@ -121,7 +121,7 @@ test("a pause in the middle stops all devices after one step, and changes no bit
       const paused = await train({ devices, depth, seed: depth, pauseAt: 5 });
       t.like(paused, { losses, scores, digest, error: undefined });
       const stop = paused.cuts[1] ?? 0;
-      t.true(stop === 6 || stop === 7, `${paused.cuts}`); // One step later, where it had begun.
+      t.true(stop === 6 || stop === 7, `${paused.cuts}`); // One step later if that step had begun.
     }
   }
 });
@@ -143,7 +143,7 @@ test("a refused id ends the run in its own step, whether its batch was read ahea
   }
 });
 
-// Virtual time: everybody goes on as soon as he can, and time passes only where all wait ----
+// Virtual time: each device goes on as soon as it can; time passes only while all wait ----
 
 function virtualCells(clock: SimulatedClock, count: number) {
   const words = new Int32Array(count);
@@ -178,10 +178,10 @@ function virtualCells(clock: SimulatedClock, count: number) {
 /** Milliseconds of reading a batch, of ids on their way, of a forward and of a backward pass. */
 const cost = { read: 80, ids: 30, forward: 60, backward: 40 };
 
-/** How long what travels on a channel is on its way. */
+/** Transfer time of a message on a channel. */
 type Late = Partial<Record<ChannelName, number>>;
 
-/** Trains on two devices whose stages take so long; the time of a step, and where it went. */
+/** Trains on two devices with these stage times; the time of a step, and its parts. */
 async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids }) {
   const clock = new SimulatedClock();
   const { cells, run } = virtualCells(clock, pipedCells(job, 2));
@@ -201,7 +201,7 @@ async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids })
       nobody,
     );
   };
-  /** Who has the vectors, or their gradients, computes with them for a while. */
+  /** Computes for a while after the vectors, or their gradients, have arrived. */
   const slow = (metered: Cells): Cells => ({
     ...metered,
     store(cell, value, wake) {
@@ -277,7 +277,7 @@ test("a step takes what the model says of its depth, and the meter tells where i
 test("vectors of stale tables travel while the step before ends: their way costs nothing", async (t) => {
   const tables = input.model.tables.map((table) => ({ ...table, staleness: 1 as const }));
   const stale = { ...input, model: { ...input.model, tables } };
-  const way = cost.backward - 5; // It hides behind the wait for gradients, and the update.
+  const way = cost.backward - 5; // Hidden behind the wait for gradients, and the update.
   const vectors = { pooled: way, stalePooled: way, rows: way, staleRows: way };
   const compute = cost.forward + cost.backward;
   const { wallMs: freshMs } = await time(3, input, vectors);

@@ -23,7 +23,7 @@ const jobs: fc.Arbitrary<CutOptions> = fc.record({
 // Properties return whether they hold. An assertion of ava for each of a million steps would take
 // minutes.
 
-/** Whether steps take the samples of each epoch in order, and all of them. */
+/** Whether steps take all samples of each epoch, in order. */
 function takesAll(shape: Parameters<typeof scheduleOf>[0]): boolean {
   const schedule = scheduleOf(shape);
   let [epoch, first] = [0, 0];
@@ -72,7 +72,7 @@ test("a run that goes on from any checkpoint meets the same cuts", (t) => {
       return cuts;
     };
     const all = cutsFrom(0);
-    // Of a run with thousands of cuts: the first, the last and one between.
+    // Of a run with thousands of cuts: the first, the last and one in the middle.
     return [0, pick % all.length, all.length - 1].every((at) =>
       isDeepStrictEqual(cutsFrom(all[at]?.step ?? 0), all.slice(at + 1)),
     );

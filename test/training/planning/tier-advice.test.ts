@@ -1,5 +1,5 @@
-// What a run says of its caches, against what they do: with the memory that they have, and with
-// more.
+// A run's advice on its caches, against the caches' behaviour: with the memory that they have, and
+// with more.
 
 import { join } from "node:path";
 import test from "ava";
@@ -26,12 +26,12 @@ const optimizer = {
   dense: denseOptimizerOptions.parse({ kind: "sgd" }),
   sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
 };
-/** Bytes of a row of 4 columns, its state and its place. */
+/** Bytes of a row of 4 columns, its state and its slot. */
 const placeBytes = 10 + 16 + 4;
 
 function inputOf(tiers: TiersSpec) {
   const tables = zipfs.map((_, i) => {
-    // The last is cut by rows: what its shards count is told of the table.
+    // The last is cut by rows: the counts of its shards are reported for the table.
     const rowBlocks = i === 2 ? 2 : 1;
     return { name: `T${i}`, rows, dim: 4, tier: "cached", rowBlocks, sharding: "row-wise" };
   });
@@ -57,7 +57,7 @@ function batchOf(step: number): WholeBatch {
   };
 }
 
-/** Trains with so much memory: shares of rows that were there, by table; and what was counted. */
+/** Trains with this much memory; returns the hit ratio of each table, and the counts. */
 async function train(hbmBytes: number) {
   const tiers = tiersOptions.parse({ hbmBytes, prefetch: 0 });
   const recipe = { optimizer, seed: 3 };
@@ -86,7 +86,7 @@ async function train(hbmBytes: number) {
 test("hits are those that the curves say: now, and where a run gets more memory", async (t) => {
   const [little, much] = [2 * 2000 * placeBytes, 2 * 2700 * placeBytes];
   const [now, later] = [await train(little), await train(much)];
-  t.deepEqual(now.curves, later.curves); // What is counted does not depend on the caches.
+  t.deepEqual(now.curves, later.curves); // The counts do not depend on the caches.
   const advised = adviseTiers(now.topology, optimizer.sparse, [now.curves]);
   t.deepEqual(
     advised.map(({ table }) => table),
@@ -125,7 +125,7 @@ test("a run shares its caches out as its plan does, and trains the same bits", a
   const planned = await train([320, 640, 3040]);
   t.deepEqual(planned.places, [320, 640, 1504, 1504]); // 1520 are 47 sets and a half.
   const twice = await train([160, 320, 1520]);
-  t.deepEqual(twice.places, planned.places); // A plan's bytes are shares of what there is.
+  t.deepEqual(twice.places, planned.places); // A plan's bytes are shares of the memory.
   t.is(planned.digest, ruled.digest);
 });
 
@@ -134,7 +134,7 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
   for (const { curve, accesses, rowBytes, now, moreHbm, moreDdr } of adviseTiers(
     topology,
     optimizer.sparse,
-    [curves, curves], // As two hosts tell it.
+    [curves, curves], // As two hosts report it.
   )) {
     t.is(rowBytes, placeBytes);
     t.true(accesses > 2 * 30 * 400);

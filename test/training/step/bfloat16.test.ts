@@ -1,5 +1,5 @@
-// What bfloat16 layers cost in log loss: little beside what a model learns. The bench of that name
-// (`npm run bench -- accuracy`) asks the same on a million samples and five seeds.
+// The cost of bfloat16 layers in log loss: little beside what a model learns. The bench `npm run
+// bench -- accuracy` measures the same on a million samples and five seeds.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -16,7 +16,7 @@ const tables = Array.from({ length: 4 }, (_, i) => {
   return { name: `T${i}`, rows: 50, dim: 8, initScale: 0.05 };
 });
 
-/** Log loss before and after training, on samples that are not trained on. */
+/** Log loss before and after training, on held-out samples. */
 async function train(precision: "float32" | "bfloat16", seed: number) {
   const top = [32, 16, 1];
   const shape = { dense: 4, tables, bottom: [16, 8], top, precision };

@@ -1,5 +1,5 @@
-// Tables with `dedup`: rows travel once and are pooled at home, and no bit is another one. Random
-// plans of them are in sharding.test.ts, the bytes in traffic.test.ts.
+// Tables with `dedup`: rows travel once and are pooled on the samples' device, and no bit changes.
+// Random plans of them are in sharding.test.ts, the bytes in traffic.test.ts.
 
 import test from "ava";
 import {
@@ -60,7 +60,7 @@ function start({ devices, dedup = true, seed = 1, table = {}, isNative = false }
   });
 }
 
-/** Of the last two, one has fewer samples than devices, and one has no id of table 1. */
+/** The last two batches: one has fewer samples than devices, one has no id of table 1. */
 function batchOf(step: number): WholeBatch {
   const stream = new RandomStream(5, 4, step);
   const samples = step === 2 ? 3 : batchSize;

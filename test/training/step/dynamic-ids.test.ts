@@ -1,5 +1,5 @@
-// Training with dynamic ids: the bits of a job whose ids were made rows by hand, on any devices,
-// any tiers and at any depth; and rows that are as new once their ids have lost them.
+// Training with dynamic ids: the bits of a job with its ids mapped to rows by hand, on any devices,
+// any tiers and at any depth; and rows start anew once their ids are evicted.
 
 import test from "ava";
 import { type DynamicSpec, dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
@@ -28,7 +28,7 @@ import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
 
-/** What a run in memory on one device comes to. */
+/** The result of a run in memory on one device. */
 const expected = (async () => {
   const local = start(inputOf(tables), 1);
   const losses: number[] = [];
@@ -49,7 +49,7 @@ const plainOf = (table: Partial<TableOptions>, at: number, dynamic: DynamicSpec)
 
 for (const kernels of ["reference", "native"] as const) {
   test(`ids that rows are given on the way train what rows given by hand do: ${kernels}`, async (t) => {
-    // Without eviction steps, as a row that is given twice would be another one by hand.
+    // Without eviction steps: by hand, a row given to a second id would be another row.
     const never = tables.map((table) => ({
       ...table,
       dynamic: { ...table.dynamic, everySteps: 99 },
@@ -195,7 +195,7 @@ for (const tier of ["memory", "cached"] as const) {
   });
 }
 
-/** The born rows of the first table, with their state. */
+/** The initialised rows of the first table, with their state. */
 async function rowsOf({ states }: ReturnType<typeof start>) {
   const rows = new Map<number, readonly number[]>();
   for await (const chunk of states[0]?.slab.records(0) ?? []) {

@@ -1,6 +1,6 @@
 // The training loop against PyTorch: loss curves, activations, gradients and final weights of a
-// DLRM that somebody else trained. Tolerances are those that the golden's README derives from the
-// noise of a rounding error: what exceeds them is another function, not another order of additions.
+// DLRM trained in PyTorch. The golden's README derives the tolerances from the noise of rounding
+// errors: a larger difference means another function, not another order of additions.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -55,8 +55,8 @@ for (const { devices, kernels } of cases) {
 }
 
 // Rounding operands by up to 2^-9 shifts by some steps when a model finds the signal, so single
-// losses of 64 samples part: near are the first steps, the mean over all, and what the model is
-// worth.
+// losses of 64 samples diverge. The first steps, the mean over all steps and the final quality stay
+// near.
 for (const optimizer of golden?.optimizers ?? []) {
   test(`stays near PyTorch's float32 curve with layers in bfloat16: ${optimizer.name}`, async (t) => {
     if (golden === undefined) return void lacks(t, goldenFile);

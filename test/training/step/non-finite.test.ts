@@ -54,7 +54,7 @@ function poisoned(value: number, ...poisonedSamples: number[]) {
   return { ...batch, dense: features };
 }
 
-/** Sets the parameters whose names begin so, on all devices. */
+/** Sets the parameters whose names begin with the prefix, on all devices. */
 function setParameters(local: LocalDevices, prefix: string, value: number): void {
   for (const { kernels, model, topology } of local.states) {
     for (const { name, first, length } of topology.shape.layout.parameters) {
@@ -95,7 +95,7 @@ for (const arithmetic of ["reference", "the best"] as const) {
 
   test(`an overflow in the sum of finite gradients names its parameter: ${arithmetic}`, async (t) => {
     const local = startTraining({ devices: 2, arithmetic });
-    // Each sample gives every element of it 3e37, and there are 32 samples.
+    // Each of the 32 samples adds 3e37 to every element of it.
     for (const part of ["bottom.0.weight", "top.0.weight"]) setParameters(local, part, 1);
     setParameters(local, "bottom.1.weight", 1e-37);
     setParameters(local, "top.1.weight", 2);

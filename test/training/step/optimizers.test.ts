@@ -1,5 +1,5 @@
-// Every optimizer through the whole step: it trains, it does not see how many devices there are,
-// and a checkpoint holds all that it remembers.
+// Every optimizer through the whole step: it trains, its result does not depend on the number of
+// devices, and a checkpoint holds all of its state.
 
 import test from "ava";
 import {

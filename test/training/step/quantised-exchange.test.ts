@@ -1,6 +1,6 @@
-// What a quantised exchange costs, and where float16 is not enough (Neo, Mudigere et al., arXiv
-// 2104.05158, sends float16 forward and bfloat16 backward). That bytes halve is in traffic.test.ts,
-// that no plan changes a bit in sharding.test.ts.
+// The cost of a quantised exchange, and where float16 is not enough (Neo, Mudigere et al., arXiv
+// 2104.05158, sends float16 forward and bfloat16 backward). traffic.test.ts shows that bytes halve,
+// sharding.test.ts that no plan changes a bit.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
@@ -39,7 +39,7 @@ function start(exchange: ExchangeSpec, seed: number, dense: 0 | 4) {
   return { local, batches: generatedBatches(shape, seed) };
 }
 
-/** Log loss before and after training, on samples that are not trained on. */
+/** Log loss before and after training, on held-out samples. */
 async function train(exchange: ExchangeSpec, seed: number) {
   const { local, batches } = start(exchange, seed, 4);
   const logLoss = () => logLossOf(local, batches.slice(steps));
@@ -48,8 +48,8 @@ async function train(exchange: ExchangeSpec, seed: number) {
   return { before, after: await logLoss() };
 }
 
-// At rates at which two runs stay close: at larger ones each bit of rounding leads elsewhere, by
-// 0.3 % of log loss up or down.
+// At rates that keep two runs close: at larger ones each bit of rounding leads elsewhere, by 0.3 %
+// of log loss up or down.
 test("vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log loss", async (t) => {
   const gaps: number[] = [];
   for (const seed of [1, 2, 3, 4, 5]) {
@@ -63,7 +63,7 @@ test("vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log 
   t.true(Math.abs(mean) < 2e-4, `mean gap ${100 * mean} %`);
 });
 
-/** One step whose gradients of vectors are some 10^6, behind a loss that is small. */
+/** One step with gradients of vectors near 10^6, behind a small loss. */
 async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {
   const { local, batches } = start({ forward: "float32", backward }, 1, 0);
   for (const { kernels, model } of local.states) {

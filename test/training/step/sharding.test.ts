@@ -1,5 +1,5 @@
-// Sharding equivalence: any plan trains the bits of the unsharded tables, under every optimizer,
-// whatever rows are stored and travel in.
+// Sharding equivalence: any plan trains the bits of the unsharded tables, under every optimizer, in
+// every format of stored and sent rows.
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -41,7 +41,7 @@ import {
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
 import { inSoak } from "../../helpers/thinned.ts";
 
-/** The last block of the second is short, and that of the fourth empty. */
+/** The last block of the second table is short, and the last block of the fourth is empty. */
 const rows = [40, 13, 30, 9, 20];
 const blocks = [8, 4, 1, 8, 2] as const;
 const [samples, dense, dim] = [24, 3, 72];
@@ -54,9 +54,9 @@ interface Choice {
   readonly isWeighted?: boolean;
   readonly isNative?: boolean;
   readonly l2?: number;
-  /** Of each table; left out, none. */
+  /** One for each table. @default none */
   readonly dedup?: readonly boolean[];
-  /** What lies below device memory, where the plan says so. */
+  /** Storage below device memory, for tables that the plan puts there. */
   readonly tiers?: TiersSpec;
 }
 
@@ -79,7 +79,7 @@ const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
     top: [16, 1],
   });
 
-/** `hostOf`: left out, the plan's hosts. */
+/** `hostOf`: by default, the plan's hosts. */
 function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices {
   const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
   const input = { batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan };
@@ -124,8 +124,8 @@ async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) 
 }
 
 /**
- * The same plan with some of what it cuts below device memory, half of the time with caches as the
- * plan says; copies stay there.
+ * The same plan with some of its cut tables below device memory, half of the time with caches as
+ * the plan says; replicated tables stay in device memory.
  */
 function tiered(plan: Plan, stream: RandomStream): Plan {
   const backing = rows.map(() => stream.below(3) > 0);
@@ -201,7 +201,7 @@ for (const [title, choice] of Object.entries(cases)) {
         const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
         const what = `${hostOf} ${JSON.stringify(plan)}`;
         t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
-        // Vectors that are rounded on their way do not travel as rows: the job would be refused.
+        // Rounded vectors do not travel as rows: the job would be refused.
         const isPooled = choice.exchange !== undefined || i % 2 === 0;
         const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
         const backing = { ...own, dedup, tiers: tiersOf(stream) };

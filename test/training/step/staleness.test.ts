@@ -1,5 +1,5 @@
-// Bounded staleness: stale tables are read exactly one update late, whatever the devices, the
-// plan, the depth and the interleaving; what was late is counted; and it costs little log loss.
+// Bounded staleness: stale tables are read exactly one update late, on any devices and under any
+// plan, depth and interleaving; late reads are counted; and staleness costs little log loss.
 
 import test from "ava";
 import {
@@ -27,7 +27,7 @@ const dense = 2;
 const steps = 10;
 const window = 4;
 
-/** Tables of which all but the second are stale. */
+/** Tables, all stale but the second. */
 const stale: readonly Partial<TableOptions>[] = [
   { rowBlocks: 4, pooling: "mean", staleness: 1 },
   {},
@@ -81,7 +81,7 @@ function rowsIn({ lengths, ids, samples }: WholeBatch, table: number): Set<numbe
   return new Set(ids.subarray(from, from + sum(bags)));
 }
 
-/** Rows of each stale table that both a step and the one before it look up, by hand. */
+/** Rows of each stale table that a step and the step before it both look up, by hand. */
 function pendingRows(freshSteps: readonly number[]): number[] {
   return rows.map((_, table) => {
     if (stale[table]?.staleness !== 1) return 0;
@@ -146,9 +146,11 @@ test("a penalty on a whole table leaves an update pending on every row that is r
   ]);
 });
 
-// The same training in float64, a few lines long ----
+// The same training in float64, in a few lines ----
 
-/** Losses of a model that adds up one weight a row, of tables of dim 1, times one a table. */
+/**
+ * Losses of a model that adds up one weight a row, of tables of dim 1, times one weight a table.
+ */
 function lossesByHand(input: ReturnType<typeof linearInput>, lag: (step: number) => boolean) {
   const [start] = startLocalDevices({
     input,
@@ -241,7 +243,7 @@ test("rows are exactly one update late, but for the first step of a window", asy
     const gap = (expected: readonly number[]) =>
       Math.max(...losses.map((loss, step) => Math.abs(loss - (expected[step] ?? Number.NaN))));
     t.true(gap(lossesByHand(input, lag)) < 1e-5, `${gap(lossesByHand(input, lag))}`);
-    // It would tell any other lag.
+    // The comparison would show any other lag.
     t.true(gap(lossesByHand(input, (step) => !lag(step))) > 1e-3);
     t.true(
       gap(lossesByHand(input, (step) => step > 0 && staleness === 1)) > 1e-3 === (staleness === 1),
@@ -286,12 +288,12 @@ test("what one update late costs in log loss is little beside what a model learn
   const labels = (own: readonly WholeBatch[]) => own.flatMap((batch) => [...batch.labels]);
   const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
     evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;
-  const seeds = Array.from({ length: 10 }, (_, i) => i + 1); // A seed alone is off by as much as 0.02.
+  const seeds = Array.from({ length: 10 }, (_, i) => i + 1); // One seed is off by up to 0.02.
   let [learned, lost] = [0, 0];
   for (const seed of seeds) {
     const all = generatedBatches(shape, seed);
     const [own, unseen] = [all.slice(0, 240), all.slice(240)];
-    // One window: no step but the first is fresh.
+    // One window: only the first step is fresh.
     const after = async (staleness: 0 | 1) => {
       const model = modelOptions.parse({
         ...{ kind: "dlrm", dense: 4, bottom: [16, 8], top: [32, 16, 1] },

@@ -1,6 +1,6 @@
 // The bytes that a step sends, counted, beside the formulas of each sharding (Neo, Mudigere et al.,
-// arXiv 2104.05158; docs/parallelism.md has them in our formats); and the same step on two hosts,
-// whose bytes are those formulas' too, and whose model is the same.
+// arXiv 2104.05158; docs/parallelism.md has them in our formats); and the same step on two hosts:
+// its bytes follow the same formulas, and its model is the same.
 
 import test, { type ExecutionContext } from "ava";
 import { dynamicOptions } from "../../../src/embedding/tables/dynamic-options.ts";
@@ -36,7 +36,7 @@ import { plannedTable, settingOf } from "../../helpers/stores/plans.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
-/** Where there are hosts: N of L devices. */
+/** With hosts: N hosts of L devices. */
 const [N, L] = [2, 2] as const;
 const batchSize = b * W;
 const slices = 8;
@@ -44,7 +44,7 @@ const rows = 40;
 const dense = 5;
 const steps = 3;
 
-/** The model with all tables alike. */
+/** The model, with equal tables. */
 function inputOf(table: Partial<TableOptions> = {}, exchange: ExchangeSpec = exactExchange) {
   const { dim = D } = table;
   const model = modelOptions.parse({
@@ -82,7 +82,7 @@ function batchOf(
 
 /** Bytes that one device sends to `peers` others in `steps` steps; of losses, `copies`. */
 function expected(peers: number, copies = peers) {
-  const header = 2 * 4; // Of each frame of ids: where to stop, and how many ids follow.
+  const header = 2 * 4; // Of each frame of ids: the end of the frame, and the count of ids.
   const slicesOfOne = slices / W;
   const perStep = {
     ids: ((T * b * (4 * P + 4)) / W + header) * peers,
@@ -99,7 +99,7 @@ function sentBy({ sent }: Pick<Exchange, "sent">, way: "shared" | "wire") {
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count[way]]));
 }
 
-/** What each device sends in a step on one host; it trains what one device would. */
+/** Bytes that each device sends in a step on one host; it trains the model of one device. */
 async function sentInStep(
   t: ExecutionContext,
   input: TopologyInput,
@@ -180,7 +180,7 @@ test("columns over devices: ids travel once for each shard, vectors as those of 
   const input = inputOf({ sharding: "column-wise", dim: wide });
   const topology = topologyOf(input, W);
   const batch = batchOf(0);
-  // Row-wise Adagrad's sums: a float for each distinct row of a table whose columns are apart.
+  // Row-wise Adagrad's sums: a float for each distinct row of a table with separated columns.
   const apart = topology.columnGroups.filter(([left, right]) => left?.device !== right?.device);
   const idsOf = (table: number) =>
     new Set(batch.ids.subarray(table * batchSize * P, (table + 1) * batchSize * P)).size;
@@ -259,7 +259,7 @@ for (const dedup of [false, true]) {
   });
 }
 
-// What a host has of tables that are cut by rows inside it: their columns, of all tables together.
+// A host's share of tables cut by rows inside the host: their columns, of all tables together.
 for (const [title, table, columns] of [
   ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
   ["grid", { sharding: "grid", rowBlocks: L, dim: 64 }, (T * 64) / N],
@@ -285,7 +285,7 @@ for (const [title, table, columns] of [
         t.is(sent.dPooled.wire, out);
         t.is(sent.partials.wire + sent.dPartials.wire, 0);
       }
-      // And so the planner says, for all devices.
+      // The planner says the same, for all devices.
       const planned = input.model.tables.map((own) => plannedTable(own.name, own));
       const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
       const setting = settingOf(planned, plan.devices, wire, batchSize);
@@ -299,7 +299,7 @@ for (const [title, table, columns] of [
   }
 }
 
-/** Trains on two hosts that are joined by bridges; what one device would have trained. */
+/** Trains on two hosts joined by bridges; the model is that of one device. */
 async function trainOnHosts(
   t: ExecutionContext,
   input: TopologyInput,

@@ -24,7 +24,7 @@ interface Choice {
   readonly native?: boolean;
 }
 
-/** Concatenated vectors and one linear layer: a step that can be done by hand. */
+/** Concatenated vectors and one linear layer: a step that is easy to compute by hand. */
 function start({ devices = 1, weighted = [], replicated = false, sparse, native }: Choice) {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -56,7 +56,7 @@ interface WeightedBatch extends WholeBatch {
   readonly weights: Float32Array;
 }
 
-/** Bags of 0 to 4 ids with weights from `draw`; those of features without weights are 1. */
+/** Bags of 0 to 4 ids with weights from `draw`; features without weights have weight 1. */
 function batchOf(
   step: number,
   weighted: readonly boolean[],

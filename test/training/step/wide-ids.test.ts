@@ -1,4 +1,4 @@
-// A job whose ids have 64 bits trains the very model of the same job with its ids remapped by hand.
+// A job with ids of 64 bits trains exactly the model of the same job with its ids remapped by hand.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -55,7 +55,7 @@ function textOf(
   return ["y,user,items,day", ...fields].join("\n");
 }
 
-/** The job on ids of 64 bits, and the one whose ids were made rows beforehand. */
+/** The job on ids of 64 bits, and the job with its ids mapped to rows beforehand. */
 function jobsOf(t: ExecutionContext, tables: Partial<TableOptions> = {}): [JobOptions, JobOptions] {
   const home = startDirectory(t);
   const lines = linesOf();

@@ -10,7 +10,7 @@ import { startRawClient } from "../../helpers/nats/raw-client.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
-// What a client says in one connection; the last line of each makes the end visible.
+// A client's lines in one connection; the last line of each makes the end visible.
 const conversations: Readonly<Record<string, readonly string[]>> = {
   "plain frames": [quiet, "SUB a 1", "PUB a 2", "hi", "PUB a r.1 0", "", "PING"],
   "a verbose client": ["CONNECT {}", "SUB a 1", "PUB a 2", "hi", "UNSUB 1", "PUB a 1", "x", "PING"],
@@ -50,7 +50,7 @@ function pubs(subject: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => [`PUB ${subject} 1`, `${index}`]).flat();
 }
 
-/** All that a server answers, without its INFO. */
+/** All answers of a server, without its INFO. */
 async function answersOf(port: number, lines: readonly string[]): Promise<string> {
   using client = await startRawClient(port);
   client.send(...lines);

@@ -6,7 +6,7 @@ import { type CommandSink, ProtocolParser } from "../../../src/wire/broker/parse
 
 const limits = { controlLineBytesMax: 200, payloadBytesMax: 1000 };
 
-/** What a parser understood, and where it stopped. */
+/** The operations that a parser recognised, and where it stopped. */
 function understood(chunks: readonly Uint8Array[]): unknown[] {
   const told: unknown[] = [];
   const sink: CommandSink = {

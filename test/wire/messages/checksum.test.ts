@@ -1,5 +1,5 @@
-// Found by the chaos harness: one bit of a `device.reached` flipped in the broker was another loss
-// in the run's history, and nobody noticed.
+// A bug that the chaos harness found: one flipped bit of a `device.reached` in the broker put
+// another loss into the run's history, unnoticed.
 
 import test from "ava";
 import { FrameCorruptError } from "../../../index.ts";

@@ -1,4 +1,4 @@
-// Messages and bodies: what comes back, and what is refused.
+// Messages and bodies: the round trip, and refusals.
 
 import { encode } from "@msgpack/msgpack";
 import test from "ava";

@@ -1,5 +1,5 @@
-// The configuration that `osiris nats-config` writes, in a real nats-server: what each user may say
-// and hear, and that a cluster of two hosts trains a tenant's job behind it.
+// The configuration that `osiris nats-config` writes, in a real nats-server: which subjects each
+// user may publish and subscribe to; and a cluster of two hosts trains a tenant's job behind it.
 
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ test("a cluster of two hosts trains a tenant's job; nobody else reads or touches
   t.is((await admin.run(run.run).status()).tenant, "acme");
   t.deepEqual(await bob.list(), []);
 
-  // With rights, a run of its own and no other's; to read is not to submit, nor to cancel.
+  // With rights, a tenant reaches only its own run; reading includes neither submit nor cancel.
   const long = { ...job("second"), data: { ...job("").data, epochs: 1000 } };
   const mine = await ada.submit(long);
   await t.throwsAsync(bob.run(mine.run).cancel(), { code: "INVALID_OPTION" });
@@ -64,7 +64,7 @@ test("a tenant is who its account is, and reads and writes where it is at home",
   const jobsOf = (tenant: string) => ({
     service: { account: "OSIRIS", subject: `osiris.c1.jobs.${tenant}.*` },
   });
-  // Written by somebody who lets `other` ask as `acme`.
+  // Written by an operator who lets `other` ask as `acme`.
   const accounts = {
     OSIRIS: {
       users: [{ user: "root", password: "r" }],
@@ -99,7 +99,7 @@ test("a tenant is who its account is, and reads and writes where it is at home",
   await t.throwsAsync(posing.submit(jobWith("cache")), { code: "TENANT_REFUSED" });
   await t.throwsAsync(posing.run(mine.run).cancel(), { code: "TENANT_REFUSED" });
 
-  // Headers in which the server's word is another's, comes second, or is swallowed.
+  // Forged: the server's header in another spelling, a second time, or swallowed.
   const claim = 'Nats-Request-Info: {"acc":"acme"}\r\n';
   const forged = [
     `${claim.toLowerCase()}\r\n`,
@@ -209,7 +209,7 @@ test("a tenant reads its own events from JetStream, and nothing of another's", a
   t.is(await ada(`${api}.DIRECT.GET.${own}`, second), "two");
   t.is(await ada(`${api}.DIRECT.GET.${own}.osiris.c1.stream.acme.r1`), "two");
 
-  // A consumer of its own, which knows what was taken; another user has another.
+  // A user's consumer knows what it took; another user has another consumer.
   const next = (user: string) => `${api}.CONSUMER.MSG.NEXT.${own}.${user}`;
   const take = async (by: typeof connection, user: string) => {
     const inbox = createInbox();
@@ -248,7 +248,7 @@ test("a tenant reads its own events from JetStream, and nothing of another's", a
   for (const subject of forbidden) await t.throwsAsync(ada(subject, consumer), undefined, subject);
   t.is((await mirror.last("acme", "osiris.c1.stream.acme.r1"))?.place, 2);
 
-  // The admin reads them all, and makes no consumer either.
+  // The admin reads all streams, and creates no consumer either.
   const { ask: admin } = await dial("admin");
   t.is(await admin(`${api}.DIRECT.GET.${theirs}`, { seq: 1 }), "secret");
   t.is(JSON.parse(await admin(`${api}.STREAM.INFO.${own}`, {})).state.messages, 2);
@@ -337,7 +337,7 @@ test("a file of tenants that is none is refused with all that is wrong", (t) => 
   t.throws(() => tenantsOf({ OSIRIS: { users: {} } }), { message: /named otherwise than OSIRIS/ });
   const both = { pass: "correct-horse", nkey: `U${"A".repeat(55)}` };
   t.throws(() => tenantsOf({ a: { users: { b: both } } }), { message: /left out where .* `pass`/ });
-  // What a nats-server would refuse as a whole, once it is started.
+  // A configuration that nats-server would refuse as a whole at its start.
   const unusable = [{ pass: "correct\u0007horse" }, { nkey: `U${"A".repeat(55)}` }];
   for (const user of unusable) {
     t.throws(() => tenantsOf({ a: { users: { b: user } } }), { instanceOf: InvalidOptionError });

@@ -1,5 +1,5 @@
-// What those who may speak to a cluster can do beyond what they may: on a real nats-server, with
-// the configuration that `osiris nats-config` writes.
+// Attempts of legitimate users to exceed their rights on a cluster: on a real nats-server, with the
+// configuration that `osiris nats-config` writes.
 
 import test from "ava";
 import { Cluster, connect } from "../../../index.ts";
@@ -21,7 +21,8 @@ test("no answer is a command, no header a fault, and who floods is alone with it
   const refused = async () => (await asAdmin.inspect()).processes[0]?.refusedFrames;
   const before = (await refused()) ?? 0;
 
-  // The root may say what an admin may not: asked to answer there, it says nothing.
+  // The leader (user `root`) may publish where an admin may not: asked to answer there, it is
+  // silent.
   const [{ transport: house }, { transport: admin }] = [
     await place.dial("root"),
     await place.dial("admin"),
@@ -38,7 +39,7 @@ test("no answer is a command, no header a fault, and who floods is alone with it
   await house.flush();
   t.deepEqual(said, []);
 
-  // Headers that are none are counted as what is no message, and are no failure of the transport.
+  // Invalid headers count as invalid messages, and are no failure of the transport.
   using raw = await startRawClient(Number(new URL(nats).port));
   const login = { ...{ user: "other.bob", pass: "correct-horse" }, headers: true, verbose: false };
   raw.send(`CONNECT ${JSON.stringify(login)}`, "SUB _INBOX.raw 1");
@@ -52,7 +53,7 @@ test("no answer is a command, no header a fault, and who floods is alone with it
   t.is(await refused(), before + 9);
   t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
 
-  // Of a flood as much is refused as shows that it is one; the rest reaches nobody.
+  // Enough of a flood is refused to show that it is one; the rest reaches no actor.
   const { transport: ada } = await place.dial("ada");
   let answers = 0;
   ada.subscribe("_INBOX.flood", () => answers++);

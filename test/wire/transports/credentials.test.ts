@@ -1,5 +1,5 @@
-// Who we are to a real nats-server: every way that it knows, and each one refused where it is
-// wrong.
+// Our identity at a real nats-server: every method of authentication that it knows, and a refusal
+// of each with wrong credentials.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,7 +31,7 @@ async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer
   return startNatsServer(["-c", file]);
 }
 
-/** Connects, and hears itself. */
+/** Connects, and receives its own message. */
 async function speaks(servers: string, credentials: Credentials): Promise<boolean> {
   const client = await connectNats({ ...credentials, servers, name: "test", deadlineMs: 1000 });
   try {

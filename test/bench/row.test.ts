@@ -1,3 +1,5 @@
+// The statistics of a bench's row: medians, quantiles and ratios.
+
 import test from "ava";
 import { quantileOf, quantiles, rowOf } from "../../bench/row.ts";
 

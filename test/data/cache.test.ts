@@ -1,3 +1,5 @@
+// The cache of a dataset on the disk: the same samples, and no half-written file.
+
 import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";

@@ -1,3 +1,5 @@
+// Hashes of ids, against published answers.
+
 import test from "ava";
 import fc from "fast-check";
 import { mix64Modulo, murmurHash3 } from "../../src/data/murmur-hash.ts";

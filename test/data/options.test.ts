@@ -1,3 +1,5 @@
+// The data section of a job: what its check completes and refuses.
+
 import test from "ava";
 import { dataOptions } from "../../src/data/options.ts";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";

@@ -1,3 +1,5 @@
+// The order of samples: every sample once an epoch, drawn from the seed.
+
 import test from "ava";
 import fc from "fast-check";
 import { fillOrder, sampleAt } from "../../src/data/sample-order.ts";

@@ -1,3 +1,5 @@
+// The split into training and evaluation data: disjoint and complete.
+
 import test from "ava";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { splitDataset } from "../../src/data/split.ts";

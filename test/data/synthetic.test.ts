@@ -1,3 +1,5 @@
+// The generator of synthetic data: its distributions, and its samples by index.
+
 import { join } from "node:path";
 import test from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";

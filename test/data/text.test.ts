@@ -1,3 +1,5 @@
+// Data from text files: lines, Criteo and CSV.
+
 import { join } from "node:path";
 import test from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";

@@ -1,3 +1,5 @@
+// The exchange over real threads and atomics.
+
 import { Worker } from "node:worker_threads";
 import test from "ava";
 import {

@@ -1,3 +1,5 @@
+// The ring of batches between readers and devices.
+
 import test from "ava";
 import {
   type BatchIntake,

@@ -1,3 +1,5 @@
+// Bridges between simulated hosts: the exchange over a lossy transport.
+
 import test from "ava";
 import {
   FrameCorruptError,

@@ -1,3 +1,5 @@
+// The link between two bridges: frames, windows and acknowledgements.
+
 import test from "ava";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { decodeFrame, encodeFrame, headerRoom, missingMax } from "../../src/exchange/frame.ts";

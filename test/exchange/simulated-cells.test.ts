@@ -1,3 +1,5 @@
+// The exchange over simulated cells: interleavings, timeouts and aborts.
+
 import test from "ava";
 import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";

@@ -145,7 +145,7 @@ for (const rate of [0, 0.4]) {
     const dropout = { rate, key: keyOf(7), purpose: purposes.dropout, step: 3, firstSample: 18 };
     const loss = () => weighted(forwardMlp(mlp, x, dropout), dOut);
     loss();
-    // Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4}, whose sum is the whole gradient.
+    // Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4} sum to the whole gradient.
     const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
     const flats = subtreesOf(2, 3).map(() => kernels.tensor([layout.length]));
     const gradients = mlpGradients(kernels, "top", 3, layout, flats);

@@ -108,7 +108,7 @@ test("differencing places every item once, on top of what devices hold", (t) => 
     own.reduce((sum, item) => sum + ([8, 7, 6, 5, 4][item] ?? 0), 0),
   );
   t.deepEqual(sums.sort(), [14, 16]);
-  // The load a device already has counts: the two items go to the empty device.
+  // The load a device already has counts: the two items go to the empty devices.
   const placed = difference([3, 3], Float64Array.of(10, 0, 0));
   t.deepEqual(
     placed.map((own) => own.length),

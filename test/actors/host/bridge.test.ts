@@ -1,3 +1,5 @@
+// The actor of a bridge: it reports its thread's replicas, and ends with the thread.
+
 import test from "ava";
 import { bridgeMachine } from "../../../actors/host/bridge.ts";
 import { createGeneration } from "../../../actors/threads/generation-memory.ts";

@@ -1,3 +1,5 @@
+// The actor of a device: each command is carried out once, even if messages repeat or are lost.
+
 import test from "ava";
 import { deviceMachine } from "../../../actors/host/device.ts";
 import { createGeneration } from "../../../actors/threads/generation-memory.ts";

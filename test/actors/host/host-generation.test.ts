@@ -1,3 +1,5 @@
+// A generation on one host: which threads end together, and which are replaced.
+
 import test from "ava";
 import {
   type HostGenerationContext,

@@ -1,3 +1,5 @@
+// The inspection of a run: answers of its hosts, and why a run stalls.
+
 import test from "ava";
 import { createActor, createMachine } from "xstate";
 import { fencedTransport } from "../../../actors/cluster/leader-transport.ts";

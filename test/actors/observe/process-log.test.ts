@@ -1,3 +1,5 @@
+// The log of a process: its lines, its file, and no secrets in either.
+
 import test from "ava";
 import { logEvent } from "../../../actors/observe/event-lines.ts";
 import { openObserver } from "../../../actors/observe/observer.ts";

@@ -1,3 +1,5 @@
+// The training coordinator alone: heartbeats, lost hosts, and a broker that is away.
+
 import test from "ava";
 import { trainingCoordinatorMachine } from "../../../actors/run-control/training-coordinator.ts";
 import { Registry } from "../../../actors/run-state/registry.ts";

@@ -1,3 +1,5 @@
+// The watch over the pipeline: when a run reports that devices wait for batches.
+
 import test from "ava";
 import {
   afterTelling,

@@ -1,3 +1,5 @@
+// The watch over stragglers: which devices a window counts as slow.
+
 import test from "ava";
 import {
   assessDevices,
@@ -22,7 +24,7 @@ function assessed(windows: readonly (readonly number[])[], stepMs = 10): Straggl
   return windows.map((computing) => {
     for (const [device, ms] of computing.entries()) {
       const words = totals[device] ?? [];
-      // Steps, all of them, and the rest as waiting for others: word 4 is for batches.
+      // Steps, their total time, and the rest as waits: word 4 is the wait for batches.
       for (const [word, more] of [
         [0, 100],
         [2, 1e5 * stepMs],

@@ -1,3 +1,5 @@
+// Actors: their mailbox, their children, and the order in which these end.
+
 import test from "ava";
 import { fromCallback, setup } from "xstate";
 import { defineActor } from "../../../actors/runtime/define-actor.ts";

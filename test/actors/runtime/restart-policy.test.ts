@@ -1,3 +1,5 @@
+// The restart strategies as functions: which children restart after a failure.
+
 import test, { type ExecutionContext } from "ava";
 import {
   type Child,

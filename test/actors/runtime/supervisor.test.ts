@@ -1,3 +1,5 @@
+// Supervisors: starts, restarts and stops of their children.
+
 import test from "ava";
 import { fromCallback } from "xstate";
 import type { Incident } from "../../../actors/runtime/incident.ts";

@@ -1,3 +1,5 @@
+// Schedules of faults: a seed draws them, and their text reads back.
+
 import test from "ava";
 import { drawSchedule } from "../../../chaos/faults/draw.ts";
 import {

@@ -1,3 +1,5 @@
+// Shrinking: the smallest part of a schedule that still fails.
+
 import test from "ava";
 import fc from "fast-check";
 import { shrink } from "../../../chaos/faults/shrink.ts";

@@ -12,10 +12,7 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
-/**
- * The result of the reference run, in one generation for each number of devices, none of them for a
- * failure.
- */
+/** The reference run's result; one generation for each number of devices, none after a failure. */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
   const { result, events } = story;
   const calm = await calmResult();

@@ -1,3 +1,5 @@
+// Rows of a baseline and its incremental files, merged: the newest record of a row counts.
+
 import test from "ava";
 import fc from "fast-check";
 import { mergeFiles, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";

@@ -1,3 +1,5 @@
+// Parts of a checkpoint with a table's rows, and the table's digest.
+
 import test from "ava";
 import fc from "fast-check";
 import { decodeRows, encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";

@@ -1,3 +1,5 @@
+// The ledger of samples: how often the committed stretches trained each sample.
+
 import test from "ava";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";

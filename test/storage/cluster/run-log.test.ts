@@ -1,3 +1,5 @@
+// The log of a run in a directory: lines of all processes, in order and bounded.
+
 import {
   appendFileSync,
   mkdirSync,
@@ -32,7 +34,7 @@ test("lines of all processes come in the order of their times, page after page",
   host.append(lineAt(2, "r1", "b"));
   root.append(lineAt(3, "r1", "c"));
   root.append(lineAt(4, "r2", "x"));
-  // A source whose clock went back keeps its order.
+  // A source keeps its order after its clock went back.
   host.append(lineAt(1, "r1", "d"));
   root.append(lineAt(5, "r1", "e"));
   t.is(messagesOf(readRunLog(directory)), "abdcxe");

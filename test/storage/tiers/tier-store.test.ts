@@ -1,4 +1,4 @@
-// Rows at rest between two generations: exactly one generation has them, under its stamp, or none.
+// Rows at rest between two generations: at most one generation has them, under its stamp.
 
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,5 @@
+// Early stopping: when a run ends, and which cut is the best.
+
 import test from "ava";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import {

@@ -1,3 +1,5 @@
+// Evaluation on any number of devices.
+
 import test from "ava";
 import { resolveJob } from "../../../src/job/job.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";

@@ -1,3 +1,5 @@
+// Metrics, against their definitions and worked examples.
+
 import test from "ava";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";

@@ -1,3 +1,5 @@
+// The schedule of a run: samples of steps, windows, cuts and evaluations.
+
 import { isDeepStrictEqual } from "node:util";
 import test from "ava";
 import fc from "fast-check";

@@ -1,4 +1,4 @@
-// A job as the planner sees it: its tables' bytes are those that the runtime reserves.
+// A job as the planner sees it: the bytes of its tables are the bytes that the runtime reserves.
 
 import test from "ava";
 import { csv } from "../../../src/data/sources.ts";

@@ -1,3 +1,5 @@
+// The topology of a run: shares of devices, room in the exchange, and the slice tree.
+
 import test from "ava";
 import fc from "fast-check";
 import { ringSlots } from "../../../src/exchange/batch-ring.ts";

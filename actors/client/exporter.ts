@@ -1,6 +1,6 @@
 // The exporter: figures of a cluster in Prometheus's text, from the events that its runs publish.
-// It only listens: a cluster that nobody scrapes does nothing for it, and one that is scraped
-// nothing more than publish its events. What is lost on the way is lost to the counters too.
+// It only listens: a cluster does nothing for it but publish its events, scraped or not. Events
+// that are lost on the way are lost to the counters too.
 //
 // docs/operations.md lists the metrics.
 
@@ -125,8 +125,8 @@ function createFigures(
 type Figures = ReturnType<typeof createFigures>;
 
 /**
- * Counters of a run that is heard of for the first time stand at 0: of one that begins with 1,
- * `increase` does not see the first.
+ * Counters of a new run begin at 0: Prometheus's `increase` does not see the first event of a
+ * counter that begins with 1.
  */
 function begin({ scalings, checkpoints, bytes, recovery }: Figures, run: string): void {
   for (const counter of [scalings, checkpoints, bytes]) counter.inc({ run }, 0);

@@ -80,8 +80,8 @@ export class Run {
   }
 
   /**
-   * Has it make a checkpoint after the current step, besides those of its job; resolves once it is
-   * there. @throws RemoteError where it is not running, or ends before
+   * Has the run make a checkpoint after the current step, besides the checkpoints of its job;
+   * resolves once it is committed. @throws RemoteError where the run is not running, or ends before
    */
   async checkpoint(): Promise<{ readonly step: number; readonly digest: string }> {
     const { stepDeadlineMs } = await this.status();
@@ -100,9 +100,9 @@ export class Run {
   }
 
   /**
-   * Lines of its log, as its cluster and hosts wrote them: those that are kept, and with `follow`
-   * those to come, until it is over: where JetStream has its events, also over a time without a
-   * root. @throws RemoteError
+   * Lines of the run's log, as its cluster and hosts wrote them: the kept lines, and with `follow`
+   * the coming lines until the run is over. Where JetStream has its events, also while the cluster
+   * has no leader. @throws RemoteError
    */
   async *logs(options: { readonly follow?: boolean } = {}): AsyncGenerator<LogRecord, void> {
     for (let after = "", isOver = false; ; ) {

@@ -44,8 +44,9 @@ export const clusterOptions = z.strictObject({
     })
     .optional(),
   /**
-   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
-   * has them. Left out: they end with it; under a lease they lie beside that.
+   * Where the queue lies, so that its runs outlive this process: a process that is started with the
+   * same directory has them. Left out: the runs end with the process; under a lease the queue lies
+   * beside the lease.
    */
   state: z
     .strictObject({

@@ -136,7 +136,7 @@ export class Cluster implements AsyncDisposable {
       this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
-      // RocksDB lets one process in, and a standby must pass one that is only stalled.
+      // RocksDB lets one process in, and a standby must take over from a stalled leader.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
       const isAlone = lease === undefined && options.nats !== undefined;

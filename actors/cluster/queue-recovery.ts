@@ -1,5 +1,5 @@
-// The queue of a leader whose disk was lost: what its mirror in JetStream has, for one that starts
-// with nothing.
+// Queue recovery: a leader that lost its disk starts with an empty queue and takes up the jobs that
+// the mirror in JetStream has.
 //
 // Invariants
 //   Z1. A journal that has anything is the queue: the mirror is asked only where there is none.

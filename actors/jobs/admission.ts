@@ -18,8 +18,8 @@ import {
 } from "../../src/wire/tenancy/tenants.ts";
 
 /**
- * A nats-server writes here whose account asks, where the request comes from another one: behind
- * all that the client wrote, and in these letters.
+ * Header in which a nats-server names the account of a request from another account. The server
+ * writes it behind all headers of the client, in these letters.
  */
 const askedBy = "Nats-Request-Info";
 

@@ -13,7 +13,7 @@ import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 /**
  * Directories that jobs may use. Left out: any that the cluster's processes may; for its tenants,
  * where it has a list of them, `data/{tenant}` and `checkpoints/{tenant}`. `{tenant}` is the name
- * of who asks; whoever runs the cluster has the directory above.
+ * of the tenant; the cluster's operator has the directory above.
  */
 export const rootOptions = z.strictObject({
   /** Where data is read, and its caches lie; shared by all where there is no `{tenant}` in it. */

@@ -1,9 +1,10 @@
-// Doors: where the requests of tenants come in. To refuse a request costs as much as to answer one:
-// a tenant that asks on and on shuts its own circuit, and the broker tells it that nobody listens,
-// so that nobody else waits behind what it sends.
+// The flood guard: a circuit for each tenant, through which its requests come in. Refusing a
+// request costs as much as answering it. A tenant that floods therefore trips its circuit: the
+// service stops listening to that tenant, the broker answers "no responders", and no other tenant
+// waits behind it.
 //
-//   open ──more than `floodFactor` times what it may ask, within a second──▶ shut
-//   shut ──a second; twice as long each time it floods again at once──▶ open
+//   listening ──more than `floodFactor` times its rate, within a second──▶ tripped
+//   tripped ──a second; twice as long each time it floods again at once──▶ listening
 
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Log } from "../../src/ports/log.ts";
@@ -11,17 +12,17 @@ import type { Subscription } from "../../src/wire/messages/transport.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 const floodFactor = 10;
-/** As many a second shut no circuit. */
+/** This many requests a second trip no circuit. */
 const arrivalsMin = 100;
 const secondMs = 1000;
 const shutMsMax = 16_000;
-/** A flood that comes so long after the circuit was opened is another one. */
+/** A flood this long after the circuit listens again counts as a new flood. */
 const calmMs = 5000;
 
 /** Hears a tenant; calls `arrived` for every frame, before the frame is read. */
 export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
 
-/** The circuits of all tenants, open. */
+/** The circuits of all tenants, all listening. */
 export function openFloodGuard(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   tenants: Tenants,

@@ -14,8 +14,8 @@
 // Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
 //
 // Invariants
-//   S1. Every request is answered, whatever is in it; those of a tenant that floods by the broker,
-//       which says that nobody listens (flood-guard.ts).
+//   S1. Every request is answered, also a malformed one. The broker answers the requests of a
+//       tenant that floods, with "no responders" (flood-guard.ts).
 //   S2. It holds nothing: runs are in the registry. It may die at any time.
 //   S3. What is asked for is kept (registry.kept) before it is answered.
 

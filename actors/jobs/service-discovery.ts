@@ -1,4 +1,4 @@
-// Service discovery: what a service on NATS answers whoever looks for services (ADR-32 of NATS:
+// Service discovery: what a service on NATS answers clients that look for services (ADR-32 of NATS:
 // `nats micro ls`, `info`, `stats`, and the clients of every language).
 //
 //   $SRV.PING | INFO | STATS [ .<name> [ .<id> ] ]   → one answer of each instance, as JSON

@@ -9,9 +9,9 @@
 // grow, and the changes of a turn are one. Nobody waits for it.
 //
 // Invariants
-//   A1. Events of a run are in its stream in order, each once: one is added only after the one that
-//       was read to be the last. What is missing at a start, or after the server came back, is
-//       added then.
+//   A1. Events of a run are in its stream in order, each once: an event is added only behind the
+//       event that the stream was read to end with. Events that are missing at a start, or after
+//       the server came back, are added then.
 //   A2. Only who leads writes. What an earlier root wrote late is not the last any more, once its
 //       successor has written all entries anew.
 //   A3. An event is copied once it was told, and so after the journal has it.

@@ -1,5 +1,5 @@
 // Traces of steps, as OpenTelemetry has them: one trace a step, over all devices and hosts. Ids are
-// hashes of whose they are, so that every process knows the parents of its spans without a word.
+// hashes of run, step and device, so that every process knows the parents of its spans by itself.
 //
 //   step ─┬─ device ─┬─ ids · tiers · lookup · exchange · compute · update · allReduce · …
 //         │          └─ checkpoint                  after the last step before a cut

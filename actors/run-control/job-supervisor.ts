@@ -23,10 +23,10 @@
 // Invariants
 //   J1. One-for-all: the coordinators of a generation live and die together (law 3).
 //   J2. Generations share the store and nothing else (law 6).
-//   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
-//       deadline, and no device is left standing.
+//   J3. When a generation ends, however it ends, all its hosts are told at once: no participant
+//       waits for a deadline, and no device is left behind.
 //   J4. A planned change of devices is no failure: it counts as no restart.
-//   J5. A checkpoint whose bytes do not match its manifest is passed over for the one before it.
+//   J5. A checkpoint that does not match its manifest is passed over for the checkpoint before.
 //   J6. Told to yield, the supervisor makes a checkpoint and gives its devices up without a result;
 //       the run's record says why.
 //   J7. Under a lease the present leader is in charge: a generation that a former leader claimed in

@@ -1,6 +1,6 @@
 // What a job supervisor decides when an actor of its run fails: whether the run begins again, after
 // which delay, and from which checkpoint. One-for-all: a failure of one coordinator ends both (J1
-// of job-supervisor.ts); the limits are those of restart-policy.ts. The record of the run is told
+// of job-supervisor.ts); restart-policy.ts has the limits. The record of the run is told
 // the failure and the decision.
 
 import {

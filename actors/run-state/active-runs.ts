@@ -1,4 +1,4 @@
-// Open runs: those of a registry that are not over, in the order in which the queue takes them, and
+// Active runs: the runs of a registry that are not over, in the order of the queue, and
 // how many of them wait. Kept up to date at each change, so that no request scans all runs.
 //
 //   running or interrupted · then by priority · then by submission

@@ -1,6 +1,6 @@
 // The incidents of a run: one record each, first cause first, then what failed because of it, what
-// each supervisor did, in order, and how it ended. Rebuilt from the run's events, so that whoever
-// leads next finds them in the journal.
+// each supervisor did, in order, and how it ended. Rebuilt from the run's events, so that the
+// next leader finds them in the journal.
 //
 // Invariants
 //   I1. What fails in a generation after its first failure follows from it: one incident.

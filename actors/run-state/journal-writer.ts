@@ -1,13 +1,13 @@
 // Run keeper: brings what a leader keeps of its runs to the journal, and then tells it. What is
-// kept in one turn of the process is written in one go, whoever asked for it, and while the disk
-// syncs one turn, the next gathers.
+// kept in one turn of the event loop, for any run, is written in one go. While the disk syncs one
+// round, the next round gathers.
 //
 //   keep … keep … kept? ──end of the turn──▶ written ─▶ synced, if asked ─▶ told ─▶ answered
 //
 // Invariants
 //   K1. A run's end is on the disk before it is told, or the disk has refused it.
-//   K2. What the disk refuses is told once, and tried again until it takes it; whoever has to know
-//       that something is kept is told that it is not.
+//   K2. What the disk refuses is told once, and tried again until the disk takes it; a request that
+//       waits for an entry to be kept is told that it is not.
 //   K3. Events are told in the order in which they happened, also while the disk refuses.
 
 import type { Clock } from "../../src/ports/clock.ts";

@@ -11,7 +11,7 @@ import {
 type Samples = ReadonlyMap<number, HostMeters>;
 
 export interface PipelineWatch {
-  /** The last sample of each host; those of the last progress event; those last assessed. */
+  /** By host: the last sample, the sample of the last progress event, the last assessed sample. */
   readonly latest: Samples;
   readonly told: Samples;
   readonly assessed: Samples;

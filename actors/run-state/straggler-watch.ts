@@ -45,7 +45,7 @@ export function deviceNames(hosts: readonly HostShare[]): DeviceName[] {
 
 /**
  * Assesses the devices of all hosts once each has stepped for a while since they were last
- * assessed. `slices` are those of each device, by rank. A straggler is named once, until it was
+ * assessed. `slices`: the slices of each device, by rank. A straggler is named once, until it was
  * fast again.
  */
 export function assessDevices(

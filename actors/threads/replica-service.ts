@@ -1,8 +1,7 @@
 // Replica service: what a bridge's thread does for checkpoints in memory
 // (storage/replicas/replica-cache.ts). It answers other hosts from the replicas of this host, and
 // fetches two kinds of replicas: before a restore, the files that the devices of this host read;
-// after each commit, the parts of this host and of the next host of the generation, whose buddy it
-// is.
+// after each commit, the parts of this host and of the next host of the generation, as its buddy.
 //
 // Invariants
 //   P1. Devices are told of every file that they await, in any case: it is there, or nowhere.

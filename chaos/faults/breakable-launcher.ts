@@ -1,4 +1,4 @@
-// A launcher whose threads can be broken: killed from outside by name, or from inside at an exact
+// A launcher of threads that can be broken: killed from outside by name, or from inside at an exact
 // point of an exact step.
 
 import { threadFileOf } from "../../actors/threads/thread-file.ts";

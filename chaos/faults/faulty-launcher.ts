@@ -1,5 +1,5 @@
-// The launcher of a process that a schedule is carried out in: it starts threads as they are, and
-// those that a fault may break, with what breaks them.
+// The launcher of a process that a schedule is carried out in: it starts most threads
+// as they are, and wraps the threads that a fault may break.
 
 import { threadFileOf } from "../../actors/threads/thread-file.ts";
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";

@@ -1,6 +1,6 @@
 // A simulated cluster: the process with the leader, or two that may be it under a lease; host
 // processes that join it; and a client that wants its job done whatever happens. The trees of
-// actors are those of a real one; only what they stand on is simulated.
+// actors are real; only clock, network, disk and threads are simulated.
 
 import type { AnyActorRef } from "xstate";
 import { Client } from "../../actors/client/client.ts";

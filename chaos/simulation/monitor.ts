@@ -8,7 +8,7 @@
 //       but for one with a damaged file.
 //   S3. A generation has one writer: only the process that claimed it commits under it.
 //   S4. In what became of the job, each sample of each epoch was trained once; where a file was
-//       damaged, nobody can tell.
+//       damaged, this cannot be known.
 
 import { basename, dirname } from "node:path";
 import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";

@@ -2,8 +2,8 @@
 // passes through `enter`, so that it can be stopped, and can die, between any two things it does.
 //
 // Invariants
-//   P1. A dead process does nothing more: its timers, its frames and its promises reach nobody, and
-//       its disk refuses it.
+//   P1. A dead process does nothing more: its timers, its frames and its promises have no effect,
+//       and its disk refuses it.
 //   P2. A process that hangs misses nothing: what came meanwhile is done when it goes on.
 //   P3. What a slow disk takes of its time is over before it does anything else.
 

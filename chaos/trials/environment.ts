@@ -1,4 +1,4 @@
-// The environment of a faulted run: a broker in this process, whose frames may be tampered with,
+// The environment of a faulted run: a broker in this process, which may tamper with its frames,
 // the leader of a cluster and its hosts in processes of their own, each started again when it ends,
 // and a client that looks on.
 

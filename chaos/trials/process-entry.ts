@@ -1,5 +1,5 @@
 // The entry of a process that a faulted run runs in: the leader of a cluster, or a host of it, and
-// what injects faults into its main thread. It ends when whoever started it does.
+// what injects faults into its main thread. It ends with the process that started it.
 
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import { Host } from "../../actors/cluster/host-process.ts";

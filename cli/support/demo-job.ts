@@ -1,5 +1,5 @@
-// What the demonstration trains: generated data whose best reachable AUC is known, or the user's
-// Criteo file; and a DLRM whose size fits the kernels that are there.
+// What the demonstration trains: generated data with a known best reachable AUC, or the user's
+// Criteo file; and a DLRM of a size that fits the kernels, native or TypeScript.
 
 import { statSync } from "node:fs";
 import { join } from "node:path";

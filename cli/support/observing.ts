@@ -1,5 +1,5 @@
-// What is seen of a process from outside: its log, lines of JSON on stderr for whoever collects
-// them and readable ones on a terminal; and the traces of steps.
+// What is seen of a process from outside: its log, as JSON lines on stderr for log collectors or as
+// readable lines on a terminal; and the traces of steps.
 
 import { type Command, Option } from "commander";
 import { type ClusterOptions, type LogOptions, logOptionLevels } from "../../index.ts";

@@ -1,6 +1,6 @@
 // The token of a broker of this machine, where the commands of the same user find it: a file for
-// each port, in a directory that nobody else may read. So it is in no output and no list of
-// processes.
+// each port, in a directory that other users may not read. So the token is in no output and no list
+// of processes.
 
 import { randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,8 +19,8 @@ function pathOf(port: string): string {
 }
 
 /**
- * A token for a broker of our own: a new one, or with a `state` directory the one that is kept
- * there, so that whoever is connected is let in again when the cluster is started again.
+ * A token for an embedded broker: a new token, or the token that a `state` directory keeps, so that
+ * connected clients are let in again after a restart of the cluster.
  */
 export function ownToken(state: string | undefined): string {
   const token = randomBytes(16).toString("hex");

@@ -11,7 +11,7 @@ export const earlyStoppingOptions = z.strictObject({
   metric: z.enum(["auc", "logLoss", "normalizedEntropy"]),
   /** Evaluations in a row without improvement before the run stops. Left out: any number. */
   patience: z.number().int().min(1).optional(),
-  /** The run stops at the first evaluation that is as good as this. Left out: none is. */
+  /** The run stops at the first evaluation that is as good as this. Left out: no early stop. */
   target: z.number().optional(),
   /** What counts as an improvement: better by more than this. @default 0 */
   minDelta: z.number().min(0).default(0),

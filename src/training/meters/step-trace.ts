@@ -54,7 +54,7 @@ export const noTrace: StepTrace = {
   cut: (_step, take) => take(),
 };
 
-/** Whether a step is traced; 0: none is. */
+/** Whether a step is traced; 0: never. */
 export function isTraced(step: number, everySteps: number): boolean {
   return everySteps > 0 && (step + 1) % everySteps === 0;
 }

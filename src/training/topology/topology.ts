@@ -39,7 +39,7 @@ export interface TopologyInput {
   readonly slices: number;
   /** Longest bag of each feature, over all datasets of the job. */
   readonly idsMax: readonly number[];
-  /** Whether the ids of each feature have weights; left out, none has. */
+  /** Whether the ids of each feature have weights; left out: no feature has. */
   readonly weighted?: readonly boolean[];
   /** How vectors travel; left out, as float32. */
   readonly exchange?: ExchangeSpec;

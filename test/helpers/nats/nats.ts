@@ -30,7 +30,7 @@ export function hasNatsServer(): boolean {
   });
 }
 
-/** A server that takes clients. `flags` are those of the program. */
+/** A server that takes clients. `flags`: of the server program. */
 export async function startNatsServer(flags: readonly string[] = []): Promise<NatsServer> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-nats-"));
   const hasPort = flags.includes("-p");

@@ -25,7 +25,7 @@ export interface Running {
 
 /**
  * Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`;
- * `flags`: those of Node.
+ * `flags`: flags of Node.
  */
 export function startCli(
   args: readonly string[],

@@ -12,7 +12,7 @@ export interface LeaderPlace {
   readonly client: Client;
   /**
    * Starts a process that leads or stands by, and waits until it does. Killed with the test.
-   * `flags`: those of Node.
+   * `flags`: flags of Node.
    */
   start(devices?: number, flags?: readonly string[]): Promise<Running>;
   /** Starts a host of two devices. */

@@ -1,5 +1,5 @@
-// The record stores of one device's tiers: `spill` tables, whose records die with their generation,
-// and `durable` tables, whose records outlive it under a checkpoint's stamp.
+// The record stores of one device's tiers: records of `spill` tables die with their generation,
+// records of `durable` tables outlive it under a checkpoint's stamp.
 //
 //   <root>/<owner>-<generation>-<device>    of one generation: spill, durable
 //   <root>/<owner>-kept-<stamp>-<shards>    at rest: no generation owns it

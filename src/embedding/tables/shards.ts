@@ -1,7 +1,7 @@
 // Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a tile of
 // its table, whole row blocks by whole quanta of columns. The plan says where tiles lie. This file
-// makes sums independent of the plan: tiles are cut further into aligned runs of blocks, whose sums
-// are nodes of the tree over blocks (law 4).
+// makes sums independent of the plan: tiles are cut further into aligned runs of blocks, and the
+// sum of a run is a node of the tree over blocks (law 4).
 
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
 import {

@@ -39,8 +39,8 @@ export const checkpointOptions = z.strictObject({
     })
     .optional(),
   /**
-   * Bytes of memory that each host of several has for copies of the newest checkpoint's parts: its
-   * own, and those of the host whose buddy it is. 0: none are made.
+   * Bytes of memory that each of several hosts has for replicas of the newest checkpoint's parts:
+   * its own parts, and the parts of the host that it is the buddy of. 0: no replicas.
    */
   buddyBytes: z.int().min(0).default(1_073_741_824),
 });

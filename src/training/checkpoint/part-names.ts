@@ -1,6 +1,6 @@
 // Names of a checkpoint's parts, and what they say: `dense`, and for each table the tiles that it
-// was cut into. The name has the tile, so that whoever reads a checkpoint sees from the manifest
-// whether a table is all there, and which parts it needs under a plan of its own.
+// was cut into. The name has the tile: a reader of the checkpoint sees from the manifest whether
+// a table is complete, and which parts a device needs under another plan.
 //
 //   table-00003             the whole table
 //   table-00003-b4.2-q0.1   blocks 4 and 5, quantum 0

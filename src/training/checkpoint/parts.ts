@@ -47,7 +47,9 @@ export function partsOf(device: DeviceState): Part[] {
   return survivingParts(device, device.rank === 0);
 }
 
-/** The same; `isFirst`: of those that are left it is the one that answers for what all have. */
+/**
+ * The same for partial recovery; `isFirst`: the survivor that writes the parts all devices share.
+ */
 export function survivingParts(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   const parts = [...rows, ...idsParts(device)];
@@ -126,9 +128,8 @@ export function savedBytesMax(
 const denseSlotsMax = 2;
 
 /**
- * Of the parts of a checkpoint, those that have something of what this device holds, but for rows
- * of the shards that are `kept`: they are there. In the order in which they are restored: rows come
- * after the ids that have them.
+ * The parts of a checkpoint with anything that this device holds, except rows of `kept` shards,
+ * which are in place. In the order of restoring: rows come after the ids that have them.
  */
 export function partsNeeded(
   device: DeviceState,

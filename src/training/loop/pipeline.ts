@@ -2,26 +2,26 @@
 //
 //   depth 1   read, exchange, compute, then the next batch
 //   depth 2   the next batches are read while one computes
-//   depth 3   and the bags of the next one travel to the rows while one computes; those of cached
-//             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
+//   depth 3   and the bags of the next batch travel to the rows while one computes; bags of cached
+//             tables travel earlier, so that their rows arrive in time (`tiers.prefetch`)
 //
 // It changes no bit: weights are read and changed in the computing step alone, in the order of the
 // steps (as Neo's pipeline: Mudigere et al., arXiv 2104.05158). Tables with `staleness: 1` are read
 // one update before that: at any depth, in every step but the first of a window, so that their
 // vectors travel while the step before ends ("semi-sync"). At the end of a window, and at a stop,
 // nothing is left in flight but batches that were read: a cut finds the model between two steps. A
-// batch with an id that is refused ends the run in its own step, not in the one that ran beside its
-// reading; where tables are stale, in the step before, which waits for its bags.
+// batch with a refused id ends the run in the batch's own step, not in the step that ran while the
+// batch was read; where tables are stale, in the step before, which waits for the batch's bags.
 //
-// Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
-// comes after is staged before (dynamic-ids.ts).
+// At an eviction step the pipeline is empty, as at the end of a window: no later step is staged
+// before the eviction (dynamic-ids.ts).
 
 import { nextEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import { IdOutOfRangeError } from "../../errors/errors.ts";
 import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
 import type { StepMeter } from "../meters/step-meter.ts";
 import type { DeviceState } from "../step/device-state.ts";
-import { decideIds } from "../step/dynamic-ids.ts";
+import { evictIds } from "../step/dynamic-ids.ts";
 import { tierCountsOf } from "../step/prefetch.ts";
 import {
   type BegunStep,
@@ -115,7 +115,7 @@ export function createPipeline(options: {
       meter.begin(intake.waiting("training") + ahead);
       trace.begin();
       const toStep = Math.min(windowEnd, nextEvictionStep(tables, step));
-      await decideIds(device, step);
+      await evictIds(device, step);
       const current = await take(step, askedStop);
       let isLast = true;
       const outcome = await finishStep(device, current, {

@@ -46,8 +46,8 @@ const alike: Readonly<Record<string, WaitedFor>> = {
 };
 
 /**
- * Of cached tables: distinct rows that batches needed, those that were not in device memory, those
- * of the latter that lay in host memory, and rows that found no way in their set.
+ * Of cached tables: distinct rows that batches needed; of these, rows that device memory missed; of
+ * the missed rows, hits in host memory; and rows that found no way in their set.
  */
 const tierCounts = ["rows", "missed", "ddrHits", "conflicts"] as const;
 

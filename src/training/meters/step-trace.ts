@@ -1,9 +1,9 @@
 // The trace of a device's steps: what it does when. Every `everySteps`-th step is traced, the one
-// before a multiple of it, so that a checkpoint after it is seen. Nobody who computes asks it: no
+// before a multiple of it, so that a checkpoint after it is seen. No computation reads it: no
 // weight depends on it.
 //
-// A device does one thing at a time. `enter` says what it turns to, and for which step: with a
-// pipeline, also for those after the one that it computes.
+// A device does one thing at a time. `enter` says what the device turns to, and for which step:
+// with a pipeline, also for steps after the one that it computes.
 
 import type { Clock } from "../../ports/clock.ts";
 

@@ -149,8 +149,8 @@ export async function sendRowGradients(
 }
 
 /**
- * This device's slices as slices of the batch, where all other slices are empty. The sums are those
- * of this device's subtrees in the tree over the batch, as empty slices add nothing.
+ * This device's slices as slices of the batch, where all other slices are empty. The sums equal
+ * this device's subtrees in the tree over the batch, as empty slices add nothing.
  */
 function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
   const bounds = new Int32Array(all.bounds.length).fill(samples, mine.first);

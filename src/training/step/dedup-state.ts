@@ -1,4 +1,4 @@
-// A device's memory for tables with `dedup`, whose distinct rows travel to the samples
+// A device's memory for tables with `dedup`: their distinct rows travel to the samples
 // (dedup-dist.ts).
 
 import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";

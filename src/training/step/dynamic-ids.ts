@@ -45,7 +45,7 @@ export function findersOf(
 }
 
 /** Evicts the rows that ids lose before `step`. No batch is in flight. */
-export async function decideIds(
+export async function evictIds(
   { ids, slab, topology }: DynamicIdsDevice,
   step: number,
 ): Promise<void> {

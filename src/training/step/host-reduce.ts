@@ -1,7 +1,8 @@
-// The ways of host sums (shard-groups.ts) inside a host. In stage 4 devices that have parts of the
-// same columns send their vectors to the aggregator, which adds them up and sends the sums to other
-// hosts; in stage 6 it passes on to each of them the gradients that come back. Both ways a part
-// holds one samples' device after the other, and of each the host's host sums in their order.
+// The host reduce: how host sums (shard-groups.ts) travel inside a host. In stage 4 the devices
+// that hold parts of the same columns send their vectors to the aggregator, which adds the vectors
+// up and sends the sums to other hosts. In stage 6 the aggregator hands the gradients of the sums
+// back to each of these devices. On both routes a message has one section for each device with
+// samples, by rank; a section has the host sums of the host, in their order.
 
 import type { Region } from "../../exchange/exchange.ts";
 import type { Tensor } from "../../kernels/contract/kernels.ts";

@@ -28,7 +28,7 @@ import { tableOf } from "../topology/topology.ts";
 import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./dedup-dist.ts";
 import type { DeviceState } from "./device-state.ts";
-import { decideIds } from "./dynamic-ids.ts";
+import { evictIds } from "./dynamic-ids.ts";
 import { distinctOfSamples, rowsOfSamples, sendBags } from "./input-dist.ts";
 import {
   describeParameter,
@@ -242,7 +242,7 @@ export async function trainStep(
   step: number,
   stopAfter: number,
 ): Promise<StepOutcome> {
-  await decideIds(device, step);
+  await evictIds(device, step);
   return finishStep(device, await beginStep(device, batch, step, stopAfter));
 }
 

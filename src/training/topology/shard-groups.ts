@@ -33,7 +33,7 @@ export interface ShardGroup extends Columns {
 
 /** The sum of shard groups that several devices of one host have of the same columns. */
 export interface HostSum extends ShardGroup {
-  /** Those devices, ascending. Each is the aggregator for some devices of other hosts. */
+  /** These devices, ascending. Each is the aggregator for some devices of other hosts. */
   readonly devices: readonly number[];
   readonly parts: ReadonlyMap<number, ShardGroup>;
 }
@@ -54,7 +54,7 @@ export interface FoldedColumns {
   readonly parts: readonly { readonly shardGroup: ShardGroup; readonly first: number }[];
 }
 
-/** Which way shard groups go. */
+/** The routes of shard groups between devices. */
 export interface VectorRoutes {
   /** The host sums of each host; none where there is one host. */
   readonly hostSumsOf: readonly (readonly HostSum[])[];
@@ -62,7 +62,7 @@ export interface VectorRoutes {
   readonly sendLists: readonly (readonly SendList[])[];
 }
 
-/** The shard groups of a job, and their ways. */
+/** The shard groups of a job, and their routes. */
 export interface ShardGroups extends VectorRoutes {
   /** The shard groups that each device pools. */
   readonly shardGroupsOf: readonly (readonly ShardGroup[])[];

@@ -216,5 +216,5 @@ export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker
 export { buildNative } from "./src/kernels/native/build-native.ts";
 export { packageVersion } from "./actors/runtime/version.ts";
 export { kernelNotice } from "./src/kernels/index.ts";
-export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic-tsv.ts";
-export type { GeneratedReport } from "./src/data/synthetic.ts";
+export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic/synthetic-tsv.ts";
+export type { GeneratedReport } from "./src/data/synthetic/synthetic.ts";

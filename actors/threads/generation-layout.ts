@@ -3,7 +3,7 @@
 // on it without a message. Computing it places every table, so a thread does it once, when its
 // generation begins, and passes the layout on.
 
-import { weightedOf } from "../../src/data/columns.ts";
+import { weightedOf } from "../../src/data/text/columns.ts";
 import { type RingShape, ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import { pipeCells } from "../../src/exchange/byte-pipe.ts";
 import type { ExchangeShape } from "../../src/exchange/exchange.ts";

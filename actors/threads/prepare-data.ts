@@ -1,7 +1,7 @@
 // Data preparation: turns a job's data into the binary cache, once, and counts what the job needs
 // to know of it.
 
-import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
+import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";

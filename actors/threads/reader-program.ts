@@ -2,7 +2,7 @@
 // gives them, into the slots of the devices. A reader keeps no state: the ring says what to read
 // next, so another reader may take its place at any time.
 
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { fillOrder } from "../../src/data/sample-order.ts";
 import { splitDataset } from "../../src/data/split.ts";

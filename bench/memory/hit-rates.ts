@@ -1,6 +1,6 @@
 // Hit rates of the cache with 32 ways, and of a fully associative cache.
 
-import { Zipf } from "../../src/data/zipf.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type CachePolicy, cacheWays } from "../../src/kernels/contract/row-cache.ts";
 import { RandomStream } from "../../src/ports/random.ts";

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
-import { Zipf } from "../../src/data/zipf.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";

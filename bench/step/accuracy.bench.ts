@@ -12,7 +12,7 @@
 import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
-import { SyntheticSamples } from "../../src/data/synthetic.ts";
+import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";

@@ -2,7 +2,7 @@
 // turn on the same batches over an exchange each.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { Zipf } from "../../src/data/zipf.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";

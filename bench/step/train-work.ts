@@ -1,6 +1,6 @@
 // The model, devices and batches that the benches of whole steps train.
 
-import { Zipf } from "../../src/data/zipf.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";

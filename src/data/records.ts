@@ -3,6 +3,9 @@
 // empty field of training. Keys that the job does not know, the label for example, are ignored.
 
 import { InvalidOptionError } from "../errors/errors.ts";
+import type { BatchMemory } from "./dataset.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
+import { Sample } from "./sample.ts";
 import {
   type CategoricalField,
   type Columns,
@@ -10,11 +13,8 @@ import {
   csvColumns,
   weightedOf,
   wideOf,
-} from "./columns.ts";
-import type { BatchMemory } from "./dataset.ts";
-import { decodeBag, decodeDense, decodeEntry } from "./line-decoder.ts";
-import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
-import { Sample } from "./sample.ts";
+} from "./text/columns.ts";
+import { decodeBag, decodeDense, decodeEntry } from "./text/line-decoder.ts";
 
 /** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;

@@ -2,8 +2,8 @@
 // samples. Each function only fills in the job's data section (options.ts), which is checked with
 // the job.
 
-import { criteoFeatures } from "./columns.ts";
 import type { CriteoTsvOptions, CsvOptions, SyntheticOptions } from "./options.ts";
+import { criteoFeatures } from "./text/columns.ts";
 
 /** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
 export const criteo = {

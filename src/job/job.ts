@@ -4,8 +4,8 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { checkWeights } from "../data/columns.ts";
 import { type DataOptions, dataOptions } from "../data/options.ts";
+import { checkWeights } from "../data/text/columns.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,

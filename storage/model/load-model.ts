@@ -1,6 +1,6 @@
 // Loads a trained model into memory: chooses the checkpoint of a directory and the arithmetic.
 
-import { weightedOf } from "../../src/data/columns.ts";
+import { weightedOf } from "../../src/data/text/columns.ts";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";

@@ -7,11 +7,10 @@
 //   M2. The device computes one batch at a time: concurrent predictions wait in a queue.
 
 import { strict as assert } from "node:assert";
-import { openCache } from "../../src/data/cache-reader.ts";
-import { checkWeights, weightedOf, wideOf } from "../../src/data/columns.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions } from "../../src/data/options.ts";
-import { prepareCache } from "../../src/data/prepare-cache.ts";
 import {
   createRecordEncoder,
   type EncodedBatch,
@@ -19,6 +18,7 @@ import {
   type SampleRecord,
 } from "../../src/data/records.ts";
 import { splitDataset } from "../../src/data/split.ts";
+import { checkWeights, weightedOf, wideOf } from "../../src/data/text/columns.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";

@@ -3,8 +3,8 @@
 //
 //   id,v0,v1,…,s0,s1,…        s: optimizer state, where there is state
 
-import { splitLine } from "../../src/data/line-decoder.ts";
-import { readLines } from "../../src/data/text-lines.ts";
+import { splitLine } from "../../src/data/text/line-decoder.ts";
+import { readLines } from "../../src/data/text/text-lines.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import {
   type FileRows,

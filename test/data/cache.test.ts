@@ -3,10 +3,10 @@
 import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { dataOptions } from "../../src/data/options.ts";
-import { prepareCache } from "../../src/data/prepare-cache.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { InputUnusableError, StoreFailedError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";

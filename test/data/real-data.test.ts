@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, realData, startDirectory } from "./data-files.ts";

@@ -2,14 +2,14 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { syntheticOptions } from "../../src/data/options.ts";
-import { rankAuc } from "../../src/data/rank-auc.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { criteo, synthetic } from "../../src/data/sources.ts";
-import { SyntheticSamples } from "../../src/data/synthetic.ts";
-import { writeSyntheticTsv } from "../../src/data/synthetic-tsv.ts";
-import { Zipf } from "../../src/data/zipf.ts";
+import { rankAuc } from "../../src/data/synthetic/rank-auc.ts";
+import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
+import { writeSyntheticTsv } from "../../src/data/synthetic/synthetic-tsv.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";

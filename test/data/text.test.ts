@@ -2,10 +2,10 @@
 
 import { join } from "node:path";
 import test from "ava";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
-import { lineBytesMax, readLines } from "../../src/data/text-lines.ts";
+import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";

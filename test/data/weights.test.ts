@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { type CsvOptions, dataOptions } from "../../src/data/options.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import test from "ava";
 import { fitLogistic } from "../../examples/logistic-regression.ts";
-import { openCache } from "../../src/data/cache-reader.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { splitDataset } from "../../src/data/split.ts";
 import { realDisk } from "../../src/ports/disk.ts";

@@ -2,7 +2,7 @@
 // lies in device memory.
 
 import test from "ava";
-import { Zipf } from "../../src/data/zipf.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { cacheWays } from "../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { assessPlan } from "../../src/planner/assess.ts";

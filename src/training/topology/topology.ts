@@ -1,7 +1,7 @@
 // The topology: everything that a device of a generation knows about the other devices. A pure
 // function of the job, the data's limits and the plan, so that each thread computes the same one.
 
-import { wideOf } from "../../data/columns.ts";
+import { wideOf } from "../../data/text/columns.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import type { BagTable } from "../../embedding/lookup/ids-to-rows.ts";

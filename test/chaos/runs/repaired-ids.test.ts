@@ -3,8 +3,8 @@
 import { copyFileSync } from "node:fs";
 import test from "ava";
 import type { JobOptions, TableOptions } from "../../../index.ts";
-import { openCache } from "../../../src/data/cache-reader.ts";
-import { prepareCache } from "../../../src/data/prepare-cache.ts";
+import { openCache } from "../../../src/data/cache/cache-reader.ts";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { splitDataset } from "../../../src/data/split.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";

@@ -1,7 +1,7 @@
 // Miss-ratio curves, against reuse distances found by sorting, and against a real cache.
 
 import test from "ava";
-import { Zipf } from "../../../src/data/zipf.ts";
+import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { curveSizes, missCurveOf } from "../../../src/embedding/rows/miss-curve.ts";
 import { createReuseSampler } from "../../../src/embedding/rows/reuse-distance.ts";
 import { cacheWays, hashRow } from "../../../src/kernels/contract/row-cache.ts";

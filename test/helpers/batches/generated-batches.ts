@@ -2,7 +2,7 @@
 
 import { syntheticOptions } from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
-import { SyntheticSamples } from "../../../src/data/synthetic.ts";
+import { SyntheticSamples } from "../../../src/data/synthetic/synthetic.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 
 /** What they are for: tables with one id a bag, and dense features. */

@@ -1,8 +1,8 @@
 // Small trained models for tests: a few real steps in one thread, committed as a run would.
 
-import { openCache } from "../../../src/data/cache-reader.ts";
+import { openCache } from "../../../src/data/cache/cache-reader.ts";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { TableShape } from "../../../src/data/options.ts";
-import { prepareCache } from "../../../src/data/prepare-cache.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Plan } from "../../../src/planner/shards.ts";

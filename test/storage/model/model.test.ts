@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { criteo, csv } from "../../../src/data/sources.ts";
-import { writeSyntheticTsv } from "../../../src/data/synthetic-tsv.ts";
+import { writeSyntheticTsv } from "../../../src/data/synthetic/synthetic-tsv.ts";
 import {
   ArithmeticMismatchError,
   CheckpointCorruptError,

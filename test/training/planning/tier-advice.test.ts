@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, dlrm, synthetic } from "../../../index.ts";
-import { Zipf } from "../../../src/data/zipf.ts";
+import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { curveWords } from "../../../src/embedding/rows/miss-curve.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { type TiersSpec, tiersOptions } from "../../../src/embedding/tables/tier-options.ts";

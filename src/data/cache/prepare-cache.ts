@@ -4,16 +4,16 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { InputUnusableError } from "../errors/errors.ts";
-import type { Disk, DiskFile } from "../ports/disk.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
+import type { Disk, DiskFile } from "../../ports/disk.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
+import { generateSamples } from "../synthetic/synthetic.ts";
+import { checkTables, criteoDense, weightedOf, wideOf } from "../text/columns.ts";
+import { unreadable } from "../text/text-lines.ts";
+import { writeText } from "../text/text-samples.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
-import { checkTables, criteoDense, weightedOf, wideOf } from "./columns.ts";
-import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
-import { generateSamples } from "./synthetic.ts";
-import { unreadable } from "./text-lines.ts";
-import { writeText } from "./text-samples.ts";
 
 /** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {

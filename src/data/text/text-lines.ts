@@ -4,7 +4,7 @@
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { InputUnusableError } from "../errors/errors.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;

@@ -9,10 +9,10 @@
 // To come near the best AUC, a model must learn every kind of term. The best AUC is the AUC of the
 // true logit against the drawn labels.
 
-import { type Key, keyOf, philox, purposes } from "../ports/random.ts";
-import type { ResolvedSyntheticOptions, TableShape } from "./options.ts";
+import { type Key, keyOf, philox, purposes } from "../../ports/random.ts";
+import type { ResolvedSyntheticOptions, TableShape } from "../options.ts";
+import { Sample } from "../sample.ts";
 import { rankAuc } from "./rank-auc.ts";
-import { Sample } from "./sample.ts";
 import { Zipf } from "./zipf.ts";
 
 /** The result of generating. */

@@ -1,14 +1,14 @@
 // Maps the fields of a line to features. Features are in the order of the model's tables. A
 // categorical column feeds the table with its own name, or the table that the options name.
 
-import { InvalidOptionError } from "../errors/errors.ts";
-import { expected } from "../ports/check-options.ts";
+import { InvalidOptionError } from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
 import type {
   ResolvedCriteoTsvOptions,
   ResolvedCsvOptions,
   ResolvedDataOptions,
   TableShape,
-} from "./options.ts";
+} from "../options.ts";
 
 /** Integer features of a Criteo line. */
 export const criteoDense = 13;

@@ -4,8 +4,9 @@
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import { InputUnusableError } from "../errors/errors.ts";
-import type { Disk, DiskFile } from "../ports/disk.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
+import type { Disk, DiskFile } from "../../ports/disk.ts";
+import type { BatchMemory, Dataset } from "../dataset.ts";
 import {
   type BlockTable,
   blockSamples,
@@ -16,7 +17,6 @@ import {
   readFrame,
   sampleHeadWords,
 } from "./cache-format.ts";
-import type { BatchMemory, Dataset } from "./dataset.ts";
 
 /** Default limit of one open cache's memory, in bytes. */
 export const cacheMemoryBytesMax = 0x1000_0000;

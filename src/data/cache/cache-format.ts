@@ -16,8 +16,8 @@
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import { InputUnusableError, StoreFailedError, TrainingError } from "../errors/errors.ts";
-import type { DiskFile } from "../ports/disk.ts";
+import { InputUnusableError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
+import type { DiskFile } from "../../ports/disk.ts";
 
 /** Part of every cache's key: each version has files of its own. */
 export const cacheVersion = 2;

@@ -10,9 +10,9 @@
 //   id and weight  the id by the rules above, then, behind the last separator, a finite number
 
 import { parse } from "csv-parse/sync";
+import { murmurHash3 } from "../murmur-hash.ts";
+import { bagIdsMax, type Sample } from "../sample.ts";
 import type { CategoricalField, Columns, DenseField } from "./columns.ts";
-import { murmurHash3 } from "./murmur-hash.ts";
-import { bagIdsMax, type Sample } from "./sample.ts";
 
 /**
  * Fills `sample` from a line with one byte per character. Returns the line's fault, if it has one.

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
-import { InputUnusableError } from "../errors/errors.ts";
-import type { CacheMeta, QuarantinedLine } from "./cache-format.ts";
-import type { CacheProgress, CacheWriter } from "./cache-writer.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
+import type { CacheMeta, QuarantinedLine } from "../cache/cache-format.ts";
+import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
+import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { decodeLine, decodeText, splitLine } from "./line-decoder.ts";
-import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "./options.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /**

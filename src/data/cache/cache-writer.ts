@@ -2,7 +2,8 @@
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { DiskFile } from "../ports/disk.ts";
+import type { DiskFile } from "../../ports/disk.ts";
+import { Sample } from "../sample.ts";
 import {
   blockSamples,
   type CacheMeta,
@@ -11,7 +12,6 @@ import {
   sampleHeadWords,
   writeFrame,
 } from "./cache-format.ts";
-import { Sample } from "./sample.ts";
 
 /** The progress of making a cache. */
 export interface CacheProgress {

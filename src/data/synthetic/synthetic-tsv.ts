@@ -2,12 +2,12 @@
 // data.
 
 import { closeSync, openSync, writeFileSync } from "node:fs";
-import { InputUnusableError } from "../errors/errors.ts";
-import { checkOptions, expected } from "../ports/check-options.ts";
-import { mix32 } from "./murmur-hash.ts";
-import { syntheticOptions } from "./options.ts";
-import type { Sample } from "./sample.ts";
-import { criteo } from "./sources.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { checkOptions, expected } from "../../ports/check-options.ts";
+import { mix32 } from "../murmur-hash.ts";
+import { syntheticOptions } from "../options.ts";
+import type { Sample } from "../sample.ts";
+import { criteo } from "../sources.ts";
 import { type GeneratedReport, generateSamples } from "./synthetic.ts";
 
 const linesAtOnce = 4096;

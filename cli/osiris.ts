@@ -1,0 +1,96 @@
+// The command line as a function: one file a command. A command sets the exit code of the process,
+// or throws why it failed.
+
+import { Command } from "commander";
+import { packageVersion } from "../index.ts";
+import { addChaos } from "./commands/chaos/chaos.ts";
+import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
+import { addEval } from "./commands/checkpoints/eval.ts";
+import { addTable } from "./commands/checkpoints/table.ts";
+import { addVerify } from "./commands/checkpoints/verify.ts";
+import { addDoctor } from "./commands/cluster/doctor.ts";
+import { addHost } from "./commands/cluster/host.ts";
+import { addMetrics } from "./commands/cluster/metrics.ts";
+import { addNatsConfig } from "./commands/cluster/nats-config.ts";
+import { addTop } from "./commands/cluster/top.ts";
+import { addUp } from "./commands/cluster/up.ts";
+import { addCancel } from "./commands/runs/cancel.ts";
+import { addEvents } from "./commands/runs/events.ts";
+import { addLogs } from "./commands/runs/logs.ts";
+import { addLs } from "./commands/runs/ls.ts";
+import { addPause } from "./commands/runs/pause.ts";
+import { addResume } from "./commands/runs/resume.ts";
+import { addScale } from "./commands/runs/scale.ts";
+import { addStatus } from "./commands/runs/status.ts";
+import { addSubmit } from "./commands/runs/submit.ts";
+import { addBuildNative } from "./commands/setup/build-native.ts";
+import { addCompletion } from "./commands/setup/completion.ts";
+import { addDemo } from "./commands/train/demo.ts";
+import { addGenerate } from "./commands/train/generate.ts";
+import { addPlan } from "./commands/train/plan.ts";
+import { addSchema } from "./commands/train/schema.ts";
+import { addSweep } from "./commands/train/sweep.ts";
+import { addTrain } from "./commands/train/train.ts";
+import { exitCodeHelp } from "./support/arguments.ts";
+import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
+
+const commands = [
+  addDemo,
+  addTrain,
+  addUp,
+  addHost,
+  addSubmit,
+  addSweep,
+  addLs,
+  addStatus,
+  addTop,
+  addLogs,
+  addEvents,
+  addPause,
+  addResume,
+  addCancel,
+  addScale,
+  addDoctor,
+  addGenerate,
+  addEval,
+  addMetrics,
+  addNatsConfig,
+  addPlan,
+  addTable,
+  addCheckpoint,
+  addVerify,
+  addSchema,
+  addChaos,
+  addBuildNative,
+  addCompletion,
+];
+
+/**
+ * Runs `osiris` with these arguments, as a shell passes them. Resolves to the exit code; what went
+ * wrong is told on stderr.
+ */
+export async function osiris(args: readonly string[]): Promise<number> {
+  process.exitCode = exitCodes.done;
+  try {
+    await programOf().parseAsync(args, { from: "user" });
+  } catch (error) {
+    tellFailure(error, args.includes("--verbose"));
+    if (args.includes("--json")) reportFailure(error);
+    process.exitCode = exitCodeOf(error);
+  }
+  return Number(process.exitCode);
+}
+
+function programOf(): Command {
+  const program = new Command("osiris")
+    .description("Trains deep-learning recommendation models on supervised actors.")
+    .version(packageVersion())
+    .exitOverride()
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, "osiris: ")),
+    })
+    .showHelpAfterError("(`osiris help <command>` tells more)")
+    .addHelpText("after", exitCodeHelp);
+  for (const add of commands) add(program);
+  return program;
+}

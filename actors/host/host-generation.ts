@@ -4,7 +4,8 @@
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ │                                   └──▶ left, for partial recovery
-//      │ └──reader failed──▶ beating, with another reader in its place
+//      │ └──reader failed──▶ beating, with another reader in its place; error where the data cache
+//      │                     is damaged
 //      └─ every `beatMs`: host.progress to the coordinator
 //
 // Invariants
@@ -174,7 +175,8 @@ const machine = setup({
         step: stepOf(context, id),
         waits: threadWaits(context.generation, context.place, network.clock),
       });
-      if (!id.startsWith("reader:")) {
+      // Another reader would find the same damage: the next generation makes the cache anew.
+      if (!id.startsWith("reader:") || failure.code === "DATA_CACHE_DAMAGED") {
         enqueue.assign({ failure });
         return;
       }

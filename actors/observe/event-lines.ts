@@ -9,6 +9,7 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.preparing": "debug",
   "run.progress": "debug",
   "run.alert": "warn",
+  "run.cache": "warn",
   "run.straggler": "warn",
   "run.incident": "warn",
   "run.failed": "error",
@@ -53,6 +54,8 @@ function messageOf(event: RunEvent): string {
       return `${event.offender} failed: ${event.error.message}`;
     case "run.failed":
       return event.error.message;
+    case "run.cache":
+      return `the data cache ${event.path} was damaged (${event.reason}): made anew`;
     case "run.alert":
     case "run.tier":
       return event.message;

@@ -22,9 +22,12 @@ export function tellPreparing(
   record.append(scope.generation, { type: "run.preparing", fraction });
 }
 
-/** run.prepared */
+/** run.prepared, after run.cache for each cache that was made anew */
 export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordinatorContext): void {
   if (plan === undefined || schedule === undefined) return;
+  for (const cache of plan.remade) {
+    record.append(scope.generation, { type: "run.cache", ...cache });
+  }
   record.append(scope.generation, {
     type: "run.prepared",
     samples: plan.training.samples,

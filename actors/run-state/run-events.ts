@@ -255,6 +255,8 @@ const eventBody = z.discriminatedUnion("type", [
     quarantine: list(quarantined),
     bestAuc: figure.optional(),
   }),
+  /** A damaged data cache was made anew from its source. */
+  z.object({ type: z.literal("run.cache"), path: z.string(), reason: z.string() }),
   z.object({
     type: z.literal("run.started"),
     fromStep: count,

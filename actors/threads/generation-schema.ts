@@ -28,6 +28,8 @@ export const dataPlanSchema = z.object({
   quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
+  /** Caches that were damaged and are made anew, and what was wrong with them. */
+  remade: z.array(z.object({ path: z.string(), reason: z.string() })).default([]),
 });
 
 /** The data of a run, prepared. */

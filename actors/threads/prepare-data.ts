@@ -30,6 +30,9 @@ export async function prepareData(
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
     bestAuc: training.bestAuc,
+    remade: reports.flatMap(({ path, remade }) =>
+      remade === undefined ? [] : [{ path, reason: remade }],
+    ),
   };
 }
 

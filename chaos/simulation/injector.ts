@@ -177,7 +177,8 @@ export class Injector {
         const { disk } = this.#cluster.machine;
         const path = picked(disk.files(), fault.pick);
         if (path === undefined || !disk.flipBit(path, fault.bit)) return false;
-        this.#cluster.isDamaged = true;
+        // A damaged data cache is made anew: nothing may be lost by it.
+        if (!path.endsWith(".cache")) this.#cluster.isDamaged = true;
         return true;
       }
       case "power":

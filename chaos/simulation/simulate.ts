@@ -124,8 +124,8 @@ async function run(
   }
 }
 
-/** How a job may end where a file of it was damaged. */
-const damageCodes = new Set(["CHECKPOINT_CORRUPT", "INPUT_UNUSABLE"]);
+/** How a job may end where a file of it was damaged that is not made anew. */
+const damageCodes = new Set(["CHECKPOINT_CORRUPT"]);
 
 function verdictOf(
   { world, ending, isDamaged }: SimulatedCluster,

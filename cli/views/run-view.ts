@@ -141,6 +141,8 @@ function lineOf(event: RunEvent): string | undefined {
       return `Waiting for ${plural(event.wanted, "device")}, ${event.devices} are there`;
     case "run.prepared":
       return preparedLine(event);
+    case "run.cache":
+      return `  ! the data cache ${event.path} was damaged (${event.reason}): made anew`;
     case "run.started": {
       const { devices, hosts, arithmetic, fromStep, steps } = event;
       const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";

@@ -36,3 +36,23 @@ export class InputUnusableError extends TrainingError {
     this.path = path;
   }
 }
+
+/**
+ * The binary cache of a job's data is damaged or gone. It is derived data: the next preparation
+ * makes it anew from its source.
+ */
+export class DataCacheDamagedError extends TrainingError {
+  readonly code = "DATA_CACHE_DAMAGED";
+  readonly recovery = "restore";
+  readonly path: string;
+  readonly reason: string;
+  /** The block that is damaged; undefined: the header, the index, or the whole file. */
+  readonly block: number | undefined;
+
+  constructor(path: string, reason: string, block?: number) {
+    super(`The data cache ${path} is damaged: ${reason}; it is made anew from its source`);
+    this.path = path;
+    this.reason = reason;
+    this.block = block;
+  }
+}

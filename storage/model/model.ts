@@ -19,7 +19,7 @@ import {
 } from "../../src/data/records.ts";
 import { splitDataset } from "../../src/data/split.ts";
 import { checkWeights, weightedOf, wideOf } from "../../src/data/text/columns.ts";
-import { InputUnusableError } from "../../src/errors/errors.ts";
+import { DataCacheDamagedError, InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -120,6 +120,15 @@ export class Model implements AsyncDisposable {
    * @throws InputUnusableError where the data cannot be read
    */
   async evaluate(data?: EvaluationData): Promise<Metrics> {
+    try {
+      return await this.#evaluate(data);
+    } catch (error) {
+      if (!(error instanceof DataCacheDamagedError)) throw error;
+      return await this.#evaluate(data); // The damaged cache is set aside, and made anew.
+    }
+  }
+
+  async #evaluate(data: EvaluationData | undefined): Promise<Metrics> {
     const dataset = await this.#openData(data);
     try {
       const logits = new Float32Array(dataset.samples);

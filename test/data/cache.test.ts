@@ -1,14 +1,14 @@
 // The cache of a dataset on the disk: the same samples, and no half-written file.
 
 import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
-import { InputUnusableError, StoreFailedError } from "../../src/errors/errors.ts";
+import { DataCacheDamagedError, StoreFailedError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
@@ -91,7 +91,7 @@ test("a cache that is there is used again, and a changed file makes another", as
   damage(first.path, 70);
   const again = await section([{ column: "a", ids: "hash" }], 3);
   t.deepEqual(again, first, "not read again: the text is not in question");
-  t.throws(() => openCache(first.path, realDisk), { instanceOf: InputUnusableError });
+  t.throws(() => openCache(first.path, realDisk), { instanceOf: DataCacheDamagedError });
   utimesSync(path, 1, 1);
   const touched = await section([{ column: "a", ids: "hash" }], 1);
   t.not(touched.path, first.path);
@@ -99,19 +99,50 @@ test("a cache that is there is used again, and a changed file makes another", as
   t.is(realDisk.list(cache).length, 2);
 });
 
-test("a flipped bit is found when its block is read, and the block is named", async (t) => {
-  const { report } = await startCache(t);
-  damage(report.path, 64 + 40);
+test("a flipped bit is found when its block is read: the block is named, the file is set aside", async (t) => {
+  const { options, report } = await startCache(t);
+  const instanceOf = DataCacheDamagedError;
   const message =
-    /cache .* is damaged: the checksum of block 0 \(samples 0\.\.31\) differs; delete it/;
-  t.throws(() => openCache(report.path, realDisk), { instanceOf: InputUnusableError, message });
-  const blocks = openCache(report.path, realDisk, 10_000);
-  t.teardown(() => blocks.close());
-  t.is(readPlain(blocks, [32, 999]).length, 2);
-  t.throws(() => readPlain(blocks, [5]), { instanceOf: InputUnusableError, message });
+    /cache .* is damaged: the checksum of block 0 \(samples 0\.\.31\) differs; it is made anew/;
+  const open = () => openCache(report.path, realDisk);
+  const harms = [
+    () => t.throws(open, { instanceOf, message }),
+    () => {
+      const blocks = openCache(report.path, realDisk, 10_000);
+      t.is(readPlain(blocks, [32, 999]).length, 2);
+      t.throws(() => readPlain(blocks, [5]), { instanceOf, message });
+      blocks.close();
+    },
+  ];
+  for (const meet of harms) {
+    damage(report.path, 64 + 40);
+    meet();
+    t.false(realDisk.exists(report.path));
+    const remade = "a reader found damage in it";
+    t.deepEqual(await prepare(options, tables), { ...report, remade });
+    t.deepEqual(await prepare(options, tables), report, "once");
+    t.is(realDisk.list(dirname(report.path)).length, 1);
+    open().close();
+  }
 });
 
-test("a damaged header, index or end is refused, and made anew when asked", async (t) => {
+test("of several readers of a damaged cache one sets it aside, and none the cache made anew", async (t) => {
+  const { options, report } = await startCache(t);
+  damage(report.path, 64 + 40);
+  const readers = [0, 1, 2].map(() => openCache(report.path, realDisk, 10_000));
+  const fail = (reader: Dataset) =>
+    t.throws(() => readPlain(reader, [5]), { instanceOf: DataCacheDamagedError });
+  const [first, second, third] = readers as [Dataset, Dataset, Dataset];
+  fail(first);
+  fail(second);
+  const { remade: _, ...made } = await prepare(options, tables);
+  t.deepEqual(made, report);
+  fail(third); // It still has the damaged file open.
+  t.deepEqual(await prepare(options, tables), report);
+  for (const reader of readers) reader.close();
+});
+
+test("a damaged header, index or end is found, and the cache made anew with the reason", async (t) => {
   const { options, report } = await startCache(t);
   const size = readFileSync(report.path).length;
   const harms: [string, () => void, RegExp][] = [
@@ -123,17 +154,22 @@ test("a damaged header, index or end is refused, and made anew when asked", asyn
   ];
   for (const [what, harm, message] of harms) {
     harm();
+    const { remade = "", ...made } = await prepare(options, tables);
+    t.regex(remade, message);
+    t.deepEqual(made, report, what);
+    harm();
     const open = () => openCache(report.path, realDisk);
-    t.throws(open, { instanceOf: InputUnusableError, message }, what);
-    t.deepEqual(await prepare(options, tables), report, what);
+    t.throws(open, { instanceOf: DataCacheDamagedError, message }, what);
+    t.false(realDisk.exists(report.path), what);
+    await prepare(options, tables);
     open().close();
   }
 });
 
 test("a cache that is not there is named", (t) => {
   t.throws(() => openCache("absent.cache", realDisk), {
-    instanceOf: InputUnusableError,
-    message: /There is no data cache absent\.cache/,
+    instanceOf: DataCacheDamagedError,
+    message: /The data cache absent\.cache is damaged: it is not there/,
   });
 });
 

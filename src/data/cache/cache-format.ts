@@ -16,7 +16,7 @@
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import { InputUnusableError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
+import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 
 /** Part of every cache's key: each version has files of its own. */
@@ -94,25 +94,26 @@ export function writeFrame(
   });
 }
 
-/** The checked tail of a cache. @throws InputUnusableError where it is damaged */
+/** The checked tail of a cache. @throws DataCacheDamagedError */
 export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta; dataEnd: number } {
   const header = new Uint8Array(headerBytes);
   const read = onDisk("read", file.path, () => file.read(header, 0));
   const view = new DataView(header.buffer);
   if (read < headerBytes || new TextDecoder().decode(header.subarray(0, 8)) !== magic) {
-    throw damaged(file.path, "it does not start as one");
+    throw new DataCacheDamagedError(file.path, "it does not start as one");
   }
   if (view.getUint32(checkedBytes, true) !== crc32(header.subarray(0, checkedBytes))) {
-    throw damaged(file.path, "the checksum of its header differs");
+    throw new DataCacheDamagedError(file.path, "the checksum of its header differs");
   }
   const version = view.getUint32(8, true);
-  if (version !== cacheVersion) throw damaged(file.path, `it has the version ${version}`);
+  if (version !== cacheVersion)
+    throw new DataCacheDamagedError(file.path, `it has the version ${version}`);
   const dataEnd = view.getFloat64(16, true);
   const tail = new Uint8Array(view.getUint32(24, true) + view.getUint32(28, true));
   const tailRead = onDisk("read", file.path, () => file.read(tail, dataEnd));
-  if (tailRead < tail.length) throw damaged(file.path, "its end is missing");
+  if (tailRead < tail.length) throw new DataCacheDamagedError(file.path, "its end is missing");
   if (view.getUint32(32, true) !== crc32(tail)) {
-    throw damaged(file.path, "the checksum of its index differs");
+    throw new DataCacheDamagedError(file.path, "the checksum of its index differs");
   }
   const tableBytes = view.getUint32(24, true);
   const table = new Uint32Array(tail.buffer, 0, tableBytes / 4);
@@ -123,12 +124,6 @@ export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta;
     "a block for every sample",
   );
   return { table, meta, dataEnd };
-}
-
-/** The error for a cache with damaged bytes. */
-export function damaged(path: string, reason: string): InputUnusableError {
-  const message = `The data cache ${path} is damaged: ${reason}; delete it, and it is made anew`;
-  return new InputUnusableError(path, message);
 }
 
 /** Runs `work`. An error of the disk becomes a StoreFailedError. */

@@ -1,17 +1,20 @@
 // Reads samples of a binary cache by index. A small cache is loaded whole and checked when it is
 // opened. Of a larger cache, the recently used blocks are in memory, each checked when it is read.
+//
+// A cache is derived data. A reader that finds damage sets the file aside and fails; the next
+// preparation makes the cache anew (prepare-cache.ts). Other readers may still have the damaged
+// file open, or find its damage later: they must not set the new file aside.
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import { InputUnusableError } from "../../errors/errors.ts";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, Dataset } from "../dataset.ts";
 import {
   type BlockTable,
   blockSamples,
   type CacheMeta,
-  damaged,
   headerBytes,
   onDisk,
   readFrame,
@@ -23,7 +26,8 @@ export const cacheMemoryBytesMax = 0x1000_0000;
 
 /**
  * Opens the dataset in the cache file at `path`. Close it.
- * @throws InputUnusableError where the file is missing or damaged; `read` throws it, too
+ * @throws DataCacheDamagedError where the file is missing or damaged, which is then set aside;
+ * `read` throws it, too
  * @throws StoreFailedError where the disk fails; `read` throws it, too
  */
 export function openCache(
@@ -34,18 +38,54 @@ export function openCache(
   const file = openFile(path, disk);
   try {
     const { table, meta, dataEnd } = readFrame(file);
-    const isSmall = dataEnd - headerBytes <= memoryBytesMax;
-    const blocks = isSmall
-      ? blocksInMemory(file, table, dataEnd)
-      : blocksOnDisk(file, table, memoryBytesMax);
-    return new CachedDataset(file, meta, blocks);
+    if (dataEnd - headerBytes <= memoryBytesMax) {
+      return new CachedDataset(file, meta, blocksInMemory(file, table, dataEnd));
+    }
+    const find = blocksOnDisk(file, table, memoryBytesMax);
+    return new CachedDataset(file, meta, (place, block) => {
+      try {
+        find(place, block);
+      } catch (error) {
+        setAside(path, disk, error);
+        throw error;
+      }
+    });
   } catch (error) {
     file.close();
+    setAside(path, disk, error);
     throw error;
   }
 }
 
-/** The description in the cache file at `path`. @throws InputUnusableError as `openCache` */
+/** The name of a damaged cache that a reader has set aside. */
+export function setAsideName(path: string): string {
+  return `${path}.damaged`;
+}
+
+/** Sets the file at `path` aside where `error` says that it is damaged, and it still is. */
+function setAside(path: string, disk: Disk, error: unknown): void {
+  if (!(error instanceof DataCacheDamagedError) || !isDamaged(path, disk, error.block)) return;
+  onDisk("set aside", path, () => disk.rename(path, setAsideName(path)));
+}
+
+/** Whether the frame of the file at `path`, or the block, is damaged. */
+function isDamaged(path: string, disk: Disk, block: number | undefined): boolean {
+  if (!disk.exists(path)) return false;
+  const file = openFile(path, disk);
+  try {
+    const { table } = readFrame(file);
+    if (block !== undefined)
+      blocksOnDisk(file, table, 1)({ words: new Int32Array(0), at: 0 }, block);
+    return false;
+  } catch (error) {
+    if (error instanceof DataCacheDamagedError) return true;
+    throw error;
+  } finally {
+    file.close();
+  }
+}
+
+/** The description in the cache file at `path`. @throws DataCacheDamagedError */
 export function readCacheMeta(path: string, disk: Disk): CacheMeta {
   const file = openFile(path, disk);
   try {
@@ -57,7 +97,7 @@ export function readCacheMeta(path: string, disk: Disk): CacheMeta {
 
 function openFile(path: string, disk: Disk): DiskFile {
   if (!disk.exists(path)) {
-    throw new InputUnusableError(path, `There is no data cache ${path}; prepare the data first`);
+    throw new DataCacheDamagedError(path, "it is not there");
   }
   return onDisk("open", path, () => disk.open(path, "read"));
 }
@@ -120,7 +160,8 @@ function checkBlock(path: string, table: BlockTable, block: number, bytes: Uint8
   if (bytes.length === 4 * (table[2 * block] ?? 0) && crc32(bytes) === table[2 * block + 1]) return;
   const first = block * blockSamples;
   const samples = `${first}..${first + blockSamples - 1}`;
-  throw damaged(path, `the checksum of block ${block} (samples ${samples}) differs`);
+  const reason = `the checksum of block ${block} (samples ${samples}) differs`;
+  throw new DataCacheDamagedError(path, reason, block);
 }
 
 class CachedDataset implements Dataset {

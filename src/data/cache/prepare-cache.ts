@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { InputUnusableError } from "../../errors/errors.ts";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
@@ -12,12 +12,14 @@ import { checkTables, criteoDense, weightedOf, wideOf } from "../text/columns.ts
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
-import { readCacheMeta } from "./cache-reader.ts";
+import { readCacheMeta, setAsideName } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
 
 /** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {
   readonly path: string;
+  /** Why a cache that was there is made anew; undefined: nothing was wrong with it. */
+  readonly remade?: string | undefined;
 }
 
 type OnProgress = (progress: CacheProgress) => void;
@@ -38,8 +40,8 @@ export async function prepareCache(
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
   const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}.cache`);
-  const present = presentMeta(path, disk);
-  if (present !== undefined) return { path, ...present };
+  const present = presentCache(path, disk);
+  if (present.meta !== undefined) return { path, ...present.meta };
   onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
   const building = freeName(`${path}.building-${disk.writer}`, disk);
   const file = onDisk("create", building, () => disk.open(building, "write"));
@@ -55,7 +57,8 @@ export async function prepareCache(
   file.close();
   onDisk("rename", building, () => disk.rename(building, path));
   onDisk("sync", options.cache, () => disk.syncDirectory(options.cache));
-  return { path, ...meta };
+  disk.remove(setAsideName(path));
+  return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
 }
 
 /**
@@ -86,13 +89,16 @@ function identityOf(path: string): [string, number, number] {
   }
 }
 
-/** The description of an existing cache. A damaged cache counts as absent, and is made anew. */
-function presentMeta(path: string, disk: Disk): CacheMeta | undefined {
-  if (!disk.exists(path)) return undefined;
+/** An existing cache; or why it cannot be used, where it is damaged. */
+function presentCache(path: string, disk: Disk): { meta?: CacheMeta; damage?: string } {
+  if (!disk.exists(path)) {
+    const isSetAside = disk.exists(setAsideName(path));
+    return isSetAside ? { damage: "a reader found damage in it" } : {};
+  }
   try {
-    return readCacheMeta(path, disk);
+    return { meta: readCacheMeta(path, disk) };
   } catch (error) {
-    if (error instanceof InputUnusableError) return undefined;
+    if (error instanceof DataCacheDamagedError) return { damage: error.reason };
     throw error;
   }
 }

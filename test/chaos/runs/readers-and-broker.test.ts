@@ -1,6 +1,8 @@
 // Failures of parts other than devices: readers, the preparation, the broker. The model is the
 // same.
 
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import test from "ava";
 import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
@@ -13,6 +15,17 @@ const holdAt = (step: number, pauseMs: number): ThreadFault => ({
   effect: "pause",
   pauseMs,
 });
+
+function onlyFile(directory: string): string {
+  const [name = "none"] = readdirSync(directory);
+  return join(directory, name);
+}
+
+function flipBit(path: string, offset: number): void {
+  const bytes = readFileSync(path);
+  bytes[offset] = (bytes[offset] ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+}
 
 test.serial("a reader's thread may end at any time: another reads on", async (t) => {
   await using place = await startTestCluster();
@@ -58,6 +71,30 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
   t.is(result.generation, 2);
   t.is(only(events, "run.incident")[0]?.error.code, "PEER_LOST");
 });
+
+test.serial(
+  "a data cache may be damaged in mid-run: it is made anew, with the same model",
+  async (t) => {
+    await using place = await startTestCluster();
+    const calm = await calmResult();
+    const job = place.job();
+    place.threads.plan([holdAt(13, 300)]);
+    const { result, events } = await runJob(place, job, (event: RunEvent) => {
+      if (event.type !== "run.checkpointed" || event.step !== 10) return;
+      flipBit(onlyFile(job.data.cache ?? ""), 64 + 40);
+      place.threads.kill("reader:0"); // The next reader reads the damaged file.
+    });
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is(result.generation, 2);
+    const codes = only(events, "run.incident").map(({ error }) => error.code);
+    t.deepEqual(codes, ["PEER_LOST", "DATA_CACHE_DAMAGED"]);
+    const remade = only(events, "run.cache");
+    t.is(remade.length, 1);
+    t.regex(remade[0]?.reason ?? "", /a reader found damage in it/);
+    t.is(remade[0]?.path, onlyFile(job.data.cache ?? ""));
+  },
+);
 
 test.serial("the broker may die in mid-run: it comes back, and the run goes on", async (t) => {
   await using place = await startTestCluster();

@@ -102,3 +102,16 @@ test("P10: the broker is away for 60 s: the job stands still, and goes on", asyn
   t.true(finishedMs > 60_000);
   t.true(finishedMs < 60_000 + 30_000, `${finishedMs} ms`);
 });
+
+test("P6: a flipped bit of the data cache costs a restore at most: it is made anew", async (t) => {
+  const flips = [0, 1, 2].map((pick) => ({ kind: "disk.flip", atMs, pick, bit: 9000 }) as const);
+  const told: string[] = [];
+  for (const flip of flips) {
+    const faults: SimulatedFault[] = [flip, { kind: "process.kill", atMs: atMs + 1, pick: 1 }];
+    const verdict = await simulate({ seed: 1, job, shape, calmMs: 100_000, faults });
+    t.is(verdict.failure, undefined, verdict.reason);
+    t.is(verdict.injected["disk.flip"], 1);
+    told.push(...verdict.last.filter((line) => / run\.cache/.test(line)));
+  }
+  t.true(told.length > 0, "one of the first files is a data cache");
+});

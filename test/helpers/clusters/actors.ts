@@ -174,6 +174,7 @@ export function smallGenerationSpec(): GenerationSpec {
     idsMax: [1, 1, 1],
     quarantined: 0,
     quarantine: [],
+    remade: [],
   };
   const job = resolveJob({ model: smallModel, data: smallData });
   return { ...scope, job, devices: 2, hosts: [{ host: 0, devices: 2 }], data, fromStep: 0 };

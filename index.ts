@@ -61,7 +61,13 @@ export { criteo, csv, synthetic } from "./src/data/sources.ts";
 // A trained model ----
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export { type EvaluationData, Model } from "./storage/model/model.ts";
-export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records.ts";
+export {
+  type PredictFileOptions,
+  type PredictReport,
+  predictFile,
+} from "./storage/model/predict-file.ts";
+export type { EncodedBatch } from "./src/data/batch-rows.ts";
+export type { RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
 export {

@@ -17,7 +17,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels/contract": 1300,
     "src/planner": 3050,
     "src/wire/messages": 1000,
-    "storage/disk": 200,
+    "storage/disk": 250,
   },
   {
     "src/embedding/tables": 450,
@@ -66,7 +66,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/threads": 2550,
-    "storage/model": 550,
+    "storage/model": 800,
     "storage/table-files": 1350,
   },
   { "actors/host": 2300 },
@@ -96,7 +96,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/train": 700,
     "cli/commands/runs": 400,
     "cli/commands/cluster": 800,
-    "cli/commands/checkpoints": 650,
+    "cli/commands/checkpoints": 750,
     "cli/commands/chaos": 450,
     "cli/commands/setup": 150,
   },

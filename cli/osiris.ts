@@ -6,6 +6,7 @@ import { packageVersion } from "../index.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
 import { addEval } from "./commands/checkpoints/eval.ts";
+import { addPredict } from "./commands/checkpoints/predict.ts";
 import { addTable } from "./commands/checkpoints/table.ts";
 import { addVerify } from "./commands/checkpoints/verify.ts";
 import { addDoctor } from "./commands/cluster/doctor.ts";
@@ -53,6 +54,7 @@ const commands = [
   addDoctor,
   addGenerate,
   addEval,
+  addPredict,
   addMetrics,
   addNatsConfig,
   addPlan,

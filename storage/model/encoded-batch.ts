@@ -2,7 +2,7 @@
 //
 // B = samples, T = features; (T,B) and ids are feature-major.
 
-import type { EncodedBatch } from "../../src/data/records.ts";
+import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import { expected } from "../../src/ports/check-options.ts";
 
 /** @throws InvalidOptionError naming the array that does not fit the others */

@@ -7,13 +7,13 @@
 //   M2. The device computes one batch at a time: concurrent predictions wait in a queue.
 
 import { strict as assert } from "node:assert";
+import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions } from "../../src/data/options.ts";
 import {
   createRecordEncoder,
-  type EncodedBatch,
   type RecordEncoder,
   type SampleRecord,
 } from "../../src/data/records.ts";

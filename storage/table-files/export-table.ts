@@ -1,14 +1,12 @@
 // Exports a table of a checkpoint to a file. The table is read as a stream. The file gets its name
 // only when all of it is right and on disk.
 
-import { dirname } from "node:path";
-import { InputUnusableError } from "../../src/errors/errors.ts";
-import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable } from "../checkpoints/part-ids.ts";
 import { rowsOfTable, type StoredTable, storedTable } from "../checkpoints/table-rows.ts";
-import { diskCode, temporarySuffix } from "../disk/durable-files.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
+import { writeWhole } from "../disk/whole-file.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
 
@@ -95,32 +93,4 @@ function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): File
     cut: String(manifest.cut),
     digest: `sha256:${manifest.modelDigest}`,
   };
-}
-
-/** Puts a file at `path`, whole or not at all. Returns its bytes. */
-async function writeWhole(
-  disk: Disk,
-  path: string,
-  body: (file: DiskFile) => Promise<void>,
-): Promise<number> {
-  const temporary = `${path}.${process.pid}${temporarySuffix}`;
-  try {
-    const file = disk.open(temporary, "write");
-    let bytes = 0;
-    try {
-      await body(file);
-      file.sync();
-      bytes = file.size();
-    } finally {
-      file.close();
-    }
-    disk.rename(temporary, path);
-    disk.syncDirectory(dirname(path));
-    return bytes;
-  } catch (error) {
-    disk.remove(temporary);
-    if (diskCode(error) === undefined) throw error;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
-  }
 }

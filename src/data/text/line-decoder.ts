@@ -25,8 +25,17 @@ export function decodeLine(sample: Sample, line: string, columns: Columns): stri
   }
   const label = fields[columns.label];
   if (label !== "0" && label !== "1") return `expected the label to be 0 or 1, got ${show(label)}`;
-  sample.clear();
   sample.label = label === "1" ? 1 : 0;
+  return decodeFeatures(sample, fields, columns);
+}
+
+/** Fills the features of `sample` from the fields of a line. Returns the line's fault, if any. */
+export function decodeFeatures(
+  sample: Sample,
+  fields: readonly string[],
+  columns: Columns,
+): string | undefined {
+  sample.clear();
   for (const [index, dense] of columns.dense.entries()) {
     const value = decodeDense(fields[dense.field] ?? "", dense);
     if (typeof value === "string") return value;

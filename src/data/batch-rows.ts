@@ -1,0 +1,70 @@
+// Samples without labels on their way to a prediction: one by one into a batch.
+
+import type { BatchMemory } from "./dataset.ts";
+import type { Sample } from "./sample.ts";
+
+/** Features of some samples: as `BatchMemory`, without space behind the last id, without labels. */
+export interface EncodedBatch extends Omit<BatchMemory, "labels"> {
+  readonly samples: number;
+}
+
+/** Collects samples one by one, and writes them feature-major. */
+export class BatchRows {
+  readonly #samples: number;
+  readonly #dense: Float32Array;
+  readonly #lengths: Int32Array;
+  /** Ids of each feature, sample after sample. */
+  readonly #ids: number[][];
+  /** Upper halves of the ids, where a feature is wide. */
+  readonly #highs: number[][] | undefined;
+  /** Weights of the ids, where a feature has them. */
+  readonly #weights: number[][] | undefined;
+  readonly #width: number;
+
+  constructor(
+    samples: number,
+    {
+      dense,
+      wide,
+      weighted,
+    }: {
+      readonly dense: number;
+      readonly wide: readonly boolean[];
+      readonly weighted: readonly boolean[];
+    },
+  ) {
+    const features = wide.length;
+    this.#samples = samples;
+    this.#width = dense;
+    this.#dense = new Float32Array(samples * dense);
+    this.#lengths = new Int32Array(features * samples);
+    this.#ids = Array.from({ length: features }, () => []);
+    this.#highs = wide.includes(true) ? this.#ids.map(() => []) : undefined;
+    this.#weights = weighted.includes(true) ? this.#ids.map(() => []) : undefined;
+  }
+
+  add(index: number, sample: Sample): void {
+    this.#dense.set(sample.dense, index * this.#width);
+    let at = 0;
+    for (const [feature, bag] of this.#ids.entries()) {
+      const length = sample.lengths[feature] ?? 0;
+      this.#lengths[feature * this.#samples + index] = length;
+      for (const end = at + length; at < end; at++) {
+        bag.push(sample.ids[at] ?? 0);
+        this.#highs?.[feature]?.push(sample.highs[at] ?? 0);
+        this.#weights?.[feature]?.push(sample.weights[at] ?? 0);
+      }
+    }
+  }
+
+  batch(): EncodedBatch {
+    return {
+      samples: this.#samples,
+      dense: this.#dense,
+      lengths: this.#lengths,
+      ids: Int32Array.from(this.#ids.flat()),
+      highs: this.#highs === undefined ? undefined : Int32Array.from(this.#highs.flat()),
+      weights: this.#weights === undefined ? undefined : Float32Array.from(this.#weights.flat()),
+    };
+  }
+}

@@ -1,0 +1,37 @@
+// A file that a command makes: it gets its name only when all of it is on disk.
+
+import { dirname } from "node:path";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { diskCode, temporarySuffix } from "./durable-files.ts";
+
+/**
+ * Puts a file at `path`, whole or not at all. Returns its bytes.
+ * @throws InputUnusableError where the file cannot be written
+ */
+export async function writeWhole(
+  disk: Disk,
+  path: string,
+  body: (file: DiskFile) => Promise<void>,
+): Promise<number> {
+  const temporary = `${path}.${process.pid}${temporarySuffix}`;
+  try {
+    const file = disk.open(temporary, "write");
+    let bytes = 0;
+    try {
+      await body(file);
+      file.sync();
+      bytes = file.size();
+    } finally {
+      file.close();
+    }
+    disk.rename(temporary, path);
+    disk.syncDirectory(dirname(path));
+    return bytes;
+  } catch (error) {
+    disk.remove(temporary);
+    if (diskCode(error) === undefined) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
+  }
+}

@@ -1,0 +1,221 @@
+// Predicts every line of a text file, and writes the file again with one more column. Lines are
+// decoded as in training; a chunk of lines is in memory at a time.
+
+import { statSync } from "node:fs";
+import { BatchRows } from "../../src/data/batch-rows.ts";
+import { Sample } from "../../src/data/sample.ts";
+import {
+  type Columns,
+  criteoColumns,
+  csvColumns,
+  weightedOf,
+  wideOf,
+} from "../../src/data/text/columns.ts";
+import { decodeFeatures, decodeText, splitLine } from "../../src/data/text/line-decoder.ts";
+import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import type { ProgressOptions } from "../disk/progress.ts";
+import { writeWhole } from "../disk/whole-file.ts";
+import { batchSamplesMax, type Model } from "./model.ts";
+
+/** Options of `predictFile`. */
+export interface PredictFileOptions extends ProgressOptions {
+  /** Name of the column of probabilities. @default "probability" */
+  readonly column?: string | undefined;
+}
+
+/** The result of `predictFile`. */
+export interface PredictReport {
+  /** Lines with a probability. */
+  readonly samples: number;
+  /** Lines that training would have left out: their probability is empty. */
+  readonly bad: number;
+  /** The first bad line, and why it is bad. */
+  readonly firstBad: { readonly line: number; readonly reason: string } | undefined;
+  /** Mean of the probabilities; NaN without a sample. */
+  readonly mean: number;
+  readonly file: string;
+  /** Bytes of the file. */
+  readonly bytes: number;
+}
+
+/**
+ * Writes `path` to `out` with the probability of the label 1 at the end of each line. The file has
+ * the columns of the model's training data, with or without the label; other columns stay as they
+ * are. Plain or gzip; the result is plain.
+ * @throws InvalidOptionError where a column is missing, or `column` is in the file
+ * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
+ */
+export async function predictFile(
+  model: Model,
+  path: string,
+  out: string,
+  options: PredictFileOptions = {},
+): Promise<PredictReport> {
+  const { disk = realDisk, onProgress, signal, column = "probability" } = options;
+  const size = sizeOf(path);
+  const scorer = new LineScorer(model, path, column);
+  const bytes = await writeWhole(disk, out, async (file) => {
+    let at = 0;
+    for await (const { firstLine, lines, bytesRead } of readLines(path)) {
+      const text = Buffer.from(await scorer.score(firstLine, lines), "latin1");
+      file.write(text, at);
+      at += text.length;
+      onProgress?.(bytesRead, size);
+      signal?.throwIfAborted();
+    }
+  });
+  return { ...scorer.report(), file: out, bytes };
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+/** Scores lines, chunk after chunk, and counts what they come to. */
+class LineScorer {
+  readonly #model: Model;
+  readonly #path: string;
+  readonly #column: string;
+  #columns: Columns | undefined;
+  #samples = 0;
+  #bad = 0;
+  #firstBad: PredictReport["firstBad"];
+  #sum = 0;
+
+  constructor(model: Model, path: string, column: string) {
+    this.#model = model;
+    this.#path = path;
+    this.#column = column;
+  }
+
+  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
+    const mean = this.#samples === 0 ? Number.NaN : this.#sum / this.#samples;
+    return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
+  }
+
+  /** The lines with their probabilities, each with its line break. Blank lines are left out. */
+  async score(firstLine: number, lines: readonly (string | undefined)[]): Promise<string> {
+    const left = lines.flatMap((text, i): NumberedLine[] => {
+      const line = firstLine + i;
+      if (text === undefined) throw this.#tooLong(line);
+      return text === "" ? [] : [{ line, text }];
+    });
+    let out = "";
+    if (this.#columns === undefined && left[0] !== undefined) {
+      const { data } = this.#model.job;
+      const [{ text }] = left;
+      this.#columns = columnsOf(this.#model.job, text, this.#path, this.#column);
+      if (data.kind === "csv") {
+        const name = Buffer.from(this.#column).toString("latin1");
+        out = `${text}${data.delimiter}${name}\n`;
+        left.shift();
+      }
+    }
+    for (let from = 0; from < left.length; from += batchSamplesMax) {
+      out += await this.#scoreSome(left.slice(from, from + batchSamplesMax));
+    }
+    return out;
+  }
+
+  async #scoreSome(lines: readonly NumberedLine[]): Promise<string> {
+    const { job } = this.#model;
+    const { tables } = job.model;
+    const columns = this.#columns as Columns;
+    const dense = columns.dense.length;
+    const sample = new Sample({ dense, features: tables.length });
+    const weighted = weightedOf(job.data, tables);
+    const rows = new BatchRows(lines.length, { dense, wide: wideOf(tables), weighted });
+    const reasons = lines.map(({ text }, i) => {
+      const reason = decode(sample, text, columns);
+      if (reason !== undefined) sample.clear(); // Empty bags in the bad line's place.
+      rows.add(i, sample);
+      return reason;
+    });
+    const probabilities = await this.#model.predictBatch(rows.batch());
+    return lines
+      .map(({ line, text }, i) => {
+        const shown = this.#shown(line, reasons[i], probabilities[i] ?? Number.NaN);
+        return `${text}${columns.delimiter}${shown}\n`;
+      })
+      .join("");
+  }
+
+  /** A probability as text, counted: nine digits distinguish a float32 from its neighbours. */
+  #shown(line: number, reason: string | undefined, probability: number): string {
+    if (reason === undefined) {
+      this.#samples++;
+      this.#sum += probability;
+      return String(Number(probability.toPrecision(9)));
+    }
+    this.#bad++;
+    this.#firstBad ??= { line, reason };
+    return "";
+  }
+
+  #tooLong(line: number): InputUnusableError {
+    const message = `${this.#path}:${line} is longer than ${lineBytesMax} bytes`;
+    return new InputUnusableError(this.#path, message);
+  }
+}
+
+interface NumberedLine {
+  /** Number in the file, from 1. */
+  readonly line: number;
+  /** One byte per character. */
+  readonly text: string;
+}
+
+/** Fills `sample` from a line, which may have no label. Returns the line's fault, if any. */
+function decode(sample: Sample, line: string, columns: Columns): string | undefined {
+  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
+  if (typeof fields === "string") return fields;
+  if (fields.length !== columns.fields) {
+    return `expected ${columns.fields} fields, got ${fields.length}`;
+  }
+  return decodeFeatures(sample, fields, columns);
+}
+
+/** The columns of a file by its first line. The label may be missing. */
+function columnsOf({ data, model }: JobSpec, first: string, path: string, column: string): Columns {
+  switch (data.kind) {
+    case "criteo-tsv": {
+      const columns = criteoColumns(model.tables);
+      if (first.split("\t").length !== columns.fields - 1) return columns;
+      const shifted = <Field extends { readonly field: number }>(one: Field) => {
+        return { ...one, field: one.field - 1 };
+      };
+      return {
+        ...columns,
+        fields: columns.fields - 1,
+        dense: columns.dense.map(shifted),
+        categorical: columns.categorical.map(shifted),
+      };
+    }
+    case "csv": {
+      const header = splitLine(first, data.delimiter, true);
+      if (typeof header === "string") {
+        throw new InputUnusableError(path, `The header of ${path} is unusable: ${header}`);
+      }
+      const names = header.map(decodeText);
+      if (names.includes(column)) {
+        const message = `${path} has a column \`${column}\` already: name another for the result`;
+        throw new InvalidOptionError("column", message);
+      }
+      const labelled = names.includes(data.label) ? names : [...names, data.label];
+      return { ...csvColumns(data, model.tables, path, labelled), fields: names.length };
+    }
+    case "synthetic": {
+      const message = "The model was trained on generated data, which no file has";
+      throw new InvalidOptionError("data", `${message}: use \`Model.predict\` in a program`);
+    }
+    default:
+      return data satisfies never;
+  }
+}

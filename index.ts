@@ -12,15 +12,14 @@ export { Client } from "./actors/client/client.ts";
 export { type LogRecord, Run } from "./actors/client/run.ts";
 export type { RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
+export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
+export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
 export type {
   CutRecord,
-  IncidentRecord,
   RepairedTable,
-  RunEvent,
   RunResult,
-  RunStatus,
   Staleness,
-} from "./actors/run-state/run-events.ts";
+} from "./actors/run-state/run-result.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
 export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";
 export type {

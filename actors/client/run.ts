@@ -9,7 +9,8 @@ import { type LoadOptions, loadModel } from "../../storage/model/load-model.ts";
 import type { Model } from "../../storage/model/model.ts";
 import { isOverAt, type JobMethod, type ReplyOf, type RunSummary } from "../jobs/job-api.ts";
 import { checkpointDeadlines } from "../jobs/job-handlers.ts";
-import type { RunEvent, RunResult, RunStatus } from "../run-state/run-events.ts";
+import type { RunEvent, RunStatus } from "../run-state/run-events.ts";
+import type { RunResult } from "../run-state/run-result.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
 
 /** After so long without an answer, JetStream is asked for the events of a run. */

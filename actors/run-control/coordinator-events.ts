@@ -6,8 +6,8 @@ import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { adviseTiers, type TableTiers } from "../../src/training/planning/tier-advice.ts";
 import { devicesOf } from "../host/membership.ts";
 import { timesOfAll } from "../run-state/pipeline-watch.ts";
-import type { RunResult } from "../run-state/run-events.ts";
 import { resultOf } from "../run-state/run-metrics.ts";
+import type { RunResult } from "../run-state/run-result.ts";
 import { troubleOf } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
@@ -36,6 +36,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
     quarantined: plan.quarantined,
     quarantine: plan.quarantine,
     bestAuc: plan.bestAuc,
+    warnings: plan.warnings,
   });
 }
 

@@ -44,8 +44,8 @@ import {
 import { RemoteError, RunCancelledError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { HostShare, Membership } from "../host/membership.ts";
-import type { RunResult } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
+import type { RunResult } from "../run-state/run-result.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";

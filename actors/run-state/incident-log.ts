@@ -7,7 +7,7 @@
 //   I2. An incident that has ended is not changed any more.
 
 import type { Incident } from "../runtime/incident.ts";
-import type { IncidentCause, IncidentEnd, IncidentRecord } from "./run-events.ts";
+import type { IncidentCause, IncidentEnd, IncidentRecord } from "./incident-record.ts";
 
 /** Incidents that a run remembers, and what it remembers of one; older ones are forgotten. */
 const incidentsMax = 1000;

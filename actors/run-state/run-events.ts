@@ -1,242 +1,23 @@
-// What a run tells: its events and result, as they are published (docs/wire.md). Each is defined
-// once: types follow from the schemas, and the JSON Schema that the job service answers.
+// What a run tells: its events, as they are published (docs/wire.md). Each is defined once: types
+// follow from the schemas, and the JSON Schema that the job service answers.
 
 import { z } from "zod";
-import type { Metrics } from "../../src/training/loop/metrics.ts";
-import { type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
-import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
-import type { Wait } from "../runtime/wait-graph.ts";
-import { lostSchema, recoveryEvents, restored } from "./recovery-events.ts";
-
-const count = z.int().min(0);
-const seconds = z.number().min(0);
-const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
-/**
- * Not a number where the samples do not define it, which JSON writes as null: the schema is of what
- * is published, the type of what is said here.
- */
-const figure = z.number().nullable() as unknown as z.ZodType<number>;
-
-const metrics: z.ZodType<Metrics> = z.object({
-  samples: count,
-  positives: count,
-  logLoss: figure,
-  auc: figure,
-  normalizedEntropy: figure,
-  calibration: figure,
-});
-
-const tierRates = z.object({
-  rows: z.number(),
-  hbm: z.number(),
-  ddr: z.number(),
-  ssd: z.number(),
-  conflicts: z.number(),
-});
-
-const stepTimes: z.ZodType<StepTimes> = z.object({
-  steps: z.number(),
-  stepMs: z.number(),
-  readMs: z.number(),
-  batchesThere: z.number(),
-  shares: z.record(z.enum(["computing", "sendingIds", ...waitedFor]), z.number()),
-  tiers: tierRates.exactOptional(),
-});
-
-const tierExpectation = z.object({
-  hbmBytes: z.number(),
-  ddrBytes: z.number(),
-  hbm: z.number(),
-  ddr: z.number(),
-  ssd: z.number(),
-});
-
-const tableTiers: z.ZodType<TableTiers> = z.object({
-  table: z.string(),
-  accesses: z.number(),
-  rowBytes: count,
-  curve: list(z.object({ rows: count, missRatio: z.number() })),
-  now: tierExpectation,
-  moreHbm: tierExpectation,
-  moreDdr: tierExpectation,
-});
-
-const cutRecord = z
-  .object({
-    /** Steps done. */
-    step: count,
-    /** Mean loss of the steps since the point before. */
-    trainLoss: figure,
-    /** Metrics on the held-out samples, where this cut evaluated. */
-    evaluation: metrics.optional(),
-  })
-  .readonly();
-
-/** One point of a run's history. */
-export type CutRecord = z.output<typeof cutRecord>;
-
-const repairedTable = z.object({ table: z.string(), ids: count }).readonly();
-
-/** A table, and how many of its ids lay outside it and were clamped or hashed by its policy. */
-export type RepairedTable = z.output<typeof repairedTable>;
-
-const dynamicTable = z
-  .object({
-    table: z.string(),
-    /**
-     * Ids that were given a row, and ids that lost their row; an id that came back counts again.
-     */
-    admitted: count,
-    evicted: count,
-    /** Lookups of ids that had no row. */
-    dropped: count,
-    /** Rows of the table, and how many of them ids have. */
-    rows: count,
-    rowsUsed: count,
-  })
-  .readonly();
-
-/** A table with dynamic ids, and what became of them in the steps of a run. */
-export type DynamicTable = z.output<typeof dynamicTable>;
-
-const staleness = z
-  .object({
-    /** Steps that read them fresh: the first after the start and after each cut and pause. */
-    freshSteps: count,
-    /** Of each stale table, distinct rows of a step, summed, on which an update was pending. */
-    tables: list(z.object({ table: z.string(), rows: count })),
-  })
-  .readonly();
-
-/** What the steps of a bounded run read of its stale tables. */
-export type Staleness = z.output<typeof staleness>;
-
-const wait: z.ZodType<Wait> = z.object({
-  who: z.string(),
-  whom: z.string(),
-  what: z.string(),
-  forMs: z.number(),
-  step: count.optional(),
-});
-
-const incidentCause = z
-  .object({
-    /** Counted from 1 in a run. */
-    incident: count,
-    /** When it was noticed: ISO 8601. */
-    at: z.string(),
-    /** The actor that failed: `device:1`. */
-    offender: z.string(),
-    supervisor: z.string(),
-    /** The message that it was at, or the part of its life. */
-    context: z.string(),
-    error: errorRecord,
-    host: count.optional(),
-    /** Steps that were done. */
-    step: count.optional(),
-    /** The batch of the step that came next: its pass, and its number in it, both from 0. */
-    batch: z.object({ pass: count, index: count }).readonly().optional(),
-    /** Who noticed, where the offender itself said nothing. */
-    noticedBy: z.string().optional(),
-    /** Who waited for whom. */
-    waits: list(wait).optional(),
-  })
-  .readonly();
-
-/** First cause: what, where and when. */
-export type IncidentCause = z.output<typeof incidentCause>;
-
-const afterMs = { afterMs: z.number() };
-const incidentAction = z
-  .object({
-    /** `host:1`, `job:r1` */
-    by: z.string(),
-    did: z.string(),
-    /** Since the incident was noticed. */
-    ...afterMs,
-  })
-  .readonly();
-
-/** What a supervisor did about an incident. */
-export type IncidentAction = z.output<typeof incidentAction>;
-
-const incidentEnd = z
-  .object({
-    /** `restored`: from a checkpoint; `mended`: without; `failed`: the run ended by it. */
-    how: z.enum(["restored", "mended", "failed"]),
-    /** The generation that goes on, and the step from which. */
-    generation: count,
-    step: count,
-    /** From when it was noticed to the first step after it. */
-    ...afterMs,
-  })
-  .readonly();
-
-/** How an incident ended. */
-export type IncidentEnd = z.output<typeof incidentEnd>;
-
-const followed = { actor: z.string(), code: z.string(), message: z.string(), ...afterMs };
-export const incidentRecord = incidentCause
-  .unwrap()
-  .extend({
-    generation: count,
-    /** What failed because of it, as far as it was heard of. */
-    followed: list(z.object(followed)),
-    actions: list(incidentAction),
-    /** Left out while it lasts. */
-    end: incidentEnd.optional(),
-  })
-  .readonly();
-
-/** One incident, whole. */
-export type IncidentRecord = z.output<typeof incidentRecord>;
-
-export const runResultSchema = z
-  .object({
-    run: z.string(),
-    status: z.enum(["finished", "stopped-early", "cancelled"]),
-    /** The cut of the returned model: the best one, where early stopping asked for it. */
-    step: count,
-    /** SHA-256 tree hash of the returned model: weights and optimizer state. */
-    digest: z.string(),
-    auc: figure.optional(),
-    logLoss: figure.optional(),
-    normalizedEntropy: figure.optional(),
-    calibration: figure.optional(),
-    history: list(cutRecord),
-    /** Of all steps of training, each epoch counted; tables without any are not in it. */
-    repairedIds: list(repairedTable),
-    /** What all steps read late; left out where no table has `staleness`. */
-    staleness: staleness.optional(),
-    /** What partial recoveries have cost; left out where there was none. */
-    lost: lostSchema.optional(),
-    /** What became of dynamic ids; left out where no table has any. */
-    dynamicIds: list(dynamicTable).optional(),
-    /** Checkpoint directory, and the manifest in it that the model is loaded from. */
-    directory: z.string(),
-    manifest: z.string(),
-    /** The last generation: 1 where nothing failed. */
-    generation: count,
-    /** The mean of the last generation. */
-    samplesPerSecond: figure,
-    /** Where the time of the last generation's steps went, as far as its hosts have told. */
-    times: stepTimes.optional(),
-    /**
-     * How long tiers of the last generation waited for room on a full disk, and how long their disk
-     * was slow; left out where neither was.
-     */
-    disk: z.object({ pausedSeconds: seconds, slowSeconds: seconds }).readonly().optional(),
-    /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
-    tiers: list(tableTiers).optional(),
-    arithmetic: z.string(),
-    /** What failed while it was trained, oldest first: the newest of them. */
-    incidents: list(incidentRecord),
-  })
-  .readonly();
-
-/** What a finished run returns. */
-export type RunResult = z.output<typeof runResultSchema>;
+import { warningSchema } from "../threads/generation-schema.ts";
+import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
+import { recoveryEvents, restored } from "./recovery-events.ts";
+import {
+  count,
+  dynamicTable,
+  figure,
+  list,
+  metrics,
+  repairedTable,
+  runResultSchema,
+  staleness,
+  stepTimes,
+  tableTiers,
+} from "./run-result.ts";
 
 const quarantined = z.object({ file: z.string(), line: count, reason: z.string() });
 const hostShare = z.object({ host: count, devices: count });
@@ -254,6 +35,8 @@ const eventBody = z.discriminatedUnion("type", [
     quarantined: count,
     quarantine: list(quarantined),
     bestAuc: figure.optional(),
+    /** What a person should know of the data; as in the result. */
+    warnings: list(warningSchema),
   }),
   /** A damaged data cache was made anew from its source. */
   z.object({ type: z.literal("run.cache"), path: z.string(), reason: z.string() }),

@@ -15,9 +15,11 @@ import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import type { TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
 import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import type { Lost } from "../../storage/checkpoints/partial-checkpoint.ts";
+import type { DataPlan } from "../threads/generation-spec.ts";
+import { divergenceWarnings } from "./divergence.ts";
 import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
-import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
+import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-result.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -177,6 +179,7 @@ export function resultOf(context: {
   readonly scope: { readonly run: string; readonly generation: number };
   readonly metrics: RunMetrics;
   readonly isCancelled: boolean;
+  readonly plan: DataPlan | undefined;
   readonly record: RunRecord;
   /** The checkpoint that the generation began from, and when it did. */
   readonly latest: { readonly cut: number } | undefined;
@@ -227,6 +230,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
+    warnings: [...(context.plan?.warnings ?? []), ...divergenceWarnings(metrics, evaluation)],
     incidents: record.incidents.all().slice(-incidentsMax),
   };
 }

@@ -8,14 +8,9 @@ import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
 import type { Incident } from "../runtime/incident.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
 import { IncidentLog } from "./incident-log.ts";
-import type {
-  EventBody,
-  IncidentAction,
-  IncidentCause,
-  RunEvent,
-  RunResult,
-  RunStatus,
-} from "./run-events.ts";
+import type { IncidentAction, IncidentCause } from "./incident-record.ts";
+import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
+import type { RunResult } from "./run-result.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
 /** Publishes an event of a run, which belongs to a tenant or to the operator. */

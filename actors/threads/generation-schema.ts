@@ -14,6 +14,12 @@ const datasetPlan = z.object({
   split: z.object({ fraction: z.number(), part: z.enum(["train", "heldOut"]) }).optional(),
 });
 
+/** What a run warns of: a name that stays the same, and a sentence for people. */
+export const warningSchema = z.object({ code: z.string(), message: z.string() }).readonly();
+
+/** One warning of a run. */
+export type Warning = z.output<typeof warningSchema>;
+
 /** One dataset as the readers open it. */
 export type DatasetPlan = z.output<typeof datasetPlan>;
 
@@ -28,6 +34,8 @@ export const dataPlanSchema = z.object({
   quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
+  /** What a person should know of the data. */
+  warnings: z.array(warningSchema),
   /** Caches that were damaged and are made anew, and what was wrong with them. */
   remade: z.array(z.object({ path: z.string(), reason: z.string() })).default([]),
 });

@@ -7,7 +7,7 @@ import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.t
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
 
-export type { DataPlan, DatasetPlan } from "./generation-schema.ts";
+export type { DataPlan, DatasetPlan, Warning } from "./generation-schema.ts";
 
 /** What a generation is made of. Plain data: it travels over the wire and into threads. */
 export interface GenerationSpec extends Omit<GenerationSpecRecord, "manifest"> {

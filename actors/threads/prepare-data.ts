@@ -5,7 +5,7 @@ import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cac
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import type { DataPlan } from "./generation-spec.ts";
+import type { DataPlan, Warning } from "./generation-spec.ts";
 
 /** Makes or finds the caches of a job. @throws as `prepareCache` does */
 export async function prepareData(
@@ -30,6 +30,10 @@ export async function prepareData(
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
     bestAuc: training.bestAuc,
+    warnings: [
+      ...reports.flatMap(({ warnings = [] }) => warnings),
+      ...equalityWarnings(job, training, evaluation),
+    ],
     remade: reports.flatMap(({ path, remade }) =>
       remade === undefined ? [] : [{ path, reason: remade }],
     ),
@@ -56,4 +60,24 @@ function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport
     training: { path, samples: samples - heldOut, split: { fraction, part: "train" as const } },
     evaluation: { path, samples: heldOut, split: { fraction, part: "heldOut" as const } },
   };
+}
+
+/** Held-out samples that are the training samples say how well a model remembers. */
+function equalityWarnings(
+  { data, evaluation: held }: JobSpec,
+  training: CacheReport,
+  evaluation: CacheReport | undefined,
+): Warning[] {
+  if (evaluation?.digest !== training.digest) return [];
+  const message =
+    `The evaluation data (${namesOf(held?.data)}) and the training data (${namesOf(data)}) are the ` +
+    "same samples, so its figures tell what the model remembers, not how well it predicts: name " +
+    "other files, or leave `evaluation.data` out, which holds out a part of the training data";
+  return [{ code: "EVALUATION_EQUALS_TRAINING", message }];
+}
+
+function namesOf(data: JobSpec["data"] | undefined): string {
+  if (data === undefined || data.kind === "synthetic") return "generated";
+  const [first = "", ...others] = data.paths;
+  return others.length === 0 ? first : `${first} and ${others.length} more`;
 }

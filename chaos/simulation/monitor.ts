@@ -11,7 +11,8 @@
 //       damaged, this cannot be known.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { RunResult } from "../../actors/run-state/run-result.ts";
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { scheduleOf } from "../../src/training/loop/schedule.ts";

@@ -4,7 +4,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Run } from "../../actors/client/run.ts";
-import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { RunResult } from "../../actors/run-state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";

@@ -6,7 +6,8 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Cluster } from "../../actors/cluster/cluster.ts";
-import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { RunResult } from "../../actors/run-state/run-result.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { type Schedule as Steps, scheduleOf } from "../../src/training/loop/schedule.ts";
 import {

@@ -38,6 +38,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.dynamicIds ?? []).map((table) => `Dynamic ids          ${idCounts(table)}`),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
+    ...result.warnings.map(({ message }) => `Warning              ${message}`),
   ];
 }
 

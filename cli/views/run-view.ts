@@ -214,6 +214,11 @@ function lineOf(event: RunEvent): string | undefined {
 }
 
 function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
+  const warnings = event.warnings.map(({ message }) => `\n  ! ${message}`);
+  return samplesLine(event) + warnings.join("");
+}
+
+function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
   const { samples, heldOut, quarantined, quarantine, bestAuc } = event;
   const held = heldOut > 0 ? `, ${count(heldOut)} held out` : "";
   const best = bestAuc === undefined ? "" : `; best reachable AUC ${metric(bestAuc)}`;

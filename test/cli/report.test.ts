@@ -13,6 +13,7 @@ const result: RunResult = {
   digest: "sha256:00",
   history: [],
   repairedIds: [],
+  warnings: [],
   incidents: [],
   directory: "checkpoints",
   manifest: "",
@@ -32,6 +33,18 @@ test("ids that were clamped or hashed are reported table by table, where there a
       "Repaired ids         1,204 of `user`, 3 of `item`",
     ),
   );
+});
+
+test("warnings are the last lines of a report, a sentence each", (t) => {
+  t.false(reportOf(result).some((line) => line.startsWith("Warning")));
+  const warnings = [
+    { code: "MODEL_DIVERGED", message: "The model has diverged." },
+    { code: "FEATURE_PREDICTS_LABEL", message: "Column `paid` predicts the label." },
+  ];
+  t.deepEqual(reportOf({ ...result, warnings }).slice(-2), [
+    "Warning              The model has diverged.",
+    "Warning              Column `paid` predicts the label.",
+  ]);
 });
 
 test("rows that were read late are reported table by table, where tables are stale", (t) => {

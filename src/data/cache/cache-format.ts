@@ -36,6 +36,14 @@ export interface QuarantinedLine {
   readonly reason: string;
 }
 
+/** What a person should know of the data, which training does not stop for. */
+export interface DataWarning {
+  /** Its name, which stays the same: `FEATURE_PREDICTS_LABEL`. */
+  readonly code: string;
+  /** One sentence: what, where, and what to do about it. */
+  readonly message: string;
+}
+
 /** The description of a complete cache. */
 export interface CacheMeta {
   readonly samples: number;
@@ -59,6 +67,8 @@ export interface CacheMeta {
    * Generated data only: AUC of the true logits against the drawn labels, the best possible AUC.
    */
   readonly bestAuc?: number;
+  /** What was noticed while the cache was written; older caches lack it. */
+  readonly warnings?: readonly DataWarning[];
 }
 
 /** Words and checksum of every block: (blocks, 2). */

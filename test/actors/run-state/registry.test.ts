@@ -74,11 +74,17 @@ test("a run whose steps were made by an earlier one is listed as far as its resu
   const record = new Registry("r", () => {}).add(jobIn("a"), {});
   const { samples, batchSize } = smallData;
   const steps = Math.ceil(samples / batchSize);
-  const data = { samples, heldOut: 0, quarantined: 0, quarantine: [] };
+  const data = { samples, heldOut: 0, quarantined: 0, quarantine: [], warnings: [] };
   record.append(1, { type: "run.prepared", steps, ...data });
   t.is(record.progress, undefined);
   const model = { digest: "sha256:00", manifest: "", directory: "a", history: [], generation: 2 };
-  const figures = { samplesPerSecond: 0, arithmetic: "reference", repairedIds: [], incidents: [] };
+  const figures = {
+    samplesPerSecond: 0,
+    arithmetic: "reference",
+    repairedIds: [],
+    warnings: [],
+    incidents: [],
+  };
   const result = {
     run: record.run,
     status: "finished",

@@ -1,7 +1,8 @@
 // One incident, one record, first cause first (law 7): whole clusters in virtual time.
 
 import test from "ava";
-import type { IncidentRecord, RunEvent } from "../../../actors/run-state/run-events.ts";
+import type { IncidentRecord } from "../../../actors/run-state/incident-record.ts";
+import type { RunEvent } from "../../../actors/run-state/run-events.ts";
 import { RunRecord } from "../../../actors/run-state/run-record.ts";
 import { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { jobs } from "../../../chaos/simulation/jobs.ts";

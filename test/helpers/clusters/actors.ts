@@ -175,6 +175,7 @@ export function smallGenerationSpec(): GenerationSpec {
     quarantined: 0,
     quarantine: [],
     remade: [],
+    warnings: [],
   };
   const job = resolveJob({ model: smallModel, data: smallData });
   return { ...scope, job, devices: 2, hosts: [{ host: 0, devices: 2 }], data, fromStep: 0 };

@@ -1,0 +1,59 @@
+// Whether a model has diverged: judged by its last evaluation, or, where the run evaluates nothing,
+// by its training loss. A pure function of the metrics in a cut, so that a run that is asked for
+// again after its end warns as it did then.
+
+import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { Warning } from "../threads/generation-spec.ts";
+import type { CutRecord } from "./run-result.ts";
+
+/**
+ * Highest normalized entropy of a model that has not diverged. Predicting the base rate for every
+ * sample has 1; a model that fits its training samples too well, or a small held-out part, explains
+ * somewhat more, but not half as much again.
+ */
+const normalizedEntropyMax = 1.5;
+
+/**
+ * Training loss of a model that has diverged: half as much again as the loss of a model before its
+ * first step, which predicts 0.5 for every sample.
+ */
+const trainLossMax = 1.5 * Math.LN2;
+
+/** A warning where the returned model has diverged. `evaluation`: at its cut, if there was one. */
+export function divergenceWarnings(
+  { history }: { readonly history: readonly CutRecord[] },
+  evaluation: Metrics | undefined,
+): Warning[] {
+  const last = history.at(-1);
+  const figure = evaluation === undefined ? lossFigure(last) : evaluationFigure(evaluation);
+  if (figure === undefined) return [];
+  const message =
+    `The model has diverged: ${figure}. Lower \`optimizer.dense.learningRate\` and ` +
+    "`optimizer.sparse.learningRate`, or take the logarithm of large dense features (`log: true`)";
+  return [{ code: "MODEL_DIVERGED", message }];
+}
+
+function evaluationFigure({ logLoss, normalizedEntropy, positives, samples }: Metrics) {
+  if (samples === 0) return undefined;
+  // JSON has no number for a loss that is not finite: a restored one is null.
+  if (!isNumber(logLoss)) return "its log loss on the held-out samples is not a finite number";
+  if (!isNumber(normalizedEntropy)) return undefined; // All held-out labels are alike.
+  if (normalizedEntropy <= normalizedEntropyMax) return undefined;
+  const baseRate = (positives / samples).toPrecision(3);
+  const base = (logLoss / normalizedEntropy).toPrecision(4);
+  return (
+    `its log loss on the held-out samples is ${logLoss.toPrecision(4)}, and predicting the base ` +
+    `rate, ${baseRate}, for each of them has ${base}`
+  );
+}
+
+function lossFigure(last: CutRecord | undefined): string | undefined {
+  if (last === undefined) return undefined;
+  if (!isNumber(last.trainLoss)) return "its training loss is not a finite number";
+  if (last.trainLoss <= trainLossMax) return undefined;
+  return `its training loss is ${last.trainLoss.toPrecision(4)}, and a model that knows nothing has 0.6931`;
+}
+
+function isNumber(value: number | null): value is number {
+  return value !== null && Number.isFinite(value);
+}

@@ -1,0 +1,67 @@
+// A model that has diverged is told of by name; a model that merely learned little is not.
+
+import test from "ava";
+import { divergenceWarnings } from "../../../actors/run-state/divergence.ts";
+import { evaluate, type Metrics } from "../../../src/training/loop/metrics.ts";
+
+const labels = Float32Array.from({ length: 100 }, (_, i) => (i % 4 === 0 ? 1 : 0));
+const metricsOf = (logit: (i: number) => number): Metrics =>
+  evaluate(
+    labels.map((_, i) => logit(i)),
+    labels,
+  );
+const restored = (metrics: Metrics): Metrics => JSON.parse(JSON.stringify(metrics));
+const pointOf = (trainLoss: number) => ({ history: [{ step: 7, trainLoss }] });
+
+test("a log loss far above that of the base rate is a warning with both figures", (t) => {
+  const [warning, ...others] = divergenceWarnings(
+    pointOf(0.6),
+    metricsOf((i) => (i % 2 === 0 ? 6e5 : -6e5)),
+  );
+  t.deepEqual(others, []);
+  t.is(warning?.code, "MODEL_DIVERGED");
+  t.regex(
+    warning?.message ?? "",
+    /^The model has diverged: its log loss on the held-out samples is 1\.500e\+5, and predicting the base rate, 0\.250, for each of them has 0\.5623\. Lower `optimizer/,
+  );
+});
+
+test("a log loss that is no finite number is one too, also as JSON gives it back", (t) => {
+  const metrics = metricsOf(() => Number.NaN);
+  for (const evaluation of [metrics, restored(metrics)]) {
+    const [warning] = divergenceWarnings(pointOf(0.6), evaluation);
+    t.regex(warning?.message ?? "", /held-out samples is not a finite number/);
+  }
+});
+
+test("a model that knows no more than the base rate has not diverged", (t) => {
+  const base = Math.log(1 / 3);
+  t.deepEqual(
+    divergenceWarnings(
+      pointOf(0.6),
+      metricsOf(() => base),
+    ),
+    [],
+  );
+  t.deepEqual(
+    divergenceWarnings(
+      pointOf(0.6),
+      metricsOf((i) => base + (i % 2) / 2),
+    ),
+    [],
+  );
+});
+
+test("held-out labels that are all alike tell of no divergence", (t) => {
+  const ones = new Float32Array(10).fill(1);
+  const evaluation = evaluate(new Float32Array(10), ones);
+  t.deepEqual(divergenceWarnings(pointOf(0.6), restored(evaluation)), []);
+});
+
+test("without an evaluation the training loss tells", (t) => {
+  t.deepEqual(divergenceWarnings({ history: [] }, undefined), []);
+  t.deepEqual(divergenceWarnings(pointOf(Math.LN2), undefined), []);
+  const [warning] = divergenceWarnings(pointOf(1234.5), undefined);
+  t.regex(warning?.message ?? "", /its training loss is 1235, and a model that knows nothing has/);
+  t.is(divergenceWarnings(pointOf(Number.NaN), undefined).length, 1);
+});

@@ -118,6 +118,17 @@ export {
 } from "./actors/verify/verify-run.ts";
 export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
 
+// The binary caches of data ----
+export {
+  type CacheChoice,
+  type CachedSource,
+  type CacheList,
+  type CacheRecord,
+  type CacheRemoval,
+  listCaches,
+  removeCaches,
+} from "./src/data/cache/list-caches.ts";
+
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 

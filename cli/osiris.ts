@@ -26,6 +26,7 @@ import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
+import { addCache } from "./commands/train/cache.ts";
 import { addDemo } from "./commands/train/demo.ts";
 import { addGenerate } from "./commands/train/generate.ts";
 import { addPlan } from "./commands/train/plan.ts";
@@ -60,6 +61,7 @@ const commands = [
   addPlan,
   addTable,
   addCheckpoint,
+  addCache,
   addVerify,
   addSchema,
   addChaos,

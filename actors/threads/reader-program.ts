@@ -2,6 +2,7 @@
 // gives them, into the slots of the devices. A reader keeps no state: the ring says what to read
 // next, so another reader may take its place at any time.
 
+import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { fillOrder } from "../../src/data/sample-order.ts";
@@ -58,6 +59,7 @@ export async function runReader(
   const { reading } = progressOver(memory, spec.devices);
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
+  let touchedMs = ports.clock.now();
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
     await ports.cells.waitUntil(
@@ -73,6 +75,10 @@ export async function runReader(
     batch.serve(outlet, next.stream, next.ticket);
     Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
     Atomics.add(reading, 0, 1n);
+    if (startMs - touchedMs >= touchEveryMs) {
+      touchedMs = startMs;
+      for (const plan of [training, evaluation]) if (plan) markUsed(plan.path, ports.disk);
+    }
     const step = fromStep + next.ticket;
     if (next.stream !== "training" || !isTraced(step, tracedEvery)) continue;
     const toMs = now();

@@ -76,6 +76,18 @@ export class FaultyDisk implements Disk {
     };
   }
 
+  isGone(writer: string): boolean {
+    return this.#disk.isGone(writer);
+  }
+
+  modifiedMs(path: string): number {
+    return this.#disk.modifiedMs(path);
+  }
+
+  touch(path: string): void {
+    this.#disk.touch(path);
+  }
+
   exists(path: string): boolean {
     return this.#disk.exists(path);
   }

@@ -16,6 +16,11 @@ const common = {
   shuffle: z.boolean().default(true),
   /** Directory of the binary cache. @default ".osiris/cache" */
   cache: z.string().min(1).default(".osiris/cache"),
+  /**
+   * Bytes of all caches in that directory: beyond them, those that no run has used for longest are
+   * removed, never one in use. @default no limit
+   */
+  cacheBytesMax: z.int().min(1).optional(),
 };
 
 /** Options of every kind of text. */

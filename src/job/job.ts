@@ -358,7 +358,7 @@ function withoutSharding(model: JobSpec["model"]) {
 
 /** Data without the options that decide no bit: the place of its cache, and how many epochs run. */
 function withoutPlace(data: JobSpec["data"]) {
-  const { cache: _cache, passes: _passes, ...rest } = data;
+  const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...rest } = data;
   return "quarantineMax" in rest ? { ...rest, quarantineMax: undefined } : rest;
 }
 

@@ -14,10 +14,12 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
+  utimesSync,
   writeSync,
 } from "node:fs";
 import { promisify } from "node:util";
-import { threadId } from "node:worker_threads";
+import { isWriterGone, thisWriter } from "./disk-writer.ts";
 
 /** An open file. Offsets and lengths are bytes. */
 export interface DiskFile {
@@ -45,6 +47,8 @@ export type OpenMode = "read" | "write" | "exclusive" | "update";
 export interface Disk {
   /** Unique among concurrent writers; for names of temporary files. */
   readonly writer: string;
+  /** Whether the writer of that name has ended; false where nobody can tell. */
+  isGone(writer: string): boolean;
   open(path: string, mode: OpenMode): DiskFile;
   exists(path: string): boolean;
   /** Names in a directory, sorted; empty where the directory does not exist. */
@@ -57,6 +61,10 @@ export interface Disk {
   remove(path: string): void;
   /** Returns once the names in a directory survive a power cut. */
   syncDirectory(path: string): void;
+  /** Milliseconds since 1970 when a file was last written or touched. */
+  modifiedMs(path: string): number;
+  /** Marks a file as modified now. */
+  touch(path: string): void;
 }
 
 const fsyncLater = promisify(fsync);
@@ -65,7 +73,8 @@ const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as cons
 
 /** The machine's own file system. Errors are Node's, with their `code`. */
 export const realDisk: Disk = {
-  writer: `${process.pid}-${threadId}`,
+  writer: thisWriter(),
+  isGone: isWriterGone,
   open: (path, mode) => openReal(path, flags[mode]),
   exists: (path) => existsSync(path),
   list: (directory) => (existsSync(directory) ? readdirSync(directory).sort() : []),
@@ -79,6 +88,11 @@ export const realDisk: Disk = {
     } finally {
       closeSync(descriptor);
     }
+  },
+  modifiedMs: (path) => statSync(path).mtimeMs,
+  touch(path) {
+    const now = new Date();
+    utimesSync(path, now, now);
   },
 };
 

@@ -126,6 +126,20 @@ export class SimulatedDisk implements Disk {
     return this.#handle(path, file, true);
   }
 
+  isGone(): boolean {
+    return false; // Its writers have no processes.
+  }
+
+  /** It has no clock: all files are equally old. */
+  modifiedMs(path: string): number {
+    if (!this.exists(path)) throw failure("ENOENT", "stat", path);
+    return 0;
+  }
+
+  touch(path: string): void {
+    if (!this.exists(path)) throw failure("ENOENT", "utime", path);
+  }
+
   exists(path: string): boolean {
     this.#checkPower(this.#boot);
     return this.#find(path) !== undefined;

@@ -335,6 +335,7 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
     ["stepDeadlineMs", 1000],
     ["data.epochs", 3],
     ["data.cache", "elsewhere"],
+    ["data.cacheBytesMax", 1e9],
     ["checkpoint.everySteps", 7],
     ["model.tables.0.dedup", true],
     ["restarts.restartsMax", 1],

@@ -44,6 +44,13 @@ export interface DataWarning {
   readonly message: string;
 }
 
+/** A file that a cache was made of, as it was then. */
+export interface SourceFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly modifiedMs: number;
+}
+
 /** The description of a complete cache. */
 export interface CacheMeta {
   readonly samples: number;
@@ -69,6 +76,8 @@ export interface CacheMeta {
   readonly bestAuc?: number;
   /** What was noticed while the cache was written; older caches lack it. */
   readonly warnings?: readonly DataWarning[];
+  /** Its source, for people: the name of the cache decides what it is of. */
+  readonly sources?: readonly SourceFile[];
 }
 
 /** Words and checksum of every block: (blocks, 2). */

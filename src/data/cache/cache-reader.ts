@@ -11,6 +11,7 @@ import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, Dataset } from "../dataset.ts";
+import { setAsideNameOf } from "./cache-directory.ts";
 import {
   type BlockTable,
   blockSamples,
@@ -57,15 +58,10 @@ export function openCache(
   }
 }
 
-/** The name of a damaged cache that a reader has set aside. */
-export function setAsideName(path: string): string {
-  return `${path}.damaged`;
-}
-
 /** Sets the file at `path` aside where `error` says that it is damaged, and it still is. */
 function setAside(path: string, disk: Disk, error: unknown): void {
   if (!(error instanceof DataCacheDamagedError) || !isDamaged(path, disk, error.block)) return;
-  onDisk("set aside", path, () => disk.rename(path, setAsideName(path)));
+  onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
 }
 
 /** Whether the frame of the file at `path`, or the block, is damaged. */

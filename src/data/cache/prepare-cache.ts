@@ -11,8 +11,9 @@ import { generateSamples } from "../synthetic/synthetic.ts";
 import { checkTables, criteoDense, weightedOf, wideOf } from "../text/columns.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
+import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
-import { readCacheMeta, setAsideName } from "./cache-reader.ts";
+import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
 
 /** A complete cache: its file and its description. */
@@ -39,11 +40,14 @@ export async function prepareCache(
   onProgress: OnProgress = () => {},
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
-  const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}.cache`);
+  const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}${cacheSuffix}`);
   const present = presentCache(path, disk);
-  if (present.meta !== undefined) return { path, ...present.meta };
+  if (present.meta !== undefined) {
+    tidyBeside(path, options.cacheBytesMax, disk);
+    return { path, ...present.meta };
+  }
   onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
-  const building = freeName(`${path}.building-${disk.writer}`, disk);
+  const building = freeName(path, disk);
   const file = onDisk("create", building, () => disk.open(building, "write"));
   let meta: CacheMeta;
   try {
@@ -57,23 +61,25 @@ export async function prepareCache(
   file.close();
   onDisk("rename", building, () => disk.rename(building, path));
   onDisk("sync", options.cache, () => disk.syncDirectory(options.cache));
-  disk.remove(setAsideName(path));
+  disk.remove(setAsideNameOf(path));
+  tidyBeside(path, options.cacheBytesMax, disk);
   return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
 }
 
 /**
  * An unused temporary name: this writer may be building another cache, or have left a file behind.
  */
-function freeName(prefix: string, disk: Disk): string {
+function freeName(path: string, disk: Disk): string {
   for (let build = 0; ; build++) {
-    const name = `${prefix}-${build}`;
+    const name = buildingNameOf(path, disk.writer, build);
     if (!disk.exists(name)) return name;
   }
 }
 
 /** The source of the cache's name: everything that decides its content. */
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
-  const { batchSize: _, passes: _passes, shuffle: _shuffle, cache: _cache, ...content } = options;
+  const { batchSize: _, passes: _passes, shuffle: _shuffle, ...rest } = options;
+  const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
   const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
   const shapes = tables.map(({ name, rows, idBits = 32 }) => [name, rows, idBits]);
   const text = JSON.stringify([cacheVersion, files, content, shapes]);
@@ -92,7 +98,7 @@ function identityOf(path: string): [string, number, number] {
 /** An existing cache; or why it cannot be used, where it is damaged. */
 function presentCache(path: string, disk: Disk): { meta?: CacheMeta; damage?: string } {
   if (!disk.exists(path)) {
-    const isSetAside = disk.exists(setAsideName(path));
+    const isSetAside = disk.exists(setAsideNameOf(path));
     return isSetAside ? { damage: "a reader found damage in it" } : {};
   }
   try {
@@ -113,7 +119,11 @@ async function fill(
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
   const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
-  return writer.finish({ quarantine: await writeText(writer, options, tables, onProgress) });
+  const sources = options.paths.map(identityOf).map(([path, bytes, modifiedMs]) => {
+    return { path, bytes, modifiedMs };
+  });
+  const quarantine = await writeText(writer, options, tables, onProgress);
+  return writer.finish({ quarantine, sources });
 }
 
 function writeGenerated(

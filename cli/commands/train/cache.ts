@@ -1,0 +1,110 @@
+// osiris cache ls|rm: the binary caches that runs have made of their data, and their removal.
+
+import type { Command } from "commander";
+import {
+  type CachedSource,
+  type CacheList,
+  type CacheRecord,
+  listCaches,
+  removeCaches,
+} from "../../../index.ts";
+import { type CommonOptions, secondsFrom, withCommon } from "../../support/arguments.ts";
+import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
+
+interface CacheOptions extends CommonOptions {
+  readonly directory: string;
+}
+
+interface RemoveOptions extends CacheOptions {
+  readonly olderThan?: number;
+  readonly all?: boolean;
+  readonly yes?: boolean;
+}
+
+/** Adds the commands. */
+export function addCache(program: Command): void {
+  const cache = program
+    .command("cache")
+    .description("list the binary caches of data, and remove those that are not needed");
+  addList(cache);
+  addRemove(cache);
+}
+
+function withDirectory(command: Command): Command {
+  const described = "directory of the caches: `data.cache` of the jobs";
+  return command.option("--directory <DIRECTORY>", described, ".osiris/cache");
+}
+
+function addList(cache: Command): void {
+  const command = cache
+    .command("ls")
+    .description(
+      "list caches: source, samples, size, last use, and whether the source has changed",
+    );
+  withCommon(withDirectory(command), [
+    "cache ls",
+    "cache ls --directory /scratch/cache --json",
+  ]).action(({ directory, json }: CacheOptions) => {
+    const nowMs = Date.now();
+    const list = listCaches(directory, nowMs);
+    if (json === true) console.log(JSON.stringify({ report: "cache.ls", ...list }));
+    else for (const line of linesOf(list, nowMs)) console.log(line);
+  });
+}
+
+function addRemove(cache: Command): void {
+  const command = cache
+    .command("rm")
+    .argument("[names...]", "caches, as `osiris cache ls` lists them, or how their names begin")
+    .description("tell which caches would be removed; with --yes, remove them")
+    .option("--older-than <TIME>", "those that no run has used for so long: 12h, 30d", secondsFrom)
+    .option("--all", "all that no run uses")
+    .option("--yes", "remove them");
+  withCommon(withDirectory(command), [
+    "cache rm csv-0f3a --yes",
+    "cache rm --older-than 30d",
+    "cache rm --all --yes",
+  ]).action((names: readonly string[], options: RemoveOptions) => {
+    const { directory, olderThan, all, yes, json } = options;
+    const nowMs = Date.now();
+    const unusedMs = olderThan === undefined ? undefined : 1000 * olderThan;
+    const choice = { names, unusedMs, all, dryRun: yes !== true };
+    const removal = removeCaches(listCaches(directory, nowMs), choice, nowMs);
+    if (json === true) {
+      console.log(JSON.stringify({ report: "cache.rm", ...removal, dryRun: choice.dryRun }));
+      return;
+    }
+    const { removed, inUse } = removal;
+    for (const { path, bytes: size } of removed) {
+      console.log(`${choice.dryRun ? "would remove" : "removed"} ${path} (${bytes(size)})`);
+    }
+    for (const { path } of inUse) console.log(`left ${path}: a run has used it just now`);
+    const total = `${plural(removed.length, "file")}, ${bytes(removal.bytes)}`;
+    const again = choice.dryRun && removed.length > 0 ? "; `--yes` removes them" : "";
+    console.log(`${total}${again}`);
+  });
+}
+
+function linesOf({ directory, caches, leftovers }: CacheList, nowMs: number): string[] {
+  const size = caches.reduce((sum, one) => sum + one.bytes, 0);
+  const head = `${plural(caches.length, "cache")} in ${directory}, ${bytes(size)}`;
+  const titles = ["NAME", "SAMPLES", "BYTES", "USED", "SOURCE"];
+  const cells = caches.map((cache) => cellsOf(cache, nowMs));
+  const left = leftovers.map(({ path, bytes: own }) => `left behind: ${path} (${bytes(own)})`);
+  const more = left.length === 0 ? [] : ["", ...left, "the next run here removes them"];
+  if (caches.length === 0) return [head, ...more];
+  return [head, ...aligned([titles, ...cells]).map((line) => `  ${line}`), ...more];
+}
+
+function cellsOf(cache: CacheRecord, nowMs: number): string[] {
+  const { name, samples, bytes: size, usedMs, isInUse, sources, damage } = cache;
+  const used = isInUse ? "in use" : `${duration((nowMs - usedMs) / 1000)} ago`;
+  const noted = name.startsWith("synthetic-") ? "generated" : "not noted";
+  const source = sources.length === 0 ? noted : sources.map(sourceText).join(", ");
+  const state = damage === undefined ? source : `damaged: ${damage}; its next run makes it anew`;
+  return [name, samples === undefined ? "-" : count(samples), bytes(size), used, state];
+}
+
+function sourceText({ path, state }: CachedSource): string {
+  return state === "same" ? path : `${path} (${state})`;
+}

@@ -1,0 +1,120 @@
+// What lies in a cache directory, for people: of each cache its source, size and last use; and the
+// removal of some of them.
+
+import { statSync } from "node:fs";
+import { basename } from "node:path";
+import { DataCacheDamagedError, InvalidOptionError } from "../../errors/errors.ts";
+import { type Disk, realDisk } from "../../ports/disk.ts";
+import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
+import type { SourceFile } from "./cache-format.ts";
+import { readCacheMeta } from "./cache-reader.ts";
+
+/** A source file of a cache, and whether it is still the one that the cache was made of. */
+export interface CachedSource extends SourceFile {
+  readonly state: "same" | "changed" | "gone";
+}
+
+/** A complete cache. */
+export interface CacheRecord extends CacheFile {
+  readonly name: string;
+  /** Whether a run has used it within the last ten minutes. */
+  readonly isInUse: boolean;
+  readonly samples?: number;
+  /** Files that it was made of; none: generated data, or a version that did not note them. */
+  readonly sources: readonly CachedSource[];
+  /** What is wrong with it; its next run makes it anew. */
+  readonly damage?: string;
+}
+
+/** What lies in a cache directory. */
+export interface CacheList {
+  readonly directory: string;
+  /** Those that were used last come first. */
+  readonly caches: readonly CacheRecord[];
+  /** Unfinished caches whose writers are gone, and damaged ones that were set aside. */
+  readonly leftovers: readonly CacheFile[];
+}
+
+/** Looks, and changes nothing. `nowMs`: milliseconds since 1970. */
+export function listCaches(directory: string, nowMs: number, disk: Disk = realDisk): CacheList {
+  const caches = cachesIn(directory, disk).reverse();
+  return {
+    directory,
+    caches: caches.map((file) => recordOf(file, disk, nowMs)),
+    leftovers: leftoversIn(directory, disk, nowMs),
+  };
+}
+
+function recordOf(file: CacheFile, disk: Disk, nowMs: number): CacheRecord {
+  const isInUse = nowMs - file.usedMs < inUseMs;
+  const record = { ...file, name: basename(file.path, ".cache"), isInUse, sources: [] };
+  try {
+    const { samples, sources = [] } = readCacheMeta(file.path, disk);
+    return { ...record, samples, sources: sources.map(sourceNow) };
+  } catch (error) {
+    if (!(error instanceof DataCacheDamagedError)) throw error;
+    return { ...record, damage: error.reason };
+  }
+}
+
+function sourceNow(source: SourceFile): CachedSource {
+  const now = statSync(source.path, { throwIfNoEntry: false });
+  if (now === undefined) return { ...source, state: "gone" };
+  const isSame = now.size === source.bytes && now.mtimeMs === source.modifiedMs;
+  return { ...source, state: isSame ? "same" : "changed" };
+}
+
+/** Which caches to remove: by name or its beginning, by age, or all. Caches in use stay. */
+export interface CacheChoice {
+  /** Only say which. */
+  readonly dryRun?: boolean | undefined;
+  readonly names?: readonly string[] | undefined;
+  /** Those that no run has used for so long. */
+  readonly unusedMs?: number | undefined;
+  readonly all?: boolean | undefined;
+}
+
+/** What `removeCaches` removes, and what it leaves because a run uses it. */
+export interface CacheRemoval {
+  readonly removed: readonly CacheFile[];
+  readonly inUse: readonly CacheFile[];
+  readonly bytes: number;
+}
+
+/**
+ * Removes caches of a list that was made just now, and the leftovers.
+ * @throws InvalidOptionError where a name is none, or of several caches, or nothing is chosen
+ */
+export function removeCaches(
+  { caches, leftovers, directory }: CacheList,
+  { names = [], unusedMs, all = false, dryRun = false }: CacheChoice,
+  nowMs: number,
+  disk: Disk = realDisk,
+): CacheRemoval {
+  if (names.length === 0 && unusedMs === undefined && !all) {
+    const message = "Expected what to remove: names of caches, `--older-than` or `--all`";
+    throw new InvalidOptionError("name", message);
+  }
+  const named = new Set(names.map((name) => oneNamed(caches, name, directory)));
+  const chosen = caches.filter((cache) => {
+    if (named.has(cache)) return true;
+    if (names.length > 0) return false;
+    return all || (unusedMs !== undefined && nowMs - cache.usedMs >= unusedMs);
+  });
+  const removed: CacheFile[] = [...chosen.filter(({ isInUse }) => !isInUse), ...leftovers];
+  if (!dryRun) for (const { path } of removed) disk.remove(path);
+  const bytes = removed.reduce((sum, one) => sum + one.bytes, 0);
+  return { removed, inUse: chosen.filter(({ isInUse }) => isInUse), bytes };
+}
+
+function oneNamed(caches: readonly CacheRecord[], name: string, directory: string): CacheRecord {
+  const found = caches.filter((cache) => cache.name.startsWith(name));
+  const [first] = found;
+  if (first !== undefined && found.length === 1) return first;
+  const those = found.map((cache) => cache.name).join(", ");
+  const message =
+    first === undefined
+      ? `There is no cache \`${name}\` in ${directory}: \`osiris cache ls\` lists them`
+      : `Expected the name of one cache, \`${name}\` begins those of ${those}`;
+  throw new InvalidOptionError("name", message);
+}

@@ -1,6 +1,7 @@
 // Data preparation: turns a job's data into the binary cache, once, and counts what the job needs
 // to know of it.
 
+import { isDeepStrictEqual } from "node:util";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -21,6 +22,10 @@ export async function prepareData(
   }
   const held = job.evaluation?.data;
   const evaluation = held === undefined ? undefined : await prepareCache(held, tables, disk, tell);
+  if (evaluation !== undefined && evaluation.dense !== job.model.dense) {
+    const wanted = `as many columns as the model has dense features, ${job.model.dense}`;
+    throw expected("evaluation.data.dense", wanted, evaluation.dense);
+  }
   const reports = evaluation === undefined ? [training] : [training, evaluation];
   return {
     ...datasetsOf(job, training, evaluation),
@@ -62,22 +67,42 @@ function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport
   };
 }
 
-/** Held-out samples that are the training samples say how well a model remembers. */
+/** Held-out samples that are training samples say how well a model remembers. */
 function equalityWarnings(
-  { data, evaluation: held }: JobSpec,
+  { data, evaluation: section }: JobSpec,
   training: CacheReport,
   evaluation: CacheReport | undefined,
 ): Warning[] {
-  if (evaluation?.digest !== training.digest) return [];
-  const message =
-    `The evaluation data (${namesOf(held?.data)}) and the training data (${namesOf(data)}) are the ` +
-    "same samples, so its figures tell what the model remembers, not how well it predicts: name " +
-    "other files, or leave `evaluation.data` out, which holds out a part of the training data";
-  return [{ code: "EVALUATION_EQUALS_TRAINING", message }];
+  const held = section?.data;
+  if (held === undefined) return [];
+  const both = `The evaluation data (${namesOf(held)}) and the training data (${namesOf(data)}) are`;
+  const advice =
+    "so its figures tell what the model remembers, not how well it predicts: name other data, or " +
+    "leave `evaluation.data` out, which holds out a part of the training data";
+  const shared =
+    evaluation?.digest === training.digest
+      ? "the same samples"
+      : isSameStream(data, held) &&
+        "drawn from one stream: the smaller is the beginning of the other";
+  if (shared === false) return [];
+  return [{ code: "EVALUATION_EQUALS_TRAINING", message: `${both} ${shared}, ${advice}` }];
 }
 
-function namesOf(data: JobSpec["data"] | undefined): string {
-  if (data === undefined || data.kind === "synthetic") return "generated";
+/** Whether both are generated, and equal in all but their number. */
+function isSameStream(data: JobSpec["data"], held: JobSpec["data"]): boolean {
+  if (data.kind !== "synthetic" || held.kind !== "synthetic") return false;
+  const streamOf = (of: typeof data) => ({
+    ...of,
+    samples: 0,
+    passes: 0,
+    shuffle: true,
+    cache: "",
+  });
+  return isDeepStrictEqual(streamOf(data), streamOf(held));
+}
+
+function namesOf(data: JobSpec["data"]): string {
+  if (data.kind === "synthetic") return "generated";
   const [first = "", ...others] = data.paths;
   return others.length === 0 ? first : `${first} and ${others.length} more`;
 }

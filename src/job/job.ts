@@ -5,7 +5,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type DataOptions, dataOptions } from "../data/options.ts";
-import { checkWeights } from "../data/text/columns.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -27,19 +26,13 @@ import {
   type CheckpointOptions,
   checkpointOptions,
 } from "../training/checkpoint/checkpoint-options.ts";
-import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
-
-const evaluationOptions = z.strictObject({
-  /** Held-out data. Left out: a share of the training data is held out. */
-  data: dataOptions.optional(),
-  /** Share of the training data that is held out, where there is no `data`. */
-  fraction: z.number().gt(0).lt(1).default(0.1),
-  /** Evaluate every this many steps; 0: only at the end of each epoch. */
-  everySteps: z.int().min(0).default(0),
-  /** Stop when a metric no longer improves, and return the best checkpoint. */
-  earlyStopping: earlyStoppingOptions.optional(),
-});
+import {
+  checkEvaluation,
+  type EvaluationOptions,
+  evaluationOptions,
+  inheritData,
+} from "./evaluation-options.ts";
 
 /** The optimizers of a job that names none. */
 export const usualOptimizer = {
@@ -118,10 +111,8 @@ export interface JobOptions {
     readonly sparse?: SparseOptimizerOptions;
   };
   readonly exchange?: ExchangeOptions;
-  readonly evaluation?: Omit<z.input<typeof evaluationOptions>, "data"> & {
-    /** As `JobOptions.data`. Its batch size is the training data's. */
-    readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
-  };
+  /** What its `data` leave out is as in the training data. */
+  readonly evaluation?: EvaluationOptions;
   readonly checkpoint?: CheckpointOptions;
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
@@ -142,14 +133,20 @@ export type JobSpec = z.output<typeof jobSchema>;
 
 /** The options that a user may write, as JSON Schema, made from the schemas that check them. */
 export function jobJsonSchema() {
-  return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+  const schema = z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+  // Evaluation data inherit what they leave out, before the schema checks them.
+  type Schema = typeof schema;
+  const evaluation = schema.properties?.evaluation as Schema | undefined;
+  const data = evaluation?.properties?.data as Schema | undefined;
+  for (const kind of data?.oneOf ?? []) delete kind.required;
+  return schema;
 }
 
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
-  const job = checkOptions(jobSchema, withEvaluationBatch(options));
+  const job = checkOptions(jobSchema, withEvaluationData(options));
   checkAll([
-    () => checkEvaluation(job),
+    () => checkEvaluation(job.evaluation, job.data, job.model.tables),
     () => checkData(job),
     () => checkStaleness(job),
     () => checkBits(job),
@@ -160,21 +157,6 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkPlan(job),
   ]);
   return job;
-}
-
-/** @throws InvalidOptionError */
-function checkEvaluation({ evaluation, data, model }: JobSpec): void {
-  const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
-  if (patience === undefined && target === undefined) {
-    const option = "evaluation.earlyStopping.patience";
-    throw expected(option, "an integer >= 1 where there is no `target`", patience);
-  }
-  if (evaluation?.data === undefined) return;
-  if (evaluation.data.batchSize !== data.batchSize) {
-    const usual = `left out, or that of the training data, ${data.batchSize}`;
-    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
-  }
-  checkWeights(evaluation.data, "evaluation.data", data, model.tables);
 }
 
 /** @throws InvalidOptionError */
@@ -325,9 +307,8 @@ export function jobIdentity(job: JobSpec): string {
   const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
-  const stopping = evaluation?.earlyStopping === undefined ? undefined : evaluation;
   const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
-  const stop = stopping === undefined ? undefined : { ...stopping, data: held };
+  const stop = stoppingOf(evaluation, held);
   const mode = job.mode === "exact" ? undefined : job.mode;
   const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
     ? [checkpoint.everySteps, evaluation?.everySteps]
@@ -336,15 +317,21 @@ export function jobIdentity(job: JobSpec): string {
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
-/** Completes an evaluation's data with the training data's batch size. */
-function withEvaluationBatch(options: unknown): unknown {
+/** All that decides at which step the run stops, and which checkpoint it returns. */
+function stoppingOf(evaluation: JobSpec["evaluation"], data: unknown) {
+  if (evaluation?.earlyStopping === undefined) return undefined;
+  const { fraction, everySteps, earlyStopping } = evaluation;
+  return { fraction, everySteps, earlyStopping, data };
+}
+
+/** Completes an evaluation's data from the training data. */
+function withEvaluationData(options: unknown): unknown {
   if (!isRecord(options) || !isRecord(options.evaluation) || !isRecord(options.data)) {
     return options;
   }
   const { evaluation, data } = options;
   if (!isRecord(evaluation.data)) return options;
-  const held = { batchSize: data.batchSize, ...evaluation.data };
-  return { ...options, evaluation: { ...evaluation, data: held } };
+  return { ...options, evaluation: { ...evaluation, data: inheritData(evaluation.data, data) } };
 }
 
 /** A model without the placement of its rows and their path, which decide no bit. */

@@ -11,17 +11,17 @@ import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
-import { type DataOptions, dataOptions } from "../../src/data/options.ts";
 import {
   createRecordEncoder,
   type RecordEncoder,
   type SampleRecord,
 } from "../../src/data/records.ts";
 import { splitDataset } from "../../src/data/split.ts";
-import { checkWeights, weightedOf, wideOf } from "../../src/data/text/columns.ts";
+import { weightedOf, wideOf } from "../../src/data/text/columns.ts";
 import { DataCacheDamagedError, InputUnusableError } from "../../src/errors/errors.ts";
+import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { checkOptions, expected } from "../../src/ports/check-options.ts";
+import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import {
   densePart,
@@ -40,9 +40,6 @@ import { checkBatch, idsMaxOf, piecesOf } from "./encoded-batch.ts";
 
 /** Samples that go through the device at a time: enough for its speed, in little memory. */
 export const batchSamplesMax = 1024;
-
-/** Data to evaluate on, as a job names them. A batch size has no effect here. */
-export type EvaluationData = DataOptions | Omit<DataOptions, "batchSize">;
 
 /** The parts of a model; `loadModel` makes one of them. */
 export interface ModelParts {
@@ -115,21 +112,26 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Metrics over all samples of `data`; left out: over the samples that the job holds out.
+   * Metrics over all samples of `data`, in which what is left out is as in the training data;
+   * without `data`: over the samples that the job holds out. `dataDiffers`: `data` may be read in
+   * another way than the training data.
    * @throws InvalidOptionError where the data do not fit the job, or the job holds nothing out
    * @throws InputUnusableError where the data cannot be read
    */
-  async evaluate(data?: EvaluationData): Promise<Metrics> {
+  async evaluate(
+    data?: EvaluationData,
+    { dataDiffers = false }: { readonly dataDiffers?: boolean } = {},
+  ): Promise<Metrics> {
     try {
-      return await this.#evaluate(data);
+      return await this.#evaluate(data, dataDiffers);
     } catch (error) {
       if (!(error instanceof DataCacheDamagedError)) throw error;
-      return await this.#evaluate(data); // The damaged cache is set aside, and made anew.
+      return await this.#evaluate(data, dataDiffers); // The cache is made anew.
     }
   }
 
-  async #evaluate(data: EvaluationData | undefined): Promise<Metrics> {
-    const dataset = await this.#openData(data);
+  async #evaluate(data: EvaluationData | undefined, differs: boolean): Promise<Metrics> {
+    const dataset = await this.#openData(data, differs);
     try {
       const logits = new Float32Array(dataset.samples);
       const labels = new Float32Array(dataset.samples);
@@ -228,17 +230,16 @@ export class Model implements AsyncDisposable {
     return turn;
   }
 
-  async #openData(data: EvaluationData | undefined): Promise<Dataset> {
+  async #openData(data: EvaluationData | undefined, differs: boolean): Promise<Dataset> {
     const { job } = this;
     const { disk } = this.#parts;
-    const given = data === undefined ? undefined : { batchSize: job.data.batchSize, ...data };
+    const { tables } = job.model;
     const named =
-      given === undefined ? job.evaluation?.data : checkOptions(dataOptions, given, "data");
+      data === undefined ? job.evaluation?.data : evaluationDataOf(data, job.data, tables, differs);
     if (named === undefined && job.evaluation === undefined) {
       throw expected("data", "named, as the job holds nothing out", data);
     }
-    if (named !== undefined) checkWeights(named, "data", job.data, job.model.tables);
-    const { path, dense } = await prepareCache(named ?? job.data, job.model.tables, disk);
+    const { path, dense } = await prepareCache(named ?? job.data, tables, disk);
     if (dense !== job.model.dense) {
       throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
     }

@@ -165,10 +165,13 @@ test("two separators differ, and held-out data has weights for the same tables",
   });
   const model = { kind: "dlrm" as const, tables: [{ name: "a", rows: 9, dim: 2 }], top: [1] };
   const [data, held] = [section("|", ":"), section("|", undefined)];
-  const job = (evaluation: typeof data) => () =>
-    resolveJob({ model, data, evaluation: { data: evaluation } });
-  t.notThrows(job(section(undefined, "=")));
+  const job = (evaluation: typeof data, dataDiffers?: boolean) => () =>
+    resolveJob({ model, data, evaluation: { data: evaluation, dataDiffers } });
+  t.notThrows(job(section(";", "=")));
   t.throws(job(held), {
+    message: /`evaluation\.data\.categorical\[0\]\.weightSeparator` to be ":"/,
+  });
+  t.throws(job(held, true), {
     instanceOf: InvalidOptionError,
     message: "Expected `evaluation.data` to have weights for table `a`, as the training data has",
   });

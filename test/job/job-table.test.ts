@@ -43,7 +43,7 @@ function defaultOf(schema: Schema): string {
 
 test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const schema = jobJsonSchema() as Schema;
-  const isRepeated = (option: string) => option.startsWith("evaluation.data");
+  const isRepeated = (option: string) => option.startsWith("evaluation.data.");
   // A plan is a file written by `osiris plan`: readers of the table do not need its options.
   const options = [...optionsOf(schema, "")].map((option) => {
     return option.startsWith("plan.") ? "plan = none" : option;
@@ -70,4 +70,15 @@ test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swe
   const base = yaml.replace(/^optimizer:\n.*\n/m, "");
   const swept = blockOf("docs/cli.md", "yaml").replace("model: ...", base);
   t.is((await loadSweep(fileOf("sweep.yaml", swept))).trials.length, 20);
+});
+
+test("by the JSON Schema, evaluation data may leave out all that they inherit", (t) => {
+  const schema = jobJsonSchema() as Schema;
+  t.true(schema.properties?.data?.oneOf?.every(({ required }) => required?.includes("batchSize")));
+  const held = schema.properties?.evaluation?.properties?.data?.oneOf ?? [];
+  t.is(held.length, 3);
+  t.deepEqual(
+    held.flatMap(({ required = [] }) => required),
+    [],
+  );
 });

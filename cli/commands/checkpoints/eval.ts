@@ -20,7 +20,8 @@ export function addEval(program: Command): void {
   withCommon(command, ["eval checkpoints --data test.tsv"]).action(
     async (directory: string, options: EvalOptions) => {
       await using model = await loadModel(directory);
-      const metrics = await model.evaluate(await dataOf(model, options.data));
+      const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
+      const metrics = await model.evaluate(await dataOf(model, options.data), { dataDiffers });
       if (options.json === true) {
         console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest }));
         return;
@@ -39,7 +40,7 @@ export function addEval(program: Command): void {
 /** The training data's own columns; a model of generated data reads Criteo files. */
 async function dataOf(model: Model, paths: readonly string[]): Promise<EvaluationData> {
   const { data } = model.job;
-  if (data.kind !== "synthetic") return { ...data, paths: [...paths] };
+  if (data.kind !== "synthetic") return { paths: [...paths] };
   const [path, ...others] = paths;
   if (path === undefined || others.length > 0) {
     throw new InvalidOptionError("--data", "Expected one file: the model was trained on none");

@@ -68,3 +68,30 @@ test("a model that diverged is a warning of the result", async (t) => {
     ["MODEL_DIVERGED"],
   );
 });
+
+test("generated evaluation data from the training data's stream are a warning", async (t) => {
+  await using place = await startTestCluster();
+  const { result } = await warningsOf(place, place.job({ evaluation: { data: { samples: 500 } } }));
+  const [warning] = result.warnings;
+  t.is(warning?.code, "EVALUATION_EQUALS_TRAINING");
+  t.regex(warning?.message ?? "", /drawn from one stream/);
+  const held = { samples: 500, zipf: 0.5 };
+  const other = await warningsOf(place, place.job({ evaluation: { data: held } }));
+  t.deepEqual(other.result.warnings, []);
+});
+
+test("evaluation data with other dense features than the model are refused, also where meant", async (t) => {
+  const directory = directoryOf(t);
+  await using place = await startTestCluster();
+  const data = clicksData([writeClicks(join(directory, "train.csv"), 600, 1)], directory);
+  const evaluation = {
+    data: { paths: [writeClicks(join(directory, "valid.csv"), 60, 2)], dense: [] },
+    dataDiffers: true,
+  };
+  const checkpoint = { directory: join(directory, "run") };
+  const run = await place.cluster.submit({ model: clicksModel, data, evaluation, checkpoint });
+  await t.throwsAsync(run.result(), {
+    message:
+      "Expected `evaluation.data.dense` to be as many columns as the model has dense features, 1, got `0` (number)",
+  });
+});

@@ -1,0 +1,197 @@
+// The job's evaluation section. Held-out data are read as the training data are: what the section
+// leaves out of `data` is taken from there, and what reads the same fields in another way is
+// refused, unless the section says that it is meant.
+
+import { z } from "zod";
+import {
+  type CriteoTsvOptions,
+  type CsvOptions,
+  dataOptions,
+  type ResolvedCsvOptions,
+  type ResolvedDataOptions,
+  type SyntheticOptions,
+  type TableShape,
+} from "../data/options.ts";
+import { checkWeights } from "../data/text/columns.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
+import { checkOptions, expected } from "../ports/check-options.ts";
+import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
+
+/** Schema of `JobOptions.evaluation`. */
+export const evaluationOptions = z.strictObject({
+  /** Held-out data. Left out: a share of the training data is held out. */
+  data: dataOptions.optional(),
+  /** Whether `data` may be read in another way than the training data. @default false */
+  dataDiffers: z.boolean().optional().meta({ default: false }),
+  /** Share of the training data that is held out, where there is no `data`. */
+  fraction: z.number().gt(0).lt(1).default(0.1),
+  /** Evaluate every this many steps; 0: only at the end of each epoch. */
+  everySteps: z.int().min(0).default(0),
+  /** Stop when a metric no longer improves, and return the best checkpoint. */
+  earlyStopping: earlyStoppingOptions.optional(),
+});
+
+/** Data to evaluate on: what is left out is as in the training data. */
+export type EvaluationData =
+  | Partial<CsvOptions>
+  | Partial<CriteoTsvOptions>
+  | Partial<SyntheticOptions>;
+
+/** The evaluation section as a user writes it. */
+export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data"> & {
+  readonly data?: EvaluationData;
+};
+
+/** The evaluation section after its checks. */
+export type EvaluationSpec = z.output<typeof evaluationOptions>;
+
+/** Options that say which samples there are, or how training goes through them. */
+const notInherited = ["paths", "samples", "epochs", "passes", "shuffle"];
+
+/**
+ * `given` with what it leaves out, from the training data. Data of another kind inherit the batch
+ * size alone.
+ */
+export function inheritData(
+  given: Readonly<Record<string, unknown>>,
+  training: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const { kind, batchSize } = training;
+  if (own.kind !== undefined && own.kind !== kind) return { batchSize, ...own };
+  const inherited = Object.entries(training).filter(([key]) => !notInherited.includes(key));
+  return { ...Object.fromEntries(inherited), ...own };
+}
+
+/**
+ * Data to evaluate a trained model on, complete.
+ * @throws InvalidOptionError where they are no data, or are read in another way than the training
+ * data and `differs` does not say that it is meant
+ */
+export function evaluationDataOf(
+  given: EvaluationData,
+  training: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+  differs: boolean,
+): ResolvedDataOptions {
+  const data = checkOptions(dataOptions, inheritData({ ...given }, { ...training }), "data");
+  checkSameReading(data, "data", training, tables, differs);
+  return data;
+}
+
+/**
+ * @throws InvalidOptionError naming every option of `data`, which stands at `option`, that reads
+ * the same fields in another way
+ */
+export function checkSameReading(
+  data: ResolvedDataOptions,
+  option: string,
+  training: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+  differs: boolean,
+): void {
+  if (differs) {
+    checkWeights(data, option, training, tables);
+    return;
+  }
+  const problems = differencesOf(data, training).map(({ path, is, was }) => {
+    const wanted = was === undefined ? "left out" : JSON.stringify(was);
+    const expectation =
+      `${wanted}, as in the training data (leave it out, and it is taken from there; ` +
+      `\`${option}Differs: true\` allows another)`;
+    return expected(`${option}.${path}`, expectation, is).problems;
+  });
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems.flat());
+}
+
+/** An option that decides how a sample is read, and its two values. */
+interface Difference {
+  readonly path: string;
+  readonly is: unknown;
+  readonly was: unknown;
+}
+
+/** Options that name files, cut them into fields, or decide what becomes of bad lines. */
+const free: ReadonlySet<string> = new Set([
+  ...notInherited,
+  ...[
+    "batchSize",
+    "cache",
+    "cacheBytesMax",
+    "delimiter",
+    "quarantineMax",
+    "rejectedMax",
+    "labelAsFeature",
+  ],
+  ...["zipf", "idsPerBag"],
+]);
+
+function differencesOf(data: ResolvedDataOptions, training: ResolvedDataOptions): Difference[] {
+  if (data.kind !== training.kind) return [{ path: "kind", is: data.kind, was: training.kind }];
+  const [is, was] = [{ ...data } as Fields, { ...training } as Fields];
+  const { categorical: _is, dense: _ofIs, ...plain } = is;
+  const { categorical: _was, dense: _ofWas, ...plainWas } = was;
+  return [
+    ...fieldDifferences("", plain, plainWas, free),
+    ...denseDifferences(is.dense, was.dense),
+    ...(data.kind === "csv" && training.kind === "csv"
+      ? categoricalDifferences(data.categorical, training.categorical)
+      : []),
+  ];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldDifferences(
+  prefix: string,
+  is: Fields,
+  was: Fields,
+  apart: ReadonlySet<string> = new Set(),
+): Difference[] {
+  const keys = [...new Set([...Object.keys(was), ...Object.keys(is)])];
+  return keys
+    .filter((key) => !apart.has(key) && JSON.stringify(is[key]) !== JSON.stringify(was[key]))
+    .map((key) => ({ path: `${prefix}${key}`, is: is[key], was: was[key] }));
+}
+
+/** Columns of CSV files, in order; a number of generated features. */
+function denseDifferences(is: unknown, was: unknown): Difference[] {
+  if (!Array.isArray(is) || !Array.isArray(was) || is.length !== was.length) {
+    return fieldDifferences("", { dense: is }, { dense: was });
+  }
+  return is.flatMap((column, i) => fieldDifferences(`dense[${i}].`, column, was[i]));
+}
+
+type Column = ResolvedCsvOptions["categorical"][number];
+
+/** Table by table, in any order; a separator may be another character. */
+function categoricalDifferences(is: readonly Column[], was: readonly Column[]): Difference[] {
+  return is.flatMap((column, i) => {
+    const other = was.find(({ table }) => table === column.table);
+    if (other === undefined) return []; // The table is not the model's, which is told of that.
+    const differences = fieldDifferences(`categorical[${i}].`, column, other);
+    const isOtherCharacter = ({ path, is, was }: Difference) =>
+      /separator$/i.test(path) && is !== undefined && was !== undefined;
+    return differences.filter((difference) => !isOtherCharacter(difference));
+  });
+}
+
+/** @throws InvalidOptionError */
+export function checkEvaluation(
+  evaluation: EvaluationSpec | undefined,
+  data: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+): void {
+  const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
+  if (patience === undefined && target === undefined) {
+    const option = "evaluation.earlyStopping.patience";
+    throw expected(option, "an integer >= 1 where there is no `target`", patience);
+  }
+  if (evaluation?.data === undefined) return;
+  if (evaluation.data.batchSize !== data.batchSize) {
+    const usual = `left out, or that of the training data, ${data.batchSize}`;
+    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
+  }
+  const differs = evaluation.dataDiffers === true;
+  checkSameReading(evaluation.data, "evaluation.data", data, tables, differs);
+}

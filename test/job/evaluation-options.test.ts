@@ -1,0 +1,184 @@
+// Held-out data are read as the training data are: what they leave out is inherited, what differs
+// is refused, and both jobs of before keep their identities.
+
+import test, { type ExecutionContext } from "ava";
+import {
+  criteo,
+  csv,
+  type EvaluationData,
+  InvalidOptionError,
+  type JobOptions,
+  synthetic,
+} from "../../index.ts";
+import type { CsvOptions } from "../../src/data/options.ts";
+import { jobIdentity, resolveJob } from "../../src/job/job.ts";
+
+const training: CsvOptions = csv("train.tsv", {
+  label: "clicked",
+  dense: ["age", { column: "price", log: true }],
+  categorical: [
+    "user",
+    { column: "genres", table: "item", ids: "integer", offset: 5, separator: "|" },
+  ],
+  delimiter: "\t",
+  batchSize: 64,
+  epochs: 3,
+  shuffle: false,
+  cache: "elsewhere",
+});
+
+function jobWith(data: EvaluationData, more: Partial<JobOptions["evaluation"]> = {}): JobOptions {
+  return {
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: ["user", "item"].map((name) => ({ name, rows: 100, dim: 4 })),
+      bottom: [4],
+      top: [1],
+    },
+    data: training,
+    evaluation: { data, ...more },
+  };
+}
+
+function problemsOf(t: ExecutionContext, job: JobOptions): string[] {
+  const error = t.throws(() => resolveJob(job), { instanceOf: InvalidOptionError });
+  return error.problems.map(({ message }) => message);
+}
+
+test("evaluation data inherit all that they leave out, but how training goes through its own", (t) => {
+  const { data, evaluation } = resolveJob(jobWith({ paths: ["valid.tsv"] }));
+  t.deepEqual(evaluation?.data, { ...data, paths: ["valid.tsv"], passes: 1, shuffle: true });
+});
+
+test("data that repeat every column have the identity of data that leave them out", (t) => {
+  const earlyStopping = { metric: "auc", patience: 1 } as const;
+  const { epochs: _epochs, shuffle: _shuffle, ...repeated } = training;
+  const [short, long, other] = [
+    { paths: ["valid.tsv"] },
+    { ...repeated, paths: ["valid.tsv"] },
+    { paths: ["other.tsv"] },
+  ].map((data) => jobIdentity(resolveJob(jobWith(data, { earlyStopping }))));
+  t.is(short, long);
+  t.not(short, other);
+});
+
+test("identities of jobs with evaluation data are those of before the data could be left out", (t) => {
+  const { epochs: _epochs, ...repeated } = training;
+  const job = jobWith({ ...repeated, paths: ["valid.tsv"] });
+  const earlyStopping = { metric: "auc", patience: 1 } as const;
+  t.is(
+    jobIdentity(resolveJob(job)),
+    "12a613964e1ecfae1c9fe651a20a8808ef370329ee4aae6d5d71e55dde13f711",
+  );
+  const stopping = { ...job, evaluation: { ...job.evaluation, earlyStopping } };
+  t.is(
+    jobIdentity(resolveJob(stopping)),
+    "67980ceaef2a6b87d2ab000991dd5a83dfc72cb3534abbd043455c46d4dd5782",
+  );
+});
+
+test("a complete job, resolved again on another host, stays as it is", (t) => {
+  const job = resolveJob(jobWith({ paths: ["valid.tsv"] }));
+  t.deepEqual(resolveJob(JSON.parse(JSON.stringify(job))), job);
+});
+
+const way =
+  "(leave it out, and it is taken from there; `evaluation.dataDiffers: true` allows another)";
+const differing: readonly [name: string, data: EvaluationData, message: string][] = [
+  [
+    "another label",
+    { label: "bought" },
+    `Expected \`evaluation.data.label\` to be "clicked", as in the training data ${way}, got \`bought\` (string)`,
+  ],
+  [
+    "a dense feature without its logarithm",
+    { dense: ["age", "price"] },
+    `Expected \`evaluation.data.dense[1].log\` to be true, as in the training data ${way}, got \`false\` (boolean)`,
+  ],
+  [
+    "fewer dense features",
+    { dense: ["age"] },
+    `Expected \`evaluation.data.dense\` to be [{"column":"age","log":false},{"column":"price","log":true}], as in the training data ${way}, got \`[{"column":"age","log":false}]\` (list)`,
+  ],
+  [
+    "another column for a table",
+    { categorical: [{ column: "item", table: "user" }, (training.categorical ?? [])[1] ?? ""] },
+    `Expected \`evaluation.data.categorical[0].column\` to be "user", as in the training data ${way}, got \`item\` (string)`,
+  ],
+  [
+    "other ids",
+    {
+      categorical: [
+        "user",
+        { column: "genres", table: "item", ids: "hash", offset: 5, separator: "|" },
+      ],
+    },
+    `Expected \`evaluation.data.categorical[1].ids\` to be "integer", as in the training data ${way}, got \`hash\` (string)`,
+  ],
+  [
+    "another offset",
+    {
+      categorical: [
+        "user",
+        { column: "genres", table: "item", ids: "integer", offset: 4, separator: "|" },
+      ],
+    },
+    `Expected \`evaluation.data.categorical[1].offset\` to be 5, as in the training data ${way}, got \`4\` (number)`,
+  ],
+  [
+    "one id where training has several",
+    {
+      categorical: ["user", { column: "genres", table: "item", ids: "integer", offset: 5 }],
+    },
+    `Expected \`evaluation.data.categorical[1].separator\` to be "|", as in the training data ${way}, got nothing`,
+  ],
+];
+
+for (const [name, data, message] of differing) {
+  test(`evaluation data with ${name} are refused, unless that is meant`, (t) => {
+    const full = { ...data, paths: ["valid.tsv"] };
+    t.deepEqual(problemsOf(t, jobWith(full)), [message]);
+    t.notThrows(() => resolveJob(jobWith(full, { dataDiffers: true })));
+  });
+}
+
+test("files, delimiters, separators, caches and bad lines may differ", (t) => {
+  const categorical = [
+    { column: "genres", table: "item", ids: "integer", offset: 5, separator: ";" } as const,
+    "user",
+  ];
+  const own = { paths: ["a.csv", "b.csv"], delimiter: ";", cache: "c", quarantineMax: 1 };
+  t.notThrows(() => resolveJob(jobWith({ ...own, categorical })));
+});
+
+test("all that differs is told at once", (t) => {
+  const data = { label: "bought", dense: ["age", "price"], paths: ["valid.tsv"] };
+  t.is(problemsOf(t, jobWith(data)).length, 2);
+});
+
+test("evaluation data of another kind are refused, unless that is meant", (t) => {
+  const tables = criteo.tables({ dim: 4 });
+  const { batchSize: _batchSize, ...held } = criteo.tsv("valid.tsv", { batchSize: 64 });
+  const job: JobOptions = {
+    model: { kind: "dlrm", dense: 13, tables, bottom: [4], top: [1] },
+    data: synthetic({ samples: 1000, batchSize: 64 }),
+    evaluation: { data: held },
+  };
+  t.regex(problemsOf(t, job)[0] ?? "", /^Expected `evaluation\.data\.kind` to be "synthetic", as /);
+  const { evaluation } = resolveJob({ ...job, evaluation: { data: held, dataDiffers: true } });
+  t.like(evaluation?.data, { kind: "criteo-tsv", batchSize: 64 });
+});
+
+test("generated evaluation data of another truth are refused", (t) => {
+  const job: JobOptions = {
+    model: { kind: "dlrm", dense: 2, tables: [], bottom: [4], top: [1] },
+    data: synthetic({ samples: 1000, dense: 2, seed: 7, batchSize: 64 }),
+  };
+  const held = resolveJob({ ...job, evaluation: { data: { samples: 100 } } }).evaluation?.data;
+  t.like(held, { kind: "synthetic", samples: 100, seed: 7, dense: 2 });
+  t.regex(
+    problemsOf(t, { ...job, evaluation: { data: { samples: 100, seed: 8 } } })[0] ?? "",
+    /^Expected `evaluation\.data\.seed` to be 7, as in the training data/,
+  );
+});

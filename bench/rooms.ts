@@ -57,7 +57,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 400,
   },
   {
-    "src/job": 600,
+    "src/job": 700,
     "storage/checkpoint-store": 1400,
   },
   {

@@ -1,6 +1,7 @@
 // The job's data section: the source of samples, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
+import type { Written } from "../ports/written.ts";
 
 /** Options of every kind of data. */
 const common = {
@@ -179,12 +180,12 @@ function withPasses<Section extends Spellings>(
 }
 
 /** The data section as a user writes it. */
-export type DataOptions = z.input<typeof dataOptions>;
+export type DataOptions = Written<z.input<typeof dataOptions>>;
 /** The data section after its checks: complete. */
 export type ResolvedDataOptions = z.output<typeof dataOptions>;
-export type CriteoTsvOptions = z.input<typeof criteoTsvOptions>;
-export type CsvOptions = z.input<typeof csvOptions>;
-export type SyntheticOptions = z.input<typeof syntheticOptions>;
+export type CriteoTsvOptions = Written<z.input<typeof criteoTsvOptions>>;
+export type CsvOptions = Written<z.input<typeof csvOptions>>;
+export type SyntheticOptions = Written<z.input<typeof syntheticOptions>>;
 export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;

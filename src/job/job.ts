@@ -5,9 +5,11 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type DataOptions, dataOptions } from "../data/options.ts";
+import { checkTables, denseOf } from "../data/text/columns.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
+  tableOptions,
 } from "../embedding/tables/options.ts";
 import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -33,6 +35,7 @@ import {
   evaluationOptions,
   inheritData,
 } from "./evaluation-options.ts";
+import { withLeftOut } from "./left-out.ts";
 
 /** The optimizers of a job that names none. */
 export const usualOptimizer = {
@@ -133,7 +136,14 @@ export type JobSpec = z.output<typeof jobSchema>;
 
 /** The options that a user may write, as JSON Schema, made from the schemas that check them. */
 export function jobJsonSchema() {
-  const schema = z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+  const schema = z.toJSONSchema(jobSchema, {
+    io: "input",
+    unrepresentable: "any",
+    override({ zodSchema, jsonSchema }) {
+      // `model.table` says the other fields.
+      if (zodSchema === tableOptions) jsonSchema.required = ["name"];
+    },
+  });
   // Evaluation data inherit what they leave out, before the schema checks them.
   type Schema = typeof schema;
   const evaluation = schema.properties?.evaluation as Schema | undefined;
@@ -144,7 +154,7 @@ export function jobJsonSchema() {
 
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
-  const job = checkOptions(jobSchema, withEvaluationData(options));
+  const job = checkOptions(jobSchema, withEvaluationData(withLeftOut(options)));
   checkAll([
     () => checkEvaluation(job.evaluation, job.data, job.model.tables),
     () => checkData(job),
@@ -159,10 +169,13 @@ export function resolveJob(options: unknown): JobSpec {
   return job;
 }
 
-/** @throws InvalidOptionError */
+/** @throws InvalidOptionError where columns and tables, or dense features, contradict each other */
 function checkData({ data, model }: JobSpec): void {
-  if (data.kind !== "synthetic" || data.dense === model.dense) return;
-  throw expected("data.dense", `the model's, ${model.dense}`, data.dense);
+  if (data.kind !== "synthetic") checkTables(data, model.tables);
+  const dense = denseOf(data);
+  if (dense === model.dense) return;
+  if (data.kind === "synthetic") throw expected("data.dense", `the model's, ${model.dense}`, dense);
+  throw expected("model.dense", `left out, or that of the data, ${dense}`, model.dense);
 }
 
 /** @throws InvalidOptionError where a table of an exact job may be stale */

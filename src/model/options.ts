@@ -7,8 +7,12 @@ import {
   type TableOptions,
   tableOptions,
 } from "../embedding/tables/options.ts";
+import type { Written } from "../ports/written.ts";
 
 const widths = z.array(z.int().min(1).max(65536)).max(32);
+
+/** Options that every table of a model may share. */
+export const sharedTableOptions = tableOptions.omit({ name: true }).partial();
 
 /**
  * A DLRM (Naumov et al., arXiv 1906.00091): bottom MLP over the dense features, embedding bags,
@@ -19,6 +23,8 @@ export const modelOptions = z
     kind: z.literal("dlrm"),
     /** Dense features of a sample; 0 for a model without them. */
     dense: z.int().min(0).max(65536).default(0),
+    /** Options of every table that do not follow from its own; each column then has a table. */
+    table: sharedTableOptions.optional(),
     /** One table for each categorical feature; may be empty. */
     tables: z.array(tableOptions).max(10_000).default([]),
     /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
@@ -70,14 +76,23 @@ export const modelOptions = z
       refuse(["tables"], "at least one table, as the model has no dense features");
     }
     if ((model.top.at(-1) ?? 1) !== 1) refuse(["top", model.top.length - 1], "1: the logit");
-  });
+  })
+  .transform(({ table: _table, ...model }) => model);
 
-export type ModelOptions = z.input<typeof modelOptions>;
+/** A table of a model as a user writes it. What is left out is taken from the model's `table`. */
+type TableEntry = Pick<TableOptions, "name"> & {
+  [Option in keyof TableOptions]?: TableOptions[Option] | undefined;
+};
+
+/** A model as a user writes it. */
+export type ModelOptions = Written<Omit<z.input<typeof modelOptions>, "tables">> & {
+  readonly tables?: readonly TableEntry[] | undefined;
+};
 export type ModelSpec = z.output<typeof modelOptions>;
 
 /** A DLRM as plain data. */
-export function dlrm(options: Omit<ModelOptions, "kind" | "tables"> & { tables?: TableOptions[] }) {
-  return { kind: "dlrm" as const, ...options };
+export function dlrm(options: Omit<ModelOptions, "kind">): ModelOptions {
+  return { kind: "dlrm", ...options };
 }
 
 const rate = z.number().positive();

@@ -45,8 +45,10 @@ test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const schema = jobJsonSchema() as Schema;
   const isRepeated = (option: string) => option.startsWith("evaluation.data.");
   // A plan is a file written by `osiris plan`: readers of the table do not need its options.
+  // `model.table` has the options of `model.tables[]`.
   const options = [...optionsOf(schema, "")].map((option) => {
-    return option.startsWith("plan.") ? "plan = none" : option;
+    if (option.startsWith("plan.")) return "plan = none";
+    return option.startsWith("model.table.") ? "model.table = none" : option;
   });
   const expected = [...new Set(options)].filter((option) => !isRepeated(option));
   const rows = textOf("docs/jobs.md").matchAll(/^\| `([^`]+)` \| (?:`([^`]*)`|(\w+)) \|/gm);
@@ -65,6 +67,10 @@ test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swe
   };
   const yaml = blockOf("docs/jobs.md", "yaml");
   const job = resolveJob(await loadJob(fileOf("job.yaml", yaml)));
+  const shorter = textOf("docs/jobs.md").matchAll(/^```yaml\n(name: clicks\n.*?)^```/gms);
+  for (const [i, [, text = ""]] of [...shorter].entries()) {
+    t.deepEqual(resolveJob(await loadJob(fileOf(`shorter-${i}.yaml`, text))), job);
+  }
   const typed = fileOf("job.ts", blockOf("docs/jobs.md", "ts"));
   t.deepEqual(resolveJob(await loadJob(typed)), job);
   const base = yaml.replace(/^optimizer:\n.*\n/m, "");

@@ -8,7 +8,7 @@ import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
-import { checkTables, criteoDense, weightedOf, wideOf } from "../text/columns.ts";
+import { checkTables, denseOf, weightedOf, wideOf } from "../text/columns.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
@@ -139,17 +139,4 @@ function writeGenerated(
     onProgress({ samples: writer.samples, quarantined: 0, fraction });
   });
   return writer.finish({ quarantine: { count: 0, kept: [] }, bestAuc });
-}
-
-function denseOf(options: ResolvedDataOptions): number {
-  switch (options.kind) {
-    case "criteo-tsv":
-      return criteoDense;
-    case "csv":
-      return options.dense.length;
-    case "synthetic":
-      return options.dense;
-    default:
-      return options satisfies never;
-  }
 }

@@ -129,6 +129,20 @@ export function csvColumns(
   };
 }
 
+/** Dense features of a sample. */
+export function denseOf(options: ResolvedDataOptions): number {
+  switch (options.kind) {
+    case "criteo-tsv":
+      return criteoDense;
+    case "csv":
+      return options.dense.length;
+    case "synthetic":
+      return options.dense;
+    default:
+      return options satisfies never;
+  }
+}
+
 /** Throws where text with these options cannot feed these tables, before any file is read. */
 export function checkTables(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,

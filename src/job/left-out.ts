@@ -1,0 +1,89 @@
+// What a job may leave out, as the rest of it says the same: the tables of its columns, the columns
+// of its tables, and the number of dense features. A job that says both is checked for
+// contradictions (job.ts).
+
+import { dataOptions, type ResolvedDataOptions } from "../data/options.ts";
+import { criteoFeatures, denseOf } from "../data/text/columns.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
+import { sharedTableOptions } from "../model/options.ts";
+import { checkOptions } from "../ports/check-options.ts";
+
+/**
+ * A job as a user wrote it, with the options of model and data that follow from each other:
+ *
+ *   data.categorical  left out: the columns with the names of `model.tables`
+ *   model.tables      with `model.table`: one for each categorical column, in the order of columns
+ *   model.dense       left out: the dense features of the data
+ *   data.dense        of generated data, left out: `model.dense`
+ *
+ * Sections of a wrong shape stay as they are, for the job's schema to refuse.
+ * @throws InvalidOptionError where a column has no table, and `model.table` does not say its shape
+ */
+export function withLeftOut(options: unknown): unknown {
+  if (!isRecord(options) || !isRecord(options.model) || !isRecord(options.data)) return options;
+  const { table, ...model } = options.model;
+  const data = withColumns(options.data, model);
+  const isTabled = table !== undefined || model.tables === undefined;
+  if (!isTabled && model.dense !== undefined) return { ...options, data };
+  const resolved = checkOptions(dataOptions, data, "data");
+  return {
+    ...options,
+    data,
+    model: {
+      ...model,
+      ...(isTabled ? { tables: tablesOf(resolved, model.tables, table) } : {}),
+      ...(model.dense === undefined ? { dense: denseOf(resolved) } : {}),
+    },
+  };
+}
+
+function withColumns(data: Fields, { tables, dense }: Fields): Fields {
+  if (data.kind === "csv" && data.categorical === undefined && Array.isArray(tables)) {
+    return { ...data, categorical: tables.map(nameOf) };
+  }
+  const isDenseLeftOut = data.kind === "synthetic" && data.dense === undefined;
+  return isDenseLeftOut && dense !== undefined ? { ...data, dense } : data;
+}
+
+/** A table for each column, in the order of the columns; then the tables that no column feeds. */
+function tablesOf(data: ResolvedDataOptions, written: unknown, table: unknown): unknown {
+  if (written !== undefined && !Array.isArray(written)) return written;
+  if (table !== undefined) checkOptions(sharedTableOptions, table, "model.table");
+  const shared = isRecord(table) ? table : {};
+  const own = new Map((written ?? []).map((one) => [nameOf(one), one]));
+  const names = columnTables(data);
+  for (const name of names) {
+    if (own.has(name) || (shared.rows !== undefined && shared.dim !== undefined)) continue;
+    const message =
+      "Expected `model.table` to have `rows` and `dim`, the shape of each table that is not in " +
+      `\`model.tables\`, as the column of \`${name}\` has no table there`;
+    throw new InvalidOptionError("model.table", message);
+  }
+  const others = (written ?? []).filter((one) => !names.includes(nameOf(one) as string));
+  const fed = names.map((name) => own.get(name) ?? { name });
+  return [...fed, ...others].map((one) => (isRecord(one) ? { ...shared, ...one } : one));
+}
+
+/** The tables that the columns of the data feed. */
+function columnTables(data: ResolvedDataOptions): string[] {
+  switch (data.kind) {
+    case "criteo-tsv":
+      return Array.from({ length: criteoFeatures }, (_, index) => `C${index + 1}`);
+    case "csv":
+      return data.categorical.map(({ table }) => table);
+    case "synthetic":
+      return [];
+    default:
+      return data satisfies never;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isRecord(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function nameOf(table: unknown): unknown {
+  return isRecord(table) ? table.name : undefined;
+}

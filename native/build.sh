@@ -2,7 +2,7 @@
 # Builds native/build/osiris.node, only when a source is newer. Reports its progress on stdout, and
 # the compiler's complaints on stderr. Without a compiler it says so and exits with success: the
 # reference kernels are used. CXX names another compiler, OSIRIS_JOBS the number of parts compiled
-# at the same time (default: one per core).
+# at the same time (default: one per core). OSIRIS_VERBOSE=1 prints every command.
 set -eu
 cd "$(dirname "$0")"
 addon=build/osiris.node
@@ -28,13 +28,17 @@ trap 'rm -rf "$objects" "$built"' EXIT
 mkdir "$objects"
 started=$(date +%s)
 sets=$(instruction_sets)
-echo "osiris: compiling the kernels, on $(count_cores) cores"
+parts="$(list_parts "$sets") bindings/addon: kernels:"
+echo "osiris: compiling the kernels with $("$compiler" --version 2>/dev/null | head -n 1)"
+# shellcheck disable=SC2086,SC2116
+echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on $(count_cores) cores: about a minute on two"
 # Warnings stop CI (sanitize.sh), not a user with another compiler.
 # No fused multiply-add except where the source has one, and no liberties of -ffast-math.
-compile_parts "$objects" "$(list_parts "$sets") bindings/addon: kernels:" \
+compile_parts "$objects" "$parts" \
   -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
+tell_command "$compiler" -shared "$objects/*.o" -o "$built" "$link"
 # shellcheck disable=SC2086
 "$compiler" -shared "$objects"/*.o -o "$built" $link
 # A process that loads the addon during the build sees the old file or the new one, whole.
 mv "$built" "$addon"
-echo "osiris: compiled the kernels in $(($(date +%s) - started)) s"
+echo "osiris: compiled and linked the kernels in $(($(date +%s) - started)) s"

@@ -59,6 +59,7 @@ compile_next() {
   for part in $parts; do
     name=$(echo "$part" | tr /: --)
     mkdir "$folder/$name.taken" 2>/dev/null || continue
+    tell_command "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc"
     # In the background, because a shell in `wait` handles a signal at once.
     "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc" -o "$folder/$name.tmp" &
     compiling=$!
@@ -68,12 +69,26 @@ compile_next() {
   done
 }
 
+# With OSIRIS_VERBOSE=1: prints a command that is about to run.
+tell_command() {
+  [ -z "${OSIRIS_VERBOSE:-}" ] || echo "osiris: $*"
+}
+
 show_progress() {
   seconds=0
   while :; do
     sleep 2 >/dev/null 2>&1
     seconds=$((seconds + 2))
-    done=$(find "$folder" -name '*.o' | wc -l | tr -d ' ')
-    echo "osiris: compiling the kernels: $done of $total parts, $seconds s"
+    done=0
+    doing=
+    for part in $parts; do
+      name=$(echo "$part" | tr /: --)
+      if [ -f "$folder/$name.o" ]; then
+        done=$((done + 1))
+      elif [ -d "$folder/$name.taken" ]; then
+        doing="$doing ${part%:}"
+      fi
+    done
+    echo "osiris: compiling the kernels: $done of $total parts, $seconds s; now$doing"
   done
 }

@@ -32,12 +32,19 @@ export interface ConnectionArguments extends CredentialArguments {
 /** Where `osiris up` listens unless told otherwise. */
 export const usualPort = 4222;
 
-/** Adds `--json` and `--verbose`, and ends the help with examples. */
-export function withCommon(command: Command, examples: readonly string[]): Command {
+/**
+ * Adds `--json` and `--verbose`, and ends the help with examples. `verbose`: what it prints, where
+ * that is more than usual.
+ */
+export function withCommon(
+  command: Command,
+  examples: readonly string[],
+  { verbose = "print the stack of an error" } = {},
+): Command {
   const lines = examples.map((example) => `  $ osiris ${example}`);
   return command
     .option("--json", "print JSON, one object a line, for machines")
-    .option("--verbose", "print the stack of an error")
+    .option("--verbose", verbose)
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}\n${exitCodeHelp}`);
 }
 

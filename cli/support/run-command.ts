@@ -9,6 +9,7 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
+import { namedRun } from "./named-run.ts";
 
 export interface RunCommand<Answer extends object, Options> {
   /** As it is typed: `pause`, `checkpoint now`; the report is named after it. */
@@ -29,12 +30,14 @@ export function addRunCommand<Answer extends object, Options = unknown>(
 ): Command {
   const command = program
     .command(name.split(" ").at(-1) ?? name)
-    .argument("<run>", "the run, as `osiris ls` lists it")
+    .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description(description);
   return withCommon(withClient(command), [`${name} r12-1${example}`]).action(
-    async (run: string, options: CommonOptions & ConnectionArguments & Options) => {
+    async (given: string, options: CommonOptions & ConnectionArguments & Options) => {
       await using client = await connect(connectionOf(options));
-      const answer = await ask(client.run(run), options);
+      const found = await namedRun(client, given);
+      const answer = await ask(found, options);
+      const { run } = found;
       if (options.json !== true) console.log(tell(run, answer));
       else console.log(JSON.stringify({ report: name.replace(" ", "."), run, ...answer }));
     },

@@ -69,3 +69,16 @@ export class NotReplayableError extends TrainingError {
     super(`${interval} cannot be replayed bit by bit: ${why}`);
   }
 }
+
+/** A trained model in memory is used after it was closed. */
+export class ModelClosedError extends TrainingError {
+  readonly code = "MODEL_CLOSED";
+  readonly recovery = "stop";
+
+  constructor(call: string) {
+    super(
+      `Cannot ${call} with a model that is closed: ` +
+        "close it after the last call, or load it again with `loadModel`",
+    );
+  }
+}

@@ -18,7 +18,11 @@ import {
 } from "../../src/data/records.ts";
 import { splitDataset } from "../../src/data/split.ts";
 import { weightedOf, wideOf } from "../../src/data/text/columns.ts";
-import { DataCacheDamagedError, InputUnusableError } from "../../src/errors/errors.ts";
+import {
+  DataCacheDamagedError,
+  InputUnusableError,
+  ModelClosedError,
+} from "../../src/errors/errors.ts";
 import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -79,10 +83,13 @@ export class Model implements AsyncDisposable {
   /**
    * Probabilities (B) of the label 1, one per record. A record is an object with the job's columns,
    * for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or null
-   * column is a missing value.
+   * column is a missing value. No records: no probabilities.
    * @throws InvalidOptionError naming the record and the column
+   * @throws ModelClosedError
    */
   async predict(records: readonly SampleRecord[]): Promise<Float32Array> {
+    this.#live("predict");
+    if (!Array.isArray(records)) throw expected("records", "a list of records", records);
     const out = new Float32Array(records.length);
     for (let first = 0; first < records.length; first += batchSamplesMax) {
       const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
@@ -96,8 +103,13 @@ export class Model implements AsyncDisposable {
    * tables. The caller owns the batch and must not change it until this resolves.
    * @throws InvalidOptionError where its arrays do not fit together
    * @throws IdOutOfRangeError where an id lies outside its table
+   * @throws ModelClosedError
    */
   async predictBatch(batch: EncodedBatch): Promise<Float32Array> {
+    this.#live("predict");
+    if (typeof batch !== "object" || batch === null) {
+      throw expected("batch", "an encoded batch (`predict` takes records)", batch);
+    }
     const { dense, tables } = this.job.model;
     const isWide = wideOf(tables).includes(true);
     const isWeighted = weightedOf(this.job.data, tables).includes(true);
@@ -131,6 +143,7 @@ export class Model implements AsyncDisposable {
   }
 
   async #evaluate(data: EvaluationData | undefined, differs: boolean): Promise<Metrics> {
+    this.#live("evaluate");
     const dataset = await this.#openData(data, differs);
     try {
       const logits = new Float32Array(dataset.samples);
@@ -149,9 +162,10 @@ export class Model implements AsyncDisposable {
   /**
    * Writes the model into a new or empty directory. `loadModel` reads it again, with the same
    * digest.
-   * @throws InputUnusableError, StoreFailedError
+   * @throws InputUnusableError, StoreFailedError, ModelClosedError
    */
   async save(directory: string): Promise<void> {
+    const device = this.#live("save");
     const { manifest, jobText, disk } = this.#parts;
     const { jobIdentity } = manifest;
     // A directory that holds a run is refused: a claim on it would end that run.
@@ -163,7 +177,7 @@ export class Model implements AsyncDisposable {
     const { generation } = store.beginGeneration();
     const leaves = new Map<string, readonly string[]>();
     const parts: PartRecord[] = [];
-    for (const part of partsOf(this.#live())) {
+    for (const part of partsOf(device)) {
       const writer = store.partWriter(generation, manifest.cut, part.name);
       for await (const bytes of part.bytes()) writer.write(bytes);
       parts.push(writer.finish());
@@ -191,7 +205,7 @@ export class Model implements AsyncDisposable {
   async leaves(): Promise<Map<string, string>> {
     const { tables } = this.job.model;
     const leaves = new Map<string, string>();
-    for (const part of partsOf(this.#live())) {
+    for (const part of partsOf(this.#live("list the leaves"))) {
       const tile = tableOfPart(part.name, tables);
       const ids = idsOfPart(part.name, tables);
       const own = await part.leaves();
@@ -214,15 +228,16 @@ export class Model implements AsyncDisposable {
     return this.close();
   }
 
-  #live(): DeviceState {
-    assert(this.#device !== undefined, "the model is open");
+  /** The model's state, for a call. @throws ModelClosedError */
+  #live(call: string): DeviceState {
+    if (this.#device === undefined) throw new ModelClosedError(call);
     return this.#device;
   }
 
   /** Logits (B) of a batch, computed after the batches before it. M2 */
   #score(batch: EncodedBatch): Promise<Float32Array> {
     const turn = this.#last.then(() => {
-      const device = roomFor(this.#live(), batch);
+      const device = roomFor(this.#live("predict"), batch);
       this.#device = device;
       return scoreBatch(device, batch);
     });

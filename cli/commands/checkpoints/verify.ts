@@ -14,6 +14,7 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, duration, plural } from "../../support/format.ts";
+import { namedRun } from "../../support/named-run.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface VerifyOptions extends CommonOptions, ConnectionArguments {
@@ -58,7 +59,7 @@ export function addVerify(program: Command): void {
 async function directoryOf(run: string, options: VerifyOptions): Promise<string> {
   if (existsSync(run)) throw new CheckpointMissingError(run);
   await using client = await connect(connectionOf(options));
-  const { directory } = await client.run(run).status();
+  const { directory } = await (await namedRun(client, run)).status();
   return directory;
 }
 

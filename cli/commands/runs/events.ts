@@ -13,6 +13,7 @@ import {
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
+import { namedRun } from "../../support/named-run.ts";
 import { openView } from "../../views/run-view.ts";
 
 interface EventsOptions extends CommonOptions, ConnectionArguments {
@@ -24,14 +25,14 @@ interface EventsOptions extends CommonOptions, ConnectionArguments {
 export function addEvents(program: Command): void {
   const command = program
     .command("events")
-    .argument("<run>", "the run, as `osiris ls` lists it")
+    .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description("tell what happened to a run, from any event on")
     .option("--since <N>", "from the event of this number on", integerFrom(0), 0)
     .option("-f, --follow", "and what is to come, until it is over");
   withCommon(withClient(command), ["events r12-1", "events r12-1 --since 40 -f --json"]).action(
     async (name: string, options: EventsOptions) => {
       await using client = await connect(connectionOf(options));
-      const run = client.run(name);
+      const run = await namedRun(client, name);
       const view = openView({ json: options.json === true });
       using _interrupt = onInterrupt(() => {
         view.close(); // A bar has told the terminal to wrap no lines.

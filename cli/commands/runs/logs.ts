@@ -9,6 +9,7 @@ import {
   withClient,
   withCommon,
 } from "../../support/arguments.ts";
+import { namedRun } from "../../support/named-run.ts";
 
 interface LogsOptions extends CommonOptions, ConnectionArguments {
   readonly follow?: boolean;
@@ -21,14 +22,14 @@ const placed = new Set(["time", "level", "message", "run", "actor"]);
 export function addLogs(program: Command): void {
   const command = program
     .command("logs")
-    .argument("<run>", "the run, as `osiris ls` lists it")
+    .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description("print the lines that a run logged")
     .option("-f, --follow", "and those to come, until it is over");
   withCommon(withClient(command), ["logs r12-1", "logs r12-1 -f --json"]).action(
     async (run: string, options: LogsOptions) => {
       await using client = await connect(connectionOf(options));
       const follow = options.follow === true;
-      for await (const line of client.run(run).logs({ follow })) {
+      for await (const line of (await namedRun(client, run)).logs({ follow })) {
         console.log(options.json === true ? JSON.stringify(line) : textOf(line));
       }
     },

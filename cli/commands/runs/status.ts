@@ -10,6 +10,7 @@ import {
   withCommon,
 } from "../../support/arguments.ts";
 import { count, percent } from "../../support/format.ts";
+import { namedRun } from "../../support/named-run.ts";
 import { treeLines } from "../../views/cluster-view.ts";
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
@@ -23,7 +24,7 @@ interface StatusArguments extends CommonOptions, ConnectionArguments {
 export function addStatus(program: Command): void {
   const command = program
     .command("status")
-    .argument("[run]", "one run; left out: all of them")
+    .argument("[run]", "a run or the name of its job; left out: all of them")
     .option("--tree", "the actors of all its processes, as they supervise each other")
     .description("tell what the runs of a running cluster are doing");
   const examples = ["status", "status r12-1 --json", "status --tree"];
@@ -31,7 +32,7 @@ export function addStatus(program: Command): void {
     await using client = await connect(connectionOf(options));
     if (options.tree === true) tellTree(await client.inspect(), options.json === true);
     else if (run === undefined) tellRuns("status", await client.list(), options);
-    else tellOne(await client.run(run).status(), options.json === true);
+    else tellOne(await (await namedRun(client, run)).status(), options.json === true);
   });
 }
 

@@ -10,8 +10,12 @@ export function addBuildNative(program: Command): void {
   const command = program
     .command("build-native")
     .description("compile the native kernels, which are many times as fast (needs a C++ compiler)");
-  withCommon(command, ["build-native"]).action((options: CommonOptions) => {
-    const { built, message } = buildNative({ progress: process.stderr.fd });
+  const verbose =
+    "print every command of the build, the compiler's output, and the stack of an error";
+  const examples = ["build-native", "build-native --verbose"];
+  withCommon(command, examples, { verbose }).action((options: CommonOptions) => {
+    const progress = process.stderr.fd;
+    const { built, message } = buildNative({ progress, verbose: options.verbose === true });
     if (options.json === true) {
       console.log(JSON.stringify({ report: "build-native", built, message }));
     } else if (built) {

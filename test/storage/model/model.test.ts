@@ -4,6 +4,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { criteo, csv } from "../../../src/data/sources.ts";
 import { writeSyntheticTsv } from "../../../src/data/synthetic/synthetic-tsv.ts";
@@ -14,6 +15,7 @@ import {
   IdOutOfRangeError,
   InputUnusableError,
   InvalidOptionError,
+  ModelClosedError,
 } from "../../../src/errors/errors.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
@@ -118,6 +120,36 @@ test("a prediction does not depend on its company, nor on others under way", asy
   t.deepEqual(few, all.slice(1100, 1110));
   t.deepEqual(all.slice(1140, 1200), all.slice(0, samples));
   t.is((await model.predict([])).length, 0);
+});
+
+test("what is no list of records is refused, and so is a model that is closed", async (t) => {
+  const { trained, records, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const wrong: [unknown, RegExp][] = [
+    ["x", /^Expected `records` to be a list of records, got `x` \(string\)$/],
+    [records[0], /^Expected `records` to be a list of records, got `\{.*` \(object\)$/],
+    [undefined, /^Expected `records` to be a list of records, got nothing$/],
+  ];
+  for (const [given, message] of wrong) {
+    const predicted = model.predict(given as typeof records);
+    await t.throwsAsync(predicted, { instanceOf: InvalidOptionError, message });
+  }
+  const batch = model.predictBatch("x" as unknown as EncodedBatch);
+  await t.throwsAsync(batch, {
+    instanceOf: InvalidOptionError,
+    message: /^Expected `batch` to be an encoded batch \(`predict` takes records\), got `x`/,
+  });
+  await model.close();
+  const closed = {
+    instanceOf: ModelClosedError,
+    message: /^Cannot predict with a model that is closed/,
+  };
+  await t.throwsAsync(model.predict(records), closed);
+  await t.throwsAsync(model.predict([]), closed);
+  await t.throwsAsync(model.evaluate(), { code: "MODEL_CLOSED" });
+  await t.throwsAsync(model.save("nowhere"), { code: "MODEL_CLOSED" });
+  await model.close();
 });
 
 test("encoded batches are cut up without a change, and bags may be longer than ever", async (t) => {

@@ -1,0 +1,26 @@
+// The run that a command is about: named as `osiris ls` lists it, by its run or by the job's name.
+
+import { type Client, InvalidOptionError, type Run } from "../../index.ts";
+import { plural } from "./format.ts";
+
+/**
+ * The run of that name; else the newest run of the job of that name, which stderr is told.
+ * @throws InvalidOptionError where there is neither
+ */
+export async function namedRun(client: Client, name: string): Promise<Run> {
+  const runs = await client.list();
+  if (runs.some(({ run }) => run === name)) return client.run(name);
+  const ofJob = runs.filter((one) => one.name === name);
+  const newest = ofJob.at(-1);
+  if (newest === undefined) {
+    const message = `There is no run and no job \`${name}\` in the cluster: \`osiris ls\` lists them`;
+    throw new InvalidOptionError("run", message);
+  }
+  const { run, status } = newest;
+  if (ofJob.length > 1) {
+    console.error(
+      `${plural(ofJob.length, "run")} of job \`${name}\`: this is ${run} (${status}), the newest`,
+    );
+  }
+  return client.run(run);
+}

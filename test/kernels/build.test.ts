@@ -1,0 +1,79 @@
+// The script that compiles the kernels tells what it does: tried with a compiler that only says so.
+
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import test, { type ExecutionContext } from "ava";
+
+/** It knows two instruction sets, takes its time for one part, and can fail. */
+const compiler = `#!/bin/sh
+case "$*" in
+  --version) echo "tried 1.2.3"; exit 0 ;;
+  *"-E -P"*) echo "portable avx2"; exit 0 ;;
+  *\${TRIED_FAILS:-nothing}*) echo "tried: no such thing" >&2; exit 1 ;;
+  *dense/dense.cc*portable*) sleep 3 ;;
+esac
+while [ "$1" != -o ]; do shift; done
+echo compiled > "$2"
+`;
+
+/** A folder with the script, and the compiler that only says so. */
+function startBuild(t: ExecutionContext) {
+  const home = mkdtempSync(join(tmpdir(), "osiris-build-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  mkdirSync(join(home, "native"));
+  for (const file of ["build.sh", "parts.sh"]) {
+    copyFileSync(resolve("native", file), join(home, "native", file));
+  }
+  symlinkSync(resolve("node_modules"), join(home, "node_modules"));
+  const path = join(home, "tried");
+  writeFileSync(path, compiler);
+  chmodSync(path, 0o755);
+  const build = (more: Record<string, string> = {}) =>
+    spawnSync("sh", [join(home, "native", "build.sh")], {
+      encoding: "utf8",
+      env: { ...process.env, CXX: path, OSIRIS_JOBS: "2", ...more },
+    });
+  return { build, addon: join(home, "native", "build", "osiris.node") };
+}
+
+test("a build names its compiler, its parts and its progress, and is silent where all is built", (t) => {
+  const { build, addon } = startBuild(t);
+  const { status, stdout, stderr } = build();
+  t.is(status, 0, stderr);
+  t.true(existsSync(addon));
+  const lines = stdout.trimEnd().split("\n");
+  t.is(lines[0], "osiris: compiling the kernels with tried 1.2.3");
+  t.regex(lines[1] ?? "", /^osiris: 12 parts, for portable avx2, on \d+ cores: /);
+  t.regex(
+    lines[2] ?? "",
+    /^osiris: compiling the kernels: \d+ of 12 parts, 2 s; now.* dense\/dense:portable/,
+  );
+  t.regex(lines.at(-1) ?? "", /^osiris: compiled and linked the kernels in \d+ s$/);
+  t.is(build().stdout, "");
+});
+
+test("a build that is asked to be verbose prints every command", (t) => {
+  const { build } = startBuild(t);
+  const { stdout } = build({ OSIRIS_VERBOSE: "1" });
+  t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 12);
+  t.regex(stdout, /^osiris: \S+tried -shared build\/objects/m);
+});
+
+test("a compiler's complaint is told, and leaves no addon", (t) => {
+  const { build, addon } = startBuild(t);
+  const { status, stderr } = build({ TRIED_FAILS: "tiers/tiers" });
+  t.not(status, 0);
+  t.regex(stderr, /^tried: no such thing$/m);
+  t.false(existsSync(addon));
+});

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 800 },
   { "src/ports": 1300 },
   {
-    "src/data": 3100,
+    "src/data": 3800,
     "src/kernels/contract": 1300,
     "src/planner": 3050,
     "src/wire/messages": 1000,

@@ -87,6 +87,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ 
     arithmetic: cut.arithmetic,
     metrics: cut.metrics,
     position: { step: cut.cut },
+    means: cut.means,
     best: cut.best,
     createdBy,
   });

@@ -212,13 +212,16 @@ export const evaluating = fromPromise<Metrics, RequestInput>(async ({ input, sig
 /** All devices have taken this cut, and may go on. */
 export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
   async ({ input, signal }) => {
-    const { network, mailbox, job, metrics, step, arithmetic, command } = input;
+    const { network, mailbox, job, metrics, step, arithmetic, command, plan } = input;
     const [taken] = await ask({
       network,
       mailbox,
       to: [checkpoint],
       type: "checkpoint.cut",
-      body: { command, cut: step, arithmetic, best: metrics.isBest, metrics },
+      body: {
+        ...{ command, cut: step, arithmetic, best: metrics.isBest, metrics },
+        means: plan?.means,
+      },
       answer: (message) =>
         message.type === "checkpoint.taken" && message.body.command === command
           ? { from: 0, answer: message.body }

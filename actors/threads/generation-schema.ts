@@ -29,6 +29,8 @@ export const dataPlanSchema = z.object({
   evaluation: datasetPlan.optional(),
   /** Longest bag of each feature, over both. */
   idsMax: z.array(count),
+  /** Of dense features whose missing values are the mean: that of the training data. */
+  means: z.record(z.string(), z.number()).optional(),
   /** Lines that were left out, and the first of them. */
   quarantined: count,
   quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),

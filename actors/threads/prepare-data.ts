@@ -3,6 +3,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -17,6 +18,7 @@ export async function prepareData(
   const { tables } = job.model;
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const training = await prepareCache(job.data, tables, disk, tell);
+  checkClasses(job.data, training);
   if (training.dense !== job.model.dense) {
     throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
   }
@@ -34,15 +36,60 @@ export async function prepareData(
     ),
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
+    means: training.means,
     bestAuc: training.bestAuc,
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),
       ...equalityWarnings(job, training, evaluation),
+      ...classWarnings(job, evaluation),
     ],
     remade: reports.flatMap(({ path, remade }) =>
       remade === undefined ? [] : [{ path, reason: remade }],
     ),
   };
+}
+
+/** Throws where all lines have one label: there is nothing to tell apart. */
+function checkClasses(
+  data: JobSpec["data"],
+  { samples, positives, quarantine }: CacheReport,
+): void {
+  if (data.kind === "synthetic" || (positives > 0 && positives < samples)) return;
+  const label = positives === 0 ? 0 : 1;
+  const named = data.kind === "csv" ? data.positive : undefined;
+  const all = `all ${samples.toLocaleString("en-US")} good lines of ${namesOf(data)}`;
+  const [reason] = quarantine.reasons;
+  const rest =
+    reason === undefined
+      ? ""
+      : `; the most frequent reason for leaving lines out: ${reason.kind} (${reason.file}, line ` +
+        `${reason.line}${reason.got === undefined ? "" : `: ${reason.got}`})`;
+  const positive = named === undefined ? "" : ` (positive: ${JSON.stringify(named)})`;
+  const message =
+    `Expected labels of both classes, and ${all} have the label ${label}${positive}${rest}; ` +
+    "name the label that counts as positive with `data.positive`, or other files";
+  throw new InputUnusableError(data.paths[0] ?? "", message);
+}
+
+/**
+ * Evaluation data of one class have a loss, and no AUC and no normalized entropy.
+ * @throws InvalidOptionError where early stopping watches one of these
+ */
+function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | undefined): Warning[] {
+  if (held?.data === undefined || report === undefined || held.data.kind === "synthetic") return [];
+  const { samples, positives } = report;
+  if (positives > 0 && positives < samples) return [];
+  const what =
+    `all ${samples.toLocaleString("en-US")} lines of the evaluation data (${namesOf(held.data)}) ` +
+    `have the label ${positives === 0 ? 0 : 1}`;
+  const metric = held.earlyStopping?.metric;
+  if (metric !== undefined && metric !== "logLoss") {
+    const message = `Expected a metric that evaluation data of one class have, got ${metric}: ${what}`;
+    const option = "evaluation.earlyStopping.metric";
+    throw new InvalidOptionError(option, `${message}; watch logLoss, or name other files`);
+  }
+  const message = `There is no AUC and no normalized entropy: ${what}`;
+  return [{ code: "EVALUATION_OF_ONE_CLASS", message }];
 }
 
 function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport | undefined) {

@@ -102,7 +102,7 @@ function placeOfReader(spec: GenerationSpec, reader: number): HostPlace {
 }
 
 function openPlan(plan: DatasetPlan, spec: GenerationSpec, disk: Disk): Dataset {
-  const dataset = openCache(plan.path, disk);
+  const dataset = openCache(plan.path, disk, undefined, spec.data.means);
   if (plan.split === undefined) return dataset;
   return splitDataset(dataset, { seed: spec.job.seed, ...plan.split });
 }

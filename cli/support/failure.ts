@@ -10,6 +10,7 @@ export const exitCodes = { done: 0, failed: 1, wrong: 2, differs: 3, cancelled: 
 const wrongCodes = new Set([
   "INVALID_OPTION",
   "INPUT_UNUSABLE",
+  "DATA_REJECTED",
   "CHECKPOINT_MISSING",
   "CHECKPOINT_FOREIGN",
   "KEY_TAKEN",

@@ -1,5 +1,6 @@
 // Samples without labels on their way to a prediction: one by one into a batch.
 
+import type { Means } from "./cache/cache-format.ts";
 import type { BatchMemory } from "./dataset.ts";
 import type { Sample } from "./sample.ts";
 
@@ -20,6 +21,8 @@ export class BatchRows {
   /** Weights of the ids, where a feature has them. */
   readonly #weights: number[][] | undefined;
   readonly #width: number;
+  /** What missing values become, of dense features that await the mean. */
+  readonly #means: readonly (readonly [feature: number, mean: number])[];
 
   constructor(
     samples: number,
@@ -27,15 +30,18 @@ export class BatchRows {
       dense,
       wide,
       weighted,
+      means = {},
     }: {
       readonly dense: number;
       readonly wide: readonly boolean[];
       readonly weighted: readonly boolean[];
+      readonly means?: Means | undefined;
     },
   ) {
     const features = wide.length;
     this.#samples = samples;
     this.#width = dense;
+    this.#means = Object.entries(means).map(([feature, mean]) => [Number(feature), mean]);
     this.#dense = new Float32Array(samples * dense);
     this.#lengths = new Int32Array(features * samples);
     this.#ids = Array.from({ length: features }, () => []);
@@ -45,6 +51,9 @@ export class BatchRows {
 
   add(index: number, sample: Sample): void {
     this.#dense.set(sample.dense, index * this.#width);
+    for (const [feature, mean] of this.#means) {
+      if (Number.isNaN(sample.dense[feature])) this.#dense[index * this.#width + feature] = mean;
+    }
     let at = 0;
     for (const [feature, bag] of this.#ids.entries()) {
       const length = sample.lengths[feature] ?? 0;

@@ -31,7 +31,17 @@ const text = {
   paths: z.array(z.string().min(1)).min(1).max(100_000),
   /** Bad lines kept with position and reason; all bad lines are counted. @default 1000 */
   quarantineMax: z.int().min(0).max(100_000).default(1000),
+  /** Largest share of lines that may be bad: above it the data is refused. @default 0.01 */
+  rejectedMax: z.number().min(0).max(1).default(0.01),
 };
+
+/**
+ * What a missing value of a dense column becomes: 0, the mean of the training data, 0 with a dense
+ * feature behind it that is 1 where the value is missing, or a bad line.
+ */
+const missingDense = z.literal([0, "mean", "indicator", "reject"]);
+/** What text that is no number is in a dense column: a missing value, or a bad line. */
+const unreadableDense = z.enum(["missing", "reject"]);
 
 /** A name without control characters, which a terminal would take for commands. */
 export const visibleName = z
@@ -51,11 +61,29 @@ const denseColumn = z
         column,
         /** log(1 + max(x, 0)) instead of x. @default false */
         log: z.boolean().default(false),
+        /** What a missing value becomes. @default the section's `missing` */
+        missing: missingDense.optional(),
+        /** What text that is no number is. @default the section's `unreadable` */
+        unreadable: unreadableDense.optional(),
       }),
     ],
-    { error: "the name of a column, or an object with `column` and perhaps `log`" },
+    {
+      error:
+        "the name of a column, or an object with `column` and perhaps `log`, `missing`, " +
+        "`unreadable`",
+    },
   )
-  .transform((entry) => (typeof entry === "string" ? { column: entry, log: false } : entry));
+  .transform((entry): DenseColumn => {
+    return typeof entry === "string" ? { column: entry, log: false } : entry;
+  });
+
+/** A dense column after its checks; a rule that is left out is the default. */
+export interface DenseColumn {
+  readonly column: string;
+  readonly log: boolean;
+  readonly missing?: z.output<typeof missingDense> | undefined;
+  readonly unreadable?: z.output<typeof unreadableDense> | undefined;
+}
 
 const categoricalColumn = z
   .union(
@@ -75,12 +103,17 @@ const categoricalColumn = z
          * The character between an id and its weight, as `:` in `12:0.5`. @default none: weight 1
          */
         weightSeparator: character.optional(),
+        /**
+         * What a field without an id becomes: `own`, row 0, which no text is hashed to; `empty`,
+         * an empty bag; `reject`, a bad line. @default "own" for one hashed id, else "empty"
+         */
+        missing: z.enum(["own", "empty", "reject"]).optional(),
       }),
     ],
     {
       error:
         "the name of a column, or an object with `column` and perhaps `table`, `ids`, `offset`, " +
-        "`separator`, `weightSeparator`",
+        "`separator`, `weightSeparator`, `missing`",
     },
   )
   .refine(
@@ -90,10 +123,17 @@ const categoricalColumn = z
       entry.weightSeparator !== entry.separator,
     { path: ["weightSeparator"], error: "another character than `separator`" },
   )
+  .refine((entry) => typeof entry === "string" || entry.missing !== "own" || entry.ids === "hash", {
+    path: ["missing"],
+    error: '"empty" or "reject" where `ids` is "integer", as each row may be the row of an id',
+  })
   .transform((entry) => {
     if (typeof entry !== "string") return { ...entry, table: entry.table ?? entry.column };
     return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
   });
+
+/** A label as a job writes it; a number stands for every text of the same number. */
+const label = z.union([z.string().min(1), z.number(), z.boolean()]);
 
 const criteoTsvOptions = z
   .strictObject({ kind: z.literal("criteo-tsv"), ...text })
@@ -104,8 +144,23 @@ const csvOptions = z
   .strictObject({
     kind: z.literal("csv"),
     ...text,
-    /** Column of the label, 0 or 1. */
+    /** Column of the label. */
     label: column,
+    /**
+     * The label, or labels, that count as positive; every other one is negative. @default none: 0
+     * and 1, true and false, -1 and 1
+     */
+    positive: z
+      .union([label, z.array(label).min(1).max(1000)], {
+        error: "a label, or a list of labels: text, numbers, true or false",
+      })
+      .optional(),
+    /** Whether the label's column may be a feature, too. @default false */
+    labelAsFeature: z.boolean().default(false),
+    /** What a missing value of a dense column becomes. @default 0 */
+    missing: missingDense.optional().meta({ default: 0 }),
+    /** What text that is no number is in a dense column. @default "reject" */
+    unreadable: unreadableDense.optional().meta({ default: "reject" }),
     /** Columns of the dense features. @default [] */
     dense: z.array(denseColumn).max(65_536).default([]),
     /** Columns of the categorical features; each feeds one table. @default [] */
@@ -114,7 +169,8 @@ const csvOptions = z
     delimiter: character.default(","),
   })
   .superRefine(refuseTwoSpellings)
-  .transform(withPasses);
+  .transform(withPasses)
+  .transform(withColumnRules);
 
 /** Schema of generated data. */
 export const syntheticOptions = z
@@ -179,6 +235,34 @@ function withPasses<Section extends Spellings>(
   return { ...rest, passes: epochs ?? passes ?? 1 };
 }
 
+/** The rules of the section, which hold for each dense column without a rule of its own. */
+interface DenseRules {
+  readonly dense: readonly DenseColumn[];
+  readonly missing?: DenseColumn["missing"];
+  readonly unreadable?: DenseColumn["unreadable"];
+}
+
+/**
+ * The section with its rules in its dense columns. A default is left out, so that a job which names
+ * none has the identity of before there were rules.
+ */
+function withColumnRules<Section extends DenseRules>(
+  section: Section,
+): Omit<Section, "missing" | "unreadable" | "dense"> & { readonly dense: DenseColumn[] } {
+  const { missing, unreadable, dense, ...rest } = section;
+  const columns = dense.map((own): DenseColumn => {
+    const rules = { missing: own.missing ?? missing, unreadable: own.unreadable ?? unreadable };
+    const { column, log } = own;
+    return {
+      column,
+      log,
+      ...(rules.missing === undefined || rules.missing === 0 ? {} : { missing: rules.missing }),
+      ...(rules.unreadable === "missing" ? { unreadable: rules.unreadable } : {}),
+    };
+  });
+  return { ...rest, dense: columns };
+}
+
 /** The data section as a user writes it. */
 export type DataOptions = Written<z.input<typeof dataOptions>>;
 /** The data section after its checks: complete. */
@@ -196,6 +280,8 @@ export interface TableShape {
   readonly rows: number;
   /** Bits of the table's ids in the data. @default 32 */
   readonly idBits?: 32 | 64 | undefined;
+  /** The table's policy for ids beyond its rows. @default "reject" */
+  readonly ids?: "reject" | "clamp" | "hash" | undefined;
 }
 
 function isSeparator(value: string): boolean {

@@ -1,9 +1,12 @@
 // Encodes records in memory into ids and dense values, with exactly the transforms of the training
 // data. A record is an object with the names of the job's columns as keys. A missing key is an
-// empty field of training. Keys that the job does not know, the label for example, are ignored.
+// empty field of training. Other keys are ignored where a record has every column; where it lacks
+// one, another key may be that column's name misspelled, and the record is refused.
 
 import { InvalidOptionError } from "../errors/errors.ts";
+import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
+import type { Means } from "./cache/cache-format.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { Sample } from "./sample.ts";
 import {
@@ -11,10 +14,13 @@ import {
   type Columns,
   criteoColumns,
   csvColumns,
+  denseOf,
   weightedOf,
   wideOf,
 } from "./text/columns.ts";
-import { decodeBag, decodeDense, decodeEntry } from "./text/line-decoder.ts";
+import { type Fault, sentenceOf } from "./text/faults.ts";
+import { labelReader } from "./text/labels.ts";
+import { decodeBag, decodeDense, decodeEntry, decodeMissing } from "./text/line-decoder.ts";
 
 /** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;
@@ -34,50 +40,50 @@ export interface RecordEncoder {
   encode(records: readonly SampleRecord[]): EncodedBatch;
 }
 
-/** The encoder of a job's data, with the columns that the job's tables were trained on. */
+/**
+ * The encoder of a job's data, with the columns that the job's tables were trained on. `means`:
+ * those of the training data, for columns with `missing: "mean"`.
+ */
 export function createRecordEncoder(
   data: ResolvedDataOptions,
   tables: readonly TableShape[],
+  means?: Means,
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
   const weighted = weightedOf(data, tables);
-  const names = [...columns.dense, ...columns.categorical].map(({ name }) => name);
-  const known = new Set(names);
+  const names = [...new Set([...columns.dense, ...columns.categorical].map(({ name }) => name))];
+  const label = data.kind === "csv" ? data.label : "label";
   const isBag = (feature: number): boolean =>
     data.kind === "synthetic" || columns.categorical[feature]?.separator !== undefined;
-  const sample = new Sample({ dense: columns.dense.length, features: tables.length });
+  const dense = denseOf(data);
+  const sample = new Sample({ dense, features: tables.length });
 
-  const fill = (record: SampleRecord): string | undefined => {
-    if (typeof record !== "object" || record === null) return `expected an object, got ${record}`;
-    if (names.length > 0 && !Object.keys(record).some((name) => known.has(name))) {
-      return `expected some of the columns ${listed(names)}, got ${listed(Object.keys(record))}`;
-    }
+  const fill = (record: SampleRecord): Fault | undefined => {
+    const misnamed = checkNames(record, names, label);
+    if (misnamed !== undefined) return misnamed;
     sample.clear();
-    for (const [index, dense] of columns.dense.entries()) {
-      const text = textOf(record[dense.name]);
-      const value =
-        text === undefined ? noValue(dense.name, "one number") : decodeDense(text, dense);
-      if (typeof value === "string") return value;
-      sample.dense[index] = value;
+    for (const column of columns.dense) {
+      const text = textOf(record[column.name]);
+      const fault =
+        text === undefined ? noValue(column.name, "one number") : decodeDense(sample, text, column);
+      if (fault !== undefined) return fault;
     }
     for (const feature of columns.categorical.keys()) {
-      const reason = fillBag(sample, feature, columns, record, isBag(feature));
-      if (reason !== undefined) return reason;
+      const fault = fillBag(sample, feature, columns, record, isBag(feature));
+      if (fault !== undefined) return fault;
     }
     return undefined;
   };
 
   return {
     encode(records) {
-      const shape = { dense: columns.dense.length, wide: wideOf(tables), weighted };
+      const shape = { dense, wide: wideOf(tables), weighted, means };
       const rows = new BatchRows(records.length, shape);
       for (const [index, record] of records.entries()) {
-        const reason = fill(record);
-        if (reason !== undefined) {
-          throw new InvalidOptionError(
-            `records[${index}]`,
-            `Cannot use records[${index}]: ${reason}`,
-          );
+        const fault = fill(record);
+        if (fault !== undefined) {
+          const at = `records[${index}]`;
+          throw new InvalidOptionError(at, `Cannot use ${at}: ${sentenceOf(fault)}`);
         }
         rows.add(index, sample);
       }
@@ -86,13 +92,40 @@ export function createRecordEncoder(
   };
 }
 
+/** The fault of a record whose keys cannot be all meant; `names`: the job's columns, each once. */
+function checkNames(
+  record: SampleRecord,
+  names: readonly string[],
+  label: string,
+): Fault | undefined {
+  if (typeof record !== "object" || record === null || Array.isArray(record)) {
+    return { kind: "expected an object", got: Array.isArray(record) ? "a list" : String(record) };
+  }
+  if (names.length === 0) return undefined;
+  const absent = names.filter((name) => !Object.hasOwn(record, name));
+  if (absent.length === 0) return undefined;
+  const keys = Object.keys(record);
+  if (absent.length === names.length) {
+    return { kind: `expected some of the columns ${listed(names)}`, got: listed(keys) };
+  }
+  const known = new Set([...names, label]);
+  const unknown = keys.find((key) => !known.has(key));
+  if (unknown === undefined) return undefined;
+  const near = nearestName(unknown, absent);
+  const advice =
+    near === undefined
+      ? `the record has no ${listed(absent)}; say null for a missing value, or drop \`${unknown}\``
+      : `did you mean \`${near}\`?`;
+  return { kind: `\`${unknown}\` is no column of the job: ${advice}` };
+}
+
 function fillBag(
   sample: Sample,
   feature: number,
   columns: Columns,
   record: SampleRecord,
   isBag: boolean,
-): string | undefined {
+): Fault | undefined {
   const column = columns.categorical[feature];
   if (column === undefined) return undefined;
   const value = record[column.name];
@@ -101,14 +134,16 @@ function fillBag(
     if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id");
     return decodeBag(sample, feature, text, column);
   }
-  if (!isBag) return `expected \`${column.name}\` to be one id, got a list of ${value.length}`;
+  if (!isBag) {
+    return { kind: `expected \`${column.name}\` to be one id`, got: `a list of ${value.length}` };
+  }
   for (const entry of value) {
     const text = idTextOf(entry, column);
     if (text === undefined) return noId(column, "a list of ids");
-    const reason = text === "" ? undefined : decodeEntry(sample, feature, text, column);
-    if (reason !== undefined) return reason;
+    const fault = text === "" ? undefined : decodeEntry(sample, feature, text, column);
+    if (fault !== undefined) return fault;
   }
-  return undefined;
+  return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
 }
 
 function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
@@ -133,17 +168,20 @@ function syntheticColumns(
   tables: readonly TableShape[],
 ): Columns {
   const weightSeparator = weights === undefined ? undefined : ":";
-  const fields = { delimiter: "\t", hasQuotes: false, label: 0 };
+  const readLabel = labelReader(undefined);
+  const fields = { delimiter: "\t", hasQuotes: false, label: 0, readLabel };
+  const rule = { missing: 0 as const, unreadable: "reject" as const };
   return {
     ...fields,
     fields: 1 + dense + tables.length,
     dense: Array.from({ length: dense }, (_, index) => {
-      return { field: 1 + index, name: `I${index + 1}`, isInteger: false, log: false };
+      const name = `I${index + 1}`;
+      return { field: 1 + index, name, at: index, isInteger: false, log: false, ...rule };
     }),
-    categorical: tables.map(({ name, rows, idBits }, index) => {
-      const place = { field: 1 + dense + index, name, rows, isWide: idBits === 64 };
+    categorical: tables.map(({ name, rows, idBits, ids: beyond = "reject" }, index) => {
+      const place = { field: 1 + dense + index, name, rows, isWide: idBits === 64, beyond };
       const form = { ids: "integer" as const, offset: 0, separator: undefined, weightSeparator };
-      return { ...place, ...form };
+      return { ...place, ...form, missing: "empty" as const };
     }),
   };
 }
@@ -163,14 +201,14 @@ function idTextOf(value: unknown, { isWide }: CategoricalField): string | undefi
   return isWide && mayBeRounded ? undefined : textOf(value);
 }
 
-function noId({ name, isWide }: CategoricalField, wanted: string): string {
+function noId({ name, isWide }: CategoricalField, wanted: string): Fault {
   return isWide
-    ? `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer`
+    ? { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` }
     : noValue(name, wanted);
 }
 
-function noValue(name: string, wanted: string): string {
-  return `expected \`${name}\` to be ${wanted}, as text or number`;
+function noValue(name: string, wanted: string): Fault {
+  return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
 }
 
 /** The first few of many names, for a message. */

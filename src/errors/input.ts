@@ -56,3 +56,18 @@ export class DataCacheDamagedError extends TrainingError {
     this.block = block;
   }
 }
+
+/** More lines of the data are bad than the job allows. Nothing was trained. */
+export class DataRejectedError extends TrainingError {
+  readonly code = "DATA_REJECTED";
+  readonly recovery = "stop";
+  /** All lines with data, and those of them that are bad. */
+  readonly lines: number;
+  readonly rejected: number;
+
+  constructor(message: string, counts: { readonly lines: number; readonly rejected: number }) {
+    super(message);
+    this.lines = counts.lines;
+    this.rejected = counts.rejected;
+  }
+}

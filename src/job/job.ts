@@ -359,7 +359,7 @@ function withoutSharding(model: JobSpec["model"]) {
 /** Data without the options that decide no bit: the place of its cache, and how many epochs run. */
 function withoutPlace(data: JobSpec["data"]) {
   const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...rest } = data;
-  return "quarantineMax" in rest ? { ...rest, quarantineMax: undefined } : rest;
+  return { ...rest, quarantineMax: undefined, rejectedMax: undefined, labelAsFeature: undefined };
 }
 
 function canonical(value: unknown): string {

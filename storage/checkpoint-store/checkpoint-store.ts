@@ -10,6 +10,8 @@
 // Every call is synchronous and blocks the calling thread. A store may be open in many threads and
 // processes at once.
 
+import type { Means } from "../../src/data/cache/cache-format.ts";
+
 /** A file of a checkpoint. */
 export interface PartFile {
   readonly bytes: number;
@@ -65,6 +67,11 @@ export interface ManifestFields {
   readonly metrics: unknown;
   /** JSON: where the readers of data go on. */
   readonly position: unknown;
+  /**
+   * The mean of each dense feature whose missing values became the mean of the training data: a
+   * model needs them to predict. Left out where there is none.
+   */
+  readonly means?: Means | undefined;
   /** Whether this checkpoint is the best so far. */
   readonly best: boolean;
   /** The writer's host, process and version, for people. */

@@ -164,6 +164,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
       arithmetic: fields.arithmetic,
       metrics: fields.metrics ?? null,
       position: fields.position ?? null,
+      ...(fields.means === undefined ? {} : { means: fields.means }),
       createdBy: fields.createdBy,
       written: writtenAfter(before?.written, fields.parts),
       parts: [...fields.parts].sort((a, b) => (a.name < b.name ? -1 : 1)),

@@ -63,6 +63,7 @@ export const manifestSchema = z.object({
   arithmetic: z.string(),
   metrics: z.unknown(),
   position: z.unknown(),
+  means: z.record(z.string(), z.number()).optional(), // Only with `missing: "mean"`.
   createdBy: z.string(),
   written: z.object({ baseline: nat, differences: nat, sum: nat, last: nat }),
   parts: z.array(partSchema),

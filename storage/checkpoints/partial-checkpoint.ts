@@ -124,6 +124,7 @@ export async function commitPartial(
     arithmetic: latest.arithmetic,
     metrics: { ...metrics, lost: addLost(metrics.lost ?? nothingLost, lost) },
     position: { step: cut },
+    means: latest.means,
     best: false,
     restored: "partial",
   });

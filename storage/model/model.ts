@@ -8,6 +8,7 @@
 
 import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
+import type { Means } from "../../src/data/cache/cache-format.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
@@ -64,6 +65,8 @@ export class Model implements AsyncDisposable {
   readonly digest: string;
   /** The arithmetic of its predictions. */
   readonly arithmetic: string;
+  /** What missing values of dense features became in training, by feature, where it is the mean. */
+  readonly means: Means | undefined;
   readonly #parts: ModelParts;
   readonly #encoder: RecordEncoder;
   #device: DeviceState | undefined;
@@ -75,9 +78,10 @@ export class Model implements AsyncDisposable {
     this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
+    this.means = manifest.means;
     this.#parts = parts;
     this.#device = device;
-    this.#encoder = createRecordEncoder(job.data, job.model.tables);
+    this.#encoder = createRecordEncoder(job.data, job.model.tables, this.means);
   }
 
   /**
@@ -258,7 +262,7 @@ export class Model implements AsyncDisposable {
     if (dense !== job.model.dense) {
       throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
     }
-    const dataset = openCache(path, disk);
+    const dataset = openCache(path, disk, undefined, this.means);
     if (named !== undefined) return dataset;
     const fraction = job.evaluation?.fraction ?? 0;
     return splitDataset(dataset, { seed: job.seed, fraction, part: "heldOut" });

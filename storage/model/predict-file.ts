@@ -8,10 +8,13 @@ import {
   type Columns,
   criteoColumns,
   csvColumns,
+  denseOf,
   weightedOf,
   wideOf,
 } from "../../src/data/text/columns.ts";
-import { decodeFeatures, decodeText, splitLine } from "../../src/data/text/line-decoder.ts";
+import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
+import { headerNames } from "../../src/data/text/header.ts";
+import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -128,34 +131,35 @@ class LineScorer {
     const { job } = this.#model;
     const { tables } = job.model;
     const columns = this.#columns as Columns;
-    const dense = columns.dense.length;
+    const dense = denseOf(job.data);
     const sample = new Sample({ dense, features: tables.length });
     const weighted = weightedOf(job.data, tables);
-    const rows = new BatchRows(lines.length, { dense, wide: wideOf(tables), weighted });
-    const reasons = lines.map(({ text }, i) => {
-      const reason = decode(sample, text, columns);
-      if (reason !== undefined) sample.clear(); // Empty bags in the bad line's place.
+    const { means } = this.#model;
+    const rows = new BatchRows(lines.length, { dense, wide: wideOf(tables), weighted, means });
+    const faults = lines.map(({ text }, i) => {
+      const fault = decode(sample, text, columns);
+      if (fault !== undefined) sample.clear(); // Empty bags in the bad line's place.
       rows.add(i, sample);
-      return reason;
+      return fault;
     });
     const probabilities = await this.#model.predictBatch(rows.batch());
     return lines
       .map(({ line, text }, i) => {
-        const shown = this.#shown(line, reasons[i], probabilities[i] ?? Number.NaN);
+        const shown = this.#shown(line, faults[i], probabilities[i] ?? Number.NaN);
         return `${text}${columns.delimiter}${shown}\n`;
       })
       .join("");
   }
 
   /** A probability as text, counted: nine digits distinguish a float32 from its neighbours. */
-  #shown(line: number, reason: string | undefined, probability: number): string {
-    if (reason === undefined) {
+  #shown(line: number, fault: Fault | undefined, probability: number): string {
+    if (fault === undefined) {
       this.#samples++;
       this.#sum += probability;
       return String(Number(probability.toPrecision(9)));
     }
     this.#bad++;
-    this.#firstBad ??= { line, reason };
+    this.#firstBad ??= { line, reason: sentenceOf(fault) };
     return "";
   }
 
@@ -173,13 +177,9 @@ interface NumberedLine {
 }
 
 /** Fills `sample` from a line, which may have no label. Returns the line's fault, if any. */
-function decode(sample: Sample, line: string, columns: Columns): string | undefined {
-  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
-  if (typeof fields === "string") return fields;
-  if (fields.length !== columns.fields) {
-    return `expected ${columns.fields} fields, got ${fields.length}`;
-  }
-  return decodeFeatures(sample, fields, columns);
+function decode(sample: Sample, line: string, columns: Columns): Fault | undefined {
+  const fields = fieldsOf(line, columns);
+  return Array.isArray(fields) ? decodeFeatures(sample, fields, columns) : fields;
 }
 
 /** The columns of a file by its first line. The label may be missing. */
@@ -199,11 +199,7 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
       };
     }
     case "csv": {
-      const header = splitLine(first, data.delimiter, true);
-      if (typeof header === "string") {
-        throw new InputUnusableError(path, `The header of ${path} is unusable: ${header}`);
-      }
-      const names = header.map(decodeText);
+      const names = headerNames(path, first, data.delimiter);
       if (names.includes(column)) {
         const message = `${path} has a column \`${column}\` already: name another for the result`;
         throw new InvalidOptionError("column", message);

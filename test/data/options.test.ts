@@ -16,6 +16,7 @@ test("a Criteo section is complete after its check, and plain data", (t) => {
     shuffle: true,
     cache: ".osiris/cache",
     quarantineMax: 1000,
+    rejectedMax: 0.01,
   });
   t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
 });

@@ -87,6 +87,7 @@ test("an id of Frappe beyond its table is quarantined by line", async (t) => {
     categorical: [{ column: "city", ids: "integer", offset: 5149 }],
     batchSize: 2048,
     cache: join(startDirectory(t), "cache"),
+    rejectedMax: 1,
   });
   const report = await prepare(options, [{ name: "city", rows: 42 }]);
   t.true(report.quarantine.count > 0);

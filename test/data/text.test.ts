@@ -146,9 +146,10 @@ test("every kind of bad line is counted and kept with its place, and harms no ot
   const path = writeText(directory, { name: "a.tsv", text: lines.join("\n") });
   const tables = criteo.tables({ dim: 4 });
   const cache = join(directory, "cache");
-  const report = await prepare(criteo.tsv(path, { batchSize: 1, cache }), tables);
+  const options = { batchSize: 1, cache, rejectedMax: 1 };
+  const report = await prepare(criteo.tsv(path, options), tables);
   t.is(report.samples, 2);
-  t.deepEqual(report.quarantine, {
+  t.like(report.quarantine, {
     count: 5,
     kept: [
       { file: path, line: 2, reason: "expected 40 fields, got 2" },
@@ -162,7 +163,7 @@ test("every kind of bad line is counted and kept with its place, and harms no ot
       },
     ],
   });
-  const few = await prepare(criteo.tsv(path, { batchSize: 1, cache, quarantineMax: 2 }), tables);
+  const few = await prepare(criteo.tsv(path, { ...options, quarantineMax: 2 }), tables);
   t.is(few.quarantine.count, 5);
   t.is(few.quarantine.kept.length, 2);
   t.is(few.digest, report.digest);
@@ -186,6 +187,7 @@ test("bad fields of a CSV line are named by their columns", async (t) => {
     dense: ["price"],
     categorical: [{ column: "item", ids: "integer", offset: 1 }],
     batchSize: 1,
+    rejectedMax: 1,
     cache: join(directory, "cache"),
   });
   const report = await prepare(options, [{ name: "item", rows: 5 }]);

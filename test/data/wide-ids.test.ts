@@ -27,6 +27,7 @@ function sectionOf(path: string, cache: string, offset = 0) {
       { column: "items", ids: "integer", separator: "|" },
     ],
     batchSize: 4,
+    rejectedMax: 1,
     cache,
   });
 }

@@ -20,7 +20,7 @@ import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../er
 import type { DiskFile } from "../../ports/disk.ts";
 
 /** Part of every cache's key: each version has files of its own. */
-export const cacheVersion = 2;
+export const cacheVersion = 3;
 /** Samples of a block: few, because a shuffled reader needs one sample from each block it reads. */
 export const blockSamples = 32;
 /** Bytes before the first block. */
@@ -51,6 +51,19 @@ export interface SourceFile {
   readonly modifiedMs: number;
 }
 
+/** A reason why lines were rejected: how often, and the first of these lines. */
+export interface RejectedReason {
+  /** What was expected, and of which column. */
+  readonly kind: string;
+  readonly count: number;
+  readonly file: string;
+  readonly line: number;
+  /** What stood there instead; left out where `kind` says all. */
+  readonly got?: string | undefined;
+  /** The option that would read such lines. */
+  readonly advice?: string | undefined;
+}
+
 /** The description of a complete cache. */
 export interface CacheMeta {
   readonly samples: number;
@@ -66,19 +79,33 @@ export interface CacheMeta {
   readonly idsMax: readonly number[];
   /** Samples with label 1. */
   readonly positives: number;
-  /** `count` is exact; the first `quarantineMax` lines are `kept`. */
-  readonly quarantine: { readonly count: number; readonly kept: readonly QuarantinedLine[] };
+  /**
+   * `count` is exact; the first `quarantineMax` lines are `kept`; `reasons`: the most frequent.
+   */
+  readonly quarantine: {
+    readonly count: number;
+    readonly kept: readonly QuarantinedLine[];
+    readonly reasons: readonly RejectedReason[];
+  };
+  /**
+   * The mean of each dense feature whose missing values, NaN in the samples, become the mean of the
+   * training data; left out where there is none.
+   */
+  readonly means?: Means | undefined;
   /** SHA-256 of all samples, hex: equal digests are equal data. */
   readonly digest: string;
   /**
    * Generated data only: AUC of the true logits against the drawn labels, the best possible AUC.
    */
   readonly bestAuc?: number;
-  /** What was noticed while the cache was written; older caches lack it. */
+  /** What was noticed while the cache was written. */
   readonly warnings?: readonly DataWarning[];
   /** Its source, for people: the name of the cache decides what it is of. */
   readonly sources?: readonly SourceFile[];
 }
+
+/** By index of the dense feature. */
+export type Means = Readonly<Record<number, number>>;
 
 /** Words and checksum of every block: (blocks, 2). */
 export type BlockTable = Uint32Array;

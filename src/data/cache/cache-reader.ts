@@ -17,6 +17,7 @@ import {
   blockSamples,
   type CacheMeta,
   headerBytes,
+  type Means,
   onDisk,
   readFrame,
   sampleHeadWords,
@@ -26,7 +27,8 @@ import {
 export const cacheMemoryBytesMax = 0x1000_0000;
 
 /**
- * Opens the dataset in the cache file at `path`. Close it.
+ * Opens the dataset in the cache file at `path`. Close it. `means`: those of the training data,
+ * where these are further data; left out, the cache's own.
  * @throws DataCacheDamagedError where the file is missing or damaged, which is then set aside;
  * `read` throws it, too
  * @throws StoreFailedError where the disk fails; `read` throws it, too
@@ -35,15 +37,17 @@ export function openCache(
   path: string,
   disk: Disk,
   memoryBytesMax: number = cacheMemoryBytesMax,
+  means?: Means,
 ): Dataset {
   const file = openFile(path, disk);
   try {
     const { table, meta, dataEnd } = readFrame(file);
+    const filled = { ...meta, means: means ?? meta.means };
     if (dataEnd - headerBytes <= memoryBytesMax) {
-      return new CachedDataset(file, meta, blocksInMemory(file, table, dataEnd));
+      return new CachedDataset(file, filled, blocksInMemory(file, table, dataEnd));
     }
     const find = blocksOnDisk(file, table, memoryBytesMax);
-    return new CachedDataset(file, meta, (place, block) => {
+    return new CachedDataset(file, filled, (place, block) => {
       try {
         find(place, block);
       } catch (error) {
@@ -170,6 +174,8 @@ class CachedDataset implements Dataset {
   readonly #file: DiskFile;
   readonly #findBlock: FindBlock;
   readonly #headWords: number;
+  /** The dense features with values that await a mean, and the mean of each. */
+  readonly #means: readonly (readonly [feature: number, mean: number])[];
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
   /** Records of the batch, sample after sample, copied here so that blocks can be dropped. */
   #words = new Int32Array(0);
@@ -188,6 +194,7 @@ class CachedDataset implements Dataset {
     this.#file = file;
     this.#findBlock = findBlock;
     this.#headWords = sampleHeadWords(meta);
+    this.#means = Object.entries(meta.means ?? {}).map(([at, mean]) => [Number(at), mean]);
   }
 
   read(indices: Uint32Array, batch: BatchMemory): number {
@@ -249,6 +256,11 @@ class CachedDataset implements Dataset {
       let from = this.#starts[b] ?? 0;
       labels[b] = floats[from++] ?? 0;
       for (let i = 0; i < this.dense; i++) dense[out++] = floats[from++] ?? 0;
+    }
+    for (const [at, mean] of this.#means) {
+      for (let i = at; i < B * this.dense; i += this.dense) {
+        if (Number.isNaN(dense[i])) dense[i] = mean;
+      }
     }
   }
 

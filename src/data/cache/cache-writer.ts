@@ -111,7 +111,9 @@ export class CacheWriter {
   }
 
   /** Completes the file except for `sync`. @throws StoreFailedError */
-  finish(rest: Pick<CacheMeta, "quarantine" | "bestAuc" | "warnings" | "sources">): CacheMeta {
+  finish(
+    rest: Pick<CacheMeta, "quarantine" | "means" | "warnings" | "sources" | "bestAuc">,
+  ): CacheMeta {
     if (this.#inBlock > 0) this.#endBlock();
     const meta: CacheMeta = {
       samples: this.#samples,

@@ -9,6 +9,7 @@ import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { checkTables, denseOf, weightedOf, wideOf } from "../text/columns.ts";
+import { checkRejected } from "../text/faults.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
@@ -31,6 +32,7 @@ type OnProgress = (progress: CacheProgress) => void;
  * tables. Generating blocks the thread; reading text awaits its files.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or has no good line
+ * @throws DataRejectedError where too many lines are bad
  * @throws StoreFailedError where the cache cannot be written
  */
 export async function prepareCache(
@@ -41,8 +43,12 @@ export async function prepareCache(
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
   const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}${cacheSuffix}`);
+  const check = (meta: CacheMeta) => {
+    if (options.kind !== "synthetic") checkRejected(options.paths, options.rejectedMax, meta);
+  };
   const present = presentCache(path, disk);
   if (present.meta !== undefined) {
+    check(present.meta); // The job that made it may have allowed more bad lines.
     tidyBeside(path, options.cacheBytesMax, disk);
     return { path, ...present.meta };
   }
@@ -52,6 +58,7 @@ export async function prepareCache(
   let meta: CacheMeta;
   try {
     meta = await fill(file, options, tables, onProgress);
+    check(meta);
     onDisk("sync", building, () => file.sync());
   } catch (error) {
     file.close();
@@ -80,11 +87,17 @@ function freeName(path: string, disk: Disk): string {
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, ...rest } = options;
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
-  const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
-  const shapes = tables.map(({ name, rows, idBits = 32 }) => [name, rows, idBits]);
-  const text = JSON.stringify([cacheVersion, files, content, shapes]);
+  const isText = options.kind !== "synthetic";
+  const files = isText ? options.paths.map(identityOf) : [];
+  const shapes = tables.map(({ name, rows, idBits = 32, ids }) => {
+    return [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
+  });
+  const text = JSON.stringify([cacheVersion, files, { ...content, ...undeciding }, shapes]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
+
+/** Options of text that decide which data is refused, and no sample. */
+const undeciding = { rejectedMax: undefined, labelAsFeature: undefined };
 
 function identityOf(path: string): [string, number, number] {
   try {
@@ -122,9 +135,10 @@ async function fill(
   const sources = options.paths.map(identityOf).map(([path, bytes, modifiedMs]) => {
     return { path, bytes, modifiedMs };
   });
-  const quarantine = await writeText(writer, options, tables, onProgress);
-  return writer.finish({ quarantine, sources });
+  return writer.finish({ ...(await writeText(writer, options, tables, onProgress)), sources });
 }
+
+const noneRejected = { count: 0, kept: [], reasons: [] };
 
 function writeGenerated(
   writer: CacheWriter,
@@ -138,5 +152,5 @@ function writeGenerated(
     const fraction = writer.samples / options.samples;
     onProgress({ samples: writer.samples, quarantined: 0, fraction });
   });
-  return writer.finish({ quarantine: { count: 0, kept: [] }, bestAuc });
+  return writer.finish({ quarantine: noneRejected, bestAuc });
 }

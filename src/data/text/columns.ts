@@ -9,6 +9,7 @@ import type {
   ResolvedDataOptions,
   TableShape,
 } from "../options.ts";
+import { type LabelReader, labelReader } from "./labels.ts";
 
 /** Integer features of a Criteo line. */
 export const criteoDense = 13;
@@ -20,12 +21,18 @@ export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[]
   return tables.map(({ idBits }) => idBits === 64);
 }
 
-/** How a dense field is read: an empty field is 0. */
+/** How a dense field is read. */
 export interface DenseField {
   readonly field: number;
   readonly name: string;
+  /** The dense feature of its value; with `indicator`, the next one tells what is missing. */
+  readonly at: number;
   readonly isInteger: boolean;
   readonly log: boolean;
+  /** What a missing value becomes; the mean is filled in later. */
+  readonly missing: 0 | "mean" | "indicator" | "reject";
+  /** What text that is no number is. */
+  readonly unreadable: "missing" | "reject";
 }
 
 /** How a categorical field is read, for one table. */
@@ -36,10 +43,14 @@ export interface CategoricalField {
   /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
   readonly isWide: boolean;
   readonly ids: "hash" | "integer";
+  /** The table's policy for integer ids beyond its rows; with `reject`, the line is bad. */
+  readonly beyond: "reject" | "clamp" | "hash";
   readonly offset: number;
   readonly separator: string | undefined;
   /** The character between an id and its weight; undefined where ids have no weights. */
   readonly weightSeparator: string | undefined;
+  /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
+  readonly missing: "own" | "empty" | "reject";
 }
 
 /** The layout of a line. */
@@ -50,6 +61,7 @@ export interface Columns {
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
   readonly label: number;
+  readonly readLabel: LabelReader;
   readonly dense: readonly DenseField[];
   /** In the order of the model's tables. */
   readonly categorical: readonly CategoricalField[];
@@ -66,14 +78,18 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
   const dense = Array.from({ length: criteoDense }, (_, index) => ({
     field: 1 + index,
     name: `I${index + 1}`,
+    at: index,
     isInteger: true,
     log: true,
+    missing: 0 as const,
+    unreadable: "reject" as const,
   }));
   return {
     fields: 1 + criteoDense + criteoFeatures,
     delimiter: "\t",
     hasQuotes: false,
     label: 0,
+    readLabel: labelReader(undefined),
     dense,
     categorical: matchTables(columns, tables).map(({ source, index, ...table }) => ({
       field: 1 + criteoDense + index,
@@ -83,6 +99,7 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
       offset: source.offset,
       separator: undefined,
       weightSeparator: undefined,
+      missing: "own" as const,
     })),
   };
 }
@@ -111,12 +128,8 @@ export function csvColumns(
     delimiter: options.delimiter,
     hasQuotes: true,
     label: fieldOf("data.label", options.label),
-    dense: options.dense.map(({ column, log }, index) => ({
-      field: fieldOf(`data.dense[${index}]`, column),
-      name: column,
-      isInteger: false,
-      log,
-    })),
+    readLabel: labelReader(options.positive),
+    dense: denseFields(options, fieldOf),
     categorical: matchTables(options.categorical, tables).map(({ source, index, ...table }) => ({
       field: fieldOf(`data.categorical[${index}]`, source.column),
       name: source.column,
@@ -125,17 +138,36 @@ export function csvColumns(
       offset: source.offset,
       separator: source.separator,
       weightSeparator: source.weightSeparator,
+      missing: source.missing ?? usualMissing(source),
     })),
   };
 }
 
-/** Dense features of a sample. */
+function denseFields(
+  { dense }: ResolvedCsvOptions,
+  fieldOf: (option: string, name: string) => number,
+): DenseField[] {
+  let next = 0;
+  return dense.map(({ column, log, missing = 0, unreadable = "reject" }, index) => {
+    const field = fieldOf(`data.dense[${index}]`, column);
+    const at = next;
+    next += missing === "indicator" ? 2 : 1;
+    return { field, name: column, at, isInteger: false, log, missing, unreadable };
+  });
+}
+
+/** One hashed id that is missing has a row of its own; otherwise nothing is looked up. */
+function usualMissing({ ids, separator }: CategoricalColumn): "own" | "empty" {
+  return ids === "hash" && separator === undefined ? "own" : "empty";
+}
+
+/** Dense features of a sample: a column with `missing: "indicator"` makes two. */
 export function denseOf(options: ResolvedDataOptions): number {
   switch (options.kind) {
     case "criteo-tsv":
       return criteoDense;
     case "csv":
-      return options.dense.length;
+      return options.dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
     case "synthetic":
       return options.dense;
     default:
@@ -143,13 +175,36 @@ export function denseOf(options: ResolvedDataOptions): number {
   }
 }
 
+/** The dense features whose missing values become the mean of the training data. */
+export function meanFeatures(columns: Pick<Columns, "dense">): number[] {
+  return columns.dense.flatMap(({ at, missing }) => (missing === "mean" ? at : []));
+}
+
 /** Throws where text with these options cannot feed these tables, before any file is read. */
 export function checkTables(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
 ): void {
-  if (options.kind === "criteo-tsv") criteoColumns(tables);
-  else matchTables(options.categorical, tables);
+  if (options.kind === "criteo-tsv") {
+    criteoColumns(tables);
+    return;
+  }
+  checkLabel(options);
+  matchTables(options.categorical, tables);
+}
+
+/** Throws where the label is a feature, and the job does not say that it is meant. */
+function checkLabel({ label, labelAsFeature, dense, categorical }: ResolvedCsvOptions): void {
+  if (labelAsFeature) return;
+  for (const [option, columns] of Object.entries({ dense, categorical })) {
+    const index = columns.findIndex(({ column }) => column === label);
+    if (index < 0) continue;
+    const path = `data.${option}[${index}]`;
+    const message =
+      `Expected \`${path}\` to be another column than the label, \`${label}\`: a model that reads ` +
+      "the label predicts nothing; take it out, or say `labelAsFeature: true` where it is meant";
+    throw new InvalidOptionError(path, message);
+  }
 }
 
 /** For each table, whether the ids of its feature come with weights. */
@@ -186,7 +241,13 @@ type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
 function matchTables(
   columns: readonly CategoricalColumn[],
   tables: readonly TableShape[],
-): { source: CategoricalColumn; index: number; rows: number; isWide: boolean }[] {
+): {
+  source: CategoricalColumn;
+  index: number;
+  rows: number;
+  isWide: boolean;
+  beyond: CategoricalField["beyond"];
+}[] {
   const unused = new Map<string, number>();
   columns.forEach(({ column, table }, index) => {
     if (unused.has(table)) {
@@ -195,7 +256,7 @@ function matchTables(
     }
     unused.set(table, index);
   });
-  const matched = tables.map(({ name, rows, idBits }, place) => {
+  const matched = tables.map(({ name, rows, idBits, ids: beyond = "reject" }, place) => {
     const index = unused.get(name);
     const source = index === undefined ? undefined : columns[index];
     if (index === undefined || source === undefined) {
@@ -214,7 +275,7 @@ function matchTables(
       throw expected(`model.tables[${place}].idBits`, wanted, idBits);
     }
     unused.delete(name);
-    return { source, index, rows, isWide };
+    return { source, index, rows, isWide, beyond };
   });
   for (const [table, index] of unused) {
     const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";

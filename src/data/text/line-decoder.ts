@@ -1,32 +1,42 @@
 // Decodes a line of text into a sample, or returns the reason why it cannot.
 //
+//   label          labels.ts
 //   integer x      log(1 + max(x, 0)); empty: 0
-//   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: 0
-//   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1);
-//                  empty: row 0
-//   integer id     row x - offset; empty: an empty bag
-//   64-bit id      x - offset, signed, exactly; empty: an empty bag
-//   several ids    each by the rules above, empty parts left out; empty: an empty bag
+//   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: as `missing` says
+//   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1)
+//   integer id     x - offset: a row, or an id beyond the rows for the table's policy
+//   64-bit id      x - offset, signed, exactly
+//   several ids    each by the rules above, empty parts left out
 //   id and weight  the id by the rules above, then, behind the last separator, a finite number
+//   no id          as `missing` says: row 0, an empty bag, or a bad line
+//
+// docs/data.md has these rules for users.
 
 import { parse } from "csv-parse/sync";
-import { murmurHash3 } from "../murmur-hash.ts";
+import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
 import type { CategoricalField, Columns, DenseField } from "./columns.ts";
+import { type Fault, show } from "./faults.ts";
 
 /**
  * Fills `sample` from a line with one byte per character. Returns the line's fault, if it has one.
  */
-export function decodeLine(sample: Sample, line: string, columns: Columns): string | undefined {
-  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
-  if (typeof fields === "string") return fields;
-  if (fields.length !== columns.fields) {
-    return `expected ${columns.fields} fields, got ${fields.length}`;
-  }
-  const label = fields[columns.label];
-  if (label !== "0" && label !== "1") return `expected the label to be 0 or 1, got ${show(label)}`;
-  sample.label = label === "1" ? 1 : 0;
+export function decodeLine(sample: Sample, line: string, columns: Columns): Fault | undefined {
+  const fields = fieldsOf(line, columns);
+  if (!Array.isArray(fields)) return fields;
+  const label = columns.readLabel(fields[columns.label] ?? "");
+  if (typeof label === "object") return label;
+  sample.label = label;
   return decodeFeatures(sample, fields, columns);
+}
+
+/** The fields of a line, as many as there are columns; or the line's fault. */
+export function fieldsOf(line: string, columns: Columns): string[] | Fault {
+  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
+  if (typeof fields === "string") return { kind: fields };
+  return fields.length === columns.fields
+    ? fields
+    : { kind: `expected ${columns.fields} fields`, got: String(fields.length) };
 }
 
 /** Fills the features of `sample` from the fields of a line. Returns the line's fault, if any. */
@@ -34,16 +44,15 @@ export function decodeFeatures(
   sample: Sample,
   fields: readonly string[],
   columns: Columns,
-): string | undefined {
+): Fault | undefined {
   sample.clear();
-  for (const [index, dense] of columns.dense.entries()) {
-    const value = decodeDense(fields[dense.field] ?? "", dense);
-    if (typeof value === "string") return value;
-    sample.dense[index] = value;
+  for (const dense of columns.dense) {
+    const fault = decodeDense(sample, fields[dense.field] ?? "", dense);
+    if (fault !== undefined) return fault;
   }
   for (const [feature, categorical] of columns.categorical.entries()) {
-    const reason = decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
-    if (reason !== undefined) return reason;
+    const fault = decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
+    if (fault !== undefined) return fault;
   }
   return undefined;
 }
@@ -62,11 +71,6 @@ export function splitLine(line: string, delimiter: string, hasQuotes: boolean): 
   }
 }
 
-/** Decodes text with one byte per character as UTF-8. */
-export function decodeText(bytes: string): string {
-  return Buffer.from(bytes, "latin1").toString("utf8");
-}
-
 const integer = /^[+-]?\d{1,15}$/;
 /**
  * Up to 20 digits: one more than 64-bit numbers need, so that a larger number gets a message about
@@ -74,15 +78,28 @@ const integer = /^[+-]?\d{1,15}$/;
  */
 const wideInteger = /^[+-]?\d{1,20}$/;
 
-/** The value of a dense field, or its fault. Each character is one byte. */
-export function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
-  if (text === "") return 0;
-  if (isInteger && !integer.test(text)) {
-    return `expected \`${name}\` to be an integer, got ${show(text)}`;
+/**
+ * Sets the dense feature of a field. A missing value that awaits the mean is NaN. Returns the
+ * field's fault, if it has one. Each character is one byte.
+ */
+export function decodeDense(sample: Sample, text: string, column: DenseField): Fault | undefined {
+  const { at, log, missing } = column;
+  let value: number | undefined;
+  if (text !== "") {
+    value = column.isInteger && !integer.test(text) ? undefined : decimal(text);
+    if (value === undefined && column.unreadable === "reject") return noNumber(text, column);
   }
-  const value = decimal(text);
-  if (value === undefined) return `expected \`${name}\` to be a number, got ${show(text)}`;
-  return log ? Math.log1p(Math.max(value, 0)) : value;
+  if (missing === "indicator") sample.dense[at + 1] = value === undefined ? 1 : 0;
+  if (value !== undefined) sample.dense[at] = log ? Math.log1p(Math.max(value, 0)) : value;
+  else if (missing === "reject") return { kind: `\`${column.name}\` is missing` };
+  else sample.dense[at] = missing === "mean" ? Number.NaN : 0;
+  return undefined;
+}
+
+function noNumber(text: string, { name, isInteger }: DenseField): Fault {
+  const kind = `expected \`${name}\` to be ${isInteger ? "an integer" : "a number"}`;
+  const advice = `\`unreadable: missing\` of \`${name}\` takes such text for a missing value`;
+  return { kind, got: show(text), ...(isInteger ? {} : { advice }) };
 }
 
 /** The number in a text; undefined for text that is no number, or no finite float32. */
@@ -97,16 +114,27 @@ export function decodeBag(
   feature: number,
   text: string,
   column: CategoricalField,
-): string | undefined {
-  if (column.separator !== undefined) {
-    for (const part of text.split(column.separator)) {
-      const reason = part === "" ? undefined : decodeEntry(sample, feature, part, column);
-      if (reason !== undefined) return reason;
-    }
-    return undefined;
+): Fault | undefined {
+  if (column.separator === undefined) {
+    return text === ""
+      ? decodeMissing(sample, feature, column)
+      : decodeEntry(sample, feature, text, column);
   }
-  if (text !== "") return decodeEntry(sample, feature, text, column);
-  if (column.ids === "hash") sample.push(feature, 0);
+  for (const part of text.split(column.separator)) {
+    const fault = part === "" ? undefined : decodeEntry(sample, feature, part, column);
+    if (fault !== undefined) return fault;
+  }
+  return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
+}
+
+/** Fills the bag of a feature that has no id. Returns the fault of that, if it is one. */
+export function decodeMissing(
+  sample: Sample,
+  feature: number,
+  { missing, name }: CategoricalField,
+): Fault | undefined {
+  if (missing === "reject") return { kind: `\`${name}\` is missing` };
+  if (missing === "own") sample.push(feature, 0);
   return undefined;
 }
 
@@ -116,14 +144,14 @@ export function decodeEntry(
   feature: number,
   text: string,
   column: CategoricalField,
-): string | undefined {
+): Fault | undefined {
   const { name, weightSeparator } = column;
   if (weightSeparator === undefined) return decodeId(sample, feature, text, 1, column);
   const at = text.lastIndexOf(weightSeparator);
   const weight = at > 0 ? decimal(text.slice(at + 1)) : undefined;
   if (weight !== undefined) return decodeId(sample, feature, text.slice(0, at), weight, column);
   const form = `an id, \`${weightSeparator}\` and a number`;
-  return `expected \`${name}\` to be ${form}, got ${show(text)}`;
+  return { kind: `expected \`${name}\` to be ${form}`, got: show(text) };
 }
 
 function decodeId(
@@ -132,22 +160,33 @@ function decodeId(
   text: string,
   weight: number,
   column: CategoricalField,
-): string | undefined {
+): Fault | undefined {
   if (column.isWide) return decodeWideId(sample, feature, text, weight, column);
-  const { name, ids, offset, rows } = column;
+  const { ids, offset, rows } = column;
   let id: number;
   if (ids === "hash") {
     id = 1 + (murmurHash3(text, feature) % (rows - 1));
   } else {
-    if (!integer.test(text)) return `expected \`${name}\` to be an integer, got ${show(text)}`;
+    if (!integer.test(text)) return noInteger(text, column);
     id = Number(text) - offset;
     if (id < 0 || id >= rows) {
-      return `expected \`${name}\` to lie in ${offset}..${offset + rows - 1}, got ${show(text)}`;
+      if (column.beyond === "reject") return outOfRows(text, column);
+      id = idBeyond(id, column.beyond);
     }
   }
-  return sample.push(feature, id, weight)
-    ? undefined
-    : `\`${name}\` has more than ${bagIdsMax} ids`;
+  return sample.push(feature, id, weight) ? undefined : tooManyIds(column);
+}
+
+/**
+ * An id beyond the rows in 32 bits, for the table's policy, which the device carries out and
+ * counts. An id of more bits stays beyond the rows: clamped, it has the same nearest row; hashed,
+ * its bits are mixed into a negative one.
+ */
+function idBeyond(id: number, policy: "clamp" | "hash"): number {
+  if ((id | 0) === id) return id;
+  if (policy === "clamp") return id < 0 ? -1 : 0x7fff_ffff;
+  const high = Math.floor(id / 0x1_0000_0000);
+  return mix64Low((id - high * 0x1_0000_0000) | 0, high) | 0x8000_0000;
 }
 
 /** Appends an id of 64 bits. Whether the table has a row for the id is for its policy to decide. */
@@ -156,22 +195,30 @@ function decodeWideId(
   feature: number,
   text: string,
   weight: number,
-  { name, offset }: CategoricalField,
-): string | undefined {
-  if (!wideInteger.test(text)) return `expected \`${name}\` to be an integer, got ${show(text)}`;
+  column: CategoricalField,
+): Fault | undefined {
+  if (!wideInteger.test(text)) return noInteger(text, column);
+  const { name, offset } = column;
   const id = BigInt(text.startsWith("+") ? text.slice(1) : text) - BigInt(offset);
   if (BigInt.asIntN(64, id) !== id) {
     const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n].map((end) => end + BigInt(offset));
-    return `expected \`${name}\` to lie in ${least}..${most}, got ${show(text)}`;
+    return { kind: `expected \`${name}\` to lie in ${least}..${most}`, got: show(text) };
   }
   const [low, high] = [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
-  return sample.push(feature, low, weight, high)
-    ? undefined
-    : `\`${name}\` has more than ${bagIdsMax} ids`;
+  return sample.push(feature, low, weight, high) ? undefined : tooManyIds(column);
 }
 
-function show(text: string | undefined): string {
-  if (text === undefined) return "nothing";
-  const readable = decodeText(text);
-  return `\`${readable.length > 40 ? `${readable.slice(0, 37)}...` : readable}\``;
+function noInteger(text: string, { name, isWide }: CategoricalField): Fault {
+  const advice = isWide ? undefined : `\`ids: hash\` of the column \`${name}\` takes any text`;
+  return { kind: `expected \`${name}\` to be an integer`, got: show(text), advice };
+}
+
+function outOfRows(text: string, { name, offset, rows }: CategoricalField): Fault {
+  const kind = `expected \`${name}\` to lie in ${offset}..${offset + rows - 1}`;
+  const advice = `give the table of \`${name}\` more \`rows\`, or \`ids: clamp\`, or \`ids: hash\``;
+  return { kind, got: show(text), advice };
+}
+
+function tooManyIds({ name }: CategoricalField): Fault {
+  return { kind: `\`${name}\` has more than ${bagIdsMax} ids` };
 }

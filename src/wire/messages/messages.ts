@@ -188,6 +188,8 @@ export const messages = defineMessages({
     arithmetic: z.string(),
     best: z.boolean(),
     metrics: z.unknown(),
+    /** As in the manifest. */
+    means: z.record(z.string(), z.number()).optional(),
   }),
   /** All devices have taken the cut and may go on; `stallMs`: the longest stall of a device. */
   "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),

@@ -1,0 +1,103 @@
+// What is wrong with a line of text, and the count of all that was wrong: faults are grouped by
+// kind and column, not by value, so that a broken column is one reason and not a million.
+
+import { DataRejectedError } from "../../errors/errors.ts";
+import type { CacheMeta, QuarantinedLine, RejectedReason } from "../cache/cache-format.ts";
+
+/** The fault of a line. */
+export interface Fault {
+  /** The same words for every line with this fault in this column. */
+  readonly kind: string;
+  /** The text at fault, as a message shows it; undefined where the kind says all. */
+  readonly got?: string | undefined;
+  /** The option that would read such a line. */
+  readonly advice?: string | undefined;
+}
+
+/** A fault in one sentence. */
+export function sentenceOf({ kind, got }: Fault): string {
+  return got === undefined ? kind : `${kind}, got ${got}`;
+}
+
+/** Text with one byte per character, as a message shows it. */
+export function show(text: string | undefined): string {
+  if (text === undefined) return "nothing";
+  const readable = decodeText(text);
+  return `\`${readable.length > 40 ? `${readable.slice(0, 37)}...` : readable}\``;
+}
+
+/** Decodes text with one byte per character as UTF-8. */
+export function decodeText(bytes: string): string {
+  return Buffer.from(bytes, "latin1").toString("utf8");
+}
+
+/** Reasons that a cache remembers, and an error tells. */
+const reasonsMax = 3;
+
+/** The bad lines of some files. */
+export class BadLines {
+  readonly #keptMax: number;
+  readonly #kept: QuarantinedLine[] = [];
+  /** By kind; bounded, as there are few kinds for each column. */
+  readonly #reasons = new Map<string, { count: number; first: Omit<RejectedReason, "count"> }>();
+  #count = 0;
+
+  /** Keeps the first `keptMax` lines. */
+  constructor(keptMax: number) {
+    this.#keptMax = keptMax;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Counts a bad line. */
+  add(file: string, line: number, fault: Fault): void {
+    if (this.#count++ < this.#keptMax) {
+      this.#kept.push({ file, line, reason: sentenceOf(fault) });
+    }
+    const known = this.#reasons.get(fault.kind);
+    if (known !== undefined) known.count++;
+    else this.#reasons.set(fault.kind, { count: 1, first: { ...fault, file, line } });
+  }
+
+  /** The lines as a cache remembers them: equally frequent reasons in the order of their lines. */
+  summary(): CacheMeta["quarantine"] {
+    const all = [...this.#reasons.values()].map(({ count, first }) => ({ ...first, count }));
+    const reasons = all.sort((a, b) => b.count - a.count).slice(0, reasonsMax);
+    return { count: this.#count, kept: this.#kept, reasons };
+  }
+}
+
+/** Throws where more than a share `rejectedMax` of the lines is bad. @throws DataRejectedError */
+export function checkRejected(
+  paths: readonly string[],
+  rejectedMax: number,
+  { samples, quarantine }: Pick<CacheMeta, "samples" | "quarantine">,
+): void {
+  const { count, reasons } = quarantine;
+  const lines = samples + count;
+  if (count <= rejectedMax * lines) return;
+  const told = reasons.map(({ kind, count: times, file, line, got }) => {
+    const example = got === undefined ? "" : `: got ${got}`;
+    return `${times.toLocaleString("en-US")} × ${kind} (${file}, line ${line}${example})`;
+  });
+  const advice = [...new Set(reasons.flatMap((reason) => reason.advice ?? []))];
+  const ways = [...advice, "mend the lines", "or raise `rejectedMax`"];
+  const message =
+    `Expected at most ${percent(rejectedMax)} of the lines of ${named(paths)} to be bad ` +
+    `(\`rejectedMax\`), got ${count.toLocaleString("en-US")} of ` +
+    `${lines.toLocaleString("en-US")}, ${percent(count / lines)}: ${told.join("; ")}. ` +
+    `Nothing was trained. To go on: ${ways.join("; ")}`;
+  throw new DataRejectedError(message, { lines, rejected: count });
+}
+
+/** The names of some files, for a message. */
+export function named(paths: readonly string[]): string {
+  const [first = "", ...others] = paths;
+  return others.length === 0 ? first : `${first} and ${others.length} more`;
+}
+
+function percent(share: number): string {
+  return `${Number((100 * share).toPrecision(3))} %`;
+}

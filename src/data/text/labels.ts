@@ -1,0 +1,63 @@
+// Reads the label of a line: a function of its text alone, and of the option `positive`.
+//
+//   without `positive`   1: any decimal equal to 1, and `true` in any case
+//                        0: any decimal equal to 0 or -1, and `false` in any case
+//   with `positive`      1: one of its texts, or a decimal equal to one of its numbers
+//                        0: any other text, but not what stands for a missing value
+//
+// Any other text, and none, is a bad line.
+
+import { type Fault, show } from "./faults.ts";
+
+/** Reads a label: 0, 1, or its fault. Each character is one byte. */
+export type LabelReader = (text: string) => 0 | 1 | Fault;
+
+/** What a job may name as positive. */
+export type PositiveLabels = string | number | boolean | readonly (string | number | boolean)[];
+
+/** The reader of labels under the option `positive`. */
+export function labelReader(positive: PositiveLabels | undefined): LabelReader {
+  if (positive === undefined) return usualLabel;
+  const named = typeof positive === "object" ? positive : [positive];
+  const texts = new Set(named.map((one) => Buffer.from(String(one), "utf8").toString("latin1")));
+  const numbers = new Set([...texts].flatMap((text) => numberIn(text) ?? []));
+  return (text) => {
+    if (texts.has(text)) return 1;
+    const trimmed = text.trim();
+    if (texts.has(trimmed)) return 1;
+    if (missing.has(trimmed.toLowerCase()))
+      return { kind: "the label is missing", got: show(text) };
+    const value = numberIn(trimmed);
+    return value !== undefined && numbers.has(value) ? 1 : 0;
+  };
+}
+
+/** What files write for a missing value, in small letters. */
+const missing = new Set(["", "na", "n/a", "nan", "null", "none", "\\n", "?"]);
+
+function usualLabel(text: string): 0 | 1 | Fault {
+  if (text === "0") return 0;
+  if (text === "1") return 1;
+  const trimmed = text.trim();
+  switch (numberIn(trimmed) ?? trimmed.toLowerCase()) {
+    case 1:
+    case "true":
+      return 1;
+    case 0:
+    case -1:
+    case "false":
+      return 0;
+    default:
+      return {
+        kind: "expected the label to be 0 or 1",
+        got: show(text),
+        advice: "name the label that counts as positive with `positive`",
+      };
+  }
+}
+
+const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+function numberIn(text: string): number | undefined {
+  return decimal.test(text) ? Number(text) : undefined;
+}

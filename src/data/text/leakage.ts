@@ -39,15 +39,22 @@ export class LeakageWatch {
   add(sample: Sample): void {
     const label = sample.label === 1 ? 1 : 0;
     this.#lines[label]++;
+    if (this.#dense.length > 0) this.#addDense(sample, label);
+    if (this.#bags.length > 0) this.#addBags(sample, label);
+  }
+
+  #addDense(sample: Sample, label: 0 | 1): void {
     let isOut = false;
     for (const range of this.#dense) isOut = !range.add(sample, label) || isOut;
     if (isOut) this.#dense = this.#dense.filter(({ isSeparate }) => isSeparate);
-    if (this.#bags.length === 0) return;
+  }
+
+  #addBags(sample: Sample, label: 0 | 1): void {
+    let isOut = false;
+    let feature = 0;
     let first = 0;
-    isOut = false;
-    let next = 0;
     for (const bag of this.#bags) {
-      while (next < bag.feature) first += sample.lengths[next++] ?? 0;
+      while (feature < bag.feature) first += sample.lengths[feature++] ?? 0;
       isOut = !bag.add(sample, first, label) || isOut;
     }
     if (isOut) this.#bags = this.#bags.filter(({ isSeparate }) => isSeparate);

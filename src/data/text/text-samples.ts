@@ -88,8 +88,8 @@ class TextFacts {
 
   add(sample: Sample): void {
     this.#leakage?.add(sample);
-    for (const [i, at] of this.#meanFeatures.entries()) {
-      const value = sample.dense[at] ?? 0;
+    for (let i = 0; i < this.#meanFeatures.length; i++) {
+      const value = sample.dense[this.#meanFeatures[i] ?? 0] ?? 0;
       if (Number.isNaN(value)) continue;
       this.#sums[i] = (this.#sums[i] ?? 0) + value;
       this.#counts[i] = (this.#counts[i] ?? 0) + 1;

@@ -86,6 +86,12 @@ export {
   type TableReport,
   type TablesReport,
 } from "./storage/table-files/inspect-tables.ts";
+export {
+  jobOfCheckpoint,
+  tableIds,
+  type TableIdsOptions,
+  type TableIdsReport,
+} from "./storage/table-files/table-ids.ts";
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // The checkpoints of a directory ----

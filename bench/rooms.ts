@@ -67,7 +67,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 2550,
     "storage/model": 800,
-    "storage/table-files": 1350,
+    "storage/table-files": 1550,
   },
   { "actors/host": 2300 },
   {

@@ -9,6 +9,7 @@ import { type Progress, type ProgressOptions, progressOf } from "../disk/progres
 import { writeWhole } from "../disk/whole-file.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
+import { rowNotes } from "./table-ids.ts";
 
 /** Options of `exportTable`. */
 export interface ExportOptions extends ProgressOptions {
@@ -86,6 +87,7 @@ async function countRows(
 /** The origin of the rows, for people who find the file. */
 function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): FileNotes {
   return {
+    ...rowNotes(job, spec),
     table: spec.name,
     tableRows: String(spec.rows),
     precision: spec.precision,

@@ -1,16 +1,22 @@
-// osiris table export|import|inspect: tables of a checkpoint as files, from files, and at a glance.
+// osiris table export|ids|import|inspect: tables of a checkpoint as files, from files, and at a
+// glance.
 
+import { statSync } from "node:fs";
 import type { Command } from "commander";
 import {
   exportTable,
   importTable,
   inspectTables,
+  jobOfCheckpoint,
+  resolveJob,
   type TableReport,
   type TablesReport,
+  tableIds,
 } from "../../../index.ts";
-import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, plural } from "../../support/format.ts";
+import { loadJob } from "../../support/job-file.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface TableOptions extends CommonOptions {
@@ -20,6 +26,12 @@ interface TableOptions extends CommonOptions {
 interface ExportOptions extends TableOptions {
   readonly out: string;
   readonly state?: boolean;
+  readonly ids?: string;
+}
+
+interface IdsOptions extends TableOptions {
+  readonly out: string;
+  readonly data?: readonly string[];
 }
 
 interface ImportOptions extends TableOptions {
@@ -34,6 +46,7 @@ export function addTable(program: Command): void {
     .command("table")
     .description("take the rows of a table out of a checkpoint, put them in, or look at them");
   addExport(table);
+  addIds(table);
   addImport(table);
   addInspect(table);
 }
@@ -53,12 +66,16 @@ function addExport(table: Command): void {
     .argument("<table>", "name of the table")
     .description("write the born rows of a table, ids and vectors, to a file")
     .requiredOption("--out <FILE>", "file to write: .safetensors, .csv or .parquet")
-    .option("--state", "optimizer state too");
+    .option("--state", "optimizer state too")
+    .option(
+      "--ids <FILE>",
+      "also write which text of the job's data has which row, as `table ids`",
+    );
   withCommon(withCheckpoint(command), [
     "table export checkpoints C1 --out C1.safetensors",
-    "table export checkpoints C1 --out C1.parquet --state",
+    "table export checkpoints C1 --out C1.parquet --state --ids C1-ids.csv",
   ]).action(async (directory: string, name: string, options: ExportOptions) => {
-    const { out, json, verbose: _verbose, ...rest } = options;
+    const { out, json, ids, verbose: _verbose, ...rest } = options;
     process.exitCode = await runTask(
       `export ${name}`,
       (progress) => exportTable(directory, name, out, { ...rest, ...progress }),
@@ -69,7 +86,41 @@ function addExport(table: Command): void {
         return exitCodes.done;
       },
     );
+    if (ids === undefined || process.exitCode !== exitCodes.done) return;
+    process.exitCode = await writeIds(directory, name, { ...options, out: ids });
   });
+}
+
+function addIds(table: Command): void {
+  const command = table
+    .command("ids")
+    .argument("<directory>", "checkpoint directory, or a job file")
+    .argument("<table>", "name of the table")
+    .description("write which text of the data has which row of a table: row, text and count")
+    .requiredOption("--out <FILE>", "CSV file to write")
+    .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected);
+  withCommon(withCheckpoint(command), [
+    "table ids checkpoints C1 --out C1-ids.csv",
+    "table ids job.yaml C1 --data day_0.tsv.gz --out C1-ids.csv",
+  ]).action(async (from: string, name: string, options: IdsOptions) => {
+    process.exitCode = await writeIds(from, name, options);
+  });
+}
+
+async function writeIds(from: string, name: string, options: IdsOptions): Promise<number> {
+  const { out, data: paths, manifest, json } = options;
+  const isJob = statSync(from, { throwIfNoEntry: false })?.isFile() === true;
+  const job = isJob ? resolveJob(await loadJob(from)) : jobOfCheckpoint(from, manifest);
+  return runTask(
+    `ids ${name}`,
+    (progress) => tableIds(job, name, out, { paths, ...progress }),
+    (report) => {
+      const { texts, rows, lines, column } = report;
+      const people = `${out}: ${plural(texts, "text")} of column ${column} in ${plural(rows, "row")} (${plural(lines, "line")} read)`;
+      console.log(json ? JSON.stringify({ report: "table.ids", ...report }) : people);
+      return exitCodes.done;
+    },
+  );
 }
 
 function addImport(table: Command): void {

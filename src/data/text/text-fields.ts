@@ -1,0 +1,61 @@
+// The fields of every line of a text file, with the columns that the job's options give them: for
+// commands that look at a job's data without making a cache of it.
+
+import { InputUnusableError } from "../../errors/errors.ts";
+import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
+import { decodeText, splitLine } from "./line-decoder.ts";
+import { lineBytesMax, readLines } from "./text-lines.ts";
+
+/** One line of a text file, the header of a CSV file aside. */
+export interface TextLine {
+  /** Counts from 1. */
+  readonly line: number;
+  /** One byte per character. */
+  readonly text: string;
+}
+
+/** Some lines of a text file. */
+export interface TextLines {
+  readonly columns: Columns;
+  readonly lines: readonly TextLine[];
+  /** Lines that are too long to be read. */
+  readonly tooLong: readonly number[];
+  /** Bytes of the file read so far. */
+  readonly bytesRead: number;
+}
+
+/**
+ * The lines of a file, chunk after chunk; empty lines are left out.
+ * @throws InvalidOptionError where the file lacks a column
+ * @throws InputUnusableError where it cannot be read, or is empty
+ */
+export async function* textLines(
+  path: string,
+  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  tables: readonly TableShape[],
+): AsyncGenerator<TextLines> {
+  let columns = options.kind === "csv" ? undefined : criteoColumns(tables);
+  for await (const { firstLine, lines, bytesRead } of readLines(path)) {
+    const good: TextLine[] = [];
+    const tooLong: number[] = [];
+    for (const [index, text] of lines.entries()) {
+      if (text === "") continue;
+      if (columns === undefined && options.kind === "csv") {
+        columns = csvColumns(options, tables, path, headerOf(path, text, options.delimiter));
+      } else if (text === undefined) tooLong.push(firstLine + index);
+      else good.push({ line: firstLine + index, text });
+    }
+    if (columns !== undefined) yield { columns, lines: good, tooLong, bytesRead };
+  }
+  if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
+}
+
+/** What is wrong with a line that is too long. */
+export const tooLongReason = `longer than ${lineBytesMax} bytes`;
+
+function headerOf(path: string, line: string | undefined, delimiter: string): string[] {
+  const names = line === undefined ? tooLongReason : splitLine(line, delimiter, true);
+  if (Array.isArray(names)) return names.map(decodeText);
+  throw new InputUnusableError(path, `The header of the data file ${path} is unusable: ${names}`);
+}

@@ -1,0 +1,208 @@
+// The rows of a table, by the ids that the data has for them: which text of a column has which row.
+// A hash is not undone; the job's data is read again, and every text is hashed as in training.
+
+import { statSync } from "node:fs";
+import type { ResolvedDataOptions } from "../../src/data/options.ts";
+import { Sample } from "../../src/data/sample.ts";
+import type { CategoricalField } from "../../src/data/text/columns.ts";
+import { decodeEntry, decodeText, splitLine } from "../../src/data/text/line-decoder.ts";
+import { textLines } from "../../src/data/text/text-fields.ts";
+import { unreadable } from "../../src/data/text/text-lines.ts";
+import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
+import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import type { ProgressOptions } from "../disk/progress.ts";
+import { writeWhole } from "../disk/whole-file.ts";
+import type { FileNotes } from "./row-file.ts";
+
+/** Options of `tableIds`. */
+export interface TableIdsOptions extends ProgressOptions {
+  /** Files to read instead of the job's. */
+  readonly paths?: readonly string[] | undefined;
+}
+
+/** The result of `tableIds`. */
+export interface TableIdsReport {
+  readonly table: string;
+  readonly column: string;
+  readonly file: string;
+  readonly lines: number;
+  /** Different texts, and the rows that they have: fewer, where texts share a row. */
+  readonly texts: number;
+  readonly rows: number;
+  /** Bytes of the file. */
+  readonly bytes: number;
+}
+
+/** The job that trained a checkpoint. @throws CheckpointMissingError, CheckpointCorruptError */
+export function jobOfCheckpoint(directory: string, manifest?: string): JobSpec {
+  return openCheckpoint(directory, manifest).job;
+}
+
+/** Different texts that one map holds: more would not fit into its memory. */
+const textsMax = 16_000_000;
+
+/**
+ * Reads the data of a job, and writes for each text in a table's column its row, and how often the
+ * text is there: a CSV file of `row,text,count`, by row, then the most frequent first.
+ * @throws InvalidOptionError (no such table, generated data), InputUnusableError (a file cannot be
+ * read or written, or the column has too many texts)
+ */
+export async function tableIds(
+  job: JobSpec,
+  table: string,
+  out: string,
+  options: TableIdsOptions = {},
+): Promise<TableIdsReport> {
+  const { disk = realDisk } = options;
+  const { data, feature, spec } = sourceOf(job, table);
+  const paths = options.paths ?? data.paths;
+  const counts = new Map<string, number>();
+  let lines = 0;
+  let column: CategoricalField | undefined;
+  const total = paths.reduce((sum, path) => sum + sizeOf(path), 0);
+  let before = 0;
+  for (const path of paths) {
+    for await (const chunk of textLines(path, data, job.model.tables)) {
+      column = chunk.columns.categorical[feature];
+      if (column === undefined) throw new RangeError(`There is no feature ${feature}`);
+      for (const { text } of chunk.lines) {
+        lines++;
+        const fields = splitLine(text, chunk.columns.delimiter, chunk.columns.hasQuotes);
+        const isWhole = Array.isArray(fields) && fields.length === chunk.columns.fields;
+        if (isWhole) countTexts(counts, fields[column.field] ?? "", column);
+      }
+      if (counts.size > textsMax) throw tooMany(path, column.name);
+      options.onProgress?.(before + chunk.bytesRead, total);
+      options.signal?.throwIfAborted();
+    }
+    before += sizeOf(path);
+  }
+  if (column === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
+  const rowed = rowsOf(counts, feature, column, spec);
+  const bytes = await writeWhole(disk, out, async (file) => {
+    let at = 0;
+    const write = (text: string) => {
+      const some = Buffer.from(text);
+      file.write(some, at);
+      at += some.length;
+    };
+    write("row,text,count\n");
+    for (let first = 0; first < rowed.length; first += 4096) {
+      const some = rowed.slice(first, first + 4096);
+      write(some.map(({ row, text, count }) => `${row},${quoted(text)},${count}\n`).join(""));
+    }
+  });
+  const rows = new Set(rowed.map(({ row }) => row)).size;
+  return { table, column: column.name, file: out, lines, texts: rowed.length, rows, bytes };
+}
+
+/** How ids of the data become rows, for people who find a file of them. */
+export function rowNotes(job: JobSpec, spec: TableSpec): FileNotes {
+  const { data, model } = job;
+  if (data.kind === "synthetic") return { ids: "generated: an id is a row" };
+  const feature = model.tables.findIndex(({ name }) => name === spec.name);
+  const { column, ids, offset } = columnOf(data, spec.name);
+  if (spec.dynamic !== undefined) return { column, ids: "dynamic: a row has its id" };
+  if (ids === "integer") {
+    const beyond = `beyond the rows: ${spec.ids}`;
+    return { column, ids: "integer", row: `the number minus ${offset}; ${beyond}` };
+  }
+  const hash = `MurmurHash3_x86_32(UTF-8 bytes of the text, seed ${feature})`;
+  return { column, ids: "hash", row: `1 + ${hash} mod ${spec.rows - 1}; 0: missing` };
+}
+
+type TextOptions = Exclude<ResolvedDataOptions, { kind: "synthetic" }>;
+
+function sourceOf({ data, model }: JobSpec, table: string) {
+  const feature = model.tables.findIndex(({ name }) => name === table);
+  const spec = model.tables[feature];
+  if (spec === undefined) {
+    const names = model.tables.map(({ name }) => `\`${name}\``).join(", ");
+    throw new InvalidOptionError("table", `There is no table \`${table}\`; there are ${names}`);
+  }
+  if (data.kind === "synthetic") {
+    const message = `The data of table \`${table}\` is generated: its ids are rows, and have no text`;
+    throw new InvalidOptionError("table", message);
+  }
+  return { data, feature, spec };
+}
+
+/** The column that feeds a table. */
+function columnOf(data: TextOptions, table: string) {
+  const found =
+    data.kind === "csv" ? data.categorical.find((one) => one.table === table) : undefined;
+  return found ?? { column: table, ids: "hash" as const, offset: 0 };
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+/** Counts the texts of a field. A missing value has none. */
+function countTexts(counts: Map<string, number>, field: string, column: CategoricalField): void {
+  const { separator, weightSeparator } = column;
+  for (const part of separator === undefined ? [field] : field.split(separator)) {
+    const end = weightSeparator === undefined ? part.length : part.lastIndexOf(weightSeparator);
+    const text = part.slice(0, end);
+    if (text !== "") counts.set(text, (counts.get(text) ?? 0) + 1);
+  }
+}
+
+interface TextRow {
+  readonly row: number | bigint;
+  readonly text: string;
+  readonly count: number;
+}
+
+/** The row of each text; a text that training leaves out has none. */
+function rowsOf(
+  counts: ReadonlyMap<string, number>,
+  feature: number,
+  column: CategoricalField,
+  spec: TableSpec,
+): TextRow[] {
+  const sample = new Sample({ dense: 0, features: feature + 1 });
+  const found: TextRow[] = [];
+  for (const [bytes, count] of counts) {
+    sample.clear();
+    const unweighted = { ...column, weightSeparator: undefined };
+    if (decodeEntry(sample, feature, bytes, unweighted) !== undefined) continue;
+    found.push({ row: rowOf(sample, spec), text: decodeText(bytes), count });
+  }
+  const order = (a: TextRow, b: TextRow) =>
+    a.row === b.row ? b.count - a.count || (a.text < b.text ? -1 : 1) : a.row < b.row ? -1 : 1;
+  return found.sort(order);
+}
+
+/** The row that training gives the only id of a sample; an id with a row of its own stays. */
+function rowOf({ ids, highs }: Sample, spec: TableSpec): number | bigint {
+  const [low = 0, high = 0] = [ids[0], highs[0]];
+  if (spec.dynamic !== undefined) return (BigInt(high) << 32n) | BigInt(low >>> 0);
+  const local = {
+    samples: 1,
+    lengths: Int32Array.of(1),
+    ids: Int32Array.of(low),
+    highs: Int32Array.of(high),
+  };
+  return new LocalRows().take(local, [spec], 0).rows[0] ?? 0;
+}
+
+function quoted(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function tooMany(path: string, column: string): InputUnusableError {
+  const most = textsMax.toLocaleString("en-US");
+  const message =
+    `Expected at most ${most} different texts in column \`${column}\`: read fewer files ` +
+    "(`--data`), or hash the texts that you need (docs/tables.md has the formula)";
+  return new InputUnusableError(path, message);
+}

@@ -4,7 +4,7 @@
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
-import { decodeText, splitLine } from "./line-decoder.ts";
+import { headerNames } from "./header.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /** One line of a text file, the header of a CSV file aside. */
@@ -42,7 +42,7 @@ export async function* textLines(
     for (const [index, text] of lines.entries()) {
       if (text === "") continue;
       if (columns === undefined && options.kind === "csv") {
-        columns = csvColumns(options, tables, path, headerOf(path, text, options.delimiter));
+        columns = csvColumns(options, tables, path, headerNames(path, text, options.delimiter));
       } else if (text === undefined) tooLong.push(firstLine + index);
       else good.push({ line: firstLine + index, text });
     }
@@ -53,9 +53,3 @@ export async function* textLines(
 
 /** What is wrong with a line that is too long. */
 export const tooLongReason = `longer than ${lineBytesMax} bytes`;
-
-function headerOf(path: string, line: string | undefined, delimiter: string): string[] {
-  const names = line === undefined ? tooLongReason : splitLine(line, delimiter, true);
-  if (Array.isArray(names)) return names.map(decodeText);
-  throw new InputUnusableError(path, `The header of the data file ${path} is unusable: ${names}`);
-}

@@ -33,7 +33,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels/native": 550,
     "src/model": 700,
     "src/training/meters": 400,
-    "src/wire/broker": 1150,
+    "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
     "src/wire/tenancy": 350,
   },

@@ -13,10 +13,11 @@ import { InputUnusableError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
 import { SubjectRouter } from "../transports/subject-router.ts";
+import type { Login } from "./hello.ts";
 import type { Publication } from "./parser.ts";
 import {
   type BrokerSubscription,
-  type Login,
+  type ConnectionReport,
   Session,
   type SessionHost,
   type SessionLimits,
@@ -61,6 +62,8 @@ export interface BrokerSettings {
   readonly pingIntervalMs?: number;
 }
 
+export type { ConnectionReport };
+
 export interface BrokerOptions extends BrokerSettings {
   /** @default realClock */
   readonly clock?: Clock;
@@ -76,6 +79,8 @@ export interface Broker extends AsyncDisposable {
   readonly auth: BrokerAuth;
   /** Names of the connected clients, in the order of connection. */
   clients(): string[];
+  /** The connected clients, in the order of connection, with what each sent, got and listens to. */
+  connections(): ConnectionReport[];
   /** Disconnects the clients with this name. Returns their number. */
   cut(name: string): number;
   /** Disconnects all clients and ends. Safe to call twice. */
@@ -165,6 +170,10 @@ class EmbeddedBroker implements Broker, SessionHost {
     return [...this.#sessions].map((session) => session.name);
   }
 
+  connections(): ConnectionReport[] {
+    return [...this.#sessions].map((session) => session.report);
+  }
+
   cut(name: string): number {
     const named = [...this.#sessions].filter((session) => session.name === name);
     for (const session of named) session.cut();
@@ -196,7 +205,9 @@ class EmbeddedBroker implements Broker, SessionHost {
 
   route(from: Session, publication: Publication): void {
     const { subject, reply } = publication;
-    const targets = this.router.match(subject, ({ session }) => session !== from || from.wantsEcho);
+    const isHeard = ({ session }: BrokerSubscription) => session !== from || from.wantsEcho;
+    // A subject with an empty token reaches nobody, not even `>`.
+    const targets = subject.split(".").includes("") ? [] : this.router.match(subject, isHeard);
     for (const target of targets) this.#send(from, target, publication);
     if (targets.length === 0 && reply !== undefined) from.tellNoResponders(reply);
   }
@@ -212,7 +223,7 @@ class EmbeddedBroker implements Broker, SessionHost {
     socket.on("close", () => this.#sockets.delete(socket));
     const isFull =
       this.#sessions.size >= (this.#options.connectionsMax ?? 1024) && !this.#makeRoom();
-    const session = new Session(socket, this, `INFO ${this.#info()}\r\n`);
+    const session = new Session(socket, this, ++this.#clients, this.#info());
     this.#sessions.add(session);
     if (isFull) session.fail("maximum connections exceeded");
   }
@@ -230,8 +241,8 @@ class EmbeddedBroker implements Broker, SessionHost {
     return false;
   }
 
-  #info(): string {
-    return JSON.stringify({
+  #info(): object {
+    return {
       server_id: this.#serverId,
       server_name: "osiris",
       version: "2.9.0", // Version of the protocol spoken here, for clients.
@@ -241,9 +252,8 @@ class EmbeddedBroker implements Broker, SessionHost {
       port: this.#port,
       headers: true,
       max_payload: this.limits.payloadBytesMax,
-      client_id: ++this.#clients,
       auth_required: this.mustLogin,
-    });
+    };
   }
 
   #send(from: Session, target: BrokerSubscription, publication: Publication): void {

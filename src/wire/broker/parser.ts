@@ -12,10 +12,10 @@
 //   P3. A payload that arrived in one piece is a view of it; a payload in pieces is copied together
 //       once.
 
-/** Receives a parser's commands. A verb is admitted before its payload is read. */
+/** Receives a parser's commands. A verb is refused before its payload is read. */
 export interface CommandSink {
-  /** Whether this client may use this verb now. False stops the parser. */
-  admits(verb: string): boolean;
+  /** Why this client may not use this verb now. A reason stops the parser. */
+  refusalOf(verb: string): Violation | undefined;
   connect(json: string): void;
   /** `message` is the headers, `headerBytes` long, and the payload. The sink may keep it. */
   publish(command: Publication): void;
@@ -38,12 +38,15 @@ export interface ParserLimits {
   readonly payloadBytesMax: number;
 }
 
-/** Why a client is disconnected, in the words of the NATS protocol. */
+/** Why a client is disconnected, in the words and the spelling of a nats-server. */
 export type Violation =
   | "Unknown Protocol Operation"
-  | "Maximum Control Line Exceeded"
+  /** A known verb with the wrong words. A nats-server closes without this line. */
+  | "Parser Error"
+  | "maximum control line exceeded"
   | "Maximum Payload Violation"
-  | "Authorization Violation";
+  | "Authorization Violation"
+  | "message headers not supported";
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;
@@ -99,7 +102,7 @@ export class ProtocolParser {
     const end = chunk.indexOf(newline, at);
     const rest = chunk.subarray(at, end < 0 ? chunk.length : end);
     if (this.#line.length + rest.length > this.#limits.controlLineBytesMax) {
-      return "Maximum Control Line Exceeded"; // P1
+      return "maximum control line exceeded"; // P1
     }
     if (end < 0) {
       this.#line = Buffer.concat([this.#line, rest]);
@@ -113,11 +116,15 @@ export class ProtocolParser {
   }
 
   #command(line: string): Violation | undefined {
-    const [, word = "", text = ""] = /^[ \t]*([A-Za-z]*)[ \t]*(.*)$/s.exec(line) ?? [];
+    const [, word = "", text = ""] = /^([A-Za-z]*)[ \t]*(.*)$/s.exec(line) ?? [];
     const verb = word.toUpperCase();
-    if (!verbs.has(verb)) return "Unknown Protocol Operation";
-    if (!this.#sink.admits(verb)) return "Authorization Violation";
-    const words = text.trim() === "" ? [] : text.trim().split(/[ \t]+/);
+    const refusal = this.#sink.refusalOf(verb);
+    if (refusal !== undefined) return refusal;
+    // Blank and tab only: in UTF-8 a character may end with the byte of a Latin-1 blank.
+    const words = text.split(/[ \t]+/).filter((one) => one !== "");
+    const isBare = words.length === 0 && needsWords.has(verb);
+    if (!verbs.has(verb) || isBare) return "Unknown Protocol Operation";
+    if (text.includes("\r")) return "Parser Error";
     switch (verb) {
       case "CONNECT":
         this.#sink.connect(text);
@@ -146,9 +153,9 @@ export class ProtocolParser {
     const headerBytes = hasHeaders ? countOf(words[words.length - 2]) : 0;
     const isComplete = words.length === sizes + 1 || words.length === sizes + 2;
     if (!isComplete || subject === undefined || total === undefined || headerBytes === undefined) {
-      return "Unknown Protocol Operation";
+      return "Parser Error";
     }
-    if (headerBytes > total) return "Unknown Protocol Operation";
+    if (headerBytes > total) return "Parser Error";
     if (total > this.#limits.payloadBytesMax) return "Maximum Payload Violation";
     this.#awaited = {
       subject,
@@ -161,9 +168,7 @@ export class ProtocolParser {
 
   #subscription(words: readonly string[]): Violation | undefined {
     const [pattern, second, third] = words;
-    if (pattern === undefined || second === undefined || words.length > 3) {
-      return "Unknown Protocol Operation";
-    }
+    if (pattern === undefined || second === undefined || words.length > 3) return "Parser Error";
     if (third === undefined) this.#sink.subscribe(pattern, undefined, second);
     else this.#sink.subscribe(pattern, second, third);
     return undefined;
@@ -171,10 +176,8 @@ export class ProtocolParser {
 
   #unsubscription(words: readonly string[]): Violation | undefined {
     const [sid, limit] = words;
-    const max = limit === undefined ? undefined : countOf(limit);
-    if (sid === undefined || words.length > 2) return "Unknown Protocol Operation";
-    if (limit !== undefined && max === undefined) return "Unknown Protocol Operation";
-    this.#sink.unsubscribe(sid, max);
+    if (sid === undefined || words.length > 2) return "Parser Error";
+    this.#sink.unsubscribe(sid, countOf(limit)); // As a nats-server does: -1 and x are no maximum.
     return undefined;
   }
 
@@ -210,6 +213,7 @@ export class ProtocolParser {
 }
 
 const verbs = new Set(["CONNECT", "PUB", "HPUB", "SUB", "UNSUB", "PING", "PONG"]);
+const needsWords = new Set(["PUB", "HPUB", "SUB", "UNSUB"]);
 
 /** A count in decimal digits; undefined for any other text. */
 function countOf(word: string | undefined): number | undefined {

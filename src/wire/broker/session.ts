@@ -8,10 +8,10 @@
 //   S3. A client is disconnected with one -ERR that names the reason, if its socket still takes it.
 
 import type { Socket } from "node:net";
-import { z } from "zod";
 import type { Cancel, Clock } from "../../ports/clock.ts";
-import { isPattern, isSubject, matches } from "../messages/subjects.ts";
+import { matches } from "../messages/subjects.ts";
 import type { SubjectRouter } from "../transports/subject-router.ts";
+import { type Hello, helloOf, type Login, noHello } from "./hello.ts";
 import { Outbox } from "./outbox.ts";
 import { type CommandSink, ProtocolParser, type Publication, type Violation } from "./parser.ts";
 
@@ -48,29 +48,40 @@ export interface SessionLimits {
   readonly pingsOutMax: number;
 }
 
-const hello = z.object({
-  verbose: z.boolean().default(true),
-  pedantic: z.boolean().default(true),
-  echo: z.boolean().default(true),
-  headers: z.boolean().default(false),
-  no_responders: z.boolean().default(false),
-  name: z.string().max(256).default(""),
-  user: z.string().max(1024).optional(),
-  pass: z.string().max(1024).optional(),
-  auth_token: z.string().max(1024).optional(),
-});
-
-/** The credentials that a client sends. */
-export type Login = Pick<z.output<typeof hello>, "user" | "pass" | "auth_token">;
-
 /** Why a session ends, in the words of the NATS protocol. */
 export type Ending =
   | Violation
   | "Authentication Timeout"
   | "Slow Consumer"
   | "Stale Connection"
+  | "invalid client protocol"
+  | "no responders requires headers support"
   | "maximum connections exceeded"
   | "maximum subscriptions exceeded";
+
+/** One connection, for people: who it is, what it sent and got, and what it listens to. */
+export interface ConnectionReport {
+  /** The `client_id` of its INFO. */
+  readonly id: number;
+  /** The name that the client gave itself; empty if none. */
+  readonly name: string;
+  readonly ip: string;
+  readonly port: number;
+  /** Frames published, and bytes of their headers and payloads. */
+  readonly framesIn: number;
+  readonly bytesIn: number;
+  /** Frames delivered, and bytes of their headers and payloads. */
+  readonly framesOut: number;
+  readonly bytesOut: number;
+  /** Bytes that wait for the client to read. */
+  readonly pendingBytes: number;
+  readonly subscriptions: readonly {
+    readonly subject: string;
+    readonly queue?: string | undefined;
+    readonly sid: string;
+    readonly delivered: number;
+  }[];
+}
 
 /** How long a disconnected client has to read the reason. */
 const lingerMs = 500;
@@ -84,15 +95,18 @@ export class Session implements CommandSink {
   readonly #parser: ProtocolParser;
   readonly #subscriptions = new Map<string, BrokerSubscription>();
   readonly #timers = new Map<"login" | "ping", Cancel>();
-  /** Before CONNECT, a NATS server treats a client as verbose. */
-  #client: z.output<typeof hello> = hello.parse({});
+  #client = noHello;
   #isAdmitted: boolean;
   #isEnded = false;
   #pingsOut = 0;
   #hasSpoken = false;
+  readonly #carried = { framesIn: 0, bytesIn: 0, framesOut: 0, bytesOut: 0 };
+  readonly #id: number;
 
-  constructor(socket: Socket, host: SessionHost, info: string) {
+  /** `info`: the server's first line, but for what it says about this client. */
+  constructor(socket: Socket, host: SessionHost, id: number, info: object) {
     this.#socket = socket;
+    this.#id = id;
     this.#host = host;
     this.#isAdmitted = !host.mustLogin;
     this.#outbox = new Outbox(socket, host.limits.pendingBytesMax);
@@ -101,7 +115,8 @@ export class Session implements CommandSink {
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("error", () => undefined); // "close" follows, and says all that matters.
     socket.on("close", () => this.#end());
-    socket.write(info);
+    const whole = { ...info, client_id: id, client_ip: socket.remoteAddress };
+    socket.write(`INFO ${JSON.stringify(whole)}\r\n`);
     if (host.mustLogin) {
       this.#arm("login", host.limits.authTimeoutMs, () => this.fail("Authentication Timeout"));
     }
@@ -111,6 +126,16 @@ export class Session implements CommandSink {
   /** The name that the client gave itself; empty if none. */
   get name(): string {
     return this.#client.name;
+  }
+
+  get report(): ConnectionReport {
+    const { remoteAddress: ip = "", remotePort: port = 0 } = this.#socket;
+    const { pendingBytes } = this.#outbox;
+    const subscriptions = [...this.#subscriptions.values()].map(
+      ({ pattern: subject, queue, sid, delivered }) => ({ subject, queue, sid, delivered }),
+    );
+    const { name } = this;
+    return { id: this.#id, name, ip, port, ...this.#carried, pendingBytes, subscriptions };
   }
 
   /** Whether the client has logged in. S1 */
@@ -127,6 +152,14 @@ export class Session implements CommandSink {
   deliver(subscription: BrokerSubscription, publication: Publication): void {
     if (this.#isEnded || this.#subscriptions.get(subscription.sid) !== subscription) return;
     subscription.delivered++;
+    if (!this.#write(subscription, publication)) return;
+    if (subscription.max !== undefined && subscription.delivered >= subscription.max) {
+      this.#forget(subscription);
+    }
+  }
+
+  /** Whether the client could still take it; one that could not has ended. */
+  #write(subscription: BrokerSubscription, publication: Publication): boolean {
     const { subject, reply } = publication;
     const hasHeaders = publication.headerBytes > 0 && this.#client.headers;
     const message =
@@ -139,25 +172,23 @@ export class Session implements CommandSink {
       : `MSG ${route}${message.length}\r\n`;
     if (!this.#outbox.add(Buffer.from(line, "latin1"), message, lineEnd)) {
       this.fail("Slow Consumer");
-      return;
+      return false;
     }
-    if (subscription.max !== undefined && subscription.delivered >= subscription.max) {
-      this.#forget(subscription);
-    }
+    this.#carried.framesOut++;
+    this.#carried.bytesOut += message.length;
+    return true;
   }
 
-  /** Tells the client that its request has no subscribers, if it wants to know. */
+  /**
+   * Tells the client that its request has no subscribers, if it wants to know: on its first plain
+   * subscription to the reply subject. As in nats-server, this counts for no maximum of UNSUB.
+   */
   tellNoResponders(reply: string): void {
-    if (!this.#client.no_responders || !this.#client.headers) return;
+    if (!this.#client.no_responders || this.#isEnded) return;
     for (const subscription of this.#subscriptions.values()) {
-      if (!matches(subscription.pattern, reply)) continue;
-      const headerBytes = noResponders.length;
-      this.deliver(subscription, {
-        subject: reply,
-        reply: undefined,
-        message: noResponders,
-        headerBytes,
-      });
+      if (subscription.queue !== undefined || !matches(subscription.pattern, reply)) continue;
+      const [subject, headerBytes] = [reply, noResponders.length];
+      this.#write(subscription, { subject, reply: undefined, message: noResponders, headerBytes });
       return;
     }
   }
@@ -182,18 +213,17 @@ export class Session implements CommandSink {
 
   // Commands of the client ----
 
-  admits(verb: string): boolean {
-    return this.#isAdmitted || verb === "CONNECT"; // S1
+  refusalOf(verb: string): Violation | undefined {
+    if (verb === "CONNECT") return undefined;
+    if (!this.#isAdmitted) return "Authorization Violation"; // S1
+    return verb === "HPUB" && !this.#client.headers ? "message headers not supported" : undefined;
   }
 
   connect(json: string): void {
-    const client = helloOf(json);
-    if (client === undefined) {
-      this.fail("Unknown Protocol Operation");
-      return;
-    }
-    if (this.#host.mustLogin && !this.#host.isKnown(client)) {
-      this.fail("Authorization Violation");
+    const client = helloOf(json, this.#client);
+    const refusal = client === undefined ? "Parser Error" : this.#whyNot(client);
+    if (client === undefined || refusal !== undefined) {
+      if (refusal !== undefined) this.fail(refusal);
       return;
     }
     this.#client = client;
@@ -202,18 +232,25 @@ export class Session implements CommandSink {
     this.#confirm();
   }
 
+  #whyNot(client: Hello): Ending | undefined {
+    if (this.#host.mustLogin && !this.#host.isKnown(client)) return "Authorization Violation";
+    const { protocol, no_responders, headers } = client;
+    if (![0, 1].includes(protocol)) return "invalid client protocol";
+    return no_responders && !headers ? "no responders requires headers support" : undefined;
+  }
+
+  /** As in nats-server, a subject with wildcards is carried, and only pedantic clients are told. */
   publish(publication: Publication): void {
-    const { subject, reply } = publication;
-    if (!isSubject(subject) || (reply !== undefined && !isSubject(reply))) {
-      this.#complain("Invalid Publish Subject");
-      return;
-    }
+    const { subject, message } = publication;
+    this.#carried.framesIn++;
+    this.#carried.bytesIn += message.length;
+    if (this.#client.pedantic && !isLiteral(subject)) this.#complain("Invalid Publish Subject");
     this.#confirm(); // Before an echo of the frame, as in nats-server.
     this.#host.route(this, publication);
   }
 
   subscribe(pattern: string, queue: string | undefined, sid: string): void {
-    if (!isPattern(pattern)) {
+    if (!isSubscribable(pattern)) {
       this.#complain("Invalid Subject");
       return;
     }
@@ -314,10 +351,13 @@ export class Session implements CommandSink {
   }
 }
 
-function helloOf(json: string): z.output<typeof hello> | undefined {
-  try {
-    return hello.safeParse(JSON.parse(Buffer.from(json, "latin1").toString("utf8"))).data;
-  } catch {
-    return undefined;
-  }
+/** Tokens, none of them empty, and `>` only as the last. */
+function isSubscribable(pattern: string): boolean {
+  const tokens = pattern.split(".");
+  return tokens.every((one, at) => one !== "" && (one !== ">" || at === tokens.length - 1));
+}
+
+/** Tokens, none of them empty or a wildcard. */
+function isLiteral(subject: string): boolean {
+  return subject.split(".").every((one) => one !== "" && one !== "*" && one !== ">");
 }

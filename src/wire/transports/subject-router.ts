@@ -105,7 +105,8 @@ function collect<Member>(
     found.push(...place.entries);
     return;
   }
-  const exact = place.below.get(token);
+  // A token of a subject that looks like a wildcard is a word like others.
+  const exact = token === "*" || token === ">" ? undefined : place.below.get(token);
   if (exact !== undefined) collect(exact, tokens, at + 1, found);
   const one = place.below.get("*");
   if (one !== undefined) collect(one, tokens, at + 1, found);

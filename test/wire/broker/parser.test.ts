@@ -10,7 +10,7 @@ const limits = { controlLineBytesMax: 200, payloadBytesMax: 1000 };
 function understood(chunks: readonly Uint8Array[]): unknown[] {
   const told: unknown[] = [];
   const sink: CommandSink = {
-    admits: () => true,
+    refusalOf: () => undefined,
     connect: (json) => told.push(["connect", json]),
     publish: ({ subject, reply, message, headerBytes }) =>
       told.push(["publish", subject, reply, message.toString("latin1"), headerBytes]),
@@ -108,7 +108,7 @@ test("random bytes never throw, and stop the parser once", (t) => {
 test("what exceeds a limit is refused before it is held", (t) => {
   t.deepEqual(understood([Buffer.from("PUB a 1001\r\n")]), ["Maximum Payload Violation"]);
   const line = Buffer.alloc(201, "a");
-  t.deepEqual(understood([line]), ["Maximum Control Line Exceeded"]);
-  t.deepEqual(understood([line.subarray(0, 150), line]), ["Maximum Control Line Exceeded"]);
+  t.deepEqual(understood([line]), ["maximum control line exceeded"]);
+  t.deepEqual(understood([line.subarray(0, 150), line]), ["maximum control line exceeded"]);
   t.deepEqual(understood([Buffer.from("PUB a 1000\r\n")]), []);
 });

@@ -1,0 +1,195 @@
+// The embedded broker under the documentation of the protocol: each rule is tested against the
+// embedded broker and, where one is installed, against a real nats-server, by the same test.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import test, { type ExecutionContext } from "ava";
+import { type BrokerSettings, startBroker } from "../../../src/wire/broker/broker.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { type RawClient, startRawClient } from "../../helpers/nats/raw-client.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
+import { chapters, type ProtocolLine } from "./protocol-lines.ts";
+
+interface Served extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** The settings that both have, in the words of each. */
+interface Settings {
+  readonly token?: string;
+  readonly maxPayload?: number;
+  readonly maxConnections?: number;
+  readonly pingMs?: number;
+  readonly maxPending?: number;
+}
+
+const servers: Readonly<Record<string, (settings: Settings) => Promise<Served>>> = {
+  "the embedded broker": ({ token, ...settings }) => {
+    const given: Record<keyof BrokerSettings, unknown> | object = {
+      payloadBytesMax: settings.maxPayload,
+      connectionsMax: settings.maxConnections,
+      pingIntervalMs: settings.pingMs,
+      pendingBytesMax: settings.maxPending,
+    };
+    const known = Object.entries(given).filter(([, value]) => value !== undefined);
+    const auth = token === undefined ? ("open" as const) : { token };
+    return startBroker({ auth, ...Object.fromEntries(known) });
+  },
+  "nats-server": startConfigured,
+};
+
+/** A nats-server with a configuration file. */
+async function startConfigured(settings: Settings): Promise<Served> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-protocol-"));
+  const file = join(directory, "nats.conf");
+  const { token, maxPayload, maxConnections, pingMs, maxPending } = settings;
+  const lines = [
+    token && `authorization { token: "${token}" }`,
+    maxPayload && `max_payload: ${maxPayload}`,
+    maxConnections && `max_connections: ${maxConnections}`,
+    pingMs && `ping_interval: "${pingMs}ms"`,
+    maxPending && `max_pending: ${maxPending}`,
+  ];
+  writeFileSync(file, lines.filter((line) => line !== undefined).join("\n"));
+  const server = await startNatsServer(["-c", file]);
+  return {
+    port: Number(new URL(server.url).port),
+    async [Symbol.asyncDispose]() {
+      await server[Symbol.asyncDispose]();
+      rmSync(directory, { recursive: true });
+    },
+  };
+}
+
+/** The same test for each server; where there is no nats-server, the second is noted as skipped. */
+function testBoth(
+  title: string,
+  settings: Settings,
+  body: (t: ExecutionContext, server: Served) => Promise<void>,
+): void {
+  for (const [name, start] of Object.entries(servers)) {
+    test.serial(`${name}: ${title}`, async (t) => {
+      if (name === "nats-server" && lacks(t, natsServer)) return;
+      await using server = await start(settings);
+      await body(t, server);
+    });
+  }
+}
+
+function withoutInfo(client: RawClient): string {
+  return client.text().replace(/^INFO [^\r]*\r\n/, "");
+}
+
+/** Fails where the server neither answers nor closes. */
+async function inTime(done: Promise<unknown>, send: readonly string[]): Promise<void> {
+  const isLate = await Promise.race([done.then(() => false), sleep(30_000, true, { ref: false })]);
+  if (isLate) throw new Error(`No end of the conversation ${JSON.stringify(send).slice(0, 200)}`);
+}
+
+async function answerOf(port: number, { send, isCut }: ProtocolLine): Promise<string> {
+  using client = await startRawClient(port);
+  client.socket.write(Buffer.from(send.map((line) => `${line}\r\n`).join(""), "latin1"));
+  if (isCut) await inTime(client.closed, send);
+  else await inTime(client.until("PONG\r\n"), send);
+  return withoutInfo(client).replace(/PONG\r\n$/, "");
+}
+
+for (const [chapter, lines] of Object.entries(chapters)) {
+  testBoth(`answers as documented: ${chapter}`, {}, async (t, { port }) => {
+    for (const line of lines) {
+      const answer = await answerOf(port, line);
+      if (typeof line.answer === "string") t.is(answer, line.answer, line.rule);
+      else t.regex(answer, line.answer, line.rule);
+    }
+  });
+}
+
+const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
+
+testBoth("INFO says what a client needs", { maxPayload: 4096 }, async (t, { port }) => {
+  using first = await startRawClient(port);
+  using second = await startRawClient(port);
+  const [one, two] = [first, second].map((client) =>
+    JSON.parse(/^INFO (.*)\r\n/.exec(client.text())?.[1] ?? ""),
+  );
+  t.like(one, { host: "127.0.0.1", port, proto: 1, headers: true, max_payload: 4096 });
+  t.is(one.client_ip, "127.0.0.1");
+  for (const name of ["server_id", "server_name", "version", "go"])
+    t.is(typeof one[name], "string");
+  t.is(one.server_id, two.server_id);
+  t.true(two.client_id > one.client_id);
+  t.falsy(one.auth_required);
+});
+
+testBoth("a token admits, and nothing else does", { token: "tok" }, async (t, { port }) => {
+  const said = async (...send: readonly string[]) =>
+    answerOf(port, { rule: "", send, answer: "", isCut: true });
+  const violation = "-ERR 'Authorization Violation'\r\n";
+  t.is(await said("CONNECT {}"), violation);
+  t.is(await said('CONNECT {"auth_token":"no"}'), violation);
+  t.is(await said('CONNECT {"user":"tok"}'), violation);
+  for (const line of ["PING", "PUB a 1", "SUB a 1", "XYZ"]) t.is(await said(line), violation, line);
+  const admitted = 'CONNECT {"verbose":false,"auth_token":"tok"}';
+  t.is(await answerOf(port, { rule: "", send: [admitted, "PING"], answer: "" }), "");
+  t.is(await said(admitted, 'CONNECT {"auth_token":"no"}'), violation);
+  const again = [admitted, 'CONNECT {"name":"x"}', "PING"];
+  t.is(await answerOf(port, { rule: "", send: again, answer: "" }), "");
+  using silent = await startRawClient(port);
+  t.true(silent.text().includes('"auth_required":true'));
+  await silent.closed;
+  t.is(withoutInfo(silent), "-ERR 'Authentication Timeout'\r\n");
+});
+
+testBoth("a payload of exactly max_payload is carried", { maxPayload: 64 }, async (t, { port }) => {
+  const payload = "x".repeat(64);
+  const send = [quiet, "SUB a 1", "PUB a 64", payload, "PING"];
+  t.is(await answerOf(port, { rule: "", send, answer: "" }), `MSG a 1 64\r\n${payload}\r\n`);
+  const more = [quiet, "PUB a 65"];
+  t.is(
+    await answerOf(port, { rule: "", send: more, answer: "", isCut: true }),
+    "-ERR 'Maximum Payload Violation'\r\n",
+  );
+});
+
+testBoth("one connection too many is told so", { maxConnections: 1 }, async (t, { port }) => {
+  using first = await startRawClient(port);
+  first.send(quiet, "PING");
+  await first.until("PONG");
+  using second = await startRawClient(port);
+  await second.closed;
+  t.true(second.text().endsWith("-ERR 'maximum connections exceeded'\r\n"));
+});
+
+testBoth("a client that answers no ping is cut", { pingMs: 100 }, async (t, { port }) => {
+  using client = await startRawClient(port);
+  client.send(quiet);
+  await client.closed;
+  const pings = withoutInfo(client).replace("-ERR 'Stale Connection'\r\n", "");
+  t.regex(pings, /^(PING\r\n){2,3}$/);
+  t.true(client.text().endsWith("-ERR 'Stale Connection'\r\n"));
+});
+
+testBoth(
+  "a client that reads too slowly is cut; the others go on",
+  { maxPending: 2 ** 21 },
+  async (t, { port }) => {
+    using slow = await startRawClient(port);
+    slow.send(quiet, "SUB a 1", "PING");
+    await slow.until("PONG");
+    slow.socket.pause();
+    using other = await startRawClient(port);
+    other.send(quiet, "SUB a 1", "PING");
+    await other.until("PONG");
+    const payload = "x".repeat(1_000_000);
+    for (let sent = 0; sent < 40; sent++) {
+      other.send("PUB a 1000000", payload, `SUB got.${sent} 2`, `PUB got.${sent} 0`, "", "UNSUB 2");
+      await other.until(`MSG got.${sent} 2 0\r\n`);
+    }
+    t.is(other.text().match(/MSG a 1 1000000/g)?.length, 40);
+    slow.socket.resume();
+    await slow.closed;
+    t.true((slow.text().match(/MSG a 1 1000000/g)?.length ?? 0) < 40);
+  },
+);

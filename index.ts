@@ -39,6 +39,7 @@ export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job/job.ts";
+export { withOption as jobWithOption } from "./src/job/with-option.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export {
   adagrad,

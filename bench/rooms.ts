@@ -57,7 +57,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 400,
   },
   {
-    "src/job": 700,
+    "src/job": 850,
     "storage/checkpoint-store": 1400,
   },
   {
@@ -90,7 +90,7 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 250 },
-  { "cli/support": 1000 },
+  { "cli/support": 1100 },
   { "cli/views": 1100 },
   {
     "cli/commands/train": 850,

@@ -52,6 +52,23 @@ export function withCommon(
 export const exitCodeHelp =
   "\nExit codes: 0 done, 1 failed, 2 wrong options or files, 130 cancelled (Ctrl-C).";
 
+/** Other values than the job's. */
+export interface ChangeArguments {
+  readonly set?: readonly string[];
+  readonly seed?: number;
+}
+
+/** Adds the options that give a job other values than its file. */
+export function withChanges(command: Command): Command {
+  return command
+    .option(
+      "--set <OPTION=VALUE>",
+      "another value of an option, as data.batchSize=512; may be repeated",
+      collected,
+    )
+    .option("--seed <N>", "another seed", integerFrom(0));
+}
+
 /** Adds the options that name a running cluster. */
 export function withConnection(command: Command): Command {
   const address = new Option("--nats <URL>", "address of its broker")

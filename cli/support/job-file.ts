@@ -9,6 +9,7 @@ import {
   InputUnusableError,
   InvalidOptionError,
   type JobOptions,
+  jobWithOption,
   resolveJob,
   type Sweep,
   type SweptJob,
@@ -22,6 +23,10 @@ export interface JobChanges {
   readonly data?: readonly string[] | undefined;
   /** A plan's file, as `osiris plan --out` writes it. */
   readonly plan?: string | undefined;
+  /** Other values of options, each as `data.batchSize=512`: a path, and a value in YAML. */
+  readonly set?: readonly string[] | undefined;
+  /** Another seed. */
+  readonly seed?: number | undefined;
 }
 
 /**
@@ -37,14 +42,21 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
       `The job ${path} has a \`sweep\`: \`osiris sweep\` trains it`,
     );
   }
-  const job = withPlan(withData(read, path, changes.data), changes.plan);
+  const { data, plan, set = [], seed } = changes;
+  const planned = withPlan(withData(await withSet(read, set), path, data), plan);
+  const job = seed === undefined ? planned : { ...(planned as object), seed };
   naming(path, () => resolveJob(job));
   return job as JobOptions;
 }
 
 /** A file's `sweep`, and the jobs that it comes to, each checked. @throws as `loadJob` */
-export async function loadSweep(path: string): Promise<{ sweep: Sweep; trials: SweptJob[] }> {
-  const { sweep: block, ...job } = (await readJob(path)) as JobOptions & { sweep?: unknown };
+export async function loadSweep(
+  path: string,
+  { set = [], seed }: Pick<JobChanges, "set" | "seed"> = {},
+): Promise<{ sweep: Sweep; trials: SweptJob[] }> {
+  const read = (await withSet(await readJob(path), set)) as JobOptions & { sweep?: unknown };
+  const { sweep: block, ...rest } = read;
+  const job = seed === undefined ? rest : { ...rest, seed };
   return naming(path, () => {
     const sweep = sweepOf(block ?? {});
     const trials = sweptJobsOf(job, sweep);
@@ -72,7 +84,7 @@ async function readJob(path: string): Promise<unknown> {
     case ".yml":
       return attempt(path, async () => {
         const { parse } = await import("yaml");
-        return parse(readFileSync(path, "utf8"));
+        return parse(readFileSync(path, "utf8"), { merge: true });
       });
     case ".json":
       return attempt(path, () => JSON.parse(readFileSync(path, "utf8")));
@@ -122,6 +134,28 @@ function exportedJob(path: string, module: Record<string, unknown>): unknown {
     path,
     `Cannot read the job ${path}: expected it to export the job as \`job\` or as its default`,
   );
+}
+
+/** The job with the values of `--set`, from the first to the last. */
+async function withSet(job: unknown, settings: readonly string[]): Promise<unknown> {
+  if (settings.length === 0) return job;
+  const { parse } = await import("yaml");
+  return settings.reduce<unknown>((before, setting) => {
+    const at = setting.indexOf("=");
+    const [option, text] = [setting.slice(0, at).trim(), setting.slice(at + 1)];
+    const refuse = (why: string, cause?: unknown) => {
+      const message = `Expected \`--set\` to be an option and its value, as data.batchSize=512, ${why}`;
+      return new InvalidOptionError("--set", message, { cause });
+    };
+    if (at < 1) throw refuse(`got \`${setting}\``);
+    let value: unknown;
+    try {
+      value = parse(text);
+    } catch (cause) {
+      throw refuse(`and \`${text}\` is no value in YAML`, cause);
+    }
+    return jobWithOption(before, option, value, option);
+  }, job);
 }
 
 function withPlan(job: unknown, path: string | undefined): unknown {

@@ -154,7 +154,7 @@ export function jobJsonSchema() {
 
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
-  const job = checkOptions(jobSchema, withEvaluationData(withLeftOut(options)));
+  const job = checkOptions(jobSchema, withEvaluationData(completed(options)));
   checkAll([
     () => checkEvaluation(job.evaluation, job.data, job.model.tables),
     () => checkData(job),
@@ -167,6 +167,26 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkPlan(job),
   ]);
   return job;
+}
+
+/** `withLeftOut`, whose refusals come together with those of the sections that it does not read. */
+function completed(options: unknown): unknown {
+  try {
+    return withLeftOut(options);
+  } catch (error) {
+    const {
+      model: _model,
+      data: _data,
+      evaluation: _evaluation,
+      ...rest
+    } = options as object & Partial<Record<"model" | "data" | "evaluation", unknown>>;
+    const others = jobSchema.omit({ model: true, data: true, evaluation: true });
+    const refuse = () => {
+      throw error;
+    };
+    checkAll([refuse, () => void checkOptions(others, rest)]);
+    throw error;
+  }
 }
 
 /** @throws InvalidOptionError where columns and tables, or dense features, contradict each other */

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { purposes, RandomStream } from "../ports/random.ts";
 import { type JobOptions, usualOptimizer } from "./job.ts";
+import { withOption } from "./with-option.ts";
 
 /** A range between two numbers, uniform or log-uniform, for a random search. */
 const range = z.strictObject({
@@ -73,7 +74,7 @@ export function sweptJobsOf(job: JobOptions, sweep: Sweep): SweptJob[] {
   const base = isOptimizer ? { ...job, optimizer: { ...usualOptimizer, ...job.optimizer } } : job;
   return all.map((values, index) => {
     const changed = Object.entries(values).reduce<unknown>(
-      (before, [option, value]) => withOption(before, partsOf(option), value, option),
+      (before, [option, value]) => withOption(before, option, value, `sweep.over.${option}`),
       base,
     ) as JobOptions;
     const hash = createHash("sha256").update(JSON.stringify(changed)).digest("hex");
@@ -113,37 +114,4 @@ function inRange({ min, max, scale, integer }: z.output<typeof range>, share: nu
       ? Math.exp(Math.log(min) + share * (Math.log(max) - Math.log(min)))
       : min + share * (max - min);
   return integer ? Math.round(value) : value;
-}
-
-/**
- * Accepts `tables[0].dim` and `tables.0.dim`; `tables[].dim`, as the table of options has, and `*`.
- */
-function partsOf(option: string): string[] {
-  return option.replaceAll(/\[(\d*)\]/g, (_, at) => `.${at || "*"}`).split(".");
-}
-
-/** A copy of `before` with `value` at `path`; `*` stands for all entries of a list. */
-function withOption(
-  before: unknown,
-  path: readonly string[],
-  value: unknown,
-  option: string,
-): unknown {
-  const [first = "", ...rest] = path;
-  if (path.length === 0) return value;
-  const inner = (one: unknown) => withOption(one, rest, value, option);
-  if (Array.isArray(before)) {
-    if (first === "*") return before.map(inner);
-    const at = Number(first);
-    if (Number.isInteger(at) && at >= 0 && at < before.length)
-      return before.with(at, inner(before[at]));
-  } else if (before === undefined || (typeof before === "object" && before !== null)) {
-    const own = (before ?? {}) as Record<string, unknown>;
-    return { ...own, [first]: inner(Object.hasOwn(own, first) ? own[first] : undefined) };
-  }
-  throw expected(
-    `sweep.over.${option}`,
-    `an option that the job can have; there is no \`${first}\``,
-    value,
-  );
 }

@@ -3,6 +3,8 @@
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
+import { nearestName } from "./nearest-name.ts";
+import { optionNamesAt } from "./option-names.ts";
 
 /** Checks `value` against `schema`. Returns it complete and frozen. @throws InvalidOptionError */
 export function checkOptions<Schema extends z.ZodType>(
@@ -14,9 +16,17 @@ export function checkOptions<Schema extends z.ZodType>(
   if (result.success) return deepFreeze(result.data);
   const problems = new Map<string, string>();
   const told = result.error.issues.slice(0, issuesMax);
-  for (const { option, message } of told.flatMap((issue) => refusals(issue, value, at))) {
-    // Further faults of an option often follow from its first.
-    if (!problems.has(option)) problems.set(option, message);
+  const meant = new Set<string>();
+  const namesAt = (path: readonly PropertyKey[]) => optionNamesAt(schema, path, value);
+  for (const issue of told) {
+    for (const { option, message } of refusals(issue, value, at, namesAt, meant)) {
+      // Further faults of an option often follow from its first.
+      if (!problems.has(option)) problems.set(option, message);
+    }
+  }
+  // An option that is missing because it is misspelled is one mistake.
+  for (const option of meant) {
+    if (problems.get(option)?.endsWith(", got nothing")) problems.delete(option);
   }
   throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
 }
@@ -46,19 +56,56 @@ type Issue = z.core.$ZodIssue;
 /** Most faults reported at once, unknown names included: building each message takes time. */
 const issuesMax = 200;
 
-/** One refusal per option, and one per unknown name. */
-function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[] {
+/**
+ * One refusal per option, and one per unknown name. The options that unknown names were probably
+ * meant to be are added to `meant`.
+ */
+function refusals(
+  found: Issue,
+  root: unknown,
+  at: string,
+  namesAt: (path: readonly PropertyKey[]) => string[],
+  meant: Set<string>,
+): InvalidOptionError[] {
   const issue = innermost(found);
   const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
   if (issue.code === "unrecognized_keys") {
+    const names = namesAt(issue.path);
     return issue.keys.slice(0, issuesMax).map((key) => {
-      const full = option === "" ? key : `${option}.${key}`;
-      const message = `Expected no option \`${full}\`: there is none of that name`;
-      return new InvalidOptionError(full, message);
+      const fullOf = (name: string) => (option === "" ? name : `${option}.${name}`);
+      const nearest = nearestName(key, names);
+      if (nearest !== undefined) meant.add(fullOf(nearest));
+      const why =
+        nearest === undefined
+          ? `there is none of that name${besides(names)}`
+          : `did you mean \`${nearest}\`?`;
+      return new InvalidOptionError(fullOf(key), `Expected no option \`${fullOf(key)}\`: ${why}`);
     });
   }
   const value = valueAt(root, issue.path);
-  return [expected(option === "" ? "options" : option, expectationOf(issue), value)];
+  const refusal = expected(option === "" ? "options" : option, expectationOf(issue), value);
+  const nearest = typeof value === "string" ? nearestName(value, wordsOf(issue)) : undefined;
+  if (nearest === undefined) return [refusal];
+  return [
+    new InvalidOptionError(refusal.option, `${refusal.message}; did you mean \`${nearest}\`?`),
+  ];
+}
+
+/** The options that there are, where they are few. */
+function besides(names: readonly string[]): string {
+  if (names.length === 0 || names.length > 8) return "";
+  return `; the options here are ${names.map((name) => `\`${name}\``).join(", ")}`;
+}
+
+/** The words of which a value must be one. */
+function wordsOf(issue: Issue): string[] {
+  const values =
+    issue.code === "invalid_value"
+      ? issue.values
+      : issue.code === "invalid_union" && "options" in issue
+        ? (issue.options as readonly unknown[] | undefined)
+        : [];
+  return (values ?? []).filter((value) => typeof value === "string");
 }
 
 /** Finds the branch of a union that matched furthest: its complaint helps most. */

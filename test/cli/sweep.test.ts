@@ -149,3 +149,21 @@ test("osiris sweep trains each, tells the best first, and goes on where it was",
   t.is(refused.code, 2);
   t.regex(refused.stderr, /^osiris: wrong\.json: Expected `model\.bottom`/);
 });
+
+test("osiris sweep needs no cluster: its trials run here", async (t) => {
+  const directory = directoryOf(t);
+  const sweep = { over: { seed: [1, 2] } };
+  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...jobOf("kept", 600), sweep }));
+  const args = ["sweep", "job.json", "--devices", "1", "--set", "data.batchSize=32", "--json"];
+  const { code, stdout, stderr } = await runCli(args, directory);
+  t.is(code, 0, stderr);
+  const [, , last = ""] = stdout.trimEnd().split("\n");
+  const { trials } = JSON.parse(last) as { trials: { status: string; step: number }[] };
+  t.deepEqual(
+    trials.map(({ status, step }) => [status, step]),
+    [
+      ["finished", Math.ceil(540 / 32)],
+      ["finished", Math.ceil(540 / 32)],
+    ],
+  );
+});

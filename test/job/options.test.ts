@@ -274,18 +274,18 @@ test("an evaluation's batch size is that of the training data, or left out", (t)
   });
 });
 
-for (const path of [
-  "name2",
-  "model.layers",
-  "model.tables.0.size",
-  "data.bachSize",
-  "checkpoint.dir",
-]) {
+for (const [path, why] of [
+  ["name2", "did you mean `name`?"],
+  ["model.layers", "there is none of that name"],
+  ["model.tables.0.size", "there is none of that name"],
+  ["data.bachSize", "did you mean `batchSize`?"],
+  ["checkpoint.dirctory", "did you mean `directory`?"],
+] as const) {
   const option = path.replace(/\.(\d+)/, "[$1]");
   test(`a job refuses an option that there is not: ${option}`, (t) => {
     t.throws(() => resolveJob(withOption(path, 1)), {
       instanceOf: InvalidOptionError,
-      message: `Expected no option \`${option}\`: there is none of that name`,
+      message: `Expected no option \`${option}\`: ${why}`,
     });
   });
 }

@@ -3,10 +3,12 @@
 import type { Command } from "commander";
 import { connect } from "../../../index.ts";
 import {
+  type ChangeArguments,
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
   integerFrom,
+  withChanges,
   withClient,
   withCommon,
 } from "../../support/arguments.ts";
@@ -17,7 +19,7 @@ import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
 import { openView } from "../../views/run-view.ts";
 
-interface SubmitOptions extends CommonOptions, ConnectionArguments {
+interface SubmitOptions extends CommonOptions, ChangeArguments, ConnectionArguments {
   readonly follow?: boolean;
   readonly plan?: string;
   readonly key?: string;
@@ -34,7 +36,7 @@ export function addSubmit(program: Command): void {
     .option("--key <KEY>", "submitted again under the same key, it is the same run")
     .option("--priority <N>", "as the job's `priority`: the higher goes first", integerFrom(-100))
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
-  withCommon(withClient(command), [
+  withCommon(withClient(withChanges(command)), [
     "submit job.yaml",
     "submit job.ts --nats nats://127.0.0.1:4333 --follow",
   ]).action(async (job: string, options: SubmitOptions) => {
@@ -43,8 +45,8 @@ export function addSubmit(program: Command): void {
 }
 
 async function submit(path: string, options: SubmitOptions): Promise<number> {
-  const { plan, key, priority } = options;
-  const loaded = await loadJob(path, { plan });
+  const { plan, key, priority, set, seed } = options;
+  const loaded = await loadJob(path, { plan, set, seed });
   const job = priority === undefined ? loaded : { ...loaded, priority };
   await using client = await connect(connectionOf(options));
   const run = await client.submit(job, key === undefined ? {} : { key });

@@ -20,16 +20,18 @@ import {
 } from "../../../index.ts";
 import {
   bytesFrom,
+  type ChangeArguments,
   type CommonOptions,
   integerFrom,
   numberFrom0,
+  withChanges,
   withCommon,
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
 
-interface PlanArguments extends CommonOptions {
+interface PlanArguments extends CommonOptions, ChangeArguments {
   readonly devices?: number;
   readonly hosts: number;
   readonly memory?: number;
@@ -67,7 +69,7 @@ export function addPlan(program: Command): void {
     .option("--plan <FILE>", "assess this plan instead of searching one")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
     .option("--calibrate", "measure this machine with as many threads as --devices says");
-  withCommon(command, [
+  withCommon(withChanges(command), [
     "plan job.yaml --devices 4",
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
     "plan --calibrate --devices 2 --out constants.json",
@@ -82,7 +84,7 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   if (path === undefined) {
     throw new InvalidOptionError("job", "Expected a job file to plan, or `--calibrate`");
   }
-  const job = resolveJob(await loadJob(path));
+  const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
   const constants = constantsOf(options);
   const { schemes: allowed, cache, poolingFactor } = options;
   const found = planJob(job, {

@@ -1,9 +1,10 @@
-// osiris sweep JOB: hands a cluster a job many times, with other values of some options each time,
-// and tells which of them did best. The same command again goes on where it was.
+// osiris sweep JOB: trains a job many times, with other values of some options each time, here or
+// on a cluster, and tells which of them did best. The same command again goes on where it was.
 
 import type { Command } from "commander";
 import {
   type Client,
+  Cluster,
   connect,
   RemoteError,
   type Run,
@@ -12,10 +13,12 @@ import {
   type SweptJob,
 } from "../../../index.ts";
 import {
+  type ChangeArguments,
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
   integerFrom,
+  withChanges,
   withClient,
   withCommon,
 } from "../../support/arguments.ts";
@@ -24,8 +27,9 @@ import { aligned, metric, plural } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadSweep } from "../../support/job-file.ts";
 
-interface SweepArguments extends CommonOptions, ConnectionArguments {
-  readonly parallel: number;
+interface SweepArguments extends CommonOptions, ChangeArguments, ConnectionArguments {
+  readonly parallel?: number;
+  readonly devices?: number;
 }
 
 /** What came of a trial. */
@@ -46,26 +50,43 @@ export function addSweep(program: Command): void {
     .command("sweep")
     .argument("<job>", "job file with a `sweep`: which options take which values")
     .description("train a job with many values of its options, and tell which did best")
-    .option("--parallel <N>", "trials that the cluster has at a time", integerFrom(1), 4);
-  withCommon(withClient(command), ["sweep job.yaml", "sweep job.yaml --parallel 8 --json"]).action(
-    async (job: string, options: SweepArguments) => {
-      process.exitCode = await sweepJob(job, options);
-    },
-  );
+    .option("--parallel <N>", "trials at a time (default: 1 here, 4 on a cluster)", integerFrom(1))
+    .option(
+      "--devices <N>",
+      "worker threads of a trial here (default: the job's, else 2)",
+      integerFrom(1),
+    );
+  withCommon(withClient(withChanges(command)), [
+    "sweep job.yaml",
+    "sweep job.yaml --set data.epochs=2 --json",
+    "sweep job.yaml --nats nats://127.0.0.1:4222 --parallel 8",
+  ]).action(async (job: string, options: SweepArguments) => {
+    const isHere = command.getOptionValueSource("nats") === "default";
+    process.exitCode = await sweepJob(job, options, isHere);
+  });
 }
 
-async function sweepJob(path: string, options: SweepArguments): Promise<number> {
-  const { sweep, trials } = await loadSweep(path);
+async function sweepJob(path: string, options: SweepArguments, isHere: boolean): Promise<number> {
+  const { set, seed, parallel = isHere ? 1 : 4 } = options;
+  const { sweep, trials } = await loadSweep(path, { set, seed });
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
-  await using client = await connect(connectionOf(options));
+  const devices = options.devices ?? (trials[0]?.job.devices || 2);
+  await using here = isHere ? await Cluster.start({ devices: devices * parallel }) : undefined;
+  await using client = await connect(
+    here === undefined
+      ? connectionOf(options)
+      : { nats: here.url, cluster: here.name, token: here.token },
+  );
   using _interrupt = onInterrupt(() => {
-    say("What was submitted goes on; the same command again follows it, and does the rest.");
+    const submitted = isHere ? "Trials that are done stay" : "What was submitted goes on";
+    say(`${submitted}; the same command again does the rest.`);
     process.exit(exitCodes.cancelled);
   });
-  say(`${plural(trials.length, "trial")}, ${options.parallel} at a time`);
+  say(`${plural(trials.length, "trial")}, ${parallel} at a time`);
   const outcomes: Outcome[] = [];
-  const waiting = [...trials];
+  // Here a trial has its own devices; on a cluster, those that its job asks for.
+  const waiting = trials.map((one) => (isHere ? { ...one, job: { ...one.job, devices } } : one));
   const work = async () => {
     for (let trial = waiting.shift(); trial !== undefined; trial = waiting.shift()) {
       const outcome = await outcomeOf(client, trial, sweep);
@@ -74,7 +95,7 @@ async function sweepJob(path: string, options: SweepArguments): Promise<number> 
       else say(`  ${outcomes.length} of ${trials.length}: ${cellsOf(outcome, sweep).join("  ")}`);
     }
   };
-  await Promise.all(Array.from({ length: options.parallel }, work));
+  await Promise.all(Array.from({ length: parallel }, work));
   const sorted = sortedBy(sweep, outcomes);
   if (json) {
     console.log(JSON.stringify({ report: "sweep", metric: sweep.metric, trials: sorted }));

@@ -4,11 +4,13 @@ import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { Cluster, type Incident, type RunResult } from "../../../index.ts";
 import {
+  type ChangeArguments,
   type CommonOptions,
   type CredentialArguments,
   collected,
   credentialsOf,
   integerFrom,
+  withChanges,
   withCommon,
   withCredentials,
 } from "../../support/arguments.ts";
@@ -21,7 +23,11 @@ import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
 import { openView, type RunView } from "../../views/run-view.ts";
 
-interface TrainOptions extends CommonOptions, CredentialArguments, ObservingArguments {
+interface TrainOptions
+  extends CommonOptions,
+    ChangeArguments,
+    CredentialArguments,
+    ObservingArguments {
   readonly devices?: number;
   readonly data?: readonly string[];
   readonly plan?: string;
@@ -43,10 +49,11 @@ export function addTrain(program: Command): void {
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
-  withCommon(withObserving(withCredentials(command)), [
+  withCommon(withObserving(withCredentials(withChanges(command))), [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
+    "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
     "train job.json --json | tail -1",
   ]).action(async (job: string, options: TrainOptions) => {
     process.exitCode = await train(job, options);
@@ -54,8 +61,8 @@ export function addTrain(program: Command): void {
 }
 
 async function train(path: string, options: TrainOptions): Promise<number> {
-  const { devices, data, plan, nats } = options;
-  const given = await loadJob(path, { data, plan });
+  const { devices, data, plan, nats, set, seed } = options;
+  const given = await loadJob(path, { data, plan, set, seed });
   const job = devices === undefined ? given : { ...given, devices };
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });

@@ -1,0 +1,68 @@
+// Other values than the job file's, from the command line; anchors and merges in the file.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { loadJob } from "../../cli/support/job-file.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { withOption } from "../../src/job/with-option.ts";
+import { startDirectory } from "../data/data-files.ts";
+
+test("YAML may have anchors and merges", async (t) => {
+  const path = join(startDirectory(t), "job.yaml");
+  const lines = [
+    "model:",
+    "  kind: dlrm",
+    "  tables:",
+    "    - &table { name: user, rows: 100, dim: 4, pooling: mean }",
+    "    - { <<: *table, name: item, rows: 20 }",
+    "  top: [4, 1]",
+    "data: { kind: csv, paths: [clicks.csv], label: clicked, batchSize: 10 }",
+  ];
+  writeFileSync(path, lines.join("\n"));
+  const { model } = await loadJob(path);
+  t.deepEqual(model.tables?.[1], { name: "item", rows: 20, dim: 4, pooling: "mean" });
+});
+
+test("--set and --seed change a job before it is checked, the last one last", async (t) => {
+  const path = join(startDirectory(t), "job.json");
+  const job = {
+    model: { kind: "dlrm", table: { rows: 100, dim: 4 }, top: [4, 1] },
+    data: { kind: "csv", paths: ["a.csv"], label: "l", categorical: ["user"], batchSize: 10 },
+  };
+  writeFileSync(path, JSON.stringify(job));
+  const set = [
+    "data.batchSize=20",
+    "data.batchSize=30",
+    "data.paths[0]=b.csv",
+    "optimizer.dense={ kind: adam, learningRate: 0.002 }",
+    "model.table.rows = 7",
+    "name=night",
+  ];
+  const changed = await loadJob(path, { set, seed: 3 });
+  t.like(changed, { name: "night", seed: 3, optimizer: { dense: { learningRate: 0.002 } } });
+  t.like(changed.data, { batchSize: 30, paths: ["b.csv"] });
+  t.deepEqual(changed.model.table, { rows: 7, dim: 4 });
+});
+
+test("a --set that is none, or of no option, is refused", async (t) => {
+  const path = join(startDirectory(t), "job.json");
+  writeFileSync(path, JSON.stringify({ model: {}, data: {} }));
+  const refusal = async (...set: string[]) =>
+    (await t.throwsAsync(loadJob(path, { set }), { instanceOf: InvalidOptionError }))?.message ??
+    "";
+  t.is(
+    await refusal("seed"),
+    "Expected `--set` to be an option and its value, as data.batchSize=512, got `seed`",
+  );
+  t.regex(await refusal("data={"), /as data\.batchSize=512, and `\{` is no value in YAML$/);
+  t.regex(await refusal("sede=3"), /Expected no option `sede`: did you mean `seed`\?/);
+});
+
+test("a path leads to one entry of a list, to all, or nowhere", (t) => {
+  const job = { tables: [{ rows: 1 }, { rows: 2 }] };
+  t.deepEqual(withOption(job, "tables[1].rows", 9, "x"), { tables: [{ rows: 1 }, { rows: 9 }] });
+  t.deepEqual(withOption(job, "tables[].rows", 9, "x"), { tables: [{ rows: 9 }, { rows: 9 }] });
+  t.deepEqual(withOption(job, "a.b", 9, "x"), { ...job, a: { b: 9 } });
+  t.throws(() => withOption(job, "tables[2].rows", 9, "x"), { instanceOf: InvalidOptionError });
+});

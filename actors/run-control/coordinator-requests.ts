@@ -4,6 +4,7 @@
 
 import { fromPromise } from "xstate";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
+import { checkContents } from "../../src/job/check-contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
@@ -12,6 +13,7 @@ import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.t
 import { durableRanks } from "../../storage/tiers/shape.ts";
 import { devicesOf, type HostShare } from "../host/membership.ts";
 import { addCounts, addIdCounts, type RunMetrics } from "../run-state/run-metrics.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import {
   type ActorMessage,
@@ -53,6 +55,7 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
+  readonly record: Pick<RunRecord, "replayed">;
   readonly arithmetic: string;
   /** Computed when the generation is assembled. */
   readonly layout: GenerationLayout | undefined;
@@ -74,9 +77,12 @@ export interface TakenCut {
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
-/** The data of the run, prepared by its first host. host.preparing tells how far it is. */
+/**
+ * The data of the run, prepared by its first host. host.preparing tells how far it is.
+ * @throws DataChangedError where the run goes on from a checkpoint of other data
+ */
 export const preparing = fromPromise<DataPlan, RequestInput>(async ({ input, signal }) => {
-  const { network, mailbox, job, command } = input;
+  const { network, mailbox, job, command, record, metrics } = input;
   const [plan] = await ask({
     network,
     mailbox,
@@ -91,7 +97,11 @@ export const preparing = fromPromise<DataPlan, RequestInput>(async ({ input, sig
     deadlineMs: Number.POSITIVE_INFINITY,
     signal,
   });
-  return dataPlanSchema.parse(plan);
+  const prepared = dataPlanSchema.parse(plan);
+  const own = { directory: job.checkpoint.directory, contents: metrics.contents };
+  const { directory, contents } = record.replayed ?? own;
+  checkContents(job, contents, prepared.contents, directory);
+  return prepared;
 });
 
 /** The devices of a generation, ready. */

@@ -187,7 +187,10 @@ const machine = setup({
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            return { plan: event.output, schedule: scheduleFor(context, event.output) };
+            const plan = event.output;
+            const contents = { ...context.metrics.contents, ...plan.contents };
+            const metrics = { ...context.metrics, contents };
+            return { plan, metrics, schedule: scheduleFor(context, plan) };
           }),
         },
       },

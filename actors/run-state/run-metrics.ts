@@ -2,6 +2,7 @@
 // restored run goes on with the patience, the best and the curve that it had (architecture.md,
 // section 5).
 
+import type { RunContents } from "../../src/data/contents.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import {
@@ -35,6 +36,8 @@ export interface RunMetrics {
   readonly dynamicIds: TableIdCounts;
   /** Steps that began a window: they read stale tables fresh. */
   readonly freshSteps: number;
+  /** The data of the run; undefined before they are prepared, and in older checkpoints. */
+  readonly contents?: RunContents;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
   /** What partial recoveries have cost; undefined where there was none. */
@@ -211,6 +214,7 @@ export function resultOf(context: {
   return {
     run: scope.run,
     status,
+    alreadyFinished: !isCancelled && record.progress === undefined,
     step: manifest?.cut ?? 0,
     digest: `sha256:${manifest?.modelDigest ?? ""}`,
     auc: evaluation?.auc,

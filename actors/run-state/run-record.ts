@@ -1,6 +1,7 @@
 // The record of a run: what was asked, how far it is, and what happened, as events for its owner.
 // It is plain data outside every actor, so that a restarted actor finds it where it was.
 
+import type { RunContents } from "../../src/data/contents.ts";
 import type { ErrorRecord } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
@@ -74,6 +75,8 @@ export class RunRecord {
   scaling: Scaling | undefined;
   /** Of a replay: the cuts to make instead of the job's; the last cut ends the run. */
   cuts: readonly PlannedCut[] | undefined;
+  /** Of a replay: the directory of the run that it replays, and its data, where it is recorded. */
+  replayed: { readonly directory: string; readonly contents: RunContents | undefined } | undefined;
   /** How fast devices are that were found slow, beside the others: their share of the slices. */
   readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;

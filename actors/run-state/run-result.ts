@@ -116,6 +116,11 @@ export const runResultSchema = z
   .object({
     run: z.string(),
     status: z.enum(["finished", "stopped-early", "cancelled"]),
+    /**
+     * True where the run had ended before it was asked for: nothing was trained; the model and the
+     * figures are those of then.
+     */
+    alreadyFinished: z.boolean(),
     /** The cut of the returned model: the best one, where early stopping asked for it. */
     step: count,
     /** SHA-256 tree hash of the returned model: weights and optimizer state. */

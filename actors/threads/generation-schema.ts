@@ -6,6 +6,14 @@ import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 
 const count = z.int().min(0);
 
+const dataContents = z.object({
+  samples: count,
+  digest: z.string(),
+  version: count,
+  text: z.string().optional(),
+  files: z.array(z.object({ path: z.string(), sha256: z.string() })).readonly(),
+});
+
 const datasetPlan = z.object({
   path: z.string(),
   /** Samples of the part that is read. */
@@ -27,6 +35,8 @@ export type DatasetPlan = z.output<typeof datasetPlan>;
 export const dataPlanSchema = z.object({
   training: datasetPlan,
   evaluation: datasetPlan.optional(),
+  /** Which data these are; `evaluation`: where it is data of its own. */
+  contents: z.object({ training: dataContents, evaluation: dataContents.optional() }),
   /** Longest bag of each feature, over both. */
   idsMax: z.array(count),
   /** Of dense features whose missing values are the mean: that of the training data. */

@@ -3,10 +3,7 @@
 // next, so another reader may take its place at any time.
 
 import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
-import type { Dataset } from "../../src/data/dataset.ts";
 import { fillOrder } from "../../src/data/sample-order.ts";
-import { splitDataset } from "../../src/data/split.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -14,13 +11,9 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { placesOf } from "../../src/training/loop/schedule.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import { samplesOf } from "../../src/training/topology/topology.ts";
+import { type Datasets, openDatasets } from "./data/open-datasets.ts";
 import { type Generation, progressOver } from "./generation-memory.ts";
-import {
-  type DatasetPlan,
-  type GenerationSpec,
-  type HostPlace,
-  hostPlaces,
-} from "./generation-spec.ts";
+import { type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
@@ -50,11 +43,7 @@ export async function runReader(
     reader: reader % spec.job.readers,
     readers: spec.job.readers,
   });
-  const { training, evaluation } = spec.data;
-  const datasets = {
-    training: openPlan(training, spec, ports.disk),
-    evaluation: evaluation === undefined ? undefined : openPlan(evaluation, spec, ports.disk),
-  };
+  const datasets = openDatasets(spec, ports.disk);
   const batch = new BatchSource(generation, datasets);
   const { reading } = progressOver(memory, spec.devices);
   const { fromStep, tracedEvery = 0 } = spec;
@@ -77,6 +66,7 @@ export async function runReader(
     Atomics.add(reading, 0, 1n);
     if (startMs - touchedMs >= touchEveryMs) {
       touchedMs = startMs;
+      const { training, evaluation } = spec.data;
       for (const plan of [training, evaluation]) if (plan) markUsed(plan.path, ports.disk);
     }
     const step = fromStep + next.ticket;
@@ -101,20 +91,11 @@ function placeOfReader(spec: GenerationSpec, reader: number): HostPlace {
   return place;
 }
 
-function openPlan(plan: DatasetPlan, spec: GenerationSpec, disk: Disk): Dataset {
-  const dataset = openCache(plan.path, disk, undefined, spec.data.means);
-  if (plan.split === undefined) return dataset;
-  return splitDataset(dataset, { seed: spec.job.seed, ...plan.split });
-}
-
 class BatchSource {
   readonly #generation: Pick<Generation, "spec" | "layout">;
-  readonly #datasets: { training: Dataset; evaluation: Dataset | undefined };
+  readonly #datasets: Datasets;
 
-  constructor(
-    generation: Pick<Generation, "spec" | "layout">,
-    datasets: { training: Dataset; evaluation: Dataset | undefined },
-  ) {
+  constructor(generation: Pick<Generation, "spec" | "layout">, datasets: Datasets) {
     this.#generation = generation;
     this.#datasets = datasets;
   }

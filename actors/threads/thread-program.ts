@@ -84,7 +84,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
-        const { prepareData } = await import("./prepare-data.ts");
+        const { prepareData } = await import("./data/prepare-data.ts");
         const plan = await prepareData(task.job, disk, onProgress);
         return tell({ type: "prepared", plan });
       }

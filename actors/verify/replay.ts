@@ -16,6 +16,7 @@ import { Leader } from "../cluster/leader.ts";
 import { Membership } from "../host/membership.ts";
 import { Registry } from "../run-state/registry.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { connectedFor } from "../runtime/network.ts";
 import { packageVersion } from "../runtime/version.ts";
@@ -27,6 +28,8 @@ export interface Replay {
   readonly job: JobSpec;
   /** In order; it ends at the last. */
   readonly cuts: readonly PlannedCut[];
+  /** The run that it replays. */
+  readonly replayed: NonNullable<RunRecord["replayed"]>;
   readonly devices: number;
   /** Told the steps that are done. */
   readonly onStep: (step: number) => void;
@@ -37,7 +40,8 @@ export interface Replay {
 const frameBytesMax = 2 ** 30;
 
 /** Resolves when its last cut is committed. @throws RemoteError, the signal's reason */
-export async function replay({ job, cuts, devices, onStep, signal }: Replay): Promise<void> {
+export async function replay(options: Replay): Promise<void> {
+  const { job, cuts, replayed, devices, onStep, signal } = options;
   signal?.throwIfAborted();
   let finish = () => {};
   let fail: (error: unknown) => void = () => {};
@@ -53,7 +57,7 @@ export async function replay({ job, cuts, devices, onStep, signal }: Replay): Pr
   signal?.addEventListener("abort", stop, { once: true });
   const network = openLocalNetwork();
   const registry = new Registry("replay-", hear);
-  registry.add(job).cuts = cuts;
+  Object.assign(registry.add(job), { cuts, replayed });
   const launcher = rememberThreads(workerLauncher, () => {});
   const leader = new Leader({
     ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },

@@ -84,7 +84,8 @@ const passesMax = 1_000_000;
 /**
  * Trains a run of a checkpoint directory again from one checkpoint to another, and compares.
  * @throws NotReplayableError, ArithmeticMismatchError, CheckpointMissingError,
- * CheckpointCorruptError, InvalidOptionError, and what ends a run (data that is not there)
+ * CheckpointCorruptError, InvalidOptionError, and what ends a run (data that is not there, or has
+ * changed)
  */
 export async function verifyRun(
   directory: string,
@@ -108,7 +109,9 @@ export async function verifyRun(
     const startMs = realClock.now();
     const cuts = cutsBetween(first, to);
     const onStep = (step: number) => onProgress(step - first, total);
-    await replay({ job: jobFor(job, to, copy, devices), cuts, devices, onStep, signal });
+    const replayed = { directory, contents: restoredMetrics(to).contents };
+    const replica = jobFor(job, to, copy, devices);
+    await replay({ job: replica, cuts, replayed, devices, onStep, signal });
     const [last] = openExistingStore(copy).list().manifests;
     const [is, was] = [openCheckpoint(copy, last?.sha256), openCheckpoint(original, to.sha256)];
     const leaves = [

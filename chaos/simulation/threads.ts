@@ -12,7 +12,7 @@
 // The programs, loaded before any begins: waiting for an import would take real time.
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
-import "../../actors/threads/prepare-data.ts";
+import "../../actors/threads/data/prepare-data.ts";
 import "../../actors/threads/reader-program.ts";
 import "../../actors/threads/tier-program.ts";
 import "../../actors/threads/writer-program.ts";

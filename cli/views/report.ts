@@ -8,6 +8,7 @@ export function reportOf(result: RunResult): string[] {
   const { auc, normalizedEntropy, logLoss, calibration } = result;
   return [
     "",
+    ...(result.alreadyFinished ? [...finishedLines(result), ""] : []),
     ...lossCurve(result.history),
     "",
     ...(auc === undefined
@@ -39,6 +40,14 @@ export function reportOf(result: RunResult): string[] {
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
     ...result.warnings.map(({ message }) => `Warning              ${message}`),
+  ];
+}
+
+/** What people are told who ask for a run that has ended. */
+function finishedLines({ directory, step }: RunResult): string[] {
+  return [
+    `Already finished, from ${directory} (step ${count(step)}): nothing was trained.`,
+    "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
   ];
 }
 

@@ -71,3 +71,22 @@ export class DataRejectedError extends TrainingError {
     this.rejected = counts.rejected;
   }
 }
+
+/**
+ * The data of a run is not the data that its checkpoints were trained or evaluated on, although it
+ * has the same name.
+ */
+export class DataChangedError extends TrainingError {
+  readonly code = "DATA_CHANGED";
+  readonly recovery = "stop";
+  /** The data, as people call it: a path, or `the generated training data`. */
+  readonly data: string;
+  /** The checkpoint directory. */
+  readonly directory: string;
+
+  constructor(data: string, directory: string, sentence: string) {
+    super(sentence);
+    this.data = data;
+    this.directory = directory;
+  }
+}

@@ -11,6 +11,7 @@ import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { Means } from "../../src/data/cache/cache-format.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { contentsOf, recordedContents } from "../../src/data/contents.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import {
   createRecordEncoder,
@@ -24,6 +25,7 @@ import {
   InputUnusableError,
   ModelClosedError,
 } from "../../src/errors/errors.ts";
+import { checkHeldOut } from "../../src/job/check-contents.ts";
 import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -133,6 +135,7 @@ export class Model implements AsyncDisposable {
    * another way than the training data.
    * @throws InvalidOptionError where the data do not fit the job, or the job holds nothing out
    * @throws InputUnusableError where the data cannot be read
+   * @throws DataChangedError where the held-out samples are not those of the run any more
    */
   async evaluate(
     data?: EvaluationData,
@@ -258,7 +261,12 @@ export class Model implements AsyncDisposable {
     if (named === undefined && job.evaluation === undefined) {
       throw expected("data", "named, as the job holds nothing out", data);
     }
-    const { path, dense } = await prepareCache(named ?? job.data, tables, disk);
+    const report = await prepareCache(named ?? job.data, tables, disk);
+    const { path, dense } = report;
+    if (data === undefined) {
+      const recorded = recordedContents(this.#parts.manifest.metrics);
+      checkHeldOut(job, recorded, contentsOf(report), job.checkpoint.directory);
+    }
     if (dense !== job.model.dense) {
       throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
     }

@@ -9,6 +9,7 @@ import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
 const result: RunResult = {
   run: "r1",
   status: "finished",
+  alreadyFinished: false,
   step: 43,
   digest: "sha256:00",
   history: [],

@@ -129,10 +129,11 @@ test("a flipped bit is found when its block is read: the block is named, the fil
 test("of several readers of a damaged cache one sets it aside, and none the cache made anew", async (t) => {
   const { options, report } = await startCache(t);
   damage(report.path, 64 + 40);
-  const readers = [0, 1, 2].map(() => openCache(report.path, realDisk, 10_000));
+  const reader = () => openCache(report.path, realDisk, 10_000);
   const fail = (reader: Dataset) =>
     t.throws(() => readPlain(reader, [5]), { instanceOf: DataCacheDamagedError });
-  const [first, second, third] = readers as [Dataset, Dataset, Dataset];
+  const readers = [reader(), reader(), reader()] as const;
+  const [first, second, third] = readers;
   fail(first);
   fail(second);
   const { remade: _, ...made } = await prepare(options, tables);

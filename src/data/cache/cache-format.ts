@@ -49,6 +49,8 @@ export interface SourceFile {
   readonly path: string;
   readonly bytes: number;
   readonly modifiedMs: number;
+  /** SHA-256 of its text, unpacked, hex; older caches lack it. */
+  readonly sha256?: string | undefined;
 }
 
 /** A reason why lines were rejected: how often, and the first of these lines. */

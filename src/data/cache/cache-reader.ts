@@ -23,6 +23,12 @@ import {
   sampleHeadWords,
 } from "./cache-format.ts";
 
+/** A dataset that knows which samples it has. */
+export interface CachedSamples extends Dataset {
+  /** SHA-256 of all samples, hex, as the cache's description has it. */
+  readonly digest: string;
+}
+
 /** Default limit of one open cache's memory, in bytes. */
 export const cacheMemoryBytesMax = 0x1000_0000;
 
@@ -38,7 +44,7 @@ export function openCache(
   disk: Disk,
   memoryBytesMax: number = cacheMemoryBytesMax,
   means?: Means,
-): Dataset {
+): CachedSamples {
   const file = openFile(path, disk);
   try {
     const { table, meta, dataEnd } = readFrame(file);
@@ -164,7 +170,8 @@ function checkBlock(path: string, table: BlockTable, block: number, bytes: Uint8
   throw new DataCacheDamagedError(path, reason, block);
 }
 
-class CachedDataset implements Dataset {
+class CachedDataset implements CachedSamples {
+  readonly digest: string;
   readonly samples: number;
   readonly dense: number;
   readonly features: number;
@@ -185,6 +192,7 @@ class CachedDataset implements Dataset {
   #isOpen = true;
 
   constructor(file: DiskFile, meta: CacheMeta, findBlock: FindBlock) {
+    this.digest = meta.digest;
     this.samples = meta.samples;
     this.dense = meta.dense;
     this.features = meta.features;

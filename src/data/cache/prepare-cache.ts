@@ -132,10 +132,12 @@ async function fill(
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
   const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
-  const sources = options.paths.map(identityOf).map(([path, bytes, modifiedMs]) => {
-    return { path, bytes, modifiedMs };
+  const files = options.paths.map(identityOf);
+  const { hashes, ...meta } = await writeText(writer, options, tables, onProgress);
+  const sources = files.map(([path, bytes, modifiedMs], i) => {
+    return { path, bytes, modifiedMs, sha256: hashes[i] };
   });
-  return writer.finish({ ...(await writeText(writer, options, tables, onProgress)), sources });
+  return writer.finish({ ...meta, sources });
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

@@ -1,6 +1,7 @@
 // The lines of a text file as a stream: the file is never whole in memory. Each byte becomes one
 // character (latin1), so that later hashes are over the file's own bytes, in any encoding.
 
+import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -21,14 +22,18 @@ export interface LineChunk {
   readonly bytesRead: number;
 }
 
-/** The lines of a plain or gzip file, from its first. @throws InputUnusableError */
-export async function* readLines(path: string): AsyncGenerator<LineChunk> {
+/**
+ * The lines of a plain or gzip file, from its first. `hash` takes its text, unpacked.
+ * @throws InputUnusableError
+ */
+export async function* readLines(path: string, hash?: Hash): AsyncGenerator<LineChunk> {
   const { file, content } = openText(path);
   let firstLine = 1;
   let tail = "";
   let isTooLong = false;
   try {
     for await (const chunk of content) {
+      hash?.update(chunk as Buffer);
       const text: string = tail + (chunk as Buffer).toString("latin1");
       const lines: (string | undefined)[] = [];
       let start = 0;

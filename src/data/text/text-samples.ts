@@ -1,6 +1,7 @@
 // Reads text files into the cache. Bad lines go to the quarantine and do not affect others.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
@@ -18,7 +19,8 @@ import { lineBytesMax, readLines } from "./text-lines.ts";
 export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings">;
 
 /**
- * Appends every good line of the files, in order, to the cache. Returns what else is to be known.
+ * Appends every good line of the files, in order, to the cache. Returns what else is to be known,
+ * and the SHA-256 of each file's text, hex.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or there is no good line
  */
@@ -27,16 +29,18 @@ export async function writeText(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
-): Promise<TextMeta> {
+): Promise<TextMeta & { readonly hashes: readonly string[] }> {
   const sample = writer.newSample();
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
   const sizes = options.paths.map((path) => statSync(path).size);
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   let bytesBefore = 0;
+  const hashes: string[] = [];
   for (const [place, path] of options.paths.entries()) {
+    const hash = createHash("sha256");
     let columns = options.kind === "csv" ? undefined : about.of(criteoColumns(tables));
-    for await (const { firstLine, lines, bytesRead } of readLines(path)) {
+    for await (const { firstLine, lines, bytesRead } of readLines(path, hash)) {
       for (const [index, line] of lines.entries()) {
         if (line === "") continue;
         if (columns === undefined) {
@@ -59,9 +63,10 @@ export async function writeText(
     }
     if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
     bytesBefore += sizes[place] ?? 0;
+    hashes.push(hash.digest("hex"));
   }
   if (writer.samples === 0) throw noSamples(options.paths, bad);
-  return { quarantine: bad.summary(), ...about.meta() };
+  return { quarantine: bad.summary(), ...about.meta(), hashes };
 }
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };

@@ -88,6 +88,7 @@ test("a run whose steps were made by an earlier one is listed as far as its resu
   const result = {
     run: record.run,
     status: "finished",
+    alreadyFinished: false,
     step: steps,
     ...model,
     ...figures,

@@ -171,6 +171,7 @@ export function startMembership(options: { devices: number; minDevices?: number 
 export function smallGenerationSpec(): GenerationSpec {
   const data = {
     training: { path: "nowhere", samples: 640 },
+    contents: { training: { samples: 640, digest: "", version: 1, files: [] } },
     idsMax: [1, 1, 1],
     quarantined: 0,
     quarantine: [],

@@ -2,12 +2,13 @@
 // to know of it.
 
 import { isDeepStrictEqual } from "node:util";
-import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
-import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
-import type { JobSpec } from "../../src/job/job.ts";
-import { expected } from "../../src/ports/check-options.ts";
-import type { Disk } from "../../src/ports/disk.ts";
-import type { DataPlan, Warning } from "./generation-spec.ts";
+import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { contentsOf } from "../../../src/data/contents.ts";
+import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { expected } from "../../../src/ports/check-options.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import type { DataPlan, Warning } from "../generation-spec.ts";
 
 /** Makes or finds the caches of a job. @throws as `prepareCache` does */
 export async function prepareData(
@@ -31,6 +32,10 @@ export async function prepareData(
   const reports = evaluation === undefined ? [training] : [training, evaluation];
   return {
     ...datasetsOf(job, training, evaluation),
+    contents: {
+      training: contentsOf(training),
+      ...(evaluation === undefined ? {} : { evaluation: contentsOf(evaluation) }),
+    },
     idsMax: training.idsMax.map((_, feature) =>
       Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
     ),

@@ -1,0 +1,49 @@
+// Opens the datasets of a generation on its host: the caches that the first host has made, or the
+// parts of them that are trained on and held out.
+
+import type { Means } from "../../../src/data/cache/cache-format.ts";
+import { openCache } from "../../../src/data/cache/cache-reader.ts";
+import type { DataContents } from "../../../src/data/contents.ts";
+import type { Dataset } from "../../../src/data/dataset.ts";
+import { splitDataset } from "../../../src/data/split.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
+
+export interface Datasets {
+  readonly training: Dataset;
+  readonly evaluation: Dataset | undefined;
+}
+
+/**
+ * The datasets that the readers of one host serve. Each is closed by closing it.
+ * @throws DataCacheDamagedError, StoreFailedError as `openCache`
+ * @throws InputUnusableError where this host has other samples there than the first host
+ */
+export function openDatasets(
+  { data, job: { seed } }: Pick<GenerationSpec, "data" | "job">,
+  disk: Disk,
+): Datasets {
+  const { training, evaluation, contents, means } = data;
+  const held = contents.evaluation ?? contents.training; // Held out of the training data.
+  const open = ({ path, split }: DatasetPlan, { digest }: DataContents) => {
+    const dataset = openSame(path, digest, disk, means);
+    return split === undefined ? dataset : splitDataset(dataset, { seed, ...split });
+  };
+  return {
+    training: open(training, contents.training),
+    evaluation: evaluation && open(evaluation, held),
+  };
+}
+
+function openSame(path: string, digest: string, disk: Disk, means: Means | undefined): Dataset {
+  const dataset = openCache(path, disk, undefined, means);
+  if (dataset.digest !== digest) {
+    dataset.close();
+    const message =
+      `The data cache ${path} has other samples on this host than on the first one: let ` +
+      "`data.cache` be one directory that all hosts share, or give all of them the same files";
+    throw new InputUnusableError(path, message);
+  }
+  return dataset;
+}

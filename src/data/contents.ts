@@ -1,0 +1,67 @@
+// What a run was trained and evaluated on: the contents of its data, small enough for the manifest
+// of a checkpoint. A path says where data lies, its contents say which data it is.
+
+import { createHash } from "node:crypto";
+import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
+
+/** The contents of one dataset. Plain data: it crosses the wire and lies in manifests. */
+export interface DataContents {
+  readonly samples: number;
+  /** SHA-256 of all samples, as a cache of version `version` has them. */
+  readonly digest: string;
+  readonly version: number;
+  /** SHA-256 of all files' text; undefined: generated, or of an older cache. */
+  readonly text?: string | undefined;
+  /** The first files, in order, with the beginning of the SHA-256 of the text of each. */
+  readonly files: readonly { readonly path: string; readonly sha256: string }[];
+}
+
+/** The contents of the data of a run. */
+export interface RunContents {
+  readonly training: DataContents;
+  /** Left out where a part of the training data is held out, or nothing is evaluated. */
+  readonly evaluation?: DataContents | undefined;
+}
+
+/** Files whose hashes stand in every manifest: enough to name the one that changed. */
+const filesMax = 100;
+/** Hexadecimal digits of a file's hash: enough to tell its versions apart. */
+const fileDigits = 16;
+
+/** The contents of a dataset with this cache. */
+export function contentsOf({ samples, digest, sources }: CacheMeta): DataContents {
+  const hashes = (sources ?? []).flatMap(({ path, sha256 }) =>
+    sha256 === undefined ? [] : [{ path, sha256 }],
+  );
+  const contents = { samples, digest, version: cacheVersion, files: [] };
+  if (hashes.length === 0) return contents;
+  const hash = createHash("sha256");
+  for (const { sha256 } of hashes) hash.update(`${sha256}\n`);
+  const files = hashes.slice(0, filesMax).map(({ path, sha256 }) => {
+    return { path, sha256: sha256.slice(0, fileDigits) };
+  });
+  return { ...contents, text: hash.digest("hex"), files };
+}
+
+/** The contents that a checkpoint's metrics name; undefined: an older checkpoint names none. */
+export function recordedContents(metrics: unknown): RunContents | undefined {
+  const { contents } = (metrics ?? {}) as { readonly contents?: RunContents };
+  return contents;
+}
+
+/** Whether both have the same samples, as far as caches of two versions can tell. */
+export function haveSameSamples(one: DataContents, other: DataContents): boolean {
+  if (one.version === other.version) return one.digest === other.digest;
+  if (one.text !== undefined && other.text !== undefined) return one.text === other.text;
+  return one.samples === other.samples;
+}
+
+/**
+ * The places of the files of `now` whose text is not that of the file in the same place of `then`;
+ * empty where the same text is read in another way, or the files are not known.
+ */
+export function changedFiles(then: DataContents, now: DataContents): number[] {
+  return now.files.flatMap(({ sha256 }, i) =>
+    then.files[i] !== undefined && then.files[i]?.sha256 !== sha256 ? [i] : [],
+  );
+}

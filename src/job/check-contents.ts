@@ -1,0 +1,86 @@
+// Whether the data of a job is still the data that its checkpoints come from. A job is known by the
+// paths of its data; a run goes on only with the contents that it began with.
+
+import {
+  changedFiles,
+  type DataContents,
+  haveSameSamples,
+  type RunContents,
+} from "../data/contents.ts";
+import { DataChangedError } from "../errors/errors.ts";
+import type { JobSpec } from "./job.ts";
+
+/**
+ * Compares the data of a job, as it is `now`, with the data of its checkpoints in `directory`;
+ * `then` is undefined where there is no checkpoint, or none that names its data.
+ * @throws DataChangedError naming the file that changed, the directory and the ways out
+ */
+export function checkContents(
+  { data, evaluation }: Pick<JobSpec, "data" | "evaluation">,
+  then: RunContents | undefined,
+  now: RunContents,
+  directory: string,
+): void {
+  if (then === undefined) return;
+  if (!haveSameSamples(then.training, now.training)) {
+    const { name, what } = changeOf("training", data, then.training, now.training);
+    const sentence =
+      `${what} since the checkpoints in ${directory} were trained on it: train on it as it is now ` +
+      "in another `checkpoint.directory`, as a new job or as one that begins with the model in " +
+      `${directory} (\`warmStart\`), or put the old contents back`;
+    throw new DataChangedError(name, directory, sentence);
+  }
+  const held = evaluation?.data;
+  if (held === undefined || then.evaluation === undefined || now.evaluation === undefined) return;
+  if (haveSameSamples(then.evaluation, now.evaluation)) return;
+  const { name, what } = changeOf("evaluation", held, then.evaluation, now.evaluation);
+  const sentence =
+    `${what} since the run in ${directory} was evaluated on it: name another ` +
+    "`checkpoint.directory` for a new run, or put the old contents back; `osiris eval " +
+    `${directory} --data FILE\` evaluates the model on any file`;
+  throw new DataChangedError(name, directory, sentence);
+}
+
+/**
+ * As `checkContents`, for the data that a trained model is evaluated on where none is named: the
+ * part of the training data that the job holds out, or the job's evaluation data.
+ * @throws DataChangedError
+ */
+export function checkHeldOut(
+  { data, evaluation }: Pick<JobSpec, "data" | "evaluation">,
+  then: RunContents | undefined,
+  now: DataContents,
+  directory: string,
+): void {
+  const held = evaluation?.data;
+  const recorded = held === undefined ? then?.training : then?.evaluation;
+  if (recorded === undefined || haveSameSamples(recorded, now)) return;
+  const part = held === undefined ? "training" : "evaluation";
+  const { name, what } = changeOf(part, held ?? data, recorded, now);
+  const sentence =
+    `${what} since the run in ${directory}: name the data to evaluate on, or put the old ` +
+    "contents back";
+  throw new DataChangedError(name, directory, sentence);
+}
+
+/** The data as people call it, and what has become of it: the beginning of a sentence. */
+function changeOf(
+  part: "training" | "evaluation",
+  data: JobSpec["data"],
+  then: DataContents,
+  now: DataContents,
+): { readonly name: string; readonly what: string } {
+  const counts = `${then.samples} samples then, ${now.samples} now`;
+  if (data.kind === "synthetic") {
+    const name = `the generated ${part} data`;
+    return { name, what: `The generated ${part} data have changed (${counts})` };
+  }
+  const [first = 0, ...others] = changedFiles(then, now);
+  const name = data.paths[first] ?? "";
+  const isSameText = then.text !== undefined && then.text === now.text;
+  const more = others.length === 0 ? "" : ` and ${others.length} more`;
+  if (isSameText) {
+    return { name, what: `The ${part} file ${name} is read in another way (${counts})` };
+  }
+  return { name, what: `The ${part} file ${name}${more} has other contents (${counts})` };
+}

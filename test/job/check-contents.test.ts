@@ -1,0 +1,87 @@
+// Data that have changed under the same name are told apart, and the sentence names what changed.
+
+import test from "ava";
+import { DataChangedError, type JobOptions } from "../../index.ts";
+import { type DataContents, haveSameSamples } from "../../src/data/contents.ts";
+import { checkContents } from "../../src/job/check-contents.ts";
+import { resolveJob } from "../../src/job/job.ts";
+
+const job = (data: object, evaluation?: JobOptions["evaluation"]) =>
+  resolveJob({
+    model: { kind: "dlrm", tables: [{ name: "user", rows: 9, dim: 2 }], top: [1] },
+    data: { batchSize: 8, ...data } as JobOptions["data"],
+    evaluation,
+  });
+const files = { kind: "csv", paths: ["a.csv", "b.csv"], label: "y", categorical: ["user"] };
+const csvJob = job(files, { data: { paths: ["valid.csv"] } });
+
+const contents = (text: string, hashes: readonly string[] = []): DataContents => ({
+  ...{ samples: 100, digest: `digest of ${text}`, version: 3, text },
+  files: hashes.map((sha256, i) => ({ path: `/data/${i}`, sha256 })),
+});
+const training = contents("old", ["1", "2"]);
+const held = contents("held", ["5"]);
+
+test("the same data, data of before their contents were recorded, and new evaluation data go on", (t) => {
+  const now = { training, evaluation: held };
+  for (const then of [undefined, now, { training }]) {
+    t.notThrows(() => checkContents(csvJob, then, now, "runs"));
+  }
+});
+
+test("the training file that changed is named, with the directory and both ways out", (t) => {
+  const then = { training, evaluation: held };
+  const now = { training: { ...contents("new", ["1", "3"]), samples: 90 }, evaluation: held };
+  const error = t.throws(() => checkContents(csvJob, then, now, "runs/7"), {
+    instanceOf: DataChangedError,
+    message:
+      "The training file b.csv has other contents (100 samples then, 90 now) since the " +
+      "checkpoints in runs/7 were trained on it: train on it as it is now in another " +
+      "`checkpoint.directory`, as a new job or as one that begins with the model in runs/7 " +
+      "(`warmStart`), or put the old contents back",
+  });
+  t.like(error, { data: "b.csv", directory: "runs/7" });
+});
+
+test("further files that changed are counted", (t) => {
+  const now = { training: contents("new", ["0", "3"]) };
+  t.throws(() => checkContents(csvJob, { training }, now, "runs"), {
+    message: /^The training file a\.csv and 1 more has other contents /,
+  });
+});
+
+test("the evaluation file that changed is named, with the ways out", (t) => {
+  const then = { training, evaluation: held };
+  const now = { training, evaluation: contents("other", ["6"]) };
+  t.throws(() => checkContents(csvJob, then, now, "runs"), {
+    instanceOf: DataChangedError,
+    message:
+      "The evaluation file valid.csv has other contents (100 samples then, 100 now) since the run " +
+      "in runs was evaluated on it: name another `checkpoint.directory` for a new run, or put the " +
+      "old contents back; `osiris eval runs --data FILE` evaluates the model on any file",
+  });
+});
+
+test("the same text that is read in another way is told as that", (t) => {
+  const now = { training: { ...training, digest: "other" } };
+  t.throws(() => checkContents(csvJob, { training }, now, "runs"), {
+    message: /^The training file a\.csv is read in another way \(/,
+  });
+});
+
+test("generated data have no file", (t) => {
+  const generated = job({ kind: "synthetic", samples: 100, dense: 0 });
+  const now = { training: contents("new") };
+  t.throws(() => checkContents(generated, { training: contents("old") }, now, "runs"), {
+    message: /^The generated training data have changed \(/,
+  });
+});
+
+test("caches of two versions are compared by their text, older ones by their number of samples", (t) => {
+  const newer = { ...training, version: 4, digest: "digest of version 4" };
+  t.true(haveSameSamples(training, newer));
+  t.false(haveSameSamples(training, { ...newer, text: "other" }));
+  const { text: _text, ...unknown } = training;
+  t.true(haveSameSamples(unknown, newer));
+  t.false(haveSameSamples(unknown, { ...newer, samples: 99 }));
+});

@@ -227,6 +227,7 @@ export {
 } from "./chaos/simulation/simulate.ts";
 
 // Before a run ----
+export { checkJob, type JobDiagnosis } from "./actors/doctor/doctor-job.ts";
 export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor/doctor.ts";
 export type { Check } from "./actors/doctor/doctor-checks.ts";
 export type { DeadlineLine } from "./src/ports/deadlines.ts";

@@ -71,7 +71,7 @@ export const layers: readonly Rooms[] = [
   },
   { "actors/host": 2300 },
   {
-    "actors/doctor": 550,
+    "actors/doctor": 700,
     "actors/run-state": 2100,
   },
   { "actors/run-control": 2700 },

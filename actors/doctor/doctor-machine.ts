@@ -2,7 +2,9 @@
 // disks under the directories of a job.
 
 import {
+  accessSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   mkdtempSync,
@@ -155,6 +157,19 @@ function directoryChecks(
   const found = `${gibibytes(free)} free at ${place}, ${gibibytes(needed)} needed at most`;
   const space = check(`${name}: space`, room, found, "make room, keep fewer, or name another disk");
   return [space, ...syncChecks(name, directory, place, job, clock)];
+}
+
+/** A directory that is there or can be made, and written to. */
+export function writableCheck(name: string, directory: string): Check {
+  const place = existing(resolve(directory));
+  try {
+    if (!statSync(place).isDirectory()) throw new Error(`${place} is no directory`);
+    accessSync(place, constants.W_OK | constants.X_OK);
+    return check(name, "ok", `${gibibytes(sizeOf(place).free)} free at ${place}`);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return check(name, "fail", why, "name a directory that this user may write to");
+  }
 }
 
 const syncs = 5;

@@ -1,4 +1,4 @@
-// The doctor: looks at a machine, a broker and the directories of a job before a run does, and says
+// The doctor: looks at a machine, a broker and a job with its data before a run does, and says
 // what to do about what is not well. It changes nothing, and leaves nothing behind.
 
 import { TransportLostError } from "../../src/errors/errors.ts";
@@ -9,7 +9,8 @@ import { startBroker } from "../../src/wire/broker/broker.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { probeServer } from "../../src/wire/transports/probe.ts";
 import { brokerChecks, type Check, check } from "./doctor-checks.ts";
-import { diskChecks, machineChecks, memoryCheck } from "./doctor-machine.ts";
+import { jobChecks } from "./doctor-job.ts";
+import { machineChecks } from "./doctor-machine.ts";
 
 /** What `diagnose` may be told. */
 export interface DoctorOptions extends Credentials {
@@ -28,6 +29,8 @@ export interface Diagnosis {
   readonly deadlines: readonly DeadlineLine[];
   /** Whether nothing fails. */
   readonly isHealthy: boolean;
+  /** Whether nothing of the job fails: its data, its memory, its directories. */
+  readonly isJobFit: boolean;
 }
 
 /** Looks. @throws InvalidOptionError where the job or the credentials are wrong */
@@ -38,13 +41,15 @@ export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> 
   const { stepDeadlineMs } = job ?? {
     stepDeadlineMs: jobSchema.shape.stepDeadlineMs.parse(undefined),
   };
+  const ofJob = job === undefined ? [] : await jobChecks(job, devices);
   const checks = [
     ...(await machineChecks(devices, realClock)),
-    ...(job === undefined ? [] : [memoryCheck(job, devices), ...diskChecks(job, realClock)]),
+    ...ofJob,
     ...(await brokerFound(nats, credentials)),
   ];
-  const isHealthy = checks.every(({ state }) => state !== "fail");
-  return { checks, deadlines: deadlineTree({ stepDeadlineMs }), isHealthy };
+  const isWell = (some: readonly Check[]) => some.every(({ state }) => state !== "fail");
+  const deadlines = deadlineTree({ stepDeadlineMs });
+  return { checks, deadlines, isHealthy: isWell(checks), isJobFit: isWell(ofJob) };
 }
 
 async function brokerFound(nats: string | undefined, credentials: Credentials): Promise<Check[]> {

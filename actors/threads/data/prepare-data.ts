@@ -24,7 +24,10 @@ export async function prepareData(
     throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
   }
   const held = job.evaluation?.data;
-  const evaluation = held === undefined ? undefined : await prepareCache(held, tables, disk, tell);
+  const evaluation =
+    held === undefined
+      ? undefined
+      : await ofEvaluation(() => prepareCache(held, tables, disk, tell));
   if (evaluation !== undefined && evaluation.dense !== job.model.dense) {
     const wanted = `as many columns as the model has dense features, ${job.model.dense}`;
     throw expected("evaluation.data.dense", wanted, evaluation.dense);
@@ -52,6 +55,22 @@ export async function prepareData(
       remade === undefined ? [] : [{ path, reason: remade }],
     ),
   };
+}
+
+/** Runs `work` on the held-out data: what it refuses is told as the evaluation's, not the job's. */
+async function ofEvaluation<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    const problems = error.problems.map(({ option, message }) => ({
+      option: option.replace(/^data\b/, "evaluation.data"),
+      message: message
+        .replaceAll("`data.", "`evaluation.data.")
+        .replace(", which ", ", which the evaluation's file "),
+    }));
+    throw InvalidOptionError.ofAll(problems, { cause: error });
+  }
 }
 
 /** Throws where all lines have one label: there is nothing to tell apart. */

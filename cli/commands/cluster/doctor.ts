@@ -1,8 +1,8 @@
-// osiris doctor [JOB]: whether a machine, a broker and a job's directories are fit for a run, and
+// osiris doctor [JOB]: whether a machine, a broker and a job with its data are fit for a run, and
 // every deadline of the job.
 
 import { type Command, Option } from "commander";
-import { type Check, type Diagnosis, diagnose } from "../../../index.ts";
+import { type Diagnosis, diagnose } from "../../../index.ts";
 import {
   type CommonOptions,
   type CredentialArguments,
@@ -14,6 +14,7 @@ import {
 import { exitCodes } from "../../support/failure.ts";
 import { duration, plural } from "../../support/format.ts";
 import { loadJob } from "../../support/job-file.ts";
+import { checkLines } from "../../views/check-lines.ts";
 
 interface DoctorOptions extends CommonOptions, CredentialArguments {
   readonly nats?: string;
@@ -24,11 +25,10 @@ interface DoctorOptions extends CommonOptions, CredentialArguments {
 export function addDoctor(program: Command): void {
   const command = program
     .command("doctor")
-    .argument(
-      "[job]",
-      "a job file: its directories, its memory and its deadlines are looked at too",
+    .argument("[job]", "a job file: its data, directories, memory and deadlines are looked at too")
+    .description(
+      "look at machine, broker and job before a run; exit 1: something fails, 2: of the job",
     )
-    .description("look at machine, limits, disks and broker before a run; exit 1: something fails")
     .option("--devices <N>", "devices that are to run here", integerFrom(1))
     .addOption(
       new Option(
@@ -51,17 +51,13 @@ export function addDoctor(program: Command): void {
     const diagnosis = await diagnose({ job, nats, devices, ...credentials });
     if (json) console.log(JSON.stringify({ report: "doctor", ...diagnosis }));
     else for (const line of diagnosisLines(diagnosis)) console.log(line);
-    process.exitCode = diagnosis.isHealthy ? exitCodes.done : exitCodes.failed;
+    const failed = diagnosis.isJobFit ? exitCodes.failed : exitCodes.wrong;
+    process.exitCode = diagnosis.isHealthy ? exitCodes.done : failed;
   });
 }
 
 /** What people are told. */
 export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): string[] {
-  const width = Math.max(...checks.map(({ name }) => name.length));
-  const lineOf = ({ name, state, found, advice }: Check) => [
-    `${state.padEnd(4)}  ${name.padEnd(width)}  ${found}`,
-    ...(advice === undefined ? [] : [`${" ".repeat(width + 8)}${advice}`]),
-  ];
   const depths = new Map<string, number>();
   const tree = deadlines.map(({ name, within, what, ms }) => {
     const depth = within === undefined ? 0 : (depths.get(within) ?? 0) + 1;
@@ -72,7 +68,7 @@ export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): str
   const verdict = isHealthy ? "Nothing fails" : "Something fails";
   const advised = `${plural(worst, "line")} of ${checks.length} ${worst === 1 ? "has" : "have"} advice`;
   return [
-    ...checks.flatMap(lineOf),
+    ...checkLines(checks),
     "",
     "Deadlines, all from the step deadline of the job:",
     ...tree,

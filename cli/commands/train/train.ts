@@ -2,7 +2,13 @@
 
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { Cluster, type Incident, type RunResult } from "../../../index.ts";
+import {
+  Cluster,
+  checkJob,
+  type Incident,
+  type JobOptions,
+  type RunResult,
+} from "../../../index.ts";
 import {
   type ChangeArguments,
   type CommonOptions,
@@ -19,6 +25,7 @@ import { count } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
+import { checkLines } from "../../views/check-lines.ts";
 import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
 import { openView, type RunView } from "../../views/run-view.ts";
@@ -32,6 +39,7 @@ interface TrainOptions
   readonly data?: readonly string[];
   readonly plan?: string;
   readonly nats?: string;
+  readonly dryRun?: boolean;
 }
 
 /** Adds the command. */
@@ -47,6 +55,7 @@ export function addTrain(program: Command): void {
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--dry-run", "look at job and data, tell every problem, and start nothing")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
   withCommon(withObserving(withCredentials(withChanges(command))), [
@@ -54,6 +63,7 @@ export function addTrain(program: Command): void {
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
     "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
+    "train job.yaml --dry-run",
     "train job.json --json | tail -1",
   ]).action(async (job: string, options: TrainOptions) => {
     process.exitCode = await train(job, options);
@@ -64,6 +74,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const { devices, data, plan, nats, set, seed } = options;
   const given = await loadJob(path, { data, plan, set, seed });
   const job = devices === undefined ? given : { ...given, devices };
+  if (options.dryRun === true) return look(job, options.json === true);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
   await using cluster = await Cluster.start({
@@ -87,6 +98,17 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   } finally {
     view.close();
   }
+}
+
+/** Looks at the job and its data, and trains nothing. */
+async function look(job: JobOptions, json: boolean): Promise<number> {
+  const { checks, isFit } = await checkJob(job);
+  if (json) console.log(JSON.stringify({ report: "train.dry-run", checks, isFit }));
+  else {
+    for (const line of checkLines(checks)) console.log(line);
+    console.log(isFit ? "The job fits; nothing was started." : "Nothing was started.");
+  }
+  return isFit ? exitCodes.done : exitCodes.wrong;
 }
 
 /** Failures beside the run; what a run survived is among its own events. */

@@ -3,6 +3,7 @@
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
+import { nearestName } from "../../ports/nearest-name.ts";
 import type {
   ResolvedCriteoTsvOptions,
   ResolvedCsvOptions,
@@ -114,16 +115,13 @@ export function csvColumns(
   path: string,
   header: readonly string[],
 ): Columns {
+  const problems: { option: string; message: string }[] = [];
   const fieldOf = (option: string, name: string): number => {
     const field = header.indexOf(name);
-    if (field >= 0) return field;
-    const names = header.map((column) => `\`${column}\``).join(", ");
-    const message =
-      `\`${option}\` names the column \`${name}\`, which ${path} does not have; ` +
-      `it has ${names}`;
-    throw new InvalidOptionError(option, message);
+    if (field < 0) problems.push({ option, message: missing(option, name, path, header) });
+    return field;
   };
-  return {
+  const columns = {
     fields: header.length,
     delimiter: options.delimiter,
     hasQuotes: true,
@@ -141,6 +139,18 @@ export function csvColumns(
       missing: source.missing ?? usualMissing(source),
     })),
   };
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
+  return columns;
+}
+
+function missing(option: string, name: string, path: string, header: readonly string[]): string {
+  const near = nearestName(name, header);
+  const names = header.map((column) => `\`${column}\``).join(", ");
+  const advice = near === undefined ? "" : `; did you mean \`${near}\`?`;
+  return (
+    `\`${option}\` names the column \`${name}\`, which ${path} does not have; it has ${names}` +
+    advice
+  );
 }
 
 function denseFields(

@@ -1,0 +1,107 @@
+// What the doctor looks at for one job: its memory, its directories, and its data. All problems are
+// found in one go, before anything is started. Nothing is made but a file to try a disk with.
+
+import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
+import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { type Check, check } from "./doctor-checks.ts";
+import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
+
+/** What a look at a job finds. */
+export interface JobDiagnosis {
+  readonly checks: readonly Check[];
+  /** Whether nothing fails. */
+  readonly isFit: boolean;
+}
+
+/** Lines of the data that are looked at. */
+const linesMax = 10_000;
+
+/** Looks at a job on this machine. @throws InvalidOptionError where its options are wrong */
+export async function checkJob(given: JobOptions, devices?: number): Promise<JobDiagnosis> {
+  const job = resolveJob(given);
+  const checks = await jobChecks(job, devices ?? (job.devices || 2));
+  return { checks, isFit: checks.every(({ state }) => state !== "fail") };
+}
+
+/** Memory, directories, checkpoints, and the data of training and evaluation. */
+export async function jobChecks(job: JobSpec, devices: number): Promise<Check[]> {
+  const held = job.evaluation?.data;
+  return [
+    memoryCheck(job, devices),
+    ...diskChecks(job, realClock),
+    runCheck(job),
+    writableCheck("cache", job.data.cache),
+    ...(await dataChecks("data", job.data, job)),
+    ...(held === undefined ? [] : await dataChecks("evaluation", held, job)),
+  ];
+}
+
+/** The run that the checkpoint directory holds, if there is one. */
+function runCheck(job: JobSpec): Check {
+  const { directory } = job.checkpoint;
+  const name = "checkpoints: run";
+  const ways = "name another directory, or delete that one";
+  try {
+    const { manifests, damaged } = openExistingStore(directory).list();
+    const [newest] = manifests;
+    if (newest === undefined && damaged[0] !== undefined) {
+      return check(name, "fail", `${damaged[0].path} is damaged: ${damaged[0].reason}`, ways);
+    }
+    if (newest === undefined) return check(name, "ok", `${directory} has no checkpoint`);
+    if (newest.jobIdentity !== jobIdentity(job)) {
+      return check(name, "fail", `${directory} holds a run of another job`, ways);
+    }
+    return check(name, "ok", `goes on from step ${newest.cut} of ${directory}`);
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    if (code === "CHECKPOINT_MISSING") return check(name, "ok", "begins anew");
+    return check(name, "fail", message, ways);
+  }
+}
+
+async function dataChecks(name: string, data: JobSpec["data"], job: JobSpec): Promise<Check[]> {
+  if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
+  const look = await lookAtText(data, job.model.tables, linesMax);
+  const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
+  const problems = look.problems.map((problem) => {
+    const advice = "name files that are there, with these columns";
+    return check(`${name}: files`, "fail", sentenceOf(name, problem), advice);
+  });
+  const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
+  const isSeen = look.samples + look.rejected.count > 0;
+  return isSeen ? [...files, linesCheck(name, data.rejectedMax, look)] : files;
+}
+
+/** Of a message about columns: whose they are. */
+function sentenceOf(name: string, problem: string): string {
+  if (name === "data") return problem;
+  const options = problem.replaceAll("`data.", "`evaluation.data.");
+  return options.replace(", which ", ", which the evaluation's file ");
+}
+
+/** What the lines come to that were looked at. */
+function linesCheck(name: string, rejectedMax: number, look: TextLook): Check {
+  const { samples, positives, rejected } = look;
+  const lines = samples + rejected.count;
+  const share = (part: number) => `${((100 * part) / lines).toPrecision(3)} %`;
+  const found =
+    `of the first ${lines} lines ${positives} have label 1, ${samples - positives} label 0, ` +
+    `${rejected.count} are bad (${share(rejected.count)})`;
+  const reasons = rejected.reasons.map(({ count, kind, file, line, got }) => {
+    return `${count} × ${kind} (${file}, line ${line}${got === undefined ? "" : `: ${got}`})`;
+  });
+  const advice = [...new Set(rejected.reasons.flatMap((reason) => reason.advice ?? []))];
+  const why = [...reasons, ...advice].join("; ");
+  const isTooBad = samples === 0 || rejected.count > rejectedMax * lines;
+  if (isTooBad) {
+    const most = `at most ${100 * rejectedMax} % may be (\`rejectedMax\`)`;
+    return check(`${name}: lines`, "fail", `${found}; ${most}`, why);
+  }
+  if (positives === 0 || positives === samples) {
+    const one = "all of them have one label: where the whole data have, nothing can be learned";
+    return check(`${name}: lines`, "warn", found, why === "" ? one : `${one}; ${why}`);
+  }
+  return check(`${name}: lines`, rejected.count === 0 ? "ok" : "warn", found, why);
+}

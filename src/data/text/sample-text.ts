@@ -1,0 +1,74 @@
+// A look at a job's data before anything is made of it: which files cannot be read, which columns
+// they lack, and what the first lines come to. Everything that is wrong is found in one go.
+
+import { statSync } from "node:fs";
+import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
+import type { CacheMeta } from "../cache/cache-format.ts";
+import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import { Sample } from "../sample.ts";
+import { denseOf } from "./columns.ts";
+import { BadLines } from "./faults.ts";
+import { decodeLine } from "./line-decoder.ts";
+import { textLines, tooLongReason } from "./text-fields.ts";
+
+/** What a look at text finds. */
+export interface TextLook {
+  readonly files: number;
+  /** Bytes of the files that can be read. */
+  readonly bytes: number;
+  /** A sentence for each file that cannot be used, and for each column that one lacks. */
+  readonly problems: readonly string[];
+  /** Of the lines that were looked at. */
+  readonly samples: number;
+  readonly positives: number;
+  readonly rejected: Pick<CacheMeta["quarantine"], "count" | "reasons">;
+}
+
+/** Lines looked at in every file, however many files there are. */
+const linesMin = 100;
+
+/** Looks at the first lines of all files, about `linesMax` in all. */
+export async function lookAtText(
+  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  tables: readonly TableShape[],
+  linesMax: number,
+): Promise<TextLook> {
+  const problems: string[] = [];
+  const bad = new BadLines(0);
+  const sample = new Sample({ dense: denseOf(options), features: tables.length });
+  const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
+  let [bytes, samples, positives] = [0, 0, 0];
+  for (const path of options.paths) {
+    let left = ofFile;
+    try {
+      bytes += statSync(path).size;
+      for await (const { columns, lines, tooLong } of textLines(path, options, tables)) {
+        for (const line of tooLong) bad.add(path, line, { kind: tooLongReason });
+        for (const { line, text } of lines.slice(0, left)) {
+          const fault = decodeLine(sample, text, columns);
+          if (fault !== undefined) bad.add(path, line, fault);
+          else {
+            samples++;
+            positives += sample.label;
+          }
+        }
+        left -= lines.length + tooLong.length;
+        if (left <= 0) break;
+      }
+    } catch (error) {
+      problems.push(...problemsOf(error, path));
+    }
+  }
+  const { count, reasons } = bad.summary();
+  const rejected = { count, reasons };
+  return { files: options.paths.length, bytes, problems, samples, positives, rejected };
+}
+
+/** @throws what is no fault of the file */
+function problemsOf(error: unknown, path: string): string[] {
+  if (error instanceof InvalidOptionError) return error.problems.map(({ message }) => message);
+  if (error instanceof InputUnusableError) return [error.message];
+  const code = (error as NodeJS.ErrnoException).code;
+  if (code === undefined || !(error instanceof Error)) throw error;
+  return [`Cannot read the data file ${path}: ${error.message}`];
+}

@@ -1,0 +1,141 @@
+// A job against its data: everything that would end the run is told in one go, before it starts.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { Cluster, checkJob, diagnose, type JobOptions } from "../../../index.ts";
+import { startDirectory, writeText } from "../../data/data-files.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+
+/** The lines of a CSV file of 300 samples, with these names and this label. */
+function csvText(names: string, label: (i: number) => number = (i) => i % 2): string {
+  const lines = Array.from({ length: 300 }, (_, i) => `${label(i)},${i},v${i % 5}`);
+  return `${names}\n${lines.join("\n")}\n`;
+}
+
+function startJob(t: ExecutionContext) {
+  const home = startDirectory(t);
+  const file = (name: string, text: string) => writeText(home, { name, text });
+  const paths = [file("a.csv", csvText("y,d,c"))];
+  const job: JobOptions = {
+    model: {
+      kind: "dlrm",
+      dense: 1,
+      tables: [{ name: "c", rows: 9, dim: 4 }],
+      bottom: [4],
+      top: [1],
+    },
+    data: {
+      kind: "csv",
+      paths,
+      label: "y",
+      dense: ["d"],
+      categorical: ["c"],
+      batchSize: 8,
+      cache: join(home, "cache"),
+    },
+    checkpoint: { directory: join(home, "checkpoints") },
+  };
+  return { home, file, job };
+}
+
+const withData = (job: JobOptions, more: object) =>
+  ({ ...job, data: { ...job.data, ...more } }) as JobOptions;
+
+async function failuresOf(job: JobOptions) {
+  const { checks, isFit } = await checkJob(job, 1);
+  const failures = checks.filter(({ state }) => state === "fail");
+  return { isFit, failures: failures.map(({ name, found }) => `${name}: ${found}`), checks };
+}
+
+test("a job that fits its data is told with its counts, and nothing is made", async (t) => {
+  const { job } = startJob(t);
+  const { isFit, checks } = await failuresOf(job);
+  t.true(isFit);
+  const found = (name: string) => checks.find((one) => one.name === name)?.found;
+  t.regex(found("data: files") ?? "", /^1 file, [\d,]+ bytes$/);
+  t.is(
+    found("data: lines"),
+    "of the first 300 lines 150 have label 1, 150 label 0, 0 are bad (0.00 %)",
+  );
+  t.is(found("checkpoints: run"), "begins anew");
+});
+
+test("all that is wrong with the data of a job is told at once", async (t) => {
+  const { home, file, job } = startJob(t);
+  const paths = [
+    file("a.csv", csvText("y,d,c")),
+    join(home, "none.csv"),
+    file("empty.csv", ""),
+    file("other.csv", csvText("y,D,x")),
+    file(
+      "bad.csv",
+      csvText("y,d,c", (i) => 7 + (i % 2)),
+    ),
+  ];
+  const held = file("held.csv", csvText("y,d,category"));
+  mkdirSync(join(home, "checkpoints"));
+  writeFileSync(join(home, "checkpoints", "job.json"), "half");
+  const wrong = { ...withData(job, { paths }), evaluation: { data: { paths: [held] } } };
+  const { isFit, failures } = await failuresOf(wrong);
+  t.false(isFit);
+  const expected = [
+    /^checkpoints: run: .*job\.json/,
+    /^data: files: Cannot read the data file .*none\.csv: ENOENT/,
+    /^data: files: The data file .*empty\.csv is empty$/,
+    /^data: files: `data\.dense\[0\]` names the column `d`, which .*other\.csv does not have; it has `y`, `D`, `x`; did you mean `D`\?$/,
+    /^data: files: `data\.categorical\[0\]` names the column `c`, which .*other\.csv does not have/,
+    /^data: lines: of the first 600 lines 150 have label 1, 150 label 0, 300 are bad \(50\.0 %\); at most 1 % may be \(`rejectedMax`\)$/,
+    /^evaluation: files: `evaluation\.data\.categorical\[0\]` names the column `c`, which the evaluation's file .*held\.csv does not have/,
+  ];
+  t.is(failures.length, expected.length, failures.join("\n"));
+  for (const [i, pattern] of expected.entries()) t.regex(failures[i] ?? "", pattern);
+});
+
+test("a directory of another job, and a cache that cannot be, are told before a run", async (t) => {
+  const { home, job } = startJob(t);
+  await using cluster = await Cluster.start({ devices: 1 });
+  await (await cluster.submit(job)).result();
+  const again = await checkJob(job, 1);
+  t.true(again.isFit);
+  const goesOn = again.checks.find(({ name }) => name === "checkpoints: run")?.found ?? "";
+  t.regex(goesOn, /^goes on from step \d+ of /);
+  writeFileSync(join(home, "file"), "no directory");
+  const { failures } = await failuresOf(
+    withData({ ...job, seed: 5 }, { cache: join(home, "file", "cache") }),
+  );
+  t.deepEqual(
+    failures.map((one) => one.replaceAll(home, "")),
+    ["checkpoints: run: /checkpoints holds a run of another job", "cache: /file is no directory"],
+  );
+});
+
+test("osiris train --dry-run and osiris doctor exit with 2 where the job does not fit", async (t) => {
+  const { home, job } = startJob(t);
+  const wrong = withData(job, { paths: ["none.csv"], label: "label" });
+  writeFileSync(join(home, "wrong.json"), JSON.stringify(wrong));
+  writeFileSync(join(home, "job.json"), JSON.stringify(job));
+  const dry = await runCli(["train", "wrong.json", "--dry-run"], home);
+  t.is(dry.code, 2);
+  t.regex(dry.stdout, /^fail +data: files +Cannot read the data file none\.csv: .*\n +name files/m);
+  t.regex(dry.stdout, /\nNothing was started\.\n$/);
+  const fit = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], home);
+  t.is(fit.code, 0, fit.stdout);
+  t.regex(fit.stdout, /\nThe job fits; nothing was started\.\n$/);
+  const { isHealthy, isJobFit } = await diagnose({ job: wrong, devices: 1 });
+  t.deepEqual([isHealthy, isJobFit], [false, false]);
+  const doctor = await runCli(["doctor", "wrong.json", "--devices", "1"], home);
+  t.is(doctor.code, 2);
+});
+
+test("a column that the evaluation's file lacks is not told as the job's", async (t) => {
+  const { file, job } = startJob(t);
+  const held = file("held.csv", csvText("y,dd,cc"));
+  await using cluster = await Cluster.start({ devices: 1 });
+  const run = await cluster.submit({ ...job, evaluation: { data: { paths: [held] } } });
+  const error = await t.throwsAsync(run.result(), { code: "INVALID_OPTION" });
+  t.regex(
+    error?.message ?? "",
+    /`evaluation\.data\.dense\[0\]` names the column `d`, which the evaluation's file .*held\.csv does not have; it has `y`, `dd`, `cc`; `evaluation\.data\.categorical\[0\]` names the column `c`/,
+  );
+});

@@ -6,6 +6,11 @@ import type { RunContents } from "../../src/data/contents.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import {
+  type BestEvaluation,
+  bestOf,
+  type ComparedMetric,
+} from "../../src/training/loop/best-evaluation.ts";
+import {
   type EarlyStoppingState,
   initialEarlyStopping,
   observe,
@@ -36,6 +41,8 @@ export interface RunMetrics {
   readonly dynamicIds: TableIdCounts;
   /** Steps that began a window: they read stale tables fresh. */
   readonly freshSteps: number;
+  /** The best evaluation; undefined before the first one, and in older checkpoints. */
+  readonly best?: BestEvaluation;
   /** The data of the run; undefined before they are prepared, and in older checkpoints. */
   readonly contents?: RunContents;
   readonly evaluatedStep: number | null;
@@ -153,11 +160,39 @@ export function afterEvaluation(
       ? { state: metrics.earlyStopping, improved: false }
       : observe(metrics.earlyStopping, options, step, evaluation);
   const point = pointOf(metrics, step, evaluation);
+  const keepBest = job.evaluation?.keepBest;
+  const before = bestBefore(metrics, options?.metric ?? keepBest);
+  const best = bestOf(before.metric, [...(before.best ? [before.best] : []), point]);
+  const isBest = options === undefined ? keepBest !== undefined && best?.step === step : improved;
   return {
     ...withPoint(metrics, point),
     earlyStopping: state,
+    ...(best === undefined ? {} : { best }),
     evaluatedStep: step,
-    isBest: improved,
+    isBest,
+  };
+}
+
+/** The best evaluation so far; by another metric than before, and in older checkpoints: as told. */
+function bestBefore({ best, history }: RunMetrics, metric: ComparedMetric = "auc") {
+  return { metric, best: best?.metric === metric ? best : bestOf(metric, history) };
+}
+
+/** The last and the best evaluation of a run; undefined where there was none. */
+function evaluationsOf(
+  metrics: RunMetrics,
+  job: JobSpec,
+  manifests: readonly Manifest[],
+): RunResult["evaluations"] {
+  const last = metrics.history.findLast(({ evaluation }) => evaluation !== undefined);
+  if (last?.evaluation === undefined) return undefined;
+  const { earlyStopping, keepBest } = job.evaluation ?? {};
+  const { metric, best } = bestBefore(metrics, earlyStopping?.metric ?? keepBest);
+  const { step, evaluation } = best ?? { step: last.step, evaluation: last.evaluation };
+  const kept = manifests.find(({ cut, best: isBest }) => cut === step && isBest);
+  return {
+    last: { step: last.step, evaluation: last.evaluation },
+    best: { metric, step, evaluation, manifest: kept?.sha256 },
   };
 }
 
@@ -221,6 +256,7 @@ export function resultOf(context: {
     logLoss: evaluation?.logLoss,
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
+    evaluations: evaluationsOf(metrics, job, manifests),
     history: metrics.history,
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),

@@ -2,6 +2,7 @@
 // (docs/wire.md). Types follow from the schemas.
 
 import { z } from "zod";
+import { comparedMetric } from "../../src/training/loop/best-evaluation.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
@@ -112,6 +113,12 @@ export const staleness = z
 /** What the steps of a bounded run read of its stale tables. */
 export type Staleness = z.output<typeof staleness>;
 
+const evaluated = z.object({ step: count, evaluation: metrics }).readonly();
+const bestEvaluated = evaluated
+  .unwrap()
+  .extend({ metric: comparedMetric, manifest: z.string().optional() })
+  .readonly();
+
 export const runResultSchema = z
   .object({
     run: z.string(),
@@ -129,6 +136,11 @@ export const runResultSchema = z
     logLoss: figure.optional(),
     normalizedEntropy: figure.optional(),
     calibration: figure.optional(),
+    /**
+     * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
+     * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.
+     */
+    evaluations: z.object({ last: evaluated, best: bestEvaluated }).readonly().optional(),
     history: list(cutRecord),
     /** Of all steps of training, each epoch counted; tables without any are not in it. */
     repairedIds: list(repairedTable),

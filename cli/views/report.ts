@@ -19,6 +19,7 @@ export function reportOf(result: RunResult): string[] {
           `Log loss             ${metric(logLoss)}`,
           `Calibration          ${metric(calibration)}`,
         ]),
+    ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     // A run that was over before it was asked for again has made no step.
     ...(result.samplesPerSecond > 0
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
@@ -48,6 +49,27 @@ function finishedLines({ directory, step }: RunResult): string[] {
   return [
     `Already finished, from ${directory} (step ${count(step)}): nothing was trained.`,
     "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
+  ];
+}
+
+const metricNames = {
+  auc: "AUC",
+  logLoss: "log loss",
+  normalizedEntropy: "normalized entropy",
+} as const;
+
+/** Where the last and the best evaluation were, and whether the model of the best is there. */
+function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>): string[] {
+  const { metric: name, step, evaluation, manifest } = best;
+  const told = ({ evaluation: of }: typeof last) => `${metricNames[name]} ${metric(of[name])}`;
+  const kept =
+    manifest === undefined
+      ? `not kept: \`evaluation.keepBest: ${name}\` keeps it`
+      : "kept: `--manifest best` of eval, predict and table takes it";
+  return [
+    `Last evaluation      step ${count(last.step)}: ${told(last)}`,
+    `Best evaluation      step ${count(step)}: ${told({ step, evaluation })}` +
+      (step === last.step ? "" : ` (${kept})`),
   ];
 }
 

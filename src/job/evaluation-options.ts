@@ -15,6 +15,7 @@ import {
 import { checkWeights } from "../data/text/columns.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
+import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 
 /** Schema of `JobOptions.evaluation`. */
@@ -27,6 +28,11 @@ export const evaluationOptions = z.strictObject({
   fraction: z.number().gt(0).lt(1).default(0.1),
   /** Evaluate every this many steps; 0: only at the end of each epoch. */
   everySteps: z.int().min(0).default(0),
+  /**
+   * Keep the checkpoint of the best evaluation by this metric, without ever stopping; the model is
+   * still the last one. Left out: the best is told, and kept only by `earlyStopping`.
+   */
+  keepBest: comparedMetric.optional(),
   /** Stop when a metric no longer improves, and return the best checkpoint. */
   earlyStopping: earlyStoppingOptions.optional(),
 });
@@ -186,6 +192,11 @@ export function checkEvaluation(
   if (patience === undefined && target === undefined) {
     const option = "evaluation.earlyStopping.patience";
     throw expected(option, "an integer >= 1 where there is no `target`", patience);
+  }
+  if (evaluation?.keepBest !== undefined && evaluation.earlyStopping !== undefined) {
+    const why =
+      "left out beside `earlyStopping`, which keeps the best checkpoint by its own metric";
+    throw expected("evaluation.keepBest", why, evaluation.keepBest);
   }
   if (evaluation?.data === undefined) return;
   if (evaluation.data.batchSize !== data.batchSize) {

@@ -18,29 +18,53 @@ export interface OpenCheckpoint {
 }
 
 /**
- * Opens a checkpoint; `sha256` is the beginning of its manifest's hash. Left out: the best
- * checkpoint where the job stopped early, else the newest. @throws CheckpointMissingError,
+ * Opens a checkpoint: `which` is the beginning of its manifest's hash, `best` or `last`. Left out:
+ * the best checkpoint where the job stopped early, else the newest. @throws CheckpointMissingError,
  * CheckpointCorruptError, InputUnusableError (two begin so)
  */
 export function openCheckpoint(
   directory: string,
-  sha256?: string,
+  which?: string,
   disk: Disk = realDisk,
 ): OpenCheckpoint {
   const store = openExistingStore(directory, disk);
   const job = resolveJob(JSON.parse(store.jobText));
-  return { store, job, manifest: manifestOf(store, job, sha256) };
+  return { store, job, manifest: manifestOf(store, job, which) };
 }
 
 /** See `openCheckpoint`. */
-export function manifestOf(store: CheckpointStore, job: JobSpec, sha256?: string): Manifest {
+export function manifestOf(store: CheckpointStore, job: JobSpec, which?: string): Manifest {
   const { manifests, damaged } = store.list();
-  const found = sha256 === undefined ? usual(manifests, job) : named(store, manifests, sha256);
+  const found = foundIn(store, job, manifests, which);
   if (found !== undefined) return found;
   const [first] = damaged;
   if (first !== undefined) throw new CheckpointCorruptError(first.path, first.reason);
-  const which = sha256 === undefined ? "" : ` whose manifest has the hash ${sha256}`;
-  throw new CheckpointMissingError(`${store.directory}${which}`);
+  throw new CheckpointMissingError(`${store.directory}${whichIs(which)}`);
+}
+
+function foundIn(
+  store: CheckpointStore,
+  job: JobSpec,
+  manifests: readonly Manifest[],
+  which: string | undefined,
+): Manifest | undefined {
+  switch (which) {
+    case undefined:
+      return usual(manifests, job);
+    case "best":
+      return manifests.find((one) => one.best);
+    case "last":
+      return manifests[0];
+    default:
+      return named(store, manifests, which);
+  }
+}
+
+/** The end of the sentence that there is no such checkpoint. */
+function whichIs(which: string | undefined): string {
+  if (which === undefined || which === "last") return "";
+  if (which !== "best") return ` whose manifest has the hash ${which}`;
+  return " that is the best: `evaluation.keepBest` or `evaluation.earlyStopping` keeps one";
 }
 
 function usual(manifests: readonly Manifest[], job: JobSpec): Manifest | undefined {

@@ -13,7 +13,8 @@ import { batchSamplesMax, Model } from "./model.ts";
 /** Options of `loadModel`. */
 export interface LoadOptions {
   /**
-   * Hash of the checkpoint's manifest, as a run's result names it, or the hash's beginning.
+   * Hash of the checkpoint's manifest, as a run's result names it, or the hash's beginning; or
+   * `best`, `last`.
    * @default the best checkpoint where the job stopped early, else the newest
    */
   readonly manifest?: string;

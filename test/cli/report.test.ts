@@ -48,6 +48,39 @@ test("warnings are the last lines of a report, a sentence each", (t) => {
   ]);
 });
 
+test("the last and the best evaluation are reported, and how to keep the best or to take it", (t) => {
+  const of = (step: number, auc: number) => {
+    const rest = {
+      samples: 10,
+      positives: 4,
+      logLoss: 0.5,
+      normalizedEntropy: 0.9,
+      calibration: 1,
+    };
+    return { step, evaluation: { auc, ...rest } };
+  };
+  const linesOf = (best: ReturnType<typeof of>, manifest?: string) =>
+    reportOf({
+      ...result,
+      evaluations: { last: of(4000, 0.6591), best: { metric: "auc", ...best, manifest } },
+    }).filter((line) => /^(Last|Best) evaluation/.test(line));
+  t.deepEqual(linesOf(of(1200, 0.6956)), [
+    "Last evaluation      step 4,000: AUC 0.6591",
+    "Best evaluation      step 1,200: AUC 0.6956 (not kept: `evaluation.keepBest: auc` keeps it)",
+  ]);
+  t.deepEqual(linesOf(of(1200, 0.6956), "ab").slice(1), [
+    "Best evaluation      step 1,200: AUC 0.6956 (kept: `--manifest best` of eval, predict and table takes it)",
+  ]);
+  t.deepEqual(linesOf(of(4000, 0.6591)).slice(1), ["Best evaluation      step 4,000: AUC 0.6591"]);
+});
+
+test("a run that had ended before says that nothing was trained, and what would", (t) => {
+  t.deepEqual(reportOf({ ...result, alreadyFinished: true }).slice(1, 3), [
+    "Already finished, from checkpoints (step 43): nothing was trained.",
+    "More `data.epochs` train on; another `checkpoint.directory` trains anew.",
+  ]);
+});
+
 test("rows that were read late are reported table by table, where tables are stale", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Rows read late")));
   const staleness = { freshSteps: 6, tables: [{ table: "user", rows: 1204 }] };

@@ -8,6 +8,7 @@ import { count, metric } from "../../support/format.ts";
 
 interface EvalOptions extends CommonOptions {
   readonly data: readonly string[];
+  readonly manifest?: string;
 }
 
 /** Adds the command. */
@@ -16,25 +17,28 @@ export function addEval(program: Command): void {
     .command("eval")
     .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
     .description("evaluate a trained model on files with the columns that it was trained on")
-    .requiredOption("--data <FILE>", "file to evaluate on; may be repeated", collected);
-  withCommon(command, ["eval checkpoints --data test.tsv"]).action(
-    async (directory: string, options: EvalOptions) => {
-      await using model = await loadModel(directory);
-      const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
-      const metrics = await model.evaluate(await dataOf(model, options.data), { dataDiffers });
-      if (options.json === true) {
-        console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest }));
-        return;
-      }
-      const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;
-      console.log(`Samples              ${count(samples)}, ${count(positives)} of them positive`);
-      console.log(`AUC                  ${metric(auc)}`);
-      console.log(`Normalized entropy   ${metric(normalizedEntropy)}`);
-      console.log(`Log loss             ${metric(logLoss)}`);
-      console.log(`Calibration          ${metric(calibration)}`);
-      console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
-    },
-  );
+    .requiredOption("--data <FILE>", "file to evaluate on; may be repeated", collected)
+    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
+  withCommon(command, [
+    "eval checkpoints --data test.tsv",
+    "eval checkpoints --data test.tsv --manifest best",
+  ]).action(async (directory: string, options: EvalOptions) => {
+    const { manifest } = options;
+    await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
+    const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
+    const metrics = await model.evaluate(await dataOf(model, options.data), { dataDiffers });
+    if (options.json === true) {
+      console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest }));
+      return;
+    }
+    const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;
+    console.log(`Samples              ${count(samples)}, ${count(positives)} of them positive`);
+    console.log(`AUC                  ${metric(auc)}`);
+    console.log(`Normalized entropy   ${metric(normalizedEntropy)}`);
+    console.log(`Log loss             ${metric(logLoss)}`);
+    console.log(`Calibration          ${metric(calibration)}`);
+    console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
+  });
 }
 
 /** The training data's own columns; a model of generated data reads Criteo files. */

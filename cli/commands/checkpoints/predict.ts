@@ -23,7 +23,7 @@ export function addPredict(program: Command): void {
     .requiredOption("--data <FILE>", "file with the training columns; the label may be missing")
     .requiredOption("--out <FILE>", "file to write")
     .option("--column <NAME>", 'name of the new column (default: "probability")')
-    .option("--manifest <HASH>", "hash of another checkpoint's manifest, or how it begins");
+    .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(command, [
     "predict checkpoints --data tomorrow.csv --out scored.csv",
     "predict checkpoints --data tomorrow.csv.gz --out scored.csv --column click",

@@ -55,7 +55,8 @@ export function addTable(program: Command): void {
 function withCheckpoint(command: Command): Command {
   return command.option(
     "--manifest <HASH>",
-    "hash of the checkpoint's manifest, or how it begins (default: the best, else the newest)",
+    "hash of its manifest, or how it begins, `best` or `last` (default: the best of a job that " +
+      "stops early, else the newest)",
   );
 }
 

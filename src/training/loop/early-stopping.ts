@@ -3,12 +3,13 @@
 // it would have stopped.
 
 import { z } from "zod";
+import { comparedMetric } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
 export const earlyStoppingOptions = z.strictObject({
   /** What is watched: AUC is better when higher, the others when lower. */
-  metric: z.enum(["auc", "logLoss", "normalizedEntropy"]),
+  metric: comparedMetric,
   /** Evaluations in a row without improvement before the run stops. Left out: any number. */
   patience: z.number().int().min(1).optional(),
   /** The run stops at the first evaluation that is as good as this. Left out: no early stop. */

@@ -28,8 +28,8 @@ function startJob(t: ExecutionContext, own: readonly string[] = lines, data: Dat
   const job = {
     model: {
       kind: "dlrm",
-      tables: [{ name: "user", rows: 9, dim: 4, ids: "reject" as "reject" | "clamp" | "hash" }],
-      bottom: [16, 4],
+      tables: [{ name: "user", rows: 9, dim: 16, ids: "reject" as "reject" | "clamp" | "hash" }],
+      bottom: [16, 16],
       top: [4, 1],
     },
     data: {
@@ -68,13 +68,14 @@ test("a missing value is the training data's mean in evaluations, files and reco
   t.deepEqual(model.means, { 0: mean });
   const { auc, logLoss } = await model.evaluate();
   t.like(result, { auc, logLoss });
-  const [missing, given, zero] = await model.predict([
+  const [missing, given, zero, far] = await model.predict([
     { price: null, user: 4 },
     { price: mean, user: 4 },
     { price: 0, user: 4 },
+    { price: 75, user: 4 }, // The mean of the evaluation data.
   ]);
   t.is(missing, given);
-  t.not(missing, zero);
+  t.is(new Set([missing, zero, far]).size, 3);
   const out = join(home, "scored.csv");
   await predictFile(model, held, out);
   const scored = readFileSync(out, "utf8").split("\n")[2];

@@ -22,10 +22,10 @@ import type { TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
 import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import type { Lost } from "../../storage/checkpoints/partial-checkpoint.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
-import { divergenceWarnings } from "./divergence.ts";
 import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-result.ts";
+import { warningsOf } from "./warnings.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -270,7 +270,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
-    warnings: [...(context.plan?.warnings ?? []), ...divergenceWarnings(metrics, evaluation)],
+    warnings: warningsOf(context.plan?.warnings ?? [], metrics, evaluation),
     incidents: record.incidents.all().slice(-incidentsMax),
   };
 }

@@ -11,6 +11,8 @@ export class Sample {
   label = 0;
   /** (dense) */
   readonly dense: Float32Array;
+  /** (dense): 1 where the text had no value; generated samples do not say. */
+  readonly missing: Uint8Array;
   /** (features): ids of each bag. */
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
@@ -20,6 +22,7 @@ export class Sample {
 
   constructor(shape: { readonly dense: number; readonly features: number }) {
     this.dense = new Float32Array(shape.dense);
+    this.missing = new Uint8Array(shape.dense);
     this.lengths = new Uint16Array(shape.features);
   }
 

@@ -149,7 +149,7 @@ test("the mean is over good lines alone, after the logarithm, and empty columns 
   t.deepEqual(report.warnings, [
     {
       code: "COLUMN_EMPTY",
-      message: "The column `z` has no value in any line: its mean is taken as 0",
+      message: "The column `z` has no value in any good line: the model learns nothing of it",
     },
   ]);
 });
@@ -244,4 +244,36 @@ test("a label that is also a feature is refused, unless the job says that it is 
     message: /`data\.categorical\[0\]` to be another column/,
   });
   t.is((await prepare(section({ labelAsFeature: true }), [])).dense, 2);
+});
+
+test("an integer id may be written as a decimal, as for a column with missing values", async (t) => {
+  const lines = ["y,a", "1,7.0", "0,8.", "0,-3.00", "1,", "0,7.5", "0,.0", "0,7.0.0"];
+  const tables = (idBits: 32 | 64) => [{ name: "a", rows: 9, idBits, ids: "clamp" as const }];
+  const categorical = [{ column: "a", ids: "integer" as const }];
+  for (const idBits of [32, 64] as const) {
+    const samples = await samplesOf(t, lines, { categorical }, tables(idBits));
+    const ids = samples.map(({ bags }) => bags[0]?.map(Number));
+    t.deepEqual(ids, [[7], [8], [-3], []]);
+  }
+});
+
+test("a file without a good line is named, however small its share is", async (t) => {
+  const directory = startDirectory(t);
+  const good = numbered(1000, (i) => `${i % 2},${i}`);
+  const fileOf = (name: string, rows: readonly string[]) =>
+    writeText(directory, { name, text: `${["y,x", ...rows].join("\n")}\n` });
+  const paths = [fileOf("a.csv", good), fileOf("b.csv", ["0;1", "1;2"]), fileOf("c.csv", [])];
+  const cache = join(directory, "cache");
+  const options = csv(paths, { label: "y", dense: ["x"], batchSize: 1, cache });
+  const { warnings } = await prepare(options, []);
+  t.deepEqual(warnings, [
+    {
+      code: "FILE_WITHOUT_SAMPLES",
+      message: `The data file ${paths[1]} has no good line: it has 2 bad ones`,
+    },
+    {
+      code: "FILE_WITHOUT_SAMPLES",
+      message: `The data file ${paths[2]} has no good line: it has no line but the header`,
+    },
+  ]);
 });

@@ -1,4 +1,5 @@
-// Features that predict the label of every line are found while the cache is written.
+// Features that predict the label of every line, and columns without a value, are found while the
+// cache is written.
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -15,6 +16,7 @@ async function warningsOf(
   textOf: (i: number) => string | number,
   kind: "dense" | "hash" | "integer" | "bag",
   lines = 300,
+  code = "FEATURE_PREDICTS_LABEL",
 ): Promise<string[]> {
   const directory = startDirectory(t);
   const rows = Array.from({ length: lines }, (_, i) => `${labelOf(i)},${textOf(i)},${i % 7}`);
@@ -31,7 +33,7 @@ async function warningsOf(
   });
   const report = await prepare(section, kind === "dense" ? [] : [{ name: "x", rows: 1_000_000 }]);
   const warnings = report.warnings ?? [];
-  t.true(warnings.every(({ code }) => code === "FEATURE_PREDICTS_LABEL"));
+  t.true(warnings.every((warning) => warning.code === code));
   t.deepEqual(
     (await prepare(section, kind === "dense" ? [] : [{ name: "x", rows: 1_000_000 }])).warnings,
     warnings,
@@ -74,12 +76,23 @@ test("ids that hardly come again prove nothing, as those of rare users", async (
   t.deepEqual(await warningsOf(t, (i) => i, "integer"), []);
 });
 
-test("a categorical feature that is there in one class only is named", async (t) => {
+test("a feature that is missing in one class only is named", async (t) => {
+  const balance = (i: number) => (labelOf(i) === 1 ? (i % 9) - 4 : "");
+  const [dense] = await warningsOf(t, balance, "dense");
+  t.regex(dense ?? "", /`x` predicts .* missing where the label is 0, and there where it is 1; /);
   const purchase = (i: number) => (labelOf(i) === 1 ? 1000 + i : "");
   for (const kind of ["hash", "integer", "bag"] as const) {
     const [message] = await warningsOf(t, purchase, kind);
     const named = `${beginning}it is missing where the label is 0, and there where it is 1`;
     t.true(message?.startsWith(named), message);
+  }
+});
+
+test("a column without a value in any line is named, of any kind", async (t) => {
+  const named = ["The column `x` has no value in any good line: the model learns nothing of it"];
+  for (const kind of ["dense", "hash", "integer", "bag"] as const) {
+    t.deepEqual(await warningsOf(t, () => "", kind, 9, "COLUMN_EMPTY"), named);
+    t.deepEqual(await warningsOf(t, (i) => (i === 8 ? 1 : ""), kind, 9), []);
   }
 });
 

@@ -1,10 +1,11 @@
-// Finds features that predict the label perfectly on all lines of the training data: most often
-// such a feature was made from the label, and is not known when the model has to predict. One pass,
-// bounded memory, and a function of the lines in their order.
+// Finds features that predict the label perfectly on all lines of the data: most often such a
+// feature was made from the label, and is not known when the model has to predict. Finds columns
+// without a value in any line, too. One pass, bounded memory, a function of the lines in order.
 //
 //   dense feature        all values of one class lie below all values of the other
 //   categorical feature  every bag comes with one class only, and bags of both classes were seen
-//                        again many times; or it is missing in one class and there in the other
+//                        again many times
+//   both                 missing in every line of one class, and there in every line of the other
 //
 // Most features are out within the first hundred lines, and cost nothing from then on.
 
@@ -46,7 +47,7 @@ export class LeakageWatch {
   #addDense(sample: Sample, label: 0 | 1): void {
     let isOut = false;
     for (const range of this.#dense) isOut = !range.add(sample, label) || isOut;
-    if (isOut) this.#dense = this.#dense.filter(({ isSeparate }) => isSeparate);
+    if (isOut) this.#dense = this.#dense.filter(({ isOpen }) => isOpen);
   }
 
   #addBags(sample: Sample, label: 0 | 1): void {
@@ -57,55 +58,99 @@ export class LeakageWatch {
       while (feature < bag.feature) first += sample.lengths[feature++] ?? 0;
       isOut = !bag.add(sample, first, label) || isOut;
     }
-    if (isOut) this.#bags = this.#bags.filter(({ isSeparate }) => isSeparate);
+    if (isOut) this.#bags = this.#bags.filter(({ isOpen }) => isOpen);
   }
 
-  /** One sentence for each feature that predicts the label of every line. */
+  /** One sentence for each feature that predicts the label of every line, or has no value. */
   warnings(): DataWarning[] {
-    if (Math.min(...this.#lines) < evidenceMin) return [];
+    const hasEvidence = Math.min(...this.#lines) >= evidenceMin;
+    const warningOf = (watched: DenseRange | BagClasses, name: string, option: string) => {
+      if (watched.presence.isNever()) return [noValue(name)];
+      const separation = hasEvidence ? watched.separation() : undefined;
+      return separation === undefined ? [] : [leaks(name, separation, option)];
+    };
     const dense = this.#dense.flatMap((range) => {
       const name = this.#columns.dense.find(({ at }) => at === range.at)?.name ?? "";
-      return warningOf(name, range.separation(), "data.dense");
+      return warningOf(range, name, "data.dense");
     });
     const categorical = this.#bags.flatMap((bag) => {
       const name = this.#columns.categorical[bag.feature]?.name ?? "";
-      return warningOf(name, bag.separation(), "data.categorical");
+      return warningOf(bag, name, "data.categorical");
     });
     return [...dense, ...categorical];
   }
 }
 
-function warningOf(name: string, separation: string | undefined, option: string): DataWarning[] {
-  if (separation === undefined) return [];
+function leaks(name: string, separation: string, option: string): DataWarning {
   const message =
     `The column \`${name}\` predicts the label of every line: ${separation}; if it was made from ` +
     `the label, take it out of \`${option}\``;
-  return [{ code: "FEATURE_PREDICTS_LABEL", message }];
+  return { code: "FEATURE_PREDICTS_LABEL", message };
+}
+
+function noValue(name: string): DataWarning {
+  const message = `The column \`${name}\` has no value in any good line: the model learns nothing of it`;
+  return { code: "COLUMN_EMPTY", message };
+}
+
+/** Lines with a value of a feature and without one, by class. */
+class Presence {
+  readonly #present: [number, number] = [0, 0];
+  readonly #absent: [number, number] = [0, 0];
+
+  add(isAbsent: boolean, label: 0 | 1): void {
+    if (isAbsent) this.#absent[label]++;
+    else this.#present[label]++;
+  }
+
+  /** Whether no line has a value. */
+  isNever(): boolean {
+    return this.#present[0] + this.#present[1] === 0;
+  }
+
+  /** Whether being there may tell the class of every line. */
+  isTelling(): boolean {
+    const [absent, present] = [this.#absent, this.#present];
+    return (absent[0] === 0 && present[1] === 0) || (absent[1] === 0 && present[0] === 0);
+  }
+
+  separation(): string | undefined {
+    const isBoth = Math.max(...this.#absent) > 0 && Math.max(...this.#present) > 0;
+    if (!isBoth || !this.isTelling()) return undefined;
+    const label = this.#absent[0] > 0 ? 0 : 1;
+    return `it is missing where the label is ${label}, and there where it is ${1 - label}`;
+  }
 }
 
 /** The values of a dense feature, by class. A missing value that awaits the mean is NaN. */
 class DenseRange {
   readonly at: number;
+  readonly presence = new Presence();
   readonly #min: [number, number] = [Infinity, Infinity];
   readonly #max: [number, number] = [-Infinity, -Infinity];
-  isSeparate = true;
+  #isApart = true;
+  isOpen = true;
 
   constructor(at: number) {
     this.at = at;
   }
 
-  /** Returns whether the classes are still apart. */
-  add({ dense }: Sample, label: 0 | 1): boolean {
+  /** Returns whether anything may still be said of the feature. */
+  add({ dense, missing }: Sample, label: 0 | 1): boolean {
     const value = dense[this.at] ?? 0;
     if (value < this.#min[label]) this.#min[label] = value;
     if (value > this.#max[label]) this.#max[label] = value;
-    this.isSeparate = this.#max[0] < this.#min[1] || this.#max[1] < this.#min[0];
-    return this.isSeparate;
+    this.#isApart = this.#max[0] < this.#min[1] || this.#max[1] < this.#min[0];
+    this.presence.add(missing[this.at] === 1, label);
+    this.isOpen = this.#isApart || this.presence.isTelling() || this.presence.isNever();
+    return this.isOpen;
   }
 
   separation(): string | undefined {
     const [min, max] = [this.#min, this.#max];
-    if (!this.isSeparate || min.includes(Infinity)) return undefined;
+    const presence = this.presence.separation();
+    if (presence !== undefined) return presence;
+    if (!this.#isApart || min.includes(Infinity)) return undefined;
     const [low, high] = max[0] < min[1] ? (["0", "1"] as const) : (["1", "0"] as const);
     const [lowMax, highMin] = [Math.min(...max), Math.max(...min)];
     return `at most ${lowMax} where the label is ${low}, at least ${highMin} where it is ${high}`;
@@ -115,17 +160,15 @@ class DenseRange {
 /** The bags of a categorical feature, each with its class. */
 class BagClasses {
   readonly feature: number;
+  readonly presence = new Presence();
   /** Whether row 0 is the row of a missing value. */
   readonly #hasOwnRow: boolean;
   readonly #bagsMax: number;
   readonly #classes = new Map<number, 0 | 1>();
   /** Lines of each class whose bag was seen before. */
   readonly #repeats: [number, number] = [0, 0];
-  /** Lines with a value and without one, of each class. */
-  readonly #present: [number, number] = [0, 0];
-  readonly #absent: [number, number] = [0, 0];
   #isPure = true;
-  isSeparate = true;
+  isOpen = true;
 
   constructor(feature: number, hasOwnRow: boolean, bagsMax: number) {
     this.feature = feature;
@@ -133,12 +176,11 @@ class BagClasses {
     this.#bagsMax = bagsMax;
   }
 
-  /** Takes the bag that begins at id `first`. Returns whether the classes are still apart. */
+  /** Takes the bag that begins at id `first`. Returns whether anything may still be said of it. */
   add({ lengths, ids, highs }: Sample, first: number, label: 0 | 1): boolean {
     const length = lengths[this.feature] ?? 0;
     const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && ids[first] === 0);
-    if (isAbsent) this.#absent[label]++;
-    else this.#present[label]++;
+    this.presence.add(isAbsent, label);
     if (this.#isPure) {
       let key = length;
       for (let i = first; i < first + length; i++) {
@@ -146,8 +188,8 @@ class BagClasses {
       }
       this.#see(key, label);
     }
-    this.isSeparate = this.#isPure || this.#isTold();
-    return this.isSeparate;
+    this.isOpen = this.#isPure || this.presence.isTelling() || this.presence.isNever();
+    return this.isOpen;
   }
 
   #see(key: number, label: 0 | 1): void {
@@ -162,18 +204,9 @@ class BagClasses {
     }
   }
 
-  /** Whether being there tells the class of every line. */
-  #isTold(): boolean {
-    const [absent, present] = [this.#absent, this.#present];
-    return (absent[0] === 0 && present[1] === 0) || (absent[1] === 0 && present[0] === 0);
-  }
-
   separation(): string | undefined {
-    const isBoth = Math.max(...this.#absent) > 0 && Math.max(...this.#present) > 0;
-    if (isBoth && this.#isTold()) {
-      const label = this.#absent[0] > 0 ? 0 : 1;
-      return `it is missing where the label is ${label}, and there where it is ${1 - label}`;
-    }
+    const presence = this.presence.separation();
+    if (presence !== undefined) return presence;
     if (!this.#isPure || Math.min(...this.#repeats) < evidenceMin) return undefined;
     const { size } = this.#classes;
     const which = size === this.#bagsMax ? `of its first ${size} values` : "of its values";

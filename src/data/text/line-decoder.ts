@@ -71,12 +71,13 @@ export function splitLine(line: string, delimiter: string, hasQuotes: boolean): 
   }
 }
 
-const integer = /^[+-]?\d{1,15}$/;
+/** An integer, also as programs write it whose columns are decimals: `957.0`. */
+const integer = /^[+-]?\d{1,15}(\.0*)?$/;
 /**
  * Up to 20 digits: one more than 64-bit numbers need, so that a larger number gets a message about
  * the range.
  */
-const wideInteger = /^[+-]?\d{1,20}$/;
+const wideInteger = /^[+-]?\d{1,20}(\.0*)?$/;
 
 /**
  * Sets the dense feature of a field. A missing value that awaits the mean is NaN. Returns the
@@ -89,6 +90,7 @@ export function decodeDense(sample: Sample, text: string, column: DenseField): F
     value = column.isInteger && !integer.test(text) ? undefined : decimal(text);
     if (value === undefined && column.unreadable === "reject") return noNumber(text, column);
   }
+  sample.missing[at] = value === undefined ? 1 : 0;
   if (missing === "indicator") sample.dense[at + 1] = value === undefined ? 1 : 0;
   if (value !== undefined) sample.dense[at] = log ? Math.log1p(Math.max(value, 0)) : value;
   else if (missing === "reject") return { kind: `\`${column.name}\` is missing` };
@@ -199,7 +201,8 @@ function decodeWideId(
 ): Fault | undefined {
   if (!wideInteger.test(text)) return noInteger(text, column);
   const { name, offset } = column;
-  const id = BigInt(text.startsWith("+") ? text.slice(1) : text) - BigInt(offset);
+  const [whole = ""] = text.split(".");
+  const id = BigInt(whole.startsWith("+") ? whole.slice(1) : whole) - BigInt(offset);
   if (BigInt.asIntN(64, id) !== id) {
     const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n].map((end) => end + BigInt(offset));
     return { kind: `expected \`${name}\` to lie in ${least}..${most}`, got: show(text) };

@@ -2,6 +2,7 @@
 
 import test from "ava";
 import { divergenceWarnings } from "../../../actors/run-state/divergence.ts";
+import { warningsOf } from "../../../actors/run-state/warnings.ts";
 import { evaluate, type Metrics } from "../../../src/training/loop/metrics.ts";
 
 const labels = Float32Array.from({ length: 100 }, (_, i) => (i % 4 === 0 ? 1 : 0));
@@ -64,4 +65,24 @@ test("without an evaluation the training loss tells", (t) => {
   const [warning] = divergenceWarnings(pointOf(1234.5), undefined);
   t.regex(warning?.message ?? "", /its training loss is 1235, and a model that knows nothing has/);
   t.is(divergenceWarnings(pointOf(Number.NaN), undefined).length, 1);
+});
+
+test("a held-out part of one class is a warning, unless the data told of it", (t) => {
+  const ones = evaluate(new Float32Array(9), new Float32Array(9).fill(1));
+  const found = warningsOf([], pointOf(0.6), ones);
+  t.deepEqual(
+    found.map(({ code }) => code),
+    ["EVALUATION_OF_ONE_CLASS"],
+  );
+  t.regex(found[0]?.message ?? "", /all 9 held-out samples have the label 1; hold out more/);
+  t.deepEqual(warningsOf(found, pointOf(0.6), ones), found);
+  t.deepEqual(
+    warningsOf(
+      [],
+      pointOf(0.6),
+      metricsOf(() => -1),
+    ),
+    [],
+  );
+  t.deepEqual(warningsOf([], pointOf(0.6), undefined), []);
 });

@@ -1,0 +1,32 @@
+// The warnings of a run's result: of its data, of the evaluation, of the model.
+
+import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { Warning } from "../threads/generation-spec.ts";
+import { divergenceWarnings } from "./divergence.ts";
+import type { CutRecord } from "./run-result.ts";
+
+/** All warnings. `evaluation`: at the cut of the returned model, if there was one. */
+export function warningsOf(
+  ofData: readonly Warning[],
+  metrics: { readonly history: readonly CutRecord[] },
+  evaluation: Metrics | undefined,
+): Warning[] {
+  return [
+    ...ofData,
+    ...classWarnings(ofData, evaluation),
+    ...divergenceWarnings(metrics, evaluation),
+  ];
+}
+
+const oneClass = "EVALUATION_OF_ONE_CLASS";
+
+/** A held-out part of one class, which the data did not tell of, as both parts have one cache. */
+function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefined): Warning[] {
+  if (evaluation === undefined || ofData.some(({ code }) => code === oneClass)) return [];
+  const { samples, positives } = evaluation;
+  if (samples === 0 || (positives > 0 && positives < samples)) return [];
+  const message =
+    `There is no AUC and no normalized entropy: all ${samples} held-out samples have the label ` +
+    `${positives === 0 ? 0 : 1}; hold out more samples, or name \`evaluation.data\``;
+  return [{ code: oneClass, message }];
+}

@@ -1,0 +1,59 @@
+// What is found out about the good lines of all files of text while they are read: the means of
+// their columns, and what a person should look at.
+
+import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
+import type { Sample } from "../sample.ts";
+import { type Columns, meanFeatures } from "./columns.ts";
+import { LeakageWatch } from "./leakage.ts";
+
+/** The facts of the files so far. */
+export class TextFacts {
+  #leakage: LeakageWatch | undefined;
+  #meanFeatures: readonly number[] = [];
+  /** Sums and counts of the values of each of these features. */
+  #sums: number[] = [];
+  #counts: number[] = [];
+  readonly #emptyFiles: DataWarning[] = [];
+
+  /** Takes the columns of the next file, and returns them. Names and features are those of all. */
+  of(columns: Columns): Columns {
+    if (this.#leakage !== undefined) return columns;
+    this.#leakage = new LeakageWatch(columns);
+    this.#meanFeatures = meanFeatures(columns);
+    this.#sums = this.#meanFeatures.map(() => 0);
+    this.#counts = this.#meanFeatures.map(() => 0);
+    return columns;
+  }
+
+  /** Takes the next good line. */
+  add(sample: Sample): void {
+    this.#leakage?.add(sample);
+    for (let i = 0; i < this.#meanFeatures.length; i++) {
+      const value = sample.dense[this.#meanFeatures[i] ?? 0] ?? 0;
+      if (Number.isNaN(value)) continue;
+      this.#sums[i] = (this.#sums[i] ?? 0) + value;
+      this.#counts[i] = (this.#counts[i] ?? 0) + 1;
+    }
+  }
+
+  /** Takes a file without a good line. Among many files its bad ones may be a small share. */
+  addEmptyFile(path: string, bad: number): void {
+    if (this.#emptyFiles.length === emptyFilesMax) return;
+    const why = bad === 0 ? "it has no line but the header" : `it has ${bad} bad ones`;
+    const message = `The data file ${path} has no good line: ${why}`;
+    this.#emptyFiles.push({ code: "FILE_WITHOUT_SAMPLES", message });
+  }
+
+  meta(): Pick<CacheMeta, "means" | "warnings"> {
+    const warnings = [...(this.#leakage?.warnings() ?? []), ...this.#emptyFiles];
+    if (this.#meanFeatures.length === 0) return { warnings };
+    const means = this.#meanFeatures.map((at, i): [number, number] => {
+      const count = this.#counts[i] ?? 0;
+      return [at, count === 0 ? 0 : (this.#sums[i] ?? 0) / count];
+    });
+    return { means: Object.fromEntries(means), warnings };
+  }
+}
+
+/** Files without a good line that are named. */
+const emptyFilesMax = 10;

@@ -35,7 +35,7 @@ export { type RunLogPage, readRunLog } from "./storage/cluster/run-log.ts";
 export { type Exporter, openExporter } from "./actors/client/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/meters/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/planning/tier-advice.ts";
-export type { MissPoint } from "./src/planner/miss-curve.ts";
+export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job/job.ts";
@@ -142,15 +142,23 @@ export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
 export { calibrate, type CalibrationOptions } from "./actors/doctor/calibrate.ts";
+export {
+  constantsOfDevice,
+  type KnownMachine,
+  machineConstants,
+  type MachineConstantsOptions,
+  measuredDevices,
+} from "./actors/doctor/machine-constants.ts";
+export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {
   checkConstants,
   defaultConstants,
   type MachineConstants,
-} from "./src/planner/constants.ts";
+} from "./src/planner/cost/constants.ts";
 export { type Plan, type PlacedShard, type Scheme, schemes } from "./src/planner/shards.ts";
-export { type Stage, stages } from "./src/planner/cost.ts";
+export { type Stage, stages } from "./src/planner/cost/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors/errors.ts";

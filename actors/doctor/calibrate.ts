@@ -1,6 +1,7 @@
 // Calibration: the planner's constants, measured on this machine by as many device threads as are
 // to train on it.
 
+import { availableParallelism } from "node:os";
 import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
 import { cellWords } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
@@ -8,7 +9,8 @@ import {
   checkConstants,
   defaultConstants,
   type MachineConstants,
-} from "../../src/planner/constants.ts";
+} from "../../src/planner/cost/constants.ts";
+import { type Clock, realClock } from "../../src/ports/clock.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
 import type { CalibrationTask } from "../threads/calibration-program.ts";
@@ -16,6 +18,7 @@ import { calibrationShape, type DeviceRates } from "../threads/calibration-progr
 import type { RowRates } from "../threads/calibration-rows.ts";
 import type { CalibrationSize } from "../threads/calibration-time.ts";
 import { threadFile } from "../threads/thread-file.ts";
+import { measureSteps, type ProbeOptions } from "./step-probes.ts";
 
 export interface CalibrationOptions {
   /** Device threads that measure side by side. */
@@ -26,7 +29,15 @@ export interface CalibrationOptions {
   readonly source: string;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly size?: CalibrationSize;
+  /** Numbers of devices on which whole steps are measured; none: `steps` stays empty. */
+  readonly stepsOn?: readonly number[];
+  readonly probes?: Pick<ProbeOptions, "probes" | "times">;
+  /** Told now and then: the share of all that is done. */
+  readonly onProgress?: ((done: number) => void) | undefined;
 }
+
+/** Share of the time that the rates take; whole steps take the rest. */
+const ratesShare = 0.2;
 
 /** Seconds on one core: rows beyond any cache, parts of the size that a step exchanges. */
 const usualSize: CalibrationSize = {
@@ -41,6 +52,12 @@ const usualSize: CalibrationSize = {
 /** The reference kernels are a hundred times as slow. */
 const referenceSize: CalibrationSize = { ...usualSize, samples: 256, productExtent: 96, rounds: 3 };
 
+/** A size for the first use of a machine, by the name of its kernels' arithmetic. */
+export function quickSize(kernels: string): CalibrationSize {
+  if (kernels.startsWith("reference")) return { ...referenceSize, tableBytes: 2 ** 24 };
+  return { ...usualSize, tableBytes: 2 ** 27, rounds: 5 };
+}
+
 /**
  * Constants of this machine. Links between hosts, the tier below memory and the factors of
  * operations that the runtime does not have yet are the defaults.
@@ -49,6 +66,7 @@ const referenceSize: CalibrationSize = { ...usualSize, samples: 256, productExte
 export async function calibrate(
   options: CalibrationOptions,
   launcher: Launcher = workerLauncher,
+  clock: Clock = realClock,
 ): Promise<MachineConstants> {
   const { devices, memoryBytes, source, arithmetic = "auto" } = options;
   const size = options.size ?? (arithmetic === "reference" ? referenceSize : usualSize);
@@ -69,7 +87,7 @@ export async function calibrate(
     return slowest((own) => own.rows.lookup[at]);
   });
   const dearest = (of: (rows: RowRates) => number) => Math.max(...rates.map((own) => of(own.rows)));
-  return checkConstants({
+  const constants = checkConstants({
     source: `${source}, ${rates[0]?.arithmetic ?? ""}`,
     memoryBytes,
     memoryBandwidth: wide,
@@ -91,7 +109,14 @@ export async function calibrate(
       allGather: allToAll ?? usual.allGather,
       allReduce: slowest((own) => own.allReduce) ?? usual.allReduce,
     },
+    cores: availableParallelism(),
   });
+  const { stepsOn = [], probes, onProgress } = options;
+  onProgress?.(ratesShare);
+  if (stepsOn.length === 0) return constants;
+  const tell = (done: number) => onProgress?.(ratesShare + (1 - ratesShare) * done);
+  const how = { ...probes, devices: stepsOn, arithmetic, onProgress: tell };
+  return { ...constants, steps: await measureSteps(constants, how, { launcher, clock }) };
 }
 
 async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {

@@ -1,6 +1,6 @@
 // Calibration: what one device's thread measures for the planner, the rates of its kernels and of
 // the exchange with the other devices. Rates count bytes as the cost model does
-// (src/planner/cost.ts). All devices measure the same at the same time: they share the host's
+// (src/planner/cost/cost.ts). All devices measure the same at the same time: they share the host's
 // memory when they train, too.
 
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";

@@ -1,7 +1,7 @@
 // What calibration measures of rows: lookups, gradients and updates, by the columns of a shard and
 // by how often a batch needs a row again; row blocks, sums of cut rows, copies, and ids on their
-// way. Times are turned into the constants of the cost model (src/planner/cost.ts), which adds them
-// up in the same way.
+// way. Times are turned into the constants of the cost model (src/planner/cost/cost.ts), which adds
+// them up in the same way.
 
 import {
   BagMemory,

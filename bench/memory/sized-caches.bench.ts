@@ -10,7 +10,7 @@ import { syntheticOptions } from "../../src/data/options.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { defaultConstants } from "../../src/planner/constants.ts";
+import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import { planWithCaches, withCurves } from "../../src/planner/size-caches.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
@@ -93,7 +93,7 @@ function workOf(seconds: number, given?: Plan): TrainWork {
 
 function plan(): Plan {
   const data = { kind: "synthetic", samples: batch, dense, batchSize: batch, idsPerBag: lookups };
-  const job = { model, data: syntheticOptions.parse(data), optimizer, tiers };
+  const job = { model, data: syntheticOptions.parse(data), optimizer, tiers, readers: 1 };
   const planned = workloadOf(job);
   const tables = planned.tables.map((table, i) => ({ ...table, zipf: zipfs[i] ?? 0 }));
   const devices = { hosts: 1, perHost: 1 };

@@ -6,7 +6,7 @@
 import { calibrate } from "../../actors/doctor/calibrate.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { type Assessment, assessPlan } from "../../src/planner/assess.ts";
-import { stages } from "../../src/planner/cost.ts";
+import { stages } from "../../src/planner/cost/cost.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
 import { type BenchRow, quantiles } from "../row.ts";

@@ -3,8 +3,8 @@
 
 import { Option } from "commander";
 import { assessPlan } from "../../src/planner/assess.ts";
-import { defaultConstants } from "../../src/planner/constants.ts";
-import type { Setting } from "../../src/planner/cost.ts";
+import { defaultConstants } from "../../src/planner/cost/constants.ts";
+import type { Setting } from "../../src/planner/cost/cost.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import { schemes } from "../../src/planner/shards.ts";
 import { RandomStream } from "../../src/ports/random.ts";
@@ -81,6 +81,8 @@ function settingOf(tables: number, hosts: number): Setting {
       batchSize: 65_536,
       denseParameters: 10_000_000,
       denseFlop: 60_000_000,
+      denseActivations: 5000,
+      readers: 1,
     },
     devices: { hosts, perHost },
     constants: defaultConstants,

@@ -1,7 +1,14 @@
 // What `osiris plan` says, for people and for machines.
 
-import { type JobPlan, type MachineConstants, type Stage, stages } from "../../index.ts";
+import {
+  type DeviceChoice,
+  type JobPlan,
+  type MachineConstants,
+  type Stage,
+  stages,
+} from "../../index.ts";
 import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
+import { choiceLine } from "../support/machine.ts";
 
 /** Devices with a line each; of more devices, the first and the last have one. */
 const devicesShown = 32;
@@ -9,6 +16,7 @@ const devicesShown = 32;
 const alternativesShown = 12;
 
 const stageNames: Readonly<Record<Stage, string>> = {
+  read: "waiting for samples",
   inputExchange: "input exchange",
   prefetch: "prefetch",
   lookup: "lookup",
@@ -17,10 +25,16 @@ const stageNames: Readonly<Record<Stage, string>> = {
   backwardExchange: "backward exchange",
   update: "update",
   allReduce: "all-reduce",
+  overhead: "fixed costs",
 };
 
 /** The report as lines. */
-export function reportOf(path: string, found: JobPlan, constants: MachineConstants): string[] {
+export function reportOf(
+  path: string,
+  found: JobPlan,
+  constants: MachineConstants,
+  choice?: DeviceChoice,
+): string[] {
   const times = `Predicted with: ${constants.source}`;
   if (!found.isFeasible) {
     return [
@@ -42,6 +56,7 @@ export function reportOf(path: string, found: JobPlan, constants: MachineConstan
   const shards = plural(plan.shards.length, "shard");
   return [
     `${path}: ${shards} on ${plural(hosts * perHost, "device")} of ${plural(hosts, "host")}`,
+    ...(choice === undefined ? [] : [choiceLine(choice)]),
     ...missing.map((sentence) => `  ! ${sentence}`),
     "",
     ...deviceLines(found),
@@ -123,9 +138,13 @@ function alternativeLines({ considered }: Feasible): string[] {
 }
 
 /** The report as one object; a plan's shards are in it. */
-export function jsonOf(found: JobPlan, constants: MachineConstants): object {
-  const { source } = constants;
-  if (!found.isFeasible) return { report: "plan", source, ...found };
+export function jsonOf(
+  found: JobPlan,
+  { source }: MachineConstants,
+  choice?: DeviceChoice,
+): object {
+  const head = { report: "plan", source, predictions: choice?.predictions };
+  if (!found.isFeasible) return { ...head, ...found };
   const { text: _text, ...rest } = found;
-  return { report: "plan", source, ...rest };
+  return { ...head, ...rest };
 }

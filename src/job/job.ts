@@ -43,6 +43,9 @@ export const usualOptimizer = {
   sparse: { kind: "rowWiseAdagrad" },
 } as const;
 
+const autoDevices = z.literal("auto").transform(() => 0);
+const devicesAre = 'an integer from 0 to 128, or "auto"';
+
 /** Every option of a job. docs/jobs.md has a table of them, which a test compares with this. */
 export const jobSchema = z.strictObject({
   name: z
@@ -75,8 +78,8 @@ export const jobSchema = z.strictObject({
   slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
   /** Order of waiting runs, and which running one makes room: the higher number goes first. */
   priority: z.int().min(-100).max(100).default(0),
-  /** Devices to run on; 0: all of the cluster. Changes speed, and no bit of the result. */
-  devices: z.int().min(0).max(128).default(0),
+  /** Devices to run on; 0, `auto`: all of the cluster, or the fastest number. Changes no bit. */
+  devices: z.union([autoDevices, z.int().min(0).max(128)], { error: devicesAre }).prefault(0),
   /**
    * The device of each shard, as written by `osiris plan --out`; `--plan` sets it. It is for its
    * number of devices: a run that has fewer after a failure places its tables itself.
@@ -120,7 +123,7 @@ export interface JobOptions {
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
   readonly priority?: number;
-  readonly devices?: number;
+  readonly devices?: number | "auto";
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;
   readonly tiers?: TiersOptions;

@@ -11,9 +11,10 @@ import {
   type Stage,
   type StageSeconds,
   stages,
-} from "./cost.ts";
+  stepCostsIn,
+} from "./cost/cost.ts";
+import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./cost/traffic.ts";
 import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf } from "./shards.ts";
-import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./traffic.ts";
 
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
@@ -71,10 +72,18 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   const slowest = (stage: Stage) => {
     return devices.reduce((most, { seconds }) => Math.max(most, seconds[stage]), 0);
   };
-  const times = Object.fromEntries(stages.map((stage) => [stage, slowest(stage)]));
-  const layers = (workload.batchSize * workload.denseFlop) / W / constants.denseFlops;
+  const times: StageSeconds = {
+    ...noSeconds,
+    ...Object.fromEntries(stages.map((stage) => [stage, slowest(stage)])),
+  };
   const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
-  const byStage = { ...noSeconds, ...times, dense: layers, allReduce: slowest("allReduce") + sum };
+  const busy = {
+    ...times,
+    dense: (workload.batchSize * workload.denseFlop) / W / constants.denseFlops,
+    allReduce: slowest("allReduce") + sum,
+    overhead: slowest("overhead") + denseOverhead(setting),
+  };
+  const byStage = withReading(setting, busy);
   const most = devices.reduce((all, { bytes }) => Math.max(all, bytes), 0);
   return {
     devices: devices.map(({ cost, bytes, shards }) => ({ cost, bytes, shards })),
@@ -84,6 +93,47 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     stages: byStage,
     step: Object.values(byStage).reduce((all, seconds) => all + seconds, 0),
   };
+}
+
+/** What a step costs on every device, wherever the tables lie. */
+function denseOverhead(setting: Setting): number {
+  const { workload, devices } = setting;
+  const { step, activation, parameter } = stepCostsIn(setting);
+  const samples = workload.batchSize / deviceCount(devices);
+  return (
+    step + activation * samples * workload.denseActivations + parameter * workload.denseParameters
+  );
+}
+
+/** Seconds of a batch's reading, by the readers of a host in turn. */
+export function readSeconds(setting: Setting): number {
+  const { batchSize, tables, readers } = setting.workload;
+  const { readBatch, readSample, readBag, readId } = stepCostsIn(setting);
+  const ids = tables.reduce((all, table) => all + table.poolingFactor, 0);
+  const sample = readSample + readBag * tables.length + readId * ids;
+  return (readBatch + (batchSize / setting.devices.hosts) * sample) / readers;
+}
+
+/**
+ * How unevenly steps and batches follow each other: where both take equally long, the devices wait
+ * 2^(1/4) - 1 = 19 % of a step for batches. A queue of two batches evens out the rest.
+ */
+const unevenness = 4;
+
+/**
+ * Adds the wait for the readers, who read the next batch meanwhile. Where devices outnumber the
+ * processors, they take turns: everything takes longer by as much.
+ */
+function withReading(setting: Setting, busy: StageSeconds): StageSeconds {
+  const { devices, constants } = setting;
+  const reading = readSeconds(setting);
+  const turns = Math.max(1, devices.perHost / (constants.cores ?? devices.perHost));
+  const own = Object.values(busy).reduce((all, seconds) => all + seconds, 0);
+  const read = (own ** unevenness + reading ** unevenness) ** (1 / unevenness) - own;
+  const entries = Object.entries({ ...busy, read }).map(([stage, seconds]) => {
+    return [stage, turns * seconds];
+  });
+  return { ...noSeconds, ...Object.fromEntries(entries) };
 }
 
 /**

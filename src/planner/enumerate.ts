@@ -1,7 +1,7 @@
 // Enumerates the ways to cut a table that its schemes, its quanta and the devices allow, with their
 // costs. An option is one or more groups of parts; the parts of a group are placed together.
 
-import { costOf, type Setting } from "./cost.ts";
+import { costOf, type Setting } from "./cost/cost.ts";
 import type { Load, LoadGroup } from "./partition.ts";
 import {
   columnsOf,

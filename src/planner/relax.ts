@@ -2,7 +2,7 @@
 // Changes that cost nothing come first, then changes of the job's arithmetic, then memory, then
 // devices.
 
-import type { Setting } from "./cost.ts";
+import type { Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
 import { type Enumerate, searchPlan } from "./search.ts";
 import { type PlannedTable, type Scheme, schemes, type Tier } from "./shards.ts";

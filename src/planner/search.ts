@@ -2,7 +2,7 @@
 // the proposer, keep the best plan that fits (the loop of TorchRec's EmbeddingShardingPlanner). The
 // plan is a function of the arguments: the effort is counted in placed parts, never in time.
 
-import { reserveOf, type Setting } from "./cost.ts";
+import { reserveOf, type Setting } from "./cost/cost.ts";
 import { partitionByDifferencing } from "./differencing.ts";
 import { enumerateOptions, type Group, type Option } from "./enumerate.ts";
 import { isTiny, partitionExactly } from "./exact.ts";

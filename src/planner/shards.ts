@@ -2,7 +2,7 @@
 // A table is a grid of whole quanta, row blocks down and column quanta across. A scheme cuts the
 // grid into tiles, and a plan puts each tile on a device (Neo: Mudigere et al., arXiv 2104.05158).
 
-import type { CachePolicy, MissPoint } from "./miss-curve.ts";
+import type { CachePolicy, MissPoint } from "./cost/miss-curve.ts";
 
 /** How a table is cut and where its parts may lie. The names are TorchRec's. */
 export const schemes = [
@@ -90,6 +90,10 @@ export interface Workload {
   readonly denseParameters: number;
   /** Floating-point operations per sample in the dense layers, forward and backward. */
   readonly denseFlop: number;
+  /** Values of a sample that enter and leave dense layers. */
+  readonly denseActivations: number;
+  /** Threads that read batches, in turn. */
+  readonly readers: number;
   /** Memory for caches; left out: the constants' share of each table's rows. */
   readonly budgets?: CacheBudgets | undefined;
 }

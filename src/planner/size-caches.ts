@@ -13,7 +13,7 @@ import {
   shareBytes,
   withCurve,
 } from "./cache-share.ts";
-import { costOf, placeBytesOf, reserveOf, type Setting } from "./cost.ts";
+import { costOf, placeBytesOf, reserveOf, type Setting } from "./cost/cost.ts";
 import { roomOf, type SearchResult, searchPlan } from "./search.ts";
 import {
   columnsOf,

@@ -2,8 +2,8 @@
 // of the needed rows is expected from each tier, and what one more GiB would change.
 
 import { withCurve } from "./cache-share.ts";
-import { distinctRows, loadOf, type Setting } from "./cost.ts";
-import { missRatioAt } from "./miss-curve.ts";
+import { distinctRows, loadOf, type Setting } from "./cost/cost.ts";
+import { missRatioAt } from "./cost/miss-curve.ts";
 import {
   columnsOf,
   type PlacedShard,

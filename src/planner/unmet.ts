@@ -2,7 +2,7 @@
 // first; else the lack of all tables together; else the lack of the fullest devices, where whole
 // parts do not pack.
 
-import { reserveOf, type Setting } from "./cost.ts";
+import { reserveOf, type Setting } from "./cost/cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
 import { type Partition, partitionGreedily } from "./partition.ts";
 import { roomOf } from "./search.ts";

@@ -2,10 +2,10 @@
 // (Mudigere et al., arXiv 2104.05158), worked out by hand with round numbers.
 
 import test from "ava";
-import { allReduceSeconds, costOf, reserveOf, type Setting } from "../../src/planner/cost.ts";
-import { distinctIds } from "../../src/planner/popularity.ts";
+import { allReduceSeconds, costOf, reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
+import { distinctIds } from "../../src/planner/cost/popularity.ts";
+import { denseTraffic, trafficOf } from "../../src/planner/cost/traffic.ts";
 import type { PlannedTable, Scheme, Tile } from "../../src/planner/shards.ts";
-import { denseTraffic, trafficOf } from "../../src/planner/traffic.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 // W = 8, N = 2, L = 4, B = 80, so b = 10. 8-byte ids, float32 weights, 2 and 4 bytes on the wire.

@@ -2,7 +2,7 @@
 // applied here by hand and planned again.
 
 import test from "ava";
-import { reserveOf, type Setting } from "../../src/planner/cost.ts";
+import { reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { type Relaxation, relaxations } from "../../src/planner/relax.ts";
 import { roomOf, searchPlan } from "../../src/planner/search.ts";
 import { schemes } from "../../src/planner/shards.ts";

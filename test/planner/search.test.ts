@@ -4,7 +4,7 @@
 import test from "ava";
 import fc from "fast-check";
 import { assessPlan, checkCover } from "../../src/planner/assess.ts";
-import { costOf, reserveOf, type Setting } from "../../src/planner/cost.ts";
+import { costOf, reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { roomOf, searchPlan } from "../../src/planner/search.ts";
 import {
   deviceCount,

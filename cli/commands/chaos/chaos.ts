@@ -14,6 +14,7 @@ import {
   InputUnusableError,
   type JobOptions,
   type ReferenceRun,
+  resolveJob,
   runReference,
   runTrial,
   type Schedule,
@@ -207,7 +208,7 @@ async function referenceOf(
 }
 
 function stageOf({ job, options }: Work): Schedule["stage"] {
-  return { devices: options.devices ?? (job.devices || 2), hosts: options.hosts };
+  return { devices: options.devices ?? (resolveJob(job).devices || 2), hosts: options.hosts };
 }
 
 /** @throws InputUnusableError, InvalidOptionError */

@@ -2,17 +2,17 @@
 // fits; with --calibrate, the constants that say what this machine can do.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import { cpus, totalmem } from "node:os";
+import { availableParallelism, cpus, totalmem } from "node:os";
 import { type Command, InvalidArgumentError } from "commander";
 import { z } from "zod";
 import {
   calibrate,
-  checkConstants,
-  defaultConstants,
+  chooseDevices,
   InputUnusableError,
   InvalidOptionError,
-  type MachineConstants,
   type MissPoint,
+  machineConstants,
+  measuredDevices,
   planJob,
   resolveJob,
   type Scheme,
@@ -29,10 +29,11 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { loadJob } from "../../support/job-file.ts";
+import { constantsFor, devicesFrom, withConstants } from "../../support/machine.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
 
 interface PlanArguments extends CommonOptions, ChangeArguments {
-  readonly devices?: number;
+  readonly devices?: number | "auto";
   readonly hosts: number;
   readonly memory?: number;
   readonly schemes?: readonly Scheme[];
@@ -54,7 +55,11 @@ export function addPlan(program: Command): void {
     .command("plan")
     .argument("[job]", "job file, as for train")
     .description("show which shard would go where and what a step would cost; nothing is trained")
-    .option("--devices <N>", "devices of all hosts (default: the job's, else 2)", integerFrom(1))
+    .option(
+      "--devices <N>",
+      "devices of all hosts, or auto: the fastest (default: the job's, else auto)",
+      devicesFrom,
+    )
     .option("--hosts <H>", "hosts that they are spread over evenly", integerFrom(1), 1)
     .option("--memory <BYTES>", "memory of a device: 16GB (default: the constants')", bytesFrom)
     .option(
@@ -64,16 +69,17 @@ export function addPlan(program: Command): void {
     )
     .option("--cache", "tables may rest below memory, behind a cache of their popular rows")
     .option("--pooling-factor <IDS>", "mean ids of a bag, where the data is text", numberFrom0)
-    .option("--constants <FILE>", "what the machine can do, as --calibrate wrote it")
     .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
     .option("--plan <FILE>", "assess this plan instead of searching one")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
-    .option("--calibrate", "measure this machine with as many threads as --devices says");
-  withCommon(withChanges(command), [
+    .option("--calibrate", "measure this machine, and print, write or keep its constants");
+  withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
+    "plan job.yaml --devices auto",
     "plan --calibrate --devices 2 --out constants.json",
     "plan job.yaml --constants constants.json",
+    "plan job.yaml --devices 8 --constants v100",
   ]).action(async (job: string | undefined, options: PlanArguments) => {
     process.exitCode =
       options.calibrate === true ? await measure(options) : await plan(job, options);
@@ -85,30 +91,44 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
     throw new InvalidOptionError("job", "Expected a job file to plan, or `--calibrate`");
   }
   const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
-  const constants = constantsOf(options);
-  const { schemes: allowed, cache, poolingFactor } = options;
-  const found = planJob(job, {
-    schemes: allowed,
-    cache,
-    poolingFactor,
+  const { schemes: allowed, cache, poolingFactor, memory } = options;
+  const ways = {
+    ...{ schemes: allowed, cache, poolingFactor },
     curves: options.curves === undefined ? undefined : readCurves(options.curves),
-    devices: devicesOf(options, job.devices || 2), // 0 stands for all that there are.
-    constants,
-    given:
-      options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan },
-  });
+  };
+  const say = (line: string) => console.error(line);
+  const ofMachine = await constantsFor(options.constants, job.arithmetic, say);
+  const constantsOf = (devices: number) => {
+    const constants = ofMachine(devices);
+    return memory === undefined ? constants : { ...constants, memoryBytes: memory };
+  };
+  const { devices: asked = job.devices || "auto", hosts } = options;
+  const isChosen = asked === "auto" && hosts === 1 && options.plan === undefined;
+  const choice = isChosen
+    ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
+    : undefined;
+  const devices = devicesOf(asked, hosts);
+  const constants = constantsOf(choice?.devices ?? devices.perHost);
+  const given =
+    options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
+  const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given });
   if (found.isFeasible && options.out !== undefined) writeText(options.out, found.text);
-  if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants)));
-  else for (const line of reportOf(path, found, constants)) console.log(line);
+  if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants, choice)));
+  else for (const line of reportOf(path, found, constants, choice)) console.log(line);
   return found.isFeasible ? exitCodes.done : exitCodes.failed;
 }
 
-async function measure({ devices = 2, memory, out, json }: PlanArguments): Promise<number> {
-  const constants = await calibrate({
-    devices,
-    memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
-    source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,
-  });
+/** Measures this machine. Without `--devices` and `--out` the result is also kept. */
+async function measure({ devices, memory, out, json }: PlanArguments): Promise<number> {
+  const constants =
+    devices === undefined || devices === "auto"
+      ? (await machineConstants({ isRenewed: true })).constants
+      : await calibrate({
+          devices,
+          memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
+          source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,
+          stepsOn: [...new Set([...measuredDevices(availableParallelism()), devices])],
+        });
   if (out !== undefined) writeText(out, `${JSON.stringify(constants, null, 2)}\n`);
   if (json === true) console.log(JSON.stringify({ report: "calibrate", constants }));
   else if (out === undefined) console.log(JSON.stringify(constants, null, 2));
@@ -116,28 +136,13 @@ async function measure({ devices = 2, memory, out, json }: PlanArguments): Promi
   return exitCodes.done;
 }
 
-function devicesOf({ devices, hosts }: PlanArguments, usual: number) {
-  const all = devices ?? Math.max(usual, hosts);
+function devicesOf(asked: number | "auto", hosts: number) {
+  const all = asked === "auto" ? Math.max(2, hosts) : asked;
   if (all % hosts === 0) return { hosts, perHost: all / hosts };
   throw new InvalidOptionError(
     "--devices",
     `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${all}\` (number)`,
   );
-}
-
-function constantsOf({ constants: path, memory }: PlanArguments): MachineConstants {
-  const constants = path === undefined ? defaultConstants : readConstants(path);
-  return memory === undefined ? constants : { ...constants, memoryBytes: memory };
-}
-
-function readConstants(path: string): MachineConstants {
-  const text = readText(path);
-  try {
-    return checkConstants(JSON.parse(text));
-  } catch (cause) {
-    const reason = cause instanceof InvalidOptionError ? cause.message : "it is no JSON";
-    throw new InputUnusableError(path, `Cannot use the constants ${path}: ${reason}`, { cause });
-  }
 }
 
 const curvesSchema = z.object({

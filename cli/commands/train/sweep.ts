@@ -9,6 +9,7 @@ import {
   RemoteError,
   type Run,
   type RunResult,
+  resolveJob,
   type Sweep,
   type SweptJob,
 } from "../../../index.ts";
@@ -26,10 +27,12 @@ import { exitCodes } from "../../support/failure.ts";
 import { aligned, metric, plural } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadSweep } from "../../support/job-file.ts";
+import { devicesFrom, fastestDevices, withConstants } from "../../support/machine.ts";
 
 interface SweepArguments extends CommonOptions, ChangeArguments, ConnectionArguments {
   readonly parallel?: number;
-  readonly devices?: number;
+  readonly devices?: number | "auto";
+  readonly constants?: string;
 }
 
 /** What came of a trial. */
@@ -53,10 +56,10 @@ export function addSweep(program: Command): void {
     .option("--parallel <N>", "trials at a time (default: 1 here, 4 on a cluster)", integerFrom(1))
     .option(
       "--devices <N>",
-      "worker threads of a trial here (default: the job's, else 2)",
-      integerFrom(1),
+      "worker threads of a trial here, or auto: the fastest (default: the job's, else auto)",
+      devicesFrom,
     );
-  withCommon(withClient(withChanges(command)), [
+  withCommon(withClient(withConstants(withChanges(command))), [
     "sweep job.yaml",
     "sweep job.yaml --set data.epochs=2 --json",
     "sweep job.yaml --nats nats://127.0.0.1:4222 --parallel 8",
@@ -66,12 +69,23 @@ export function addSweep(program: Command): void {
   });
 }
 
+/** Of the first trial: each trial has as many. */
+async function devicesOf(
+  [first]: readonly SweptJob[],
+  { devices, constants }: SweepArguments,
+  say: (line: string) => void,
+): Promise<number> {
+  if (first === undefined) return 1;
+  const job = resolveJob({ ...first.job, ...(devices === undefined ? {} : { devices }) });
+  return job.devices || fastestDevices(job, constants, say);
+}
+
 async function sweepJob(path: string, options: SweepArguments, isHere: boolean): Promise<number> {
   const { set, seed, parallel = isHere ? 1 : 4 } = options;
   const { sweep, trials } = await loadSweep(path, { set, seed });
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
-  const devices = options.devices ?? (trials[0]?.job.devices || 2);
+  const devices = isHere ? await devicesOf(trials, options, say) : 0;
   await using here = isHere ? await Cluster.start({ devices: devices * parallel }) : undefined;
   await using client = await connect(
     here === undefined

@@ -8,6 +8,7 @@ import {
   type Incident,
   type JobOptions,
   type RunResult,
+  resolveJob,
 } from "../../../index.ts";
 import {
   type ChangeArguments,
@@ -15,7 +16,6 @@ import {
   type CredentialArguments,
   collected,
   credentialsOf,
-  integerFrom,
   withChanges,
   withCommon,
   withCredentials,
@@ -24,6 +24,7 @@ import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
+import { devicesFrom, fastestDevices, withConstants } from "../../support/machine.ts";
 import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
 import { checkLines } from "../../views/check-lines.ts";
 import { follow } from "../../views/follow.ts";
@@ -35,9 +36,10 @@ interface TrainOptions
     ChangeArguments,
     CredentialArguments,
     ObservingArguments {
-  readonly devices?: number;
+  readonly devices?: number | "auto";
   readonly data?: readonly string[];
   readonly plan?: string;
+  readonly constants?: string;
   readonly nats?: string;
   readonly dryRun?: boolean;
 }
@@ -50,15 +52,15 @@ export function addTrain(program: Command): void {
     .description("train here and now; run again after Ctrl-C, it goes on from its last checkpoint")
     .option(
       "--devices <N>",
-      "worker threads that compute (default: the job's, else 2)",
-      integerFrom(1),
+      "worker threads that compute, or auto: the fastest (default: the job's, else auto)",
+      devicesFrom,
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
-  withCommon(withObserving(withCredentials(withChanges(command))), [
+  withCommon(withObserving(withCredentials(withConstants(withChanges(command)))), [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
@@ -77,8 +79,10 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   if (options.dryRun === true) return look(job, options.json === true);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
+  const asked = resolveJob(job).devices || planned; // 0 stands for the fastest.
   await using cluster = await Cluster.start({
-    devices: job.devices || planned || 2, // 0 stands for all that there are.
+    devices:
+      asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),
     // On a broker that others use too, this cluster answers only to a name of its own.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),

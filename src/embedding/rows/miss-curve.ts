@@ -9,7 +9,7 @@
 // add up to word 0, as popular rows are sampled or not by chance. Ratios are relative to the
 // sampled accesses.
 
-import type { MissPoint } from "../../planner/miss-curve.ts";
+import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 
 /** The cache sizes of a curve, in rows: two per octave, up to the most rows of a table. */
 export const curveSizes: readonly number[] = [

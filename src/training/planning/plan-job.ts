@@ -2,12 +2,13 @@
 // do yet.
 
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
-import type { MachineConstants } from "../../planner/constants.ts";
-import type { Setting } from "../../planner/cost.ts";
+import type { MachineConstants } from "../../planner/cost/constants.ts";
+import type { Setting } from "../../planner/cost/cost.ts";
+import { tileGroupsOf } from "../../planner/enumerate.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import type { Considered } from "../../planner/search.ts";
-import type { Devices, Plan } from "../../planner/shards.ts";
+import type { Devices, Plan, PlannedTable, Workload } from "../../planner/shards.ts";
 import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
@@ -52,11 +53,22 @@ export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
     const plan = readPlan(given.text, given.path, workload.tables);
     return judged(job, withCurves({ workload, devices: plan.devices, constants }), plan, []);
   }
-  const setting = withCurves({ workload, devices: options.devices, constants });
+  const { devices, schemes } = options;
+  const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
+  const setting = withCurves({ workload: cut, devices, constants });
   const { best, considered } = planWithCaches(setting);
   if (best !== undefined) return judged(job, setting, best.plan, considered);
   const least = withLeastCaches(setting);
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
+}
+
+/** Tables that their own scheme cannot cut lie whole on a device, as a run places them. */
+function withWholeTables(workload: Workload, devices: Devices): Workload {
+  const tables = workload.tables.map((table): PlannedTable => {
+    const isCut = table.schemes.some((scheme) => tileGroupsOf(devices, table, scheme).length > 0);
+    return isCut ? table : { ...table, schemes: ["table-wise"] };
+  });
+  return { ...workload, tables };
 }
 
 function judged(

@@ -7,7 +7,7 @@ import { curveWords, missCurveOf } from "../../embedding/rows/miss-curve.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { cacheWays } from "../../kernels/contract/row-cache.ts";
-import { type MissPoint, missRatioAt } from "../../planner/miss-curve.ts";
+import { type MissPoint, missRatioAt } from "../../planner/cost/miss-curve.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { cacheDemandsOf } from "../topology/device-cache-sizes.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";

@@ -8,7 +8,7 @@ import { stateShapeOf, takesMean, takesTrust } from "../../kernels/contract/kern
 import { weightBytes } from "../../kernels/contract/precision.ts";
 import { shapeOf } from "../../model/dlrm.ts";
 import type { ModelSpec } from "../../model/options.ts";
-import type { MissPoint } from "../../planner/miss-curve.ts";
+import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 import {
   isRowScheme,
   type PlannedTable,
@@ -26,6 +26,7 @@ export interface PlannableJob {
   readonly data: ResolvedDataOptions;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
+  readonly readers: number;
 }
 
 /** What the job does not say, or the planner may do beyond it. */
@@ -65,7 +66,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       missCurve: options.curves?.get(name),
     };
   });
-  const { layout, features, dim, dots } = shapeOf(model);
+  const { layout, features, dim, dots, bottom, top } = shapeOf(model);
   // An addition and a product for each weight: forward, and for each of its two gradients.
   const pairs = dots ? (features * (features - 1)) / 2 : 0;
   return {
@@ -73,9 +74,17 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     batchSize: data.batchSize,
     denseParameters: layout.length,
     denseFlop: 6 * (layout.length + pairs * dim),
+    denseActivations: activationsOf(bottom) + activationsOf(top) + pairs,
+    readers: job.readers,
     // A row knows besides whether it was touched, in memory too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
+}
+
+/** Values that enter and leave the layers between these widths. */
+function activationsOf(widths: readonly number[]): number {
+  const [first = 0, last = 0] = [widths[0], widths.at(-1)];
+  return 2 * widths.reduce((sum, width) => sum + width, 0) - first - last;
 }
 
 /** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { calibrate } from "../../../actors/doctor/calibrate.ts";
 import { backwardCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
-import { checkConstants, defaultConstants } from "../../../src/planner/constants.ts";
+import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { workerLauncher } from "../../../src/ports/launcher.ts";
 
 const size = {

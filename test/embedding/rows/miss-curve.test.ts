@@ -6,7 +6,7 @@ import { curveSizes, missCurveOf } from "../../../src/embedding/rows/miss-curve.
 import { createReuseSampler } from "../../../src/embedding/rows/reuse-distance.ts";
 import { cacheWays, hashRow } from "../../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { type MissPoint, missRatioAt } from "../../../src/planner/miss-curve.ts";
+import { type MissPoint, missRatioAt } from "../../../src/planner/cost/miss-curve.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 type Batches = readonly (readonly number[])[];

@@ -1,8 +1,8 @@
 // Tables and settings for tests of the planner, small and round unless told otherwise.
 
 import type { ExecutionContext } from "ava";
-import { defaultConstants, type MachineConstants } from "../../../src/planner/constants.ts";
-import type { Setting } from "../../../src/planner/cost.ts";
+import { defaultConstants, type MachineConstants } from "../../../src/planner/cost/constants.ts";
+import type { Setting } from "../../../src/planner/cost/cost.ts";
 import {
   type Devices,
   type PlannedTable,
@@ -43,7 +43,10 @@ export function settingOf(
   batchSize = 1024,
 ): Setting {
   return {
-    workload: { tables, batchSize, denseParameters: 0, denseFlop: 0 },
+    workload: {
+      ...{ tables, batchSize, readers: 1 },
+      ...{ denseParameters: 0, denseFlop: 0, denseActivations: 0 },
+    },
     devices,
     constants: { ...defaultConstants, ...constants },
   };

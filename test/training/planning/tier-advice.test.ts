@@ -11,7 +11,7 @@ import { type TiersSpec, tiersOptions } from "../../../src/embedding/tables/tier
 import { cacheWays } from "../../../src/kernels/contract/row-cache.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
-import { missRatioAt } from "../../../src/planner/miss-curve.ts";
+import { missRatioAt } from "../../../src/planner/cost/miss-curve.ts";
 import type { PlacedShard } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { addCurves, adviseTiers, writeCurves } from "../../../src/training/planning/tier-advice.ts";

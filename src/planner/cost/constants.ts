@@ -1,9 +1,10 @@
 // The constants of the cost model: the speeds and sizes of a machine. The defaults are the
-// constants of TorchRec's planner (constants.py, for V100-class devices); `osiris plan --calibrate`
-// measures this machine's.
+// constants of TorchRec's planner (constants.py, for V100-class devices), `--constants v100`;
+// `osiris plan` measures this machine's.
 
 import { z } from "zod";
-import { checkOptions } from "../ports/check-options.ts";
+import { checkOptions } from "../../ports/check-options.ts";
+import { deviceCostNames, readCostNames } from "./step-costs.ts";
 
 const rate = z.number().positive();
 const factor = z.number().min(0);
@@ -18,6 +19,18 @@ const linkSchema = (usual: number) =>
       allReduce: rate.default(usual),
     })
     .prefault({});
+
+const costNames = [...deviceCostNames, ...readCostNames] as const;
+const noCost = z.number().min(0).default(0);
+
+/** What a step costs besides (step-costs.ts); a cost that is left out is 0. */
+const stepCostsSchema = z.strictObject({
+  devices: z.int().min(1),
+  ...(Object.fromEntries(costNames.map((name) => [name, noCost])) as Record<
+    (typeof costNames)[number],
+    typeof noCost
+  >),
+});
 
 const constantsSchema = z.strictObject({
   /** The source of the numbers, for people. */
@@ -75,6 +88,10 @@ const constantsSchema = z.strictObject({
   lengthBytes: rate.default(4),
   forwardBytes: rate.default(4),
   backwardBytes: rate.default(4),
+  /** Processors of a host; more devices take turns on them. Left out: one for each device. */
+  cores: z.int().min(1).optional(),
+  /** What a step costs besides, by the number of devices of a host. None: nothing. */
+  steps: z.array(stepCostsSchema).default([]),
 });
 
 /** The constants of the cost model. */

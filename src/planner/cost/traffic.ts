@@ -2,7 +2,6 @@
 // Neo's four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes from a device to
 // itself do not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
-import type { Setting } from "./cost.ts";
 import {
   columnsOf,
   type Devices,
@@ -10,7 +9,8 @@ import {
   type PlacedShard,
   type Plan,
   type PlannedTable,
-} from "./shards.ts";
+} from "../shards.ts";
+import type { Setting } from "./cost.ts";
 
 /** Bytes sent in a step, over all devices. */
 export interface Traffic {

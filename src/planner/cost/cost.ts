@@ -4,9 +4,6 @@
 // collective's bandwidth counts the bytes of its whole result, as in TorchRec's formulas. A single
 // device exchanges nothing.
 
-import type { MachineConstants } from "./constants.ts";
-import { missRatioAt } from "./miss-curve.ts";
-import { distinctIds } from "./popularity.ts";
 import {
   columnsOf,
   type Devices,
@@ -18,10 +15,15 @@ import {
   type Tier,
   type Tile,
   type Workload,
-} from "./shards.ts";
+} from "../shards.ts";
+import type { MachineConstants } from "./constants.ts";
+import { missRatioAt } from "./miss-curve.ts";
+import { distinctIds } from "./popularity.ts";
+import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
-/** The stages of a step, in order. */
+/** The stages of a step, in order; `overhead` is what no stage accounts for (step-costs.ts). */
 export const stages = [
+  "read",
   "inputExchange",
   "prefetch",
   "lookup",
@@ -30,6 +32,7 @@ export const stages = [
   "backwardExchange",
   "update",
   "allReduce",
+  "overhead",
 ] as const;
 
 export type Stage = (typeof stages)[number];
@@ -55,6 +58,7 @@ export interface Setting {
 
 /** Zero seconds in each stage. */
 export const noSeconds: StageSeconds = {
+  read: 0,
   inputExchange: 0,
   prefetch: 0,
   lookup: 0,
@@ -63,6 +67,7 @@ export const noSeconds: StageSeconds = {
   backwardExchange: 0,
   update: 0,
   allReduce: 0,
+  overhead: 0,
 };
 
 /**
@@ -104,6 +109,8 @@ function secondsOf(
   const gradients = constants.backwardFactor * lookup + constants.sortSeconds * work.ids;
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
+    read: 0,
+    overhead: overheadOf(stepCostsIn(setting), work),
     dense: 0,
     prefetch: tier === "cached" ? prefetchOf(setting, table, work, load) : 0,
     lookup: lookup * (tile.blocks > 1 ? constants.blocksFactor : 1),
@@ -113,6 +120,25 @@ function secondsOf(
         ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth
         : rowsSeconds(setting, table, work, gradients)),
   };
+}
+
+/** Costs of a step in each setting that was asked for. A search asks for each tile. */
+const stepCostsOfSetting = new WeakMap<Setting, StepCosts>();
+
+/** What a step costs besides, on the devices of this setting. */
+export function stepCostsIn(setting: Setting): StepCosts {
+  const { constants, devices } = setting;
+  if (constants.steps.length === 0) return noStepCosts;
+  const known = stepCostsOfSetting.get(setting);
+  if (known !== undefined) return known;
+  // A device alone on its host still waits for the other hosts.
+  const costs = stepCostsOn(constants.steps, Math.max(devices.perHost, Math.min(2, devices.hosts)));
+  stepCostsOfSetting.set(setting, costs);
+  return costs;
+}
+
+function overheadOf({ shard, vector, element, id }: StepCosts, work: Work): number {
+  return shard + work.vectors * (vector + element * work.columns) + id * work.ids;
 }
 
 /** Seconds to write a batch's distinct rows, and to sum over them where columns are split. */

@@ -1,0 +1,115 @@
+// What commands that predict know of the machine: constants by name, from a file, or of this
+// machine, which is measured on its first use; and the choice of devices that follows.
+
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import {
+  checkConstants,
+  chooseDevices,
+  constantsOfDevice,
+  type DeviceChoice,
+  defaultConstants,
+  InputUnusableError,
+  InvalidOptionError,
+  type JobSpec,
+  type MachineConstants,
+  machineConstants,
+} from "../../index.ts";
+import { integerFrom } from "./arguments.ts";
+import { plural, shortTime } from "./format.ts";
+
+/** Constants that have a name. */
+const named: Readonly<Record<string, MachineConstants>> = { v100: defaultConstants };
+
+/** Adds `--constants`. */
+export function withConstants(command: Command): Command {
+  const what = "what the machine can do: a file of --calibrate, or v100 (default: this machine's)";
+  return command.addOption(new Option("--constants <FILE>", what).env("OSIRIS_CONSTANTS"));
+}
+
+/** Reads a number of devices, or `auto`. */
+export function devicesFrom(text: string): number | "auto" {
+  if (text === "auto") return text;
+  try {
+    return integerFrom(1)(text);
+  } catch {
+    throw new InvalidArgumentError("Expected an integer >= 1, or `auto`.");
+  }
+}
+
+/** The constants of each of so many devices. */
+export type ConstantsFor = (devices: number) => MachineConstants;
+
+/**
+ * The constants that the option names; left out, this machine's, for the kernels of the job.
+ * @throws InputUnusableError where a file is none of constants
+ */
+export async function constantsFor(
+  given: string | undefined,
+  arithmetic: JobSpec["arithmetic"],
+  say: (line: string) => void,
+): Promise<ConstantsFor> {
+  if (given !== undefined) {
+    const constants = named[given] ?? readConstants(given);
+    return () => constants;
+  }
+  const { constants, path, notKept } = await machineConstants({
+    arithmetic,
+    onMeasure: (reason) => {
+      say(`Measuring this machine, for about ten seconds, as ${reason} ...`);
+    },
+    onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),
+  });
+  if (notKept !== undefined)
+    say(`The constants of this machine are not kept in ${path}: ${notKept}`);
+  return (devices) => constantsOfDevice(constants, devices);
+}
+
+/** Calls `tell` for every third of the way that is done. */
+function tenths(tell: (tenth: number) => void): (done: number) => void {
+  let told = 0;
+  return (done) => {
+    const tenth = Math.floor(10 * done + 1e-9);
+    if (tenth < told + 3 || tenth >= 10) return;
+    told = tenth;
+    tell(tenth);
+  };
+}
+
+function readConstants(path: string): MachineConstants {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+  try {
+    return checkConstants(JSON.parse(text));
+  } catch (cause) {
+    const reason = cause instanceof InvalidOptionError ? cause.message : "it is no JSON";
+    throw new InputUnusableError(path, `Cannot use the constants ${path}: ${reason}`, { cause });
+  }
+}
+
+/** How many devices a job takes where its cluster is started for it; says which, and why. */
+export async function fastestDevices(
+  job: JobSpec,
+  constants: string | undefined,
+  say: (line: string) => void,
+): Promise<number> {
+  const choice = chooseDevices(job, await constantsFor(constants, job.arithmetic, say), {
+    cores: availableParallelism(),
+  });
+  say(choiceLine(choice));
+  return choice.devices;
+}
+
+/** The number of devices that was chosen, and the predicted steps. */
+export function choiceLine({ devices, predictions }: DeviceChoice): string {
+  const steps = predictions.map(({ devices: count, step }) => {
+    return `${step === undefined ? "no plan" : shortTime(step)} on ${count}`;
+  });
+  return `${plural(devices, "device")}: a step is predicted to take ${steps.join(", ")}`;
+}

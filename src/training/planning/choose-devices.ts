@@ -1,0 +1,42 @@
+// How many devices of one host train a job fastest, by the predicted step. The number of devices
+// changes no bit of the result (law 4), so that a prediction, and with it the speed of a machine,
+// may decide it.
+
+import type { MachineConstants } from "../../planner/cost/constants.ts";
+import { type JobPlan, type PlanOptions, planJob } from "./plan-job.ts";
+import type { PlannableJob } from "./workload.ts";
+
+/** The choice, and what it was made from. */
+export interface DeviceChoice {
+  readonly devices: number;
+  /** By rising devices; `step` is undefined where no plan fits. */
+  readonly predictions: readonly { readonly devices: number; readonly step: number | undefined }[];
+  /** The plan for the chosen devices. */
+  readonly found: JobPlan;
+}
+
+/**
+ * Plans the job on 1, 2, 4, ... devices, up to the job's slices and the machine's cores (where the
+ * constants do not say, `cores`), and takes the fastest; of equals, the fewest; where nothing fits,
+ * the most.
+ */
+export function chooseDevices(
+  job: PlannableJob & { readonly slices: number },
+  constantsFor: (devices: number) => MachineConstants,
+  options: Omit<PlanOptions, "devices" | "constants" | "given"> & { readonly cores: number },
+): DeviceChoice {
+  const most = Math.min(constantsFor(1).cores ?? options.cores, job.slices);
+  const counts: number[] = [];
+  for (let count = 1; count <= Math.max(1, most); count *= 2) counts.push(count);
+  const plans = counts.map((devices) => {
+    const constants = constantsFor(devices);
+    const found = planJob(job, { ...options, devices: { hosts: 1, perHost: devices }, constants });
+    return { devices, found, step: found.isFeasible ? found.assessment.step : undefined };
+  });
+  const best = plans.reduce((least, one) => {
+    if (least.step === undefined) return one;
+    return (one.step ?? Number.POSITIVE_INFINITY) < least.step ? one : least;
+  });
+  const predictions = plans.map(({ devices, step }) => ({ devices, step }));
+  return { devices: best.devices, found: best.found, predictions };
+}

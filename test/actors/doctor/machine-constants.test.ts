@@ -1,0 +1,90 @@
+// The constants of this machine: measured once, kept for the user, and measured anew where the file
+// is damaged or of another machine.
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import {
+  constantsOfDevice,
+  machineConstants,
+  measuredDevices,
+} from "../../../actors/doctor/machine-constants.ts";
+import { defaultConstants } from "../../../src/planner/cost/constants.ts";
+
+/** A machine that counts how often it is measured. */
+function machineIn(t: ExecutionContext, path = "deep/machine.json") {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const reasons: string[] = [];
+  const file = join(directory, path);
+  const known = (isRenewed = false) =>
+    machineConstants({
+      ...{ path: file, arithmetic: "reference", isRenewed },
+      onMeasure: (reason) => void reasons.push(reason),
+      measure: async ({ memoryBytes, source }) => {
+        return { ...defaultConstants, memoryBytes, source, denseFlops: 1e9 + reasons.length };
+      },
+    });
+  return { file, reasons, known };
+}
+
+test("a machine is measured once, and again when that is asked for", async (t) => {
+  const { reasons, known } = machineIn(t);
+  const first = await known();
+  t.is(first.notKept, undefined);
+  t.deepEqual((await known()).constants, first.constants);
+  t.deepEqual(reasons, ["it has not been measured"]);
+  t.notDeepEqual((await known(true)).constants, first.constants);
+  t.is(reasons.length, 2);
+});
+
+test("a damaged file is measured anew, and mended", async (t) => {
+  const { file, reasons, known } = machineIn(t, "machine.json");
+  await known();
+  const text = readFileSync(file, "utf8");
+  const wrong = text.replace('"denseFlops": 1', '"denseFlops": -1');
+  for (const damaged of ["", text.slice(0, -20), "[]", '{"key": 1}', wrong]) {
+    writeFileSync(file, damaged);
+    t.is((await known()).notKept, undefined);
+    t.is(reasons.at(-1), `${file} is damaged`);
+    const told = reasons.length;
+    await known();
+    t.is(reasons.length, told);
+  }
+});
+
+test("constants of another machine, or other kernels or version, are measured anew", async (t) => {
+  const { file, reasons, known } = machineIn(t, "machine.json");
+  await known();
+  const kept = JSON.parse(readFileSync(file, "utf8"));
+  const others = { processor: "Z80", cores: 999, arithmetic: "native-0", version: "0.0.1" };
+  for (const [name, value] of Object.entries(others)) {
+    writeFileSync(file, JSON.stringify({ ...kept, key: { ...kept.key, [name]: value } }));
+    await known();
+    t.is(reasons.at(-1), `${file} is of ${name} ${value}, not ${kept.key[name]}`);
+  }
+});
+
+test("where the file cannot be written, the constants serve all the same", async (t) => {
+  const { file, reasons, known } = machineIn(t, "plain/machine.json");
+  writeFileSync(join(file, "../../plain"), "no directory");
+  const { constants, notKept } = await known();
+  t.true(constants.denseFlops > 1e9);
+  t.regex(notKept ?? "", /EEXIST|ENOTDIR/);
+  await known();
+  t.is(reasons.length, 2);
+});
+
+test("steps are measured on 1, 2 and all cores; devices share the memory", (t) => {
+  t.deepEqual([1, 2, 3, 4, 6, 8, 64].map(measuredDevices), [
+    [1],
+    [1, 2],
+    [1, 2],
+    [1, 2, 4],
+    [1, 2, 4],
+    [1, 2, 8],
+    [1, 2, 8],
+  ]);
+  t.is(constantsOfDevice({ ...defaultConstants, memoryBytes: 9 }, 2).memoryBytes, 4);
+});

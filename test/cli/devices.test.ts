@@ -1,0 +1,126 @@
+// How many devices `osiris train` and `osiris plan` take, by the constants of the machine.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import type { JobPlan } from "../../index.ts";
+import { defaultConstants, machineConstants } from "../../index.ts";
+import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
+import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
+import { directoryOf, jobOf } from "./jobs.ts";
+
+/** Constants of a machine of two cores where a step on two devices costs so much more. */
+function machine(more: number): object {
+  const costs = [1, 2].map((devices) => ({ ...noStepCosts, devices, step: 1e-3 + more * devices }));
+  return { source: "a test", memoryBandwidth: 1e6, cores: 2, steps: costs };
+}
+
+test.serial(
+  "train takes the faster number of devices, says why, and the model is the same",
+  async (t) => {
+    const directory = directoryOf(t);
+    const write = (name: string, value: object) =>
+      writeFileSync(join(directory, name), JSON.stringify(value));
+    write("job.json", { ...jobOf("one", 1000), devices: "auto" });
+    write("other.json", jobOf("two", 1000));
+    write("dear.json", machine(1));
+    write("cheap.json", machine(0));
+    const train = async (...args: string[]) => {
+      const run = await runCli(["train", ...args], directory);
+      t.is(run.code, 0, run.stderr);
+      return run;
+    };
+    const one = await train("job.json", "--constants", "dear.json");
+    t.regex(
+      one.stdout,
+      /^1 device: a step is predicted to take \S+ s on 1, \S+ s on 2\n[\s\S]*Training on 1 device /,
+    );
+    const two = await train(
+      "other.json",
+      "--devices",
+      "auto",
+      "--constants",
+      "cheap.json",
+      "--json",
+    );
+    t.regex(two.stderr, /^2 devices: a step is predicted to take \S+ ms on 1, \S+ ms on 2\n/);
+    const { digest } = lastJson<{ digest: string }>(two);
+    t.true(one.stdout.includes(digest));
+    // What is asked for is not predicted.
+    const asked = await train("other.json", "--devices", "2", "--constants", "dear.json");
+    t.notRegex(asked.stdout, /predicted/);
+  },
+);
+
+test.serial("plan --devices auto plans for the number that train would take", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  writeFileSync(join(directory, "dear.json"), JSON.stringify(machine(1)));
+  const plan = ["plan", "job.json", "--constants", "dear.json"];
+  for (const args of [plan, [...plan, "--devices", "auto"]]) {
+    const { code, stdout } = await runCli(args, directory);
+    t.is(code, 0);
+    t.regex(
+      stdout,
+      /on 1 device of 1 host\n1 device: a step is predicted to take .* on 1, .* on 2\n/,
+    );
+    t.regex(stdout, /\n {2}fixed costs +\S+ s\n/);
+  }
+  type Feasible = Extract<JobPlan, { isFeasible: true }>;
+  const json = lastJson<Feasible & { predictions: { devices: number; step: number }[] }>(
+    await runCli([...plan, "--json"], directory),
+  );
+  t.is(json.plan.devices.perHost, 1);
+  t.is(json.predictions[0]?.step, json.assessment.step);
+  const asked = await runCli([...plan, "--devices", "2"], directory);
+  t.regex(asked.stdout, /on 2 devices of 1 host\n\n/);
+});
+
+test.serial(
+  "without --constants the machine is known from its file, and measured first",
+  async (t) => {
+    const directory = directoryOf(t);
+    const job = { ...jobOf("none"), arithmetic: "reference" };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    const path = join(directory, "cache", "osiris", "machine.json");
+    const plan = () => {
+      const env = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${join(directory, "cache")}`];
+      return startCli(["plan", "job.json"], directory, env).ended;
+    };
+    const measured = await plan();
+    t.is(measured.code, 0, measured.stderr);
+    t.regex(measured.stderr, /^Measuring this machine, for about ten seconds, as it has not been /);
+    const { key, constants } = JSON.parse(readFileSync(path, "utf8"));
+    t.regex(key.arithmetic, /^reference/);
+    t.true(constants.steps.length > 0);
+    const known = await plan();
+    t.is(known.stderr, "");
+    t.regex(known.stdout, /\nPredicted with: .*, reference/);
+
+    const measure = async () => ({ ...defaultConstants, source: "kept before" });
+    await machineConstants({ path, arithmetic: "reference", isRenewed: true, measure });
+    t.regex((await plan()).stdout, /\nPredicted with: kept before\n/);
+  },
+);
+
+test.serial("a wrong number of devices, and unknown constants, are refused", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  const many = { ...jobOf("none"), devices: "many" };
+  writeFileSync(join(directory, "many.json"), JSON.stringify(many));
+  const wrong: [string[], RegExp][] = [
+    [["train", "job.json", "--devices", "all"], /--devices.*Expected an integer >= 1, or `auto`/],
+    [["plan", "job.json", "--devices", "0"], /--devices.*Expected an integer >= 1, or `auto`/],
+    [
+      ["train", "many.json"],
+      /Expected `devices` to be an integer from 0 to 128, or "auto", got `many`/,
+    ],
+    [["train", "job.json", "--constants", "a100"], /Cannot read a100: ENOENT/],
+    [["train", "job.json", "--constants", "job.json"], /Cannot use the constants job\.json: /],
+  ];
+  for (const [args, sentence] of wrong) {
+    const { code, stderr } = await runCli(args, directory);
+    t.is(code, 2, `${args.join(" ")}: ${stderr}`);
+    t.regex(stderr, sentence);
+  }
+});

@@ -1,0 +1,167 @@
+// What a step costs besides bytes and products: by the number of devices, in a prediction, and
+// fitted to steps that were measured.
+
+import test from "ava";
+import fc from "fast-check";
+import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
+import { defaultConstants } from "../../src/planner/cost/constants.ts";
+import type { Setting } from "../../src/planner/cost/cost.ts";
+import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-costs.ts";
+import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
+import { searchPlan } from "../../src/planner/search.ts";
+import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
+
+const onOne: StepCosts = {
+  devices: 1,
+  ...{ step: 2e-4, shard: 1e-5, vector: 1e-8, element: 1e-9, id: 1e-8 },
+  ...{ activation: 1e-9, parameter: 1e-9 },
+  ...{ readBatch: 2e-5, readSample: 2e-7, readBag: 1e-8, readId: 5e-9 },
+};
+const onTwo: StepCosts = { ...onOne, devices: 2, step: 8e-4, shard: 3e-5 };
+const steps = [onTwo, onOne];
+
+/** Tables of 16 columns on devices of one host, with some layers. */
+function smallSetting(tables: number, perHost: number, batchSize = 256): Setting {
+  const planned = Array.from({ length: tables }, (_, i) =>
+    plannedTable(`T${i}`, { dim: 16, poolingFactor: 1 + (i % 3), schemes: ["table-wise"] }),
+  );
+  const setting = settingOf(planned, { hosts: 1, perHost }, { steps }, batchSize);
+  const dense = { denseParameters: 1000 * tables, denseFlop: 6000, denseActivations: 200 };
+  return { ...setting, workload: { ...setting.workload, ...dense } };
+}
+
+function stepOf(setting: Setting): number {
+  const { best } = searchPlan(setting);
+  return best === undefined ? Number.NaN : assessPlan(setting, best.plan).step;
+}
+
+test("costs lie on the line between measured numbers of devices; beyond, a step goes on rising", (t) => {
+  t.deepEqual(stepCostsOn(steps, 1), onOne);
+  t.deepEqual(stepCostsOn(steps, 2), onTwo);
+  t.deepEqual(stepCostsOn([], 5), noStepCosts);
+  const onFour = { ...onOne, devices: 4, step: 1e-3, shard: 7e-5 };
+  const three = stepCostsOn([...steps, onFour], 3);
+  near(t, three.step, 9e-4);
+  near(t, three.shard, 5e-5);
+  const eight = stepCostsOn([...steps, onFour], 8);
+  near(t, eight.step, 1e-3 + 2 * 2e-4);
+  t.is(eight.shard, onFour.shard);
+  // A machine where a step on more devices was measured to cost less is not thought to go on so.
+  const falling = stepCostsOn([onOne, { ...onTwo, step: 1e-4 }], 4);
+  t.is(falling.step, 1e-4);
+});
+
+test("more devices are never predicted to cost nothing", (t) => {
+  const count = fc.integer({ min: 1, max: 128 });
+  fc.assert(
+    fc.property(count, (devices) => {
+      const setting = smallSetting(1, devices);
+      const { best } = searchPlan(setting);
+      const { overhead } = assessPlan(
+        setting,
+        best?.plan ?? { devices: setting.devices, shards: [] },
+      ).stages;
+      return overhead >= onOne.step && (devices === 1 || overhead >= onTwo.step);
+    }),
+    { numRuns: 30 },
+  );
+  t.pass();
+});
+
+test("a further table, and a larger batch, never make a step shorter", (t) => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 12 }),
+      fc.integer({ min: 1, max: 3 }),
+      fc.integer({ min: 1, max: 64 }),
+      (tables, devices, tens) => {
+        const now = stepOf(smallSetting(tables, devices, 10 * tens));
+        const oneMore = stepOf(smallSetting(tables + 1, devices, 10 * tens));
+        const larger = stepOf(smallSetting(tables, devices, 10 * tens + 10));
+        return oneMore > now && larger > now;
+      },
+    ),
+    { numRuns: 60 },
+  );
+  t.pass();
+});
+
+test("devices wait for a reader that is slower; more readers are waited for less", (t) => {
+  const slow = { ...onOne, readSample: 1e-5 };
+  const setting = smallSetting(2, 1);
+  const constants = { ...setting.constants, steps: [slow] };
+  const on = (readers: number): Setting => {
+    return { ...setting, constants, workload: { ...setting.workload, readers } };
+  };
+  near(t, readSeconds(on(1)), 2e-5 + 256 * (1e-5 + 2 * 1e-8 + 3 * 5e-9));
+  t.true(stepOf(on(1)) >= readSeconds(on(1)));
+  t.true(stepOf(on(1)) < 1.01 * readSeconds(on(1)));
+  t.true(stepOf(on(4)) < stepOf(on(1)) / 2);
+  // Where reading is quick, it hides behind the step.
+  t.true(
+    stepOf(setting) < 1.01 * stepOf({ ...setting, workload: { ...setting.workload, readers: 16 } }),
+  );
+});
+
+test("devices beyond the processors take turns on them", (t) => {
+  const setting = smallSetting(4, 4);
+  const onCores = (cores: number) =>
+    stepOf({ ...setting, constants: { ...setting.constants, cores } });
+  near(t, onCores(2), 2 * onCores(4));
+  t.is(onCores(8), onCores(4));
+});
+
+test("the default constants count nothing besides", (t) => {
+  const setting = { ...smallSetting(3, 2), constants: defaultConstants };
+  const { best } = searchPlan(setting);
+  const { stages } = assessPlan(setting, best?.plan ?? { devices: setting.devices, shards: [] });
+  t.is(stages.overhead, 0);
+  t.is(stages.read, 0);
+});
+
+test("costs are found again in the steps that they make", (t) => {
+  const measured = [1, 3, 9, 27].flatMap((tables) =>
+    [16, 256, 2048].map((batchSize) => {
+      const setting = smallSetting(tables, 2, batchSize);
+      const { best } = searchPlan(setting);
+      const plan = best?.plan ?? { devices: setting.devices, shards: [] };
+      const { step, stages } = assessPlan(setting, plan);
+      return { setting, plan, seconds: step - stages.read, readSeconds: readSeconds(setting) };
+    }),
+  );
+  const fitted = fitStepCosts(2, measured);
+  for (const { setting, plan } of measured) {
+    const again = { ...setting, constants: { ...setting.constants, steps: [fitted] } };
+    near(t, assessPlan(again, plan).step, assessPlan(setting, plan).step, 0.02);
+  }
+  near(t, fitted.step, onTwo.step, 0.05);
+});
+
+test("no cost is below 0, whatever the times", (t) => {
+  const number = fc.double({ min: -10, max: 10, noNaN: true });
+  const row = fc.tuple(number, number, number);
+  fc.assert(
+    fc.property(fc.array(fc.tuple(row, number), { minLength: 1, maxLength: 6 }), (rows) => {
+      const a = rows.map(([own]) => own);
+      const b = rows.map(([, value]) => value);
+      const x = leastSquares(a, b);
+      const excess = (of: readonly number[]) =>
+        a.reduce((sum, own, i) => {
+          const value = own.reduce((all, one, j) => all + one * (of[j] ?? 0), 0);
+          return sum + (value - (b[i] ?? 0)) ** 2;
+        }, 0);
+      return x.every((one) => one >= 0) && excess(x) <= excess([0, 0, 0]) + 1e-9;
+    }),
+    { numRuns: 50 },
+  );
+  t.deepEqual(
+    leastSquares(
+      [
+        [1, 0],
+        [0, 1],
+      ],
+      [3, -2],
+    ).map((one) => Math.round(one)),
+    [3, 0],
+  );
+});

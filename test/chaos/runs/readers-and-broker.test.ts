@@ -1,8 +1,8 @@
 // Failures of parts other than devices: readers, the preparation, the broker. The model is the
 // same.
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import test from "ava";
 import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
@@ -93,6 +93,67 @@ test.serial(
     t.is(remade.length, 1);
     t.regex(remade[0]?.reason ?? "", /a reader found damage in it/);
     t.is(remade[0]?.path, onlyFile(job.data.cache ?? ""));
+  },
+);
+
+test.serial(
+  "a data cache may be deleted in mid-run: it is made anew, with the same model",
+  async (t) => {
+    await using place = await startTestCluster();
+    const calm = await calmResult();
+    const job = place.job();
+    place.threads.plan([holdAt(13, 300)]);
+    const { result, events } = await runJob(place, job, (event: RunEvent) => {
+      if (event.type !== "run.checkpointed" || event.step !== 10) return;
+      rmSync(onlyFile(job.data.cache ?? ""));
+      place.threads.kill("reader:0");
+    });
+    t.is(result.digest, calm.digest);
+    t.is(result.generation, 2);
+    t.true(only(events, "run.incident").some(({ error }) => error.code === "DATA_CACHE_DAMAGED"));
+  },
+);
+
+/** A job on 3,000 lines of text, whose cache is damaged after step 10 and whose text `harm` harms. */
+async function damageWithText(harm: (path: string) => void): Promise<RunEvent[]> {
+  await using place = await startTestCluster();
+  const { directory } = place.job().checkpoint ?? {};
+  const path = join(dirname(directory ?? ""), "clicks.csv");
+  const lines = Array.from({ length: 3000 }, (_, i) => `${i % 2},${i % 11},v${i % 7}`);
+  writeFileSync(path, `y,d,a\n${lines.join("\n")}\n`);
+  const tables = [{ name: "a", rows: 200, dim: 8 }];
+  const model = { kind: "dlrm", dense: 1, tables, bottom: [8], top: [1] } as const;
+  const { cache } = place.job().data;
+  const columns = { label: "y", dense: ["d"], categorical: ["a"], batchSize: 64 };
+  const data = { kind: "csv", paths: [path], ...columns, cache } as const;
+  const job = { ...place.job(), model, data };
+  place.threads.plan([holdAt(13, 300)]);
+  const run = await place.cluster.submit(job);
+  const events: RunEvent[] = [];
+  for await (const event of run.events()) {
+    events.push(event);
+    if (event.type !== "run.checkpointed" || event.step !== 10) continue;
+    flipBit(onlyFile(cache ?? ""), 64 + 40);
+    harm(path);
+    place.threads.kill("reader:0");
+  }
+  return events;
+}
+
+test.serial(
+  "a damaged data cache ends the run where its source is gone, or has changed",
+  async (t) => {
+    const gone = (await damageWithText((path) => rmSync(path))).at(-1);
+    if (gone?.type !== "run.failed") return t.fail(gone?.type);
+    t.is(gone.error.code, "INPUT_UNUSABLE");
+    t.regex(gone.error.message, /^Cannot read the data file .*clicks\.csv: ENOENT/);
+    const other = (path: string) => writeFileSync(path, `y,d,a\n${"1,2,b\n0,3,c\n".repeat(1500)}`);
+    const changed = (await damageWithText(other)).at(-1);
+    if (changed?.type !== "run.failed") return t.fail(changed?.type);
+    t.log(changed.error.message);
+    t.is(changed.error.code, "DATA_CHANGED");
+    const touched = await damageWithText((path) => utimesSync(path, 1, 1));
+    t.is(touched.at(-1)?.type, "run.finished", "the same text, written again");
   },
 );
 

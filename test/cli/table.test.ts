@@ -8,7 +8,7 @@ import { directoryOf, jobOf } from "./jobs.ts";
 
 test.serial("the commands of `osiris table` explain themselves", async (t) => {
   const directory = directoryOf(t);
-  for (const command of ["export", "import", "inspect"]) {
+  for (const command of ["export", "ids", "import", "inspect"]) {
     const { code, stdout } = await runCli(["table", command, "--help"], directory);
     t.is(code, 0);
     t.regex(stdout, new RegExp(`Usage: osiris table ${command} `));
@@ -74,3 +74,44 @@ test.serial("a table goes out to a file and into a checkpoint that trains on", a
     [],
   );
 });
+
+test.serial(
+  "texts are told with their rows, from a checkpoint, a job file, or beside an export",
+  async (t) => {
+    const directory = directoryOf(t);
+    const run = (...args: string[]) => runCli(args, directory);
+    const lines = Array.from({ length: 64 }, (_, i) => `${i % 2},${i},v${i % 3}`);
+    writeFileSync(join(directory, "data.csv"), `y,d,c\n${lines.join("\n")}\n`);
+    const columns = { label: "y", dense: ["d"], categorical: ["c"], batchSize: 8, cache: "cache" };
+    const tables = [{ name: "c", rows: 100, dim: 4 }];
+    const job = {
+      model: { kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] },
+      data: { kind: "csv", paths: ["data.csv"], ...columns },
+      checkpoint: { directory: "checkpoints" },
+    };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    t.is((await run("train", "job.json", "--json")).code, 0);
+    const told = await run("table", "ids", "checkpoints", "c", "--out", "a.csv");
+    t.is(told.stdout, "a.csv: 3 texts of column c in 3 rows (64 lines read)\n");
+    const map = readFileSync(join(directory, "a.csv"), "utf8");
+    t.regex(map, /^row,text,count\n(\d+,v[012],2[12]\n){3}$/);
+    const ofFile = await run("table", "ids", "job.json", "c", "--out", "b.csv", "--json");
+    t.like(lastJson(ofFile), { report: "table.ids", texts: 3, rows: 3, lines: 64 });
+    const beside = await run(
+      "table",
+      "export",
+      "checkpoints",
+      "c",
+      "--out",
+      "c.csv",
+      "--ids",
+      "d.csv",
+    );
+    t.regex(beside.stdout, /^c\.csv: 3 rows .*\nd\.csv: 3 texts/);
+    for (const file of ["b.csv", "d.csv"]) t.is(readFileSync(join(directory, file), "utf8"), map);
+    const wrong = await run("table", "ids", "checkpoints", "cc", "--out", "e.csv");
+    t.is(wrong.code, 2);
+    t.is(wrong.stderr, "osiris: There is no table `cc`; there are `c`\n");
+    t.false(existsSync(join(directory, "e.csv")));
+  },
+);

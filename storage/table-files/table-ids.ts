@@ -123,7 +123,10 @@ function sourceOf({ data, model }: JobSpec, table: string) {
   const spec = model.tables[feature];
   if (spec === undefined) {
     const names = model.tables.map(({ name }) => `\`${name}\``).join(", ");
-    throw new InvalidOptionError("table", `There is no table \`${table}\`; there are ${names}`);
+    throw new InvalidOptionError(
+      "table",
+      `Expected a table of the model, ${names}, got \`${table}\``,
+    );
   }
   if (data.kind === "synthetic") {
     const message = `The data of table \`${table}\` is generated: its ids are rows, and have no text`;

@@ -111,7 +111,7 @@ test.serial(
     for (const file of ["b.csv", "d.csv"]) t.is(readFileSync(join(directory, file), "utf8"), map);
     const wrong = await run("table", "ids", "checkpoints", "cc", "--out", "e.csv");
     t.is(wrong.code, 2);
-    t.is(wrong.stderr, "osiris: There is no table `cc`; there are `c`\n");
+    t.is(wrong.stderr, "osiris: Expected a table of the model, `c`, got `cc`\n");
     t.false(existsSync(join(directory, "e.csv")));
   },
 );

@@ -114,7 +114,7 @@ test.serial(
   },
 );
 
-/** A job on 3,000 lines of text, whose cache is damaged after step 10 and whose text `harm` harms. */
+/** A job on 3,000 lines of text: after step 10 its cache is damaged, and `harm` harms its text. */
 async function damageWithText(harm: (path: string) => void): Promise<RunEvent[]> {
   await using place = await startTestCluster();
   const { directory } = place.job().checkpoint ?? {};

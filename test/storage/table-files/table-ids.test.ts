@@ -116,7 +116,7 @@ test("what has no texts is refused by name", async (t) => {
   const out = join(home, "ids.csv");
   await t.throwsAsync(tableIds(resolveJob(job), "town", out), {
     code: "INVALID_OPTION",
-    message: "There is no table `town`; there are `age`, `city`, `tags`",
+    message: "Expected a table of the model, `age`, `city`, `tags`, got `town`",
   });
   const data = { kind: "synthetic", samples: 10, dense: 1, batchSize: 1 } as const;
   await t.throwsAsync(tableIds(resolveJob({ ...job, data }), "city", out), {

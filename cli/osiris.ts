@@ -6,6 +6,7 @@ import { packageVersion } from "../index.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
 import { addEval } from "./commands/checkpoints/eval.ts";
+import { addHistory } from "./commands/checkpoints/history.ts";
 import { addPredict } from "./commands/checkpoints/predict.ts";
 import { addTable } from "./commands/checkpoints/table.ts";
 import { addVerify } from "./commands/checkpoints/verify.ts";
@@ -61,6 +62,7 @@ const commands = [
   addPlan,
   addTable,
   addCheckpoint,
+  addHistory,
   addCache,
   addVerify,
   addSchema,

@@ -22,6 +22,7 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
+import { checkCurve, writeCurve } from "../../support/history-file.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { devicesFrom, fastestDevices, withConstants } from "../../support/machine.ts";
@@ -42,6 +43,7 @@ interface TrainOptions
   readonly constants?: string;
   readonly nats?: string;
   readonly dryRun?: boolean;
+  readonly history?: string;
 }
 
 /** Adds the command. */
@@ -57,6 +59,7 @@ export function addTrain(program: Command): void {
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--history <FILE>", "write the learning curve to this CSV file at the end")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
@@ -65,6 +68,7 @@ export function addTrain(program: Command): void {
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
     "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
+    "train job.yaml --history curve.csv",
     "train job.yaml --dry-run",
     "train job.json --json | tail -1",
   ]).action(async (job: string, options: TrainOptions) => {
@@ -77,6 +81,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const given = await loadJob(path, { data, plan, set, seed });
   const job = devices === undefined ? given : { ...given, devices };
   if (options.dryRun === true) return look(job, options.json === true);
+  if (options.history !== undefined) checkCurve(options.history);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
   const asked = resolveJob(job).devices || planned; // 0 stands for the fastest.
@@ -98,6 +103,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     const result = await follow(run, view);
     view.close();
     tellResult(result, options.json === true);
+    if (options.history !== undefined) writeCurve(options.history, result.directory);
     return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
   } finally {
     view.close();

@@ -1,0 +1,94 @@
+// The learning curve of a run, as its newest checkpoint remembers it: the training loss at each
+// cut, and what each evaluation found.
+
+import { z } from "zod";
+import { recordedContents } from "../../src/data/contents.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
+import { openCheckpoint } from "./open-checkpoint.ts";
+
+/** One point of a learning curve. Evaluation figures are undefined where nothing was evaluated. */
+export interface HistoryPoint {
+  /** Epochs that were trained, as a fraction; undefined: an older run does not tell. */
+  readonly epoch: number | undefined;
+  /** Steps that were trained. */
+  readonly step: number;
+  /** Samples that were trained, each epoch counted; undefined: an older run does not tell. */
+  readonly samples: number | undefined;
+  /** Mean training loss since the point before. */
+  readonly loss: number;
+  readonly logLoss: number | undefined;
+  readonly auc: number | undefined;
+  readonly normalizedEntropy: number | undefined;
+}
+
+/** The columns of the curve as CSV. */
+const columns = [
+  "epoch",
+  "step",
+  "samples",
+  "loss",
+  "logLoss",
+  "auc",
+  "normalizedEntropy",
+] as const satisfies readonly (keyof HistoryPoint)[];
+
+/** What a manifest has of it; JSON has no number for NaN. */
+const figure = z.number().nullable();
+const historySchema = z.object({
+  history: z.array(
+    z.object({
+      step: z.number(),
+      trainLoss: figure,
+      evaluation: z.object({ logLoss: figure, auc: figure, normalizedEntropy: figure }).optional(),
+    }),
+  ),
+});
+
+/**
+ * The learning curve of the run in a checkpoint directory, from its first point to the newest
+ * checkpoint; of a very long run, the newest thousand points. @throws CheckpointMissingError,
+ * CheckpointCorruptError
+ */
+export function runHistory(
+  directory: string,
+  { disk = realDisk }: { readonly disk?: Disk } = {},
+): HistoryPoint[] {
+  const { job, manifest } = openCheckpoint(directory, "last", disk);
+  const { history } = historySchema.catch({ history: [] }).parse(manifest.metrics);
+  const schedule = scheduleIn(job, manifest.metrics);
+  const ofNull = (value: number | null | undefined) => (value === null ? Number.NaN : value);
+  return history.map(({ step, trainLoss, evaluation }) => ({
+    ...positionAt(step, schedule),
+    loss: trainLoss ?? Number.NaN,
+    logLoss: ofNull(evaluation?.logLoss),
+    auc: ofNull(evaluation?.auc),
+    normalizedEntropy: ofNull(evaluation?.normalizedEntropy),
+  }));
+}
+
+/** The curve as CSV, with a header; what is unknown or undefined is an empty field. */
+export function historyCsv(points: readonly HistoryPoint[]): string {
+  const cell = (value: number | undefined) =>
+    value === undefined || Number.isNaN(value) ? "" : String(value);
+  const lines = points.map((point) => columns.map((name) => cell(point[name])).join(","));
+  return `${[columns.join(","), ...lines].join("\n")}\n`;
+}
+
+/** The steps of the run's data; undefined where the manifest does not name its data. */
+function scheduleIn({ data, evaluation }: JobSpec, metrics: unknown): Schedule | undefined {
+  const all = recordedContents(metrics)?.training.samples;
+  if (all === undefined) return undefined;
+  const isSplit = evaluation !== undefined && evaluation.data === undefined;
+  const samples = isSplit ? all - Math.round(all * evaluation.fraction) : all;
+  return scheduleOf({ samples, batchSize: data.batchSize, passes: data.passes });
+}
+
+function positionAt(step: number, schedule: Schedule | undefined) {
+  if (schedule === undefined) return { epoch: undefined, step, samples: undefined };
+  const { stepsPerEpoch, batchSize } = schedule;
+  const inEpoch = (step % stepsPerEpoch) * batchSize;
+  const samples = Math.floor(step / stepsPerEpoch) * schedule.samples + inEpoch;
+  return { epoch: samples / schedule.samples, step, samples };
+}

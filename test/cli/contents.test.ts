@@ -1,0 +1,65 @@
+// From a shell: the same command again, with the same data, with other data under the same name,
+// and what can be asked of the checkpoints afterwards.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { clicksData, clicksModel, writeClicks } from "../helpers/clusters/clicks.ts";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { directoryOf } from "./jobs.ts";
+
+interface TrainReport {
+  readonly alreadyFinished: boolean;
+  readonly digest: string;
+  readonly warnings: readonly { readonly code: string }[];
+  readonly evaluations: { readonly best: { readonly step: number; readonly manifest: string } };
+}
+
+test.serial("a command again, changed data, the curve and the best model", async (t) => {
+  const directory = directoryOf(t);
+  writeClicks(join(directory, "train.csv"), 300, 1);
+  writeClicks(join(directory, "valid.csv"), 300, 2);
+  const job = {
+    model: clicksModel,
+    data: { ...clicksData(["train.csv"], "cache"), epochs: 4 },
+    evaluation: { data: { paths: ["valid.csv"] }, keepBest: "auc" },
+    checkpoint: { directory: "run", everySteps: 1000 },
+  };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const train = ["train", "job.json", "--history", "curve.csv"];
+
+  const first = await runCli([...train, "--json"], directory);
+  t.is(first.code, 0, first.stderr);
+  const { digest, alreadyFinished, warnings, evaluations } = lastJson<TrainReport>(first);
+  t.deepEqual([alreadyFinished, warnings], [false, []]);
+  const curve = readFileSync(join(directory, "curve.csv"), "utf8");
+  t.regex(curve, /^epoch,step,samples,loss,logLoss,auc,normalizedEntropy\n1,6,300,0\.\d+,/);
+  const printed = await runCli(["history", "run"], directory);
+  t.deepEqual([printed.code, printed.stdout], [0, curve]);
+  const best = ["eval", "run", "--data", "valid.csv", "--manifest", "best", "--json"];
+  const evaluated = await runCli(best, directory);
+  t.is(evaluated.code, 0, evaluated.stderr);
+
+  const again = await runCli(train, directory);
+  t.is(again.code, 0, again.stderr);
+  t.regex(again.stdout, /^Already finished, from run \(step 24\): nothing was trained\.$/m);
+  t.regex(
+    again.stdout,
+    new RegExp(`^Best evaluation {6}step ${evaluations.best.step}: AUC 0`, "m"),
+  );
+  t.true(again.stdout.includes(digest));
+
+  writeClicks(join(directory, "train.csv"), 300, 3);
+  const changed = await runCli([...train, "--json"], directory);
+  t.is(changed.code, 2);
+  t.like(lastJson(changed), { report: "error", code: "DATA_CHANGED" });
+  t.regex(
+    changed.stderr,
+    /osiris: The training file train\.csv has other contents .* since the checkpoints in run were/,
+  );
+
+  const unwritable = await runCli(["train", "job.json", "--history", "no/such/file"], directory);
+  t.is(unwritable.code, 2);
+  t.regex(unwritable.stderr, /^osiris: Cannot write the curve no\/such\/file: /m);
+  t.notRegex(unwritable.stdout, /Data:/);
+});

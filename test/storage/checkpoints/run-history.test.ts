@@ -1,0 +1,57 @@
+// The learning curve of a run as numbers: what the result has, with epochs and samples.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import {
+  CheckpointMissingError,
+  type HistoryPoint,
+  historyCsv,
+  runHistory,
+} from "../../../index.ts";
+import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+test("the curve has each cut of the run, with epochs, samples and what was evaluated", async (t) => {
+  await using place = await startTestCluster();
+  const job = place.job({
+    data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, epochs: 2 },
+    evaluation: { fraction: 0.1, everySteps: 10 },
+    checkpoint: { everySteps: 7 },
+  });
+  const { history, directory } = await (await place.cluster.submit(job)).result();
+  const points = runHistory(directory);
+  t.is(points.length, history.length);
+  for (const [i, { step, trainLoss, evaluation }] of history.entries()) {
+    const { auc, logLoss, normalizedEntropy } = evaluation ?? {};
+    t.like(points[i], { step, loss: trainLoss, auc, logLoss, normalizedEntropy });
+  }
+  // 900 samples in 15 steps, the last of them with 4.
+  const at = (step: number) => points.find((point) => point.step === step);
+  t.like(at(7), { samples: 448, epoch: 448 / 900 });
+  t.like(at(21), { samples: 900 + 384, epoch: (900 + 384) / 900 });
+  t.like(at(30), { samples: 1800, epoch: 2 });
+
+  const [head, ...lines] = historyCsv(points).trimEnd().split("\n");
+  t.is(head, "epoch,step,samples,loss,logLoss,auc,normalizedEntropy");
+  t.is(lines.length, points.length);
+  t.regex(lines[0] ?? "", /^0\.49\d+,7,448,0\.\d+,,,$/);
+  t.regex(lines.at(-1) ?? "", /^2,30,1800,0\.\d+,0\.\d+,0\.\d+,\d\.\d+$/);
+});
+
+test("what is unknown, and what is no number, is an empty field", (t) => {
+  const point: HistoryPoint = {
+    ...{ epoch: undefined, step: 5, samples: undefined, loss: 0.5 },
+    ...{ logLoss: 0.25, auc: Number.NaN, normalizedEntropy: Number.NaN },
+  };
+  t.is(historyCsv([point]).split("\n")[1], ",5,,0.5,0.25,,");
+});
+
+test("a checkpoint of before has its curve without epochs; a directory without one has none", (t) => {
+  const points = runHistory("test/storage/checkpoints/before-rooms");
+  t.true(points.length > 2);
+  t.like(points.at(-1), { step: 36, epoch: undefined, samples: undefined });
+  const empty = mkdtempSync(join(tmpdir(), "osiris-history-"));
+  t.teardown(() => rmSync(empty, { recursive: true }));
+  t.throws(() => runHistory(empty), { instanceOf: CheckpointMissingError });
+});

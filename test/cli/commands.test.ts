@@ -130,7 +130,21 @@ test.serial("generated data is trained on, and the model evaluated on its file",
     directory,
   );
   t.is(evaluated.code, 0, evaluated.stderr);
-  t.like(lastJson(evaluated), { samples: 2000, auc: result.auc, digest: result.digest });
+  const { auc, digest } = result;
+  t.like(lastJson(evaluated), { samples: 2000, auc, digest, warnings: [] });
+
+  const [positive = "", other = ""] = ["1\t", "0\t"].map((label) => {
+    return lines.find((line) => line.startsWith(label));
+  });
+  writeFileSync(join(directory, "ones.tsv"), `${positive}\n${positive}\n`);
+  const ones = await runCli(["eval", "checkpoints", "--data", "ones.tsv", "--json"], directory);
+  t.is(ones.code, 0, ones.stderr);
+  const { warnings } = lastJson<{ warnings: { code: string; message: string }[] }>(ones);
+  t.is(warnings[0]?.code, "EVALUATION_OF_ONE_CLASS");
+  writeFileSync(join(directory, "bad.tsv"), `${positive}\n${other}\n1\t2\n`);
+  const bad = await runCli(["eval", "checkpoints", "--data", "bad.tsv"], directory);
+  t.is(bad.code, 2);
+  t.regex(bad.stderr, /^osiris: Expected at most 1 % of the lines of bad\.tsv to be bad/);
 });
 
 test.serial("the demonstration kills a device, and ends with equal models", async (t) => {

@@ -63,7 +63,7 @@ test("more bad lines than the limit refuse the data, with the three most frequen
     /got 8 of 100, 8 %: 3 × expected `x` to be a number \(.*, line 94: got `n\/a`\)/,
   );
   t.regex(message, /; 3 × expected the label to be 0 or 1 \(.*, line 97: got `2`\)/);
-  t.regex(message, /; 2 × expected 2 fields \(.*, line 99: got 1\)\. Nothing was trained/);
+  t.regex(message, /; 2 × expected 2 fields \(.*, line 99: got 1\)\. To go on: /);
   t.regex(message, /`unreadable: missing` of `x`.*`positive`; mend the lines; or raise `reje/);
   t.deepEqual(caches(), [], "no half-made cache");
   await refused(0.079);

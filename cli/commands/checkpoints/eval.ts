@@ -27,8 +27,9 @@ export function addEval(program: Command): void {
     await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
     const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
     const metrics = await model.evaluate(await dataOf(model, options.data), { dataDiffers });
+    const warnings = warningsOf(metrics);
     if (options.json === true) {
-      console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest }));
+      console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest, warnings }));
       return;
     }
     const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;
@@ -38,7 +39,16 @@ export function addEval(program: Command): void {
     console.log(`Log loss             ${metric(logLoss)}`);
     console.log(`Calibration          ${metric(calibration)}`);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
+    for (const { message } of warnings) console.log(`Warning              ${message}`);
   });
+}
+
+/** Samples of one class have a loss, and nothing that compares the classes. */
+function warningsOf({ samples, positives }: { samples: number; positives: number }) {
+  if (positives > 0 && positives < samples) return [];
+  const label = positives === 0 ? 0 : 1;
+  const message = `There is no AUC and no normalized entropy: all samples have the label ${label}`;
+  return [{ code: "EVALUATION_OF_ONE_CLASS", message }];
 }
 
 /** The training data's own columns; a model of generated data reads Criteo files. */

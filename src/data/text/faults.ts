@@ -88,7 +88,7 @@ export function checkRejected(
     `Expected at most ${percent(rejectedMax)} of the lines of ${named(paths)} to be bad ` +
     `(\`rejectedMax\`), got ${count.toLocaleString("en-US")} of ` +
     `${lines.toLocaleString("en-US")}, ${percent(count / lines)}: ${told.join("; ")}. ` +
-    `Nothing was trained. To go on: ${ways.join("; ")}`;
+    `To go on: ${ways.join("; ")}`;
   throw new DataRejectedError(message, { lines, rejected: count });
 }
 

@@ -49,7 +49,8 @@ const { run, events: subject } = await ask("submit", { job, key });
 console.log(`submitted ${run}`);
 
 // Events are numbered without gaps. Those that were published before we listened, or lost on their way,
-// are asked for: when a number is missing, and when it has been quiet for a second.
+// are asked for: when a number is missing, and when it has been quiet for a second. Numbers that the
+// answer leaves out are nobody's (run.renumbered), or kept no more.
 const arrivals = connection.subscribe(subject)[Symbol.asyncIterator]();
 let arriving = arrivals.next();
 let next = 0;
@@ -65,7 +66,12 @@ function tell(event) {
 let event;
 while (last === undefined) {
   if (event?.seq === next) tell(event);
-  else for (const missed of (await ask("events", { run, since: next })).events) tell(missed);
+  else {
+    for (const missed of (await ask("events", { run, since: next })).events) {
+      next = Math.max(next, missed.seq);
+      tell(missed);
+    }
+  }
   if (last !== undefined) break;
   const quiet = new Promise((resolve) => setTimeout(resolve, 1000, undefined));
   event = await Promise.race([arriving.then(({ value }) => value.json()), quiet]);

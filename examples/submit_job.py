@@ -50,7 +50,8 @@ async def ask(client, verb, body):
 
 
 async def follow(client, run, subject):
-    """The events of a run, in order and without gaps: what was missed is asked for."""
+    """The events of a run, in order: what was missed is asked for. Numbers that the answer
+    leaves out are nobody's (run.renumbered), or kept no more."""
     subscription = await client.subscribe(subject)
     seen = 0
     while True:

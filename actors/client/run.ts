@@ -144,9 +144,9 @@ export class Run {
 
   /**
    * What happens to the run, from its first event, in order and without gaps, until it is over.
-   * Events that a broken connection lost are asked for again; what a leader that died had not kept
-   * is left out, and so are the oldest of very many. While there is no leader, as far as JetStream
-   * has them.
+   * Events that a broken connection lost are asked for again. Numbers are left out before
+   * run.renumbered only, and where the oldest of very many are forgotten. While there is no leader,
+   * as far as JetStream has them.
    */
   async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     let next = options.since ?? 0;
@@ -163,7 +163,7 @@ export class Run {
         if (missing) {
           const events = await this.#kept(next, 100);
           for (const event of events) arrived.set(event.seq, event);
-          // A leader that took the run up goes on with later numbers; old events are forgotten.
+          // Numbers before run.renumbered are nobody's; old events are forgotten.
           next = Math.max(next, events[0]?.seq ?? next);
         }
         for (let event = arrived.get(next); event !== undefined; event = arrived.get(next)) {

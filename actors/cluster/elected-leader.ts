@@ -14,6 +14,7 @@
 
 import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
+import { KeptMark } from "../../storage/cluster/kept-mark.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
 import { openRunJournal } from "../../storage/cluster/open-journal.ts";
 import type { JournalKind, RunJournal } from "../../storage/cluster/run-journal.ts";
@@ -66,6 +67,8 @@ export class ElectedLeader {
   #journal: RunJournal<RunEvent> | undefined;
   #mirror: RunMirror | undefined;
   #isStopped = false;
+  /** From here on the journal takes nothing, so nothing is told. */
+  #isClosed = false;
   /** Messages that were not sent because the lease was not held; writes that the store refused. */
   #withheld = 0;
   #refused = 0;
@@ -105,6 +108,7 @@ export class ElectedLeader {
     this.#isStopped = true;
     this.#leader?.stop();
     await this.#mirror?.close();
+    this.#isClosed = true;
     await this.#journal?.close();
     await this.#leadership.close();
     await this.#options.register?.close();
@@ -116,7 +120,7 @@ export class ElectedLeader {
     const leadership = this.#leadership;
     const transport = fencedTransport(
       options.network.transport,
-      () => leadership.isHeld,
+      () => leadership.isHeld && !this.#isClosed,
       () => this.#withheld++,
     );
     if (options.isAlone === true) await refuseSecondLeader(options.network);
@@ -130,8 +134,10 @@ export class ElectedLeader {
       const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
+    const mark = new KeptMark(disk, directory, term);
     const { keeper, publish } = openRunKeeper({
       journal,
+      mark,
       clock: network.clock,
       retryMs: options.leaseMs / 5,
       isHeld: () => leadership.isHeld, // O1
@@ -155,8 +161,11 @@ export class ElectedLeader {
     const lost =
       entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
     if (this.#isStopped) return await journal.close();
-    registry.restore([...entries, ...lost], tell);
+    const isWhole = entries.length > 0 && damaged === 0 && mark.isFormerWhole();
+    const renumbered = registry.restore([...entries, ...lost], tell, isWhole);
     journal.begin(registry.entries());
+    mark.set();
+    for (const told of renumbered) publish(...told);
     const isLeading = () => leadership.isHeld;
     this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));

@@ -9,8 +9,10 @@
 //   K2. What the disk refuses is told once, and tried again until the disk takes it; a request that
 //       waits for an entry to be kept is told that it is not.
 //   K3. Events are told in the order in which they happened, also while the disk refuses.
+//   K4. Before an event is told that the journal lacks, the mark of a whole journal is taken away.
 
 import type { Clock } from "../../src/ports/clock.ts";
+import type { KeptMark } from "../../storage/cluster/kept-mark.ts";
 import type { JournalEntry, RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { RunEvent } from "./run-events.ts";
 import type { PublishEvent, RunKeeper } from "./run-record.ts";
@@ -27,6 +29,8 @@ export interface RunKeeperOptions {
   /** All that a journal must have that begins anew. */
   readonly entries: () => Iterable<JournalEntry<RunEvent>>;
   readonly publish: PublishEvent;
+  /** Says to the next leader that the journal has all that was told (kept-mark.ts). */
+  readonly mark: Pick<KeptMark, "set" | "drop">;
   /** Told what the disk refused, and an event that could not be told. */
   readonly onError: (error: unknown, context: string) => void;
 }
@@ -51,9 +55,11 @@ export function openRunKeeper(options: RunKeeperOptions): {
   /** Whether the entry must reach the disk even if no request waits for it. */
   let isDue = false;
 
+  const markWhole = markerOf(options);
   const write = () => {
     // A leader that leads no more tells the next leader nothing either.
     if (round.length > 0 && options.isHeld()) journal.append(round);
+    else if (round.length > 0) markWhole(false, "for good");
     round = [];
     if (journal.isLong) journal.begin(options.entries());
   };
@@ -71,17 +77,19 @@ export function openRunKeeper(options: RunKeeperOptions): {
         isDue = false;
         await journal.synced(); // K1
       }
+      if (isRefused) markWhole(true);
       isRefused = false;
     } catch (error) {
       refusal = error;
       if (!isRefused) options.onError(error, "writing it"); // K2
       isRefused = true;
       isDue = true;
+      markWhole(false);
       tryAgain();
     }
     isSyncing = false;
     if (isAsked) refusal ??= thrownBy(options.confirm);
-    tell(events);
+    tell(options, events);
     for (const answer of waiting) answer(refusal);
     // Those have waited for a whole sync.
     if (waiters.length > 0) void endRound();
@@ -94,16 +102,6 @@ export function openRunKeeper(options: RunKeeperOptions): {
       isRetried = false;
       void endRound();
     });
-  };
-  /** K3 */
-  const tell = (events: readonly Parameters<PublishEvent>[]) => {
-    for (const event of events) {
-      try {
-        options.publish(...event);
-      } catch (error) {
-        options.onError(error, "telling an event");
-      }
-    }
   };
   const inRound = () => {
     if (isRound) return;
@@ -128,6 +126,24 @@ export function openRunKeeper(options: RunKeeperOptions): {
         }),
       forget: (run) => journal.forget(run),
     },
+  };
+}
+
+/** K3 */
+function tell(options: RunKeeperOptions, events: readonly Parameters<PublishEvent>[]): void {
+  for (const event of events) {
+    const error = thrownBy(() => options.publish(...event));
+    if (error !== undefined) options.onError(error, "telling an event");
+  }
+}
+
+/** K4. What is left out of the journal for good takes the mark away for good. */
+function markerOf({ mark, onError }: RunKeeperOptions) {
+  let isForGood = false;
+  return (isWhole: boolean, howLong?: "for good") => {
+    isForGood ||= howLong !== undefined;
+    const error = thrownBy(() => (isWhole && !isForGood ? mark.set() : mark.drop()));
+    if (error !== undefined) onError(error, "marking it");
   };
 }
 

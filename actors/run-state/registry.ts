@@ -92,11 +92,17 @@ export class Registry {
     return this.#keeper.kept();
   }
 
-  /** Takes up the runs of a leader that is gone. Left out, and told: jobs of another version. */
+  /**
+   * Takes up the runs of a leader that is gone. Left out, and told: jobs of another version.
+   * `isWhole`: the entries have every event that was told, and numbers go on without a gap.
+   * Otherwise a block of numbers is left out of each run that is not over; returned are the events
+   * that say so, to be told once the entries are kept.
+   */
   restore(
     entries: Iterable<JournalEntry<RunEvent>>,
     onUnknown: (run: string, error: unknown) => void,
-  ): void {
+    isWhole: boolean,
+  ): readonly Parameters<PublishEvent>[] {
     for (const entry of entries) {
       if (entry.kind !== "run") {
         this.#records.get(entry.run)?.restore(entry);
@@ -109,7 +115,8 @@ export class Registry {
         onUnknown(entry.run, error);
       }
     }
-    for (const record of this.values()) record.skipNumbers();
+    const open = isWhole ? [] : this.all().filter(({ isOver }) => !isOver);
+    return open.map((record) => [record.renumber(), record.tenant]);
   }
 
   /** What another leader must know to take them up. */

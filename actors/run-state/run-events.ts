@@ -146,6 +146,11 @@ const eventBody = z.discriminatedUnion("type", [
   /** The same, to make room for another run; it goes on once it gets its allocation again. */
   z.object({ type: z.literal("run.preempted"), step: count, by: z.string() }),
   z.object({ type: z.literal("run.resumed") }),
+  /**
+   * A new leader took the run up, and cannot know what the leader before it told after `last`: the
+   * numbers between are nobody's. `first` is this event's own.
+   */
+  z.object({ type: z.literal("run.renumbered"), last: z.int().min(-1), first: count }),
   z.object({ type: z.literal("run.finished"), result: runResultSchema }),
   z.object({ type: z.literal("run.failed"), error: errorRecord }),
 ]);
@@ -160,7 +165,7 @@ export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
 
 export const runEventSchema = eventBody.and(
   z.object({
-    /** Counts from 0, without gaps as long as its leader lives. */
+    /** Counts from 0, without gaps; only run.renumbered leaves numbers out. */
     seq: count,
     run: z.string(),
     generation: count,

@@ -26,7 +26,7 @@ export interface RunKeeper {
   forget(run: string): void;
 }
 
-/** More events than a leader tells of a run before they are on disk. */
+/** More events than a leader tells of a run that its journal may lack. */
 const seqsLost = 1000;
 
 /** Events kept for late followers; older events are forgotten. */
@@ -195,9 +195,17 @@ export class RunRecord {
     this.#note(entry.event);
   }
 
-  /** Leaves numbers out that its former leader may have told without having kept them. */
-  skipNumbers(): void {
-    this.#nextSeq += seqsLost;
+  /**
+   * Leaves numbers out that its former leader may have told without having kept them. Returns the
+   * event that says so, to be told once it is kept.
+   */
+  renumber(): RunEvent {
+    const last = this.#nextSeq - 1;
+    const first = this.#nextSeq + seqsLost;
+    const { run } = this;
+    const event: RunEvent = { type: "run.renumbered", last, first, seq: first, run, generation: 0 };
+    this.#note(event);
+    return event;
   }
 
   #note(event: RunEvent): void {

@@ -76,6 +76,10 @@ export class FaultyDisk implements Disk {
     };
   }
 
+  get boot(): string | undefined {
+    return this.#disk.boot;
+  }
+
   isGone(writer: string): boolean {
     return this.#disk.isGone(writer);
   }

@@ -102,6 +102,9 @@ export class SimulatedMachine {
       writer: writer.replaceAll("/", "-"),
       open: (path, mode) =>
         fileOf(act(mode === "read" ? "read" : "open", path, () => disk.open(path, mode))),
+      get boot() {
+        return disk.boot;
+      },
       isGone: () => disk.isGone(),
       modifiedMs: (path) => disk.modifiedMs(path),
       touch: (path) => disk.touch(path),

@@ -9,6 +9,8 @@
 //   S3. A generation has one writer: only the process that claimed it commits under it.
 //   S4. In what became of the job, each sample of each epoch was trained once; where a file was
 //       damaged, this cannot be known.
+//   S5. A client hears the events of a run in order: each number is one more than the number
+//       before, but for that of run.renumbered, which says so itself.
 
 import { basename, dirname } from "node:path";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
@@ -52,6 +54,8 @@ export class Monitor {
   /** Of each cut that the client has heard of. */
   readonly digests = new Map<number, string>();
   #committed = 0;
+  /** The number of the last event that the client heard, by run. */
+  readonly #heard = new Map<string, number>();
 
   constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
     this.#cluster = cluster;
@@ -144,6 +148,13 @@ export class Monitor {
   }
 
   #hear(event: RunEvent): void {
+    const { run, seq } = event;
+    const isSaid = event.type === "run.renumbered" && event.first === seq && event.last < seq;
+    const next = (this.#heard.get(run) ?? -1) + 1;
+    if (seq !== next && !(isSaid && seq > next)) {
+      throw new SafetyError(`event ${seq} of ${run}, where ${next} was expected`); // S5
+    }
+    this.#heard.set(run, seq);
     if (event.type !== "run.checkpointed") return;
     this.digests.set(event.step, event.digest);
     this.#sameAsReference(event.step, event.digest);

@@ -200,6 +200,8 @@ function lineOf(event: RunEvent): string | undefined {
       return `  made room for run ${event.by}; goes on from step ${count(event.step)} when it is over`;
     case "run.resumed":
       return "  resumed";
+    case "run.renumbered":
+      return `  a new leader took the run up; events ${event.last + 1} to ${event.first - 1} are nobody's`;
     case "run.queued":
     case "run.preparing":
     case "run.progress":

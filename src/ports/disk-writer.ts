@@ -22,6 +22,12 @@ export function isWriterGone(writer: string): boolean {
   return !isAlive(Number(pid)) || startOf(Number(pid)) !== start;
 }
 
+/** The time since this machine was started; undefined where the system has no name for it. */
+export function thisBoot(): string | undefined {
+  const id = readIfThere(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")).trim();
+  return id === "" ? undefined : id;
+}
+
 let machine: string | undefined;
 
 /**
@@ -31,7 +37,7 @@ let machine: string | undefined;
 function thisMachine(): string {
   machine ??= createHash("sha256")
     .update(hostname())
-    .update(readIfThere(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")))
+    .update(thisBoot() ?? "")
     .update(readIfThere(() => readlinkSync("/proc/self/ns/pid")))
     .digest("hex")
     .slice(0, 8);

@@ -19,7 +19,7 @@ import {
   writeSync,
 } from "node:fs";
 import { promisify } from "node:util";
-import { isWriterGone, thisWriter } from "./disk-writer.ts";
+import { isWriterGone, thisBoot, thisWriter } from "./disk-writer.ts";
 
 /** An open file. Offsets and lengths are bytes. */
 export interface DiskFile {
@@ -47,6 +47,11 @@ export type OpenMode = "read" | "write" | "exclusive" | "update";
 export interface Disk {
   /** Unique among concurrent writers; for names of temporary files. */
   readonly writer: string;
+  /**
+   * Names the time since the machine was started: as long as it is the same, what processes wrote
+   * is there, synced or not. Undefined where nobody can tell.
+   */
+  readonly boot: string | undefined;
   /** Whether the writer of that name has ended; false where nobody can tell. */
   isGone(writer: string): boolean;
   open(path: string, mode: OpenMode): DiskFile;
@@ -74,6 +79,7 @@ const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as cons
 /** The machine's own file system. Errors are Node's, with their `code`. */
 export const realDisk: Disk = {
   writer: thisWriter(),
+  boot: thisBoot(),
   isGone: isWriterGone,
   open: (path, mode) => openReal(path, flags[mode]),
   exists: (path) => existsSync(path),

@@ -60,6 +60,10 @@ export class SimulatedDisk implements Disk {
     if (options.seed !== undefined) this.#random = new RandomStream(options.seed, purposes.faults);
   }
 
+  get boot(): string {
+    return `boot-${this.#boot}`;
+  }
+
   /** Number of operations that changed the disk so far. */
   get operations(): number {
     return this.#operations;

@@ -41,7 +41,11 @@ async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
 async function startLeader(
   t: ExecutionContext,
   url: string,
-  { former = [], term = 1 }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number } = {},
+  {
+    former = [],
+    term = 1,
+    isWhole = true,
+  }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number; isWhole?: boolean } = {},
 ) {
   const told: string[] = [];
   const log: Log = {
@@ -67,7 +71,7 @@ async function startLeader(
     if (state.isTelling) mirror?.told(event);
   };
   const registry = new Registry(`r${term}-`, publish, keeper);
-  registry.restore([...former], (run) => t.fail(run));
+  registry.restore([...former], (run) => t.fail(run), isWhole);
   const isLeading = () => state.isLeading;
   const mirror: RunMirror | undefined = new RunMirror(link, { network, registry, term, isLeading });
   t.teardown(() => mirror?.close());
@@ -250,7 +254,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
   const entries = await lostQueue(link, network);
   t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
 
-  const taken = await startLeader(t, url, { former: entries, term: 3 });
+  const taken = await startLeader(t, url, { former: entries, term: 3, isWhole: false });
   t.deepEqual(
     taken.registry
       .all()
@@ -267,6 +271,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
     [
       [0, "run.queued"],
       [1, "run.queued"],
+      [1002, "run.renumbered"],
     ],
   );
   t.regex(taken.told.join("\n"), new RegExp(`does not know: ${cut.run}$`, "m"));

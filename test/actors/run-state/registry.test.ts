@@ -96,3 +96,31 @@ test("a run whose steps were made by an earlier one is listed as far as its resu
   record.append(2, { type: "run.finished", result });
   t.deepEqual(record.progress, { step: steps, steps });
 });
+
+test("a new leader numbers events on; where the journal may lack some, it leaves a block out and says so", (t) => {
+  const first = new Registry("r", () => {});
+  const [open, over] = ["a", "b"].map((key) => first.add(jobIn(key), { key })) as RunRecord[];
+  if (open === undefined || over === undefined) return t.fail();
+  open.append(1, { type: "run.preparing", fraction: 0.5 });
+  end(over);
+  const entries = [...first.entries()];
+  const whole = new Registry("s", () => {});
+  t.deepEqual(
+    whole.restore(entries, (run) => t.fail(run), true),
+    [],
+  );
+  whole.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
+  t.is(whole.get(open.run)?.since(0).at(-1)?.seq, 2);
+  const cut = new Registry("s", () => {});
+  const told = cut.restore(entries, (run) => t.fail(run), false);
+  const renumbered = { type: "run.renumbered", last: 1, first: 1002, seq: 1002 } as const;
+  t.deepEqual(told, [[{ ...renumbered, run: open.run, generation: 0 }, undefined]]);
+  cut.get(open.run)?.append(2, { type: "run.preparing", fraction: 0.6 });
+  t.deepEqual(
+    cut
+      .get(open.run)
+      ?.since(2)
+      .map(({ seq }) => seq),
+    [1002, 1003],
+  );
+});

@@ -96,6 +96,27 @@ test("P9: the root is lost: another process leads within 5 s, and no step is los
   t.true(leadsMs <= 5000, `${leadsMs} ms`);
 });
 
+test("a root that dies leaves no gap in the numbers of events; a machine leaves one that is told", async (t) => {
+  const numbersOf = (lines: readonly Line[]) =>
+    lines.flatMap(({ text }) => {
+      const [, seq] = /client hears \S+ \d+ (\d+) run\./.exec(text) ?? [];
+      return seq === undefined ? [] : Number(seq);
+    });
+  const kill = { kind: "process.kill", atMs, pick: 0 } as const;
+  const killed = numbersOf(await runJob(t, kill, { leaseMs: 2500 }));
+  t.true(killed.length > 10);
+  t.deepEqual(
+    killed,
+    killed.map((_, at) => at + (killed[0] ?? 0)),
+  );
+  const power = { kind: "power", atMs, operations: 1 } as const;
+  const lines = await runJob(t, power, { leaseMs: 2500 });
+  t.is(lines.filter(({ text }) => text.includes("run.renumbered")).length, 1);
+  const lost = numbersOf(lines);
+  const jumps = lost.filter((seq, at) => at > 0 && seq !== (lost[at - 1] ?? 0) + 1);
+  t.is(jumps.length, 1, "and the numbers jump nowhere else");
+});
+
 test("P10: the broker is away for 60 s: the job stands still, and goes on", async (t) => {
   const lines = await runJob(t, { kind: "broker.restart", atMs, forMs: 60_000 });
   const finishedMs = after(lines, / run\.finished/)?.sinceMs ?? 0;

@@ -142,14 +142,14 @@ export {
 export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, type CalibrationOptions } from "./actors/doctor/calibrate.ts";
+export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
 export {
   constantsOfDevice,
   type KnownMachine,
   machineConstants,
   type MachineConstantsOptions,
   measuredDevices,
-} from "./actors/doctor/machine-constants.ts";
+} from "./actors/calibration/machine-constants.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";

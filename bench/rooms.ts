@@ -15,7 +15,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/data": 3800,
     "src/kernels/contract": 1300,
-    "src/planner": 3050,
+    "src/planner": 3350,
     "src/wire/messages": 1000,
     "storage/disk": 250,
   },
@@ -54,7 +54,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 600,
-    "src/training/planning": 400,
+    "src/training/planning": 470,
   },
   {
     "src/job": 850,
@@ -71,6 +71,7 @@ export const layers: readonly Rooms[] = [
   },
   { "actors/host": 2300 },
   {
+    "actors/calibration": 600,
     "actors/doctor": 700,
     "actors/run-state": 2100,
   },
@@ -90,7 +91,7 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 250 },
-  { "cli/support": 1100 },
+  { "cli/support": 1250 },
   { "cli/views": 1100 },
   {
     "cli/commands/train": 850,

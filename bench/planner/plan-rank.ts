@@ -3,7 +3,7 @@
 // turns of a few steps, because a machine has fast and slow minutes. The limit is how well the
 // measured times of even turns agree with the times of odd turns.
 
-import { calibrate } from "../../actors/doctor/calibrate.ts";
+import { calibrate } from "../../actors/calibration/calibrate.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { type Assessment, assessPlan } from "../../src/planner/assess.ts";
 import { stages } from "../../src/planner/cost/cost.ts";

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { calibrate } from "../../../actors/doctor/calibrate.ts";
+import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { backwardCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { measureSteps, timeSteps } from "../../../actors/doctor/step-probes.ts";
+import { measureSteps, timeSteps } from "../../../actors/calibration/step-probes.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";

@@ -9,7 +9,7 @@ import {
   constantsOfDevice,
   machineConstants,
   measuredDevices,
-} from "../../../actors/doctor/machine-constants.ts";
+} from "../../../actors/calibration/machine-constants.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
 
 /** A machine that counts how often it is measured. */

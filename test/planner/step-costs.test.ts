@@ -5,7 +5,7 @@ import test from "ava";
 import fc from "fast-check";
 import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
-import type { Setting } from "../../src/planner/cost/cost.ts";
+import { costOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-costs.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
 import { searchPlan } from "../../src/planner/search.ts";
@@ -66,6 +66,20 @@ test("more devices are never predicted to cost nothing", (t) => {
     { numRuns: 30 },
   );
   t.pass();
+});
+
+test("a shard costs its vectors, their elements and its ids, and counts in a plan's score", (t) => {
+  const setting = smallSetting(3, 1);
+  const table = plannedTable("T", { dim: 16, poolingFactor: 3 });
+  const whole = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const own = { ...setting, workload: { ...setting.workload, tables: [table] } };
+  const { seconds, cost } = costOf(own, table, "table-wise", "memory", whole);
+  near(t, seconds.overhead, 1e-5 + 256 * (1e-8 + 16 * 1e-9) + 768 * 1e-8);
+  t.true(cost >= seconds.overhead);
+  // A copy makes the vectors of its own device's samples.
+  const onTwoDevices = { ...own, devices: { hosts: 1, perHost: 2 } };
+  const copy = costOf(onTwoDevices, table, "data-parallel", "memory", whole).seconds;
+  near(t, copy.overhead, 3e-5 + 128 * (1e-8 + 16 * 1e-9) + 384 * 1e-8);
 });
 
 test("a further table, and a larger batch, never make a step shorter", (t) => {

@@ -1,0 +1,25 @@
+// Names that a misspelled one was probably meant to be.
+
+import test from "ava";
+import { nearestName } from "../../src/ports/nearest-name.ts";
+
+test("the nearest name is found through case, separators and slips of the fingers", (t) => {
+  const names = ["batchSize", "user_id", "price", "prices"];
+  const meant: [string, string][] = [
+    ["batchsize", "batchSize"],
+    ["batch-size", "batchSize"],
+    ["UserId", "user_id"],
+    ["usre_id", "user_id"],
+    ["prise", "price"],
+    ["pricess", "prices"],
+    ["price", "price"],
+  ];
+  for (const [wrong, name] of meant) t.is(nearestName(wrong, names), name, wrong);
+});
+
+test("a name that is far from all others is not guessed", (t) => {
+  for (const wrong of ["session", "x", "", "user", "é".repeat(1000)]) {
+    t.is(nearestName(wrong, ["batchSize", "user_id", "price"]), undefined, wrong);
+  }
+  t.is(nearestName("price", []), undefined);
+});

@@ -8,7 +8,7 @@ import test, { type ExecutionContext } from "ava";
 import { buildingNameOf } from "../../src/data/cache/cache-directory.ts";
 import { listCaches, removeCaches } from "../../src/data/cache/list-caches.ts";
 import { csv, synthetic } from "../../src/data/sources.ts";
-import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { isWriterGone, thisWriter } from "../../src/ports/disk-writer.ts";
 import { prepare, startDirectory, writeText } from "./data-files.ts";
@@ -123,6 +123,10 @@ test("a list names sources, and says which of them have changed or are gone", as
   t.is(listCaches(cache, Date.now() + hourMs).caches[0]?.isInUse, false);
   writeFileSync(report.path, "damaged");
   t.is(listCaches(cache, Date.now()).caches[0]?.damage, "it does not start as one");
+  t.throws(() => listCaches(report.path, 0), {
+    instanceOf: InputUnusableError,
+    message: /^Expected .*\.cache to be a directory of data caches: ENOTDIR/,
+  });
   t.deepEqual(listCaches(join(cache, "none"), 0), {
     directory: join(cache, "none"),
     caches: [],

@@ -3,10 +3,14 @@
 
 import { statSync } from "node:fs";
 import { basename } from "node:path";
-import { DataCacheDamagedError, InvalidOptionError } from "../../errors/errors.ts";
+import {
+  DataCacheDamagedError,
+  InputUnusableError,
+  InvalidOptionError,
+} from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
 import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
-import type { SourceFile } from "./cache-format.ts";
+import { onDisk, type SourceFile } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 
 /** A source file of a cache, and whether it is still the one that the cache was made of. */
@@ -35,8 +39,18 @@ export interface CacheList {
   readonly leftovers: readonly CacheFile[];
 }
 
-/** Looks, and changes nothing. `nowMs`: milliseconds since 1970. */
+/**
+ * Looks, and changes nothing. `nowMs`: milliseconds since 1970.
+ * @throws InputUnusableError where the directory cannot be read
+ */
 export function listCaches(directory: string, nowMs: number, disk: Disk = realDisk): CacheList {
+  try {
+    disk.list(directory);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const message = `Expected ${directory} to be a directory of data caches: ${why}`;
+    throw new InputUnusableError(directory, message, { cause });
+  }
   const caches = cachesIn(directory, disk).reverse();
   return {
     directory,
@@ -84,6 +98,7 @@ export interface CacheRemoval {
 /**
  * Removes caches of a list that was made just now, and the leftovers.
  * @throws InvalidOptionError where a name is none, or of several caches, or nothing is chosen
+ * @throws StoreFailedError where the disk refuses
  */
 export function removeCaches(
   { caches, leftovers, directory }: CacheList,
@@ -102,7 +117,7 @@ export function removeCaches(
     return all || (unusedMs !== undefined && nowMs - cache.usedMs >= unusedMs);
   });
   const removed: CacheFile[] = [...chosen.filter(({ isInUse }) => !isInUse), ...leftovers];
-  if (!dryRun) for (const { path } of removed) disk.remove(path);
+  if (!dryRun) for (const { path } of removed) onDisk("remove", path, () => disk.remove(path));
   const bytes = removed.reduce((sum, one) => sum + one.bytes, 0);
   return { removed, inUse: chosen.filter(({ isInUse }) => isInUse), bytes };
 }

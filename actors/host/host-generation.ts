@@ -42,6 +42,7 @@ import {
 import { threadWaits } from "../threads/thread-waits.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
+import { checkMemory } from "./memory-check.ts";
 import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
 import type { ThreadPlace } from "./thread-actor.ts";
@@ -113,6 +114,7 @@ const machine = setup({
       const { network, launcher, spec, generation, replicas } = context;
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
+      checkMemory(spec, generation.layout, context.place);
       tellAssembled(context);
       // Without buddies no copy is renewed; what the devices restore from is in `memory`.
       if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);

@@ -11,6 +11,7 @@ import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { isFull } from "../../src/ports/disk-refusals.ts";
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { receiveItem } from "../../storage/checkpoint-store/part-stream.ts";
 import {
@@ -19,7 +20,6 @@ import {
   type SavedPart,
   type Saving,
 } from "../../storage/checkpoint-store/part-writer.ts";
-import { diskCode } from "../../storage/disk/durable-files.ts";
 import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
 import { type Generation, pipePlaceOf } from "./generation-memory.ts";
 import { hasBuddies } from "./generation-spec.ts";
@@ -144,8 +144,8 @@ function patience(patienceMs: number, { clock, sleep, tell }: WriterPorts) {
         if (attempt > 0) tell({ type: "writing" });
         return result;
       } catch (error) {
-        const isFull = error instanceof StoreFailedError && fullCodes.has(diskCode(error.cause));
-        if (!isFull || clock.now() - startMs > patienceMs) throw error;
+        const mayPass = error instanceof StoreFailedError && isFull(error.cause);
+        if (!mayPass || clock.now() - startMs > patienceMs) throw error;
         if (attempt === 0) tell({ type: "paused" });
         if (sleep === undefined) Atomics.wait(never, 0, 0, retryMs);
         else await sleep(never, 0, 0, retryMs);
@@ -153,5 +153,3 @@ function patience(patienceMs: number, { clock, sleep, tell }: WriterPorts) {
     }
   };
 }
-
-const fullCodes: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT"]);

@@ -15,13 +15,13 @@ import type { Incident } from "../../actors/runtime/incident.ts";
 import type { Network } from "../../actors/runtime/mailbox.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import {
   createMemoryBroker,
   type MemoryBroker,
 } from "../../src/wire/transports/memory-transport.ts";
-import { diskCode } from "../../storage/disk/durable-files.ts";
 import { SimulatedMachine } from "./machine.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";

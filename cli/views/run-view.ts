@@ -2,7 +2,7 @@
 // otherwise, or its events as JSON.
 
 import { MultiBar, type SingleBar } from "cli-progress";
-import type { RunEvent } from "../../index.ts";
+import type { ErrorRecord, RunEvent } from "../../index.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { repairedCounts, timeOf } from "./report.ts";
 
@@ -158,7 +158,7 @@ function lineOf(event: RunEvent): string | undefined {
       );
     }
     case "run.incident":
-      return `  ! ${event.offender} failed: ${event.error.message} (${event.context})`;
+      return incidentLine(event.offender, event.error);
     case "run.alert":
     case "run.tier":
       return `  ! ${event.message}`;
@@ -231,4 +231,12 @@ function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string
     `${line}\n  ${plural(quarantined, "bad line")} left out; ` +
     `the first: ${first.file}:${first.line}: ${first.reason}`
   );
+}
+
+/** A failure that the run survives. The error that ends a run is told when the run ends. */
+function incidentLine(offender: string, error: ErrorRecord): string | undefined {
+  const { recovery, code, message } = error;
+  const isSurvived =
+    recovery === "restore" || code === "CHECKPOINT_CORRUPT" || code === "GENERATION_FENCED";
+  return isSurvived ? `  ! ${offender} failed: ${message}` : undefined;
 }

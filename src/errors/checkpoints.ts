@@ -60,6 +60,21 @@ export class StoreFailedError extends TrainingError {
   }
 }
 
+/**
+ * The disk refuses a directory or a file for good: no permission, a read-only file system, a file
+ * in the place of a directory. A restart finds the same.
+ */
+export class DiskRefusedError extends TrainingError {
+  readonly code = "DISK_REFUSED";
+  readonly recovery = "stop";
+  readonly path: string;
+
+  constructor(action: string, path: string, why: string, options?: ErrorOptions) {
+    super(`Cannot ${action} ${path}: ${why}`, options);
+    this.path = path;
+  }
+}
+
 /** The training between two checkpoints does not follow from the first checkpoint alone. */
 export class NotReplayableError extends TrainingError {
   readonly code = "NOT_REPLAYABLE";

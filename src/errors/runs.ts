@@ -6,11 +6,14 @@ import { TrainingError } from "./training-error.ts";
 export class RestartLimitError extends TrainingError {
   readonly code = "RESTART_LIMIT";
   readonly recovery = "stop";
+  /** The actor that gave up. */
+  readonly supervisor: string;
 
   constructor(supervisor: string, restarts: number, withinMs: number, options?: ErrorOptions) {
     const cause =
       options?.cause instanceof Error ? `; the last failure: ${options.cause.message}` : "";
-    super(`${supervisor} restarted ${restarts} times within ${withinMs} ms${cause}`, options);
+    super(`Gave up after ${restarts} restarts within ${withinMs / 1000} s${cause}`, options);
+    this.supervisor = supervisor;
   }
 }
 
@@ -69,4 +72,39 @@ export class JournalDamagedError extends TrainingError {
         "look at the disk, and submit again what `osiris ls` does not list",
     );
   }
+}
+
+/** The rows of a run need more memory than its host has. */
+export class MemoryExceededError extends TrainingError {
+  readonly code = "MEMORY_EXCEEDED";
+  readonly recovery = "stop";
+
+  /** `tables`: the tables of the host with their bytes, the largest first. */
+  constructor(
+    host: string,
+    bytes: number,
+    bytesMax: number,
+    tables: readonly {
+      readonly table: string;
+      readonly rows: number;
+      readonly dim: number;
+      readonly bytes: number;
+    }[],
+  ) {
+    const large = tables.filter(({ bytes: own }) => own >= bytes / 100);
+    const shown = large.slice(0, 3).map(({ table, rows, dim, bytes: own }) => {
+      const shape = `${rows.toLocaleString("en-US")} rows of ${dim}`;
+      return `\`${table}\` ${gigabytes(own)} (${shape})`;
+    });
+    const rest = tables.length > shown.length ? `, and ${tables.length - shown.length} more` : "";
+    super(
+      `The tables need ${gigabytes(bytes)} of memory on ${host}, which has ` +
+        `${gigabytes(bytesMax)}: ${shown.join(", ")}${rest}; give the largest ones ` +
+        '`tier: "cached"`, fewer `rows` or a smaller `dim`, or train on more hosts',
+    );
+  }
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toLocaleString("en-US", { maximumSignificantDigits: 3 })} GB`;
 }

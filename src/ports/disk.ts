@@ -18,6 +18,7 @@ import {
   utimesSync,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { isWriterGone, thisBoot, thisWriter } from "./disk-writer.ts";
 
@@ -84,7 +85,7 @@ export const realDisk: Disk = {
   open: (path, mode) => openReal(path, flags[mode]),
   exists: (path) => existsSync(path),
   list: (directory) => (existsSync(directory) ? readdirSync(directory).sort() : []),
-  makeDirectory: (path) => void mkdirSync(path, { recursive: true }),
+  makeDirectory: makeDirectories,
   rename: (from, to) => renameSync(from, to),
   remove: (path) => rmSync(path, { recursive: true, force: true }),
   syncDirectory(path) {
@@ -127,4 +128,21 @@ function openReal(path: string, flag: string): DiskFile {
     synced: () => fsyncLater(descriptor),
     close: () => closeSync(descriptor),
   };
+}
+
+/**
+ * Makes a directory and its parents. Node's own way of doing so never returns where the system
+ * refuses a directory whose parent is there, as in /proc.
+ */
+export function makeDirectories(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST" && statSync(path).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== "ENOENT" || parent === path || existsSync(parent)) throw error;
+    makeDirectories(parent);
+    makeDirectories(path);
+  }
 }

@@ -20,8 +20,8 @@ import {
 } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { lastingRefusal } from "../../src/ports/disk-refusals.ts";
 import {
-  diskCode,
   makeDurableDirectory,
   onDisk,
   readWhole,
@@ -273,17 +273,14 @@ function usable<Result>(directory: string, body: () => Result): Result {
   try {
     return onDisk("open", directory, body);
   } catch (error) {
-    const code = error instanceof StoreFailedError ? diskCode(error.cause) : undefined;
-    if (code === undefined || !refusals.has(code)) throw error;
-    const message = `Expected a directory to write checkpoints to at ${directory}, got ${code}`;
-    throw new InputUnusableError(directory, `${message}; name another, or mend its permissions`, {
+    const why = error instanceof StoreFailedError ? lastingRefusal(error.cause) : undefined;
+    if (why === undefined) throw error;
+    const message = `Cannot write checkpoints to ${directory}: ${why}`;
+    throw new InputUnusableError(directory, `${message}; name another \`checkpoint.directory\``, {
       cause: error,
     });
   }
 }
-
-/** Refusals that do not pass by themselves. */
-const refusals = new Set(["EACCES", "EEXIST", "ENOENT", "ENOTDIR", "EPERM", "EROFS", "EISDIR"]);
 
 /** The increment of two specifications, in the user's words where both are JSON objects. */
 function differenceOf(found: JobRecord, given: StoreOptions): string {

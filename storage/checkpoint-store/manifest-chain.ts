@@ -17,7 +17,8 @@ import {
   CheckpointMissingError,
   StoreFailedError,
 } from "../../src/errors/errors.ts";
-import { diskCode, onDisk, readWhole } from "../disk/durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { onDisk, readWhole } from "../disk/durable-files.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
 import { type FencedPlace, newestGeneration } from "./fence.ts";
 import {

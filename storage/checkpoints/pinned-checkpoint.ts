@@ -5,10 +5,10 @@
 import { copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
 import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
-import { diskCode } from "../disk/durable-files.ts";
 
 /**
  * Makes `to`, which must not exist, a checkpoint directory of the same job that goes on from this

@@ -19,8 +19,9 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Disk } from "../../src/ports/disk.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
-import { diskCode, makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
+import { makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
 
 const termSchema = z.object({
   term: z.int().min(1),

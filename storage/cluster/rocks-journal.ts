@@ -7,7 +7,8 @@
 import { join } from "node:path";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
-import { diskCode, makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
 import { rocksOptions } from "../records/rocks-records.ts";
 import { openRocks, type RocksBatch, type RocksDatabase } from "../records/rocksdb.ts";
 import type { JournalEntry, RunJournal } from "./run-journal.ts";

@@ -4,6 +4,7 @@
 import { dirname } from "node:path";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 
 /** Suffix of an unfinished file. Any process that finds one may remove it. */
 export const temporarySuffix = ".temp";
@@ -45,12 +46,6 @@ export function readWhole(disk: Disk, path: string): Uint8Array {
   } finally {
     file.close();
   }
-}
-
-/** The code of a disk's error; undefined for any other error. */
-export function diskCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error) || !("syscall" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }
 
 /**

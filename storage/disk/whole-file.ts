@@ -3,7 +3,8 @@
 import { dirname } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
-import { diskCode, temporarySuffix } from "./durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { temporarySuffix } from "./durable-files.ts";
 
 /**
  * Puts a file at `path`, whole or not at all. Returns its bytes.

@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { RecordCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import { diskCode } from "../disk/durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { ofShard, onTier, openLedger } from "./ledger.ts";
 import {
   type OpenRecordFile,

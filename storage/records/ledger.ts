@@ -15,12 +15,8 @@ import { join } from "node:path";
 import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import {
-  diskCode,
-  makeDurableDirectory,
-  readWhole,
-  replaceDurably,
-} from "../disk/durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
 import type { RecordShard, RecordStoreOptions } from "./record-store.ts";
 import { refusal } from "./refusals.ts";

@@ -9,7 +9,7 @@ import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
 import { loadAddon } from "../../src/kernels/native/native.ts";
 import { type Disk, type OpenMode, realDisk } from "../../src/ports/disk.ts";
-import { diskCode } from "../disk/durable-files.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 
 /** The outcome of a batch. */
 export interface RecordOutcome {

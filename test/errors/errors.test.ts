@@ -103,7 +103,7 @@ test("an error that wraps another says what the other said", (t) => {
   t.is(store.message, "Cannot write /c/part: ENOSPC: no space left on device");
   t.is(store.path, "/c/part");
   const limit = new RestartLimitError("job", 3, 1000, { cause: store });
-  t.is(limit.message, `job restarted 3 times within 1000 ms; the last failure: ${store.message}`);
+  t.is(limit.message, `Gave up after 3 restarts within 1 s; the last failure: ${store.message}`);
   t.is(limit.cause, store);
 });
 

@@ -4,8 +4,9 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { DataCacheDamagedError } from "../../errors/errors.ts";
+import { DataCacheDamagedError, DiskRefusedError, StoreFailedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
+import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { checkTables, denseOf, weightedOf, wideOf } from "../text/columns.ts";
@@ -33,7 +34,8 @@ type OnProgress = (progress: CacheProgress) => void;
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or has no good line
  * @throws DataRejectedError where too many lines are bad
- * @throws StoreFailedError where the cache cannot be written
+ * @throws DiskRefusedError where the directory refuses files, or the disk is full
+ * @throws StoreFailedError where the disk fails
  */
 export async function prepareCache(
   options: ResolvedDataOptions,
@@ -52,18 +54,23 @@ export async function prepareCache(
     tidyBeside(path, options.cacheBytesMax, disk);
     return { path, ...present.meta };
   }
-  onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
+  making(options.cache, () => disk.makeDirectory(options.cache));
   const building = freeName(path, disk);
-  const file = onDisk("create", building, () => disk.open(building, "write"));
+  const file = making(options.cache, () => disk.open(building, "write"));
   let meta: CacheMeta;
+  let fraction = 0;
   try {
-    meta = await fill(file, options, tables, onProgress);
+    meta = await fill(file, options, tables, (progress) => {
+      fraction = progress.fraction;
+      onProgress(progress);
+    });
     check(meta);
     onDisk("sync", building, () => file.sync());
   } catch (error) {
+    const refusal = noRoomFor(options.cache, file.size(), fraction, error);
     file.close();
     disk.remove(building);
-    throw error;
+    throw refusal ?? error;
   }
   file.close();
   onDisk("rename", building, () => disk.rename(building, path));
@@ -71,6 +78,36 @@ export async function prepareCache(
   disk.remove(setAsideNameOf(path));
   tidyBeside(path, options.cacheBytesMax, disk);
   return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
+}
+
+/** Makes what the cache lies in. @throws DiskRefusedError */
+function making<Result>(directory: string, work: () => Result): Result {
+  try {
+    return onDisk("make", directory, work);
+  } catch (error) {
+    const cause = error instanceof StoreFailedError ? error.cause : undefined;
+    const why = isFull(cause) ? "the disk is full" : lastingRefusal(cause);
+    if (why === undefined) throw error;
+    const advice = "name another directory with `data.cache`";
+    throw new DiskRefusedError("make the data cache in", directory, `${why}; ${advice}`, { cause });
+  }
+}
+
+/** The error of a disk that is full before the cache is whole; undefined for any other error. */
+function noRoomFor(
+  directory: string,
+  bytes: number,
+  fraction: number,
+  error: unknown,
+): DiskRefusedError | undefined {
+  const cause = error instanceof StoreFailedError ? error.cause : undefined;
+  if (!isFull(cause)) return undefined;
+  const megabytes = (count: number) => `${Math.ceil(count / 1e6).toLocaleString("en-US")} MB`;
+  const whole = fraction > 0 ? `, of about ${megabytes(bytes / fraction)} that it needs` : "";
+  const why =
+    `the disk is full after ${megabytes(bytes)}${whole}; ` +
+    "make room, or name another directory with `data.cache`";
+  return new DiskRefusedError("write the data cache in", directory, why, { cause });
 }
 
 /**

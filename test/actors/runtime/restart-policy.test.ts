@@ -121,8 +121,7 @@ test("one restart too many within the window goes up, with the last failure", (t
   t.is(decision.cause.recovery, "stop");
   t.is(
     decision.cause.message,
-    "host:0 restarted 3 times within 1000 ms; the last failure: " +
-      "Lost device:1: the thread exited",
+    "Gave up after 3 restarts within 1 s; the last failure: " + "Lost device:1: the thread exited",
   );
 });
 

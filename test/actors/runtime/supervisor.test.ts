@@ -102,7 +102,7 @@ test("gives up after too many restarts, with the last failure in the error", (t)
     clock.advance(1000);
   }
   t.like(ends.error, { code: "RESTART_LIMIT" });
-  t.regex(String(ends.error), /boss restarted 3 times.*c fell/);
+  t.regex(String(ends.error), /Gave up after 3 restarts.*c fell/);
 });
 
 test("takes its children with it when it fails itself", async (t) => {

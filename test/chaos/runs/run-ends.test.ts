@@ -140,7 +140,7 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   const job = place.job({ restarts });
   const error = await failureOf(t, runJob(place, job));
   t.is(error?.code, "RESTART_LIMIT");
-  t.regex(error?.message ?? "", /restarted 2 times.*Lost device:1/);
+  t.regex(error?.message ?? "", /Gave up after 2 restarts.*Lost device:1/);
   // Each failure is a line of the log, though all are one incident.
   const { lines } = readRunLog(job.checkpoint?.directory ?? "");
   const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));

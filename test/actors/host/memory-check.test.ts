@@ -1,0 +1,64 @@
+// Rows that cannot fit into the memory of their host are refused before any is reserved.
+
+import test from "ava";
+import { checkMemory } from "../../../actors/host/memory-check.ts";
+import { layoutOfGeneration } from "../../../actors/threads/generation-layout.ts";
+import { MemoryExceededError } from "../../../src/errors/errors.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { rowMemoryOf } from "../../../src/training/topology/row-memory.ts";
+
+/** A generation of two devices on one host, whose tables have these options. */
+function generationOf(table: object, other: object = {}) {
+  const job = resolveJob({
+    model: {
+      kind: "dlrm",
+      tables: [
+        { name: "user", rows: 1000, dim: 8, ...table },
+        { name: "item", rows: 100, dim: 8, ...other },
+      ],
+      top: [1],
+    },
+    data: { kind: "synthetic", samples: 100, dense: 0, batchSize: 16 },
+    optimizer: { sparse: { kind: "adam" } },
+  });
+  const spec = {
+    run: "r1-1",
+    generation: 1,
+    job,
+    devices: 2,
+    hosts: [{ host: 0, devices: 2 }],
+    data: { training: { path: "cache", samples: 100 }, idsMax: [1, 1] },
+  } as unknown as Parameters<typeof checkMemory>[0];
+  return { spec, layout: layoutOfGeneration(spec), place: { host: 0, first: 0, count: 2 } };
+}
+
+/** Bytes of a row of eight columns: weights, and Adam's two moments. */
+const rowBytes = 3 * 4 * 8;
+
+test("rows, optimizer state and precision count, over the devices of the host", (t) => {
+  const bytes = (table: object, other?: object) => {
+    const { spec, layout } = generationOf(table, other);
+    return rowMemoryOf(layout.topology, [0, 1], spec.job.optimizer.sparse).map((one) => one.bytes);
+  };
+  t.deepEqual(bytes({}), [1000 * rowBytes, 100 * rowBytes]);
+  t.deepEqual(bytes({ rows: 10 }), [100 * rowBytes, 10 * rowBytes], "the largest first");
+  t.deepEqual(bytes({ precision: "float16" })[0], 1000 * (rowBytes - 2 * 8));
+  t.deepEqual(bytes({ tier: "cached" }), [100 * rowBytes], "rows below memory do not count");
+  t.deepEqual(bytes({ sharding: "data-parallel" })[0], 2 * 1000 * rowBytes, "a copy a device");
+  t.deepEqual(bytes({ sharding: "row-wise", rowBlocks: 2 })[0], 1000 * rowBytes);
+});
+
+test("a host refuses what it cannot hold, and names the largest tables", (t) => {
+  const { spec, layout, place } = generationOf({});
+  const needed = 1100 * rowBytes;
+  t.notThrows(() => checkMemory(spec, layout, place as never, needed));
+  const error = t.throws(() => checkMemory(spec, layout, place as never, needed - 1), {
+    instanceOf: MemoryExceededError,
+  });
+  t.is(error.recovery, "stop");
+  t.regex(
+    error.message,
+    /^The tables need 0\.000106 GB of memory on host:0, which has 0\.000106 GB/,
+  );
+  t.regex(error.message, /`user` 0\.000096 GB \(1,000 rows of 8\), `item` .* `tier: "cached"`/);
+});

@@ -1,0 +1,50 @@
+// Directories are made with their parents; where the system refuses one, the refusal is told, and
+// whether it may pass.
+
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { realDisk } from "../../src/ports/disk.ts";
+import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
+
+function refusalOf(path: string): unknown {
+  try {
+    realDisk.makeDirectory(path);
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+test("a directory is made with its parents, and made again without harm", (t) => {
+  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
+  t.teardown(() => rmSync(home, { recursive: true }));
+  const path = join(home, "a", "b", "c");
+  realDisk.makeDirectory(path);
+  realDisk.makeDirectory(path);
+  t.true(existsSync(path));
+});
+
+test("a refusal that stays is told at once, with its reason", (t) => {
+  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
+  t.teardown(() => rmSync(home, { recursive: true }));
+  writeFileSync(join(home, "file"), "");
+  t.is(lastingRefusal(refusalOf(join(home, "file"))), "a file is in the place of a directory");
+  const below = refusalOf(join(home, "file", "below"));
+  t.is(lastingRefusal(below), "a file is in the place of a directory");
+  // Node's own `mkdir` of a directory with its parents never returns from here.
+  const reason = lastingRefusal(refusalOf("/proc/osiris/below"));
+  t.is(typeof reason, "string");
+});
+
+test("a full disk may have room later, and a failing disk may recover", (t) => {
+  const errorOf = (code: string) => Object.assign(new Error(code), { code, syscall: "write" });
+  t.true(isFull(errorOf("ENOSPC")));
+  t.true(isFull(errorOf("EDQUOT")));
+  for (const code of ["ENOSPC", "EDQUOT", "EIO", "EMFILE"]) {
+    t.is(lastingRefusal(errorOf(code)), undefined);
+  }
+  t.false(isFull(errorOf("EIO")));
+  t.is(lastingRefusal(new Error("EACCES")), undefined, "no error of a disk");
+});

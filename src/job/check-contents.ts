@@ -25,9 +25,8 @@ export function checkContents(
   if (!haveSameSamples(then.training, now.training)) {
     const { name, what } = changeOf("training", data, then.training, now.training);
     const sentence =
-      `${what} since the checkpoints in ${directory} were trained on it: train on it as it is now ` +
-      "in another `checkpoint.directory`, as a new job or as one that begins with the model in " +
-      `${directory} (\`warmStart\`), or put the old contents back`;
+      `${what} since the checkpoints in ${directory} were trained: train on it as it is now, as a ` +
+      "new job in another `checkpoint.directory`, or put the old contents back";
     throw new DataChangedError(name, directory, sentence);
   }
   const held = evaluation?.data;
@@ -35,8 +34,8 @@ export function checkContents(
   if (haveSameSamples(then.evaluation, now.evaluation)) return;
   const { name, what } = changeOf("evaluation", held, then.evaluation, now.evaluation);
   const sentence =
-    `${what} since the run in ${directory} was evaluated on it: name another ` +
-    "`checkpoint.directory` for a new run, or put the old contents back; `osiris eval " +
+    `${what} since the run in ${directory} was evaluated: name another \`checkpoint.directory\` ` +
+    "for a new run, or the old contents for this one; `osiris eval " +
     `${directory} --data FILE\` evaluates the model on any file`;
   throw new DataChangedError(name, directory, sentence);
 }
@@ -78,6 +77,11 @@ function changeOf(
   const [first = 0, ...others] = changedFiles(then, now);
   const name = data.paths[first] ?? "";
   const isSameText = then.text !== undefined && then.text === now.text;
+  const [before, after] = [then.files[first]?.path, now.files[first]?.path];
+  if (before !== undefined && before !== after) {
+    const what = `The ${part} file ${name} took the place of ${before}, with other samples (${counts}),`;
+    return { name, what };
+  }
   const more = others.length === 0 ? "" : ` and ${others.length} more`;
   if (isSameText) {
     return { name, what: `The ${part} file ${name} is read in another way (${counts})` };

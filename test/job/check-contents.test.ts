@@ -36,9 +36,8 @@ test("the training file that changed is named, with the directory and both ways 
     instanceOf: DataChangedError,
     message:
       "The training file b.csv has other contents (100 samples then, 90 now) since the " +
-      "checkpoints in runs/7 were trained on it: train on it as it is now in another " +
-      "`checkpoint.directory`, as a new job or as one that begins with the model in runs/7 " +
-      "(`warmStart`), or put the old contents back",
+      "checkpoints in runs/7 were trained: train on it as it is now, as a new job in another " +
+      "`checkpoint.directory`, or put the old contents back",
   });
   t.like(error, { data: "b.csv", directory: "runs/7" });
 });
@@ -57,8 +56,12 @@ test("the evaluation file that changed is named, with the ways out", (t) => {
     instanceOf: DataChangedError,
     message:
       "The evaluation file valid.csv has other contents (100 samples then, 100 now) since the run " +
-      "in runs was evaluated on it: name another `checkpoint.directory` for a new run, or put the " +
-      "old contents back; `osiris eval runs --data FILE` evaluates the model on any file",
+      "in runs was evaluated: name another `checkpoint.directory` for a new run, or the old " +
+      "contents for this one; `osiris eval runs --data FILE` evaluates the model on any file",
+  });
+  const moved = { ...contents("other"), files: [{ path: "/data/new", sha256: "6" }] };
+  t.throws(() => checkContents(csvJob, then, { training, evaluation: moved }, "runs"), {
+    message: /^The evaluation file valid\.csv took the place of \/data\/0, with other samples \(/,
   });
 });
 

@@ -147,16 +147,29 @@ function equalityWarnings(
   const held = section?.data;
   if (held === undefined) return [];
   const both = `The evaluation data (${namesOf(held)}) and the training data (${namesOf(data)}) are`;
+  const file = sharedFile(held, evaluation, training);
+  const what =
+    evaluation?.digest === training.digest
+      ? `${both} the same samples`
+      : isSameStream(data, held)
+        ? `${both} drawn from one stream: the smaller is the beginning of the other`
+        : file && `The evaluation file ${file} has the text of a training file`;
+  if (what === undefined) return [];
   const advice =
     "so its figures tell what the model remembers, not how well it predicts: name other data, or " +
     "leave `evaluation.data` out, which holds out a part of the training data";
-  const shared =
-    evaluation?.digest === training.digest
-      ? "the same samples"
-      : isSameStream(data, held) &&
-        "drawn from one stream: the smaller is the beginning of the other";
-  if (shared === false) return [];
-  return [{ code: "EVALUATION_EQUALS_TRAINING", message: `${both} ${shared}, ${advice}` }];
+  return [{ code: "EVALUATION_EQUALS_TRAINING", message: `${what}, ${advice}` }];
+}
+
+/** The first evaluation file with the text of a training file, as the job names it. */
+function sharedFile(
+  held: JobSpec["data"],
+  evaluation: CacheReport | undefined,
+  training: CacheReport,
+): string | undefined {
+  if (held.kind === "synthetic") return undefined;
+  const trained = new Set(training.sources?.flatMap(({ sha256 }) => sha256 ?? []));
+  return held.paths.find((_, i) => trained.has(evaluation?.sources?.[i]?.sha256 ?? ""));
 }
 
 /** Whether both are generated, and equal in all but their number. */

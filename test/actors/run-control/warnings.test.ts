@@ -50,6 +50,24 @@ test("a validation file with the samples of the training file is a warning, unde
   }
 });
 
+test("a training file among the files to evaluate on is a warning that names it", async (t) => {
+  const directory = directoryOf(t);
+  await using place = await startTestCluster();
+  const pathOf = (name: string) => join(directory, name);
+  const train = [writeClicks(pathOf("a.csv"), 300, 1), writeClicks(pathOf("b.csv"), 300, 2)];
+  const valid = [writeClicks(pathOf("c.csv"), 100, 3), writeClicks(pathOf("d.csv"), 300, 2)];
+  const job = {
+    model: clicksModel,
+    data: clicksData(train, directory),
+    evaluation: { data: { paths: valid } },
+    checkpoint: { directory: pathOf("run") },
+  };
+  const [warning, ...others] = (await warningsOf(place, job)).result.warnings;
+  t.deepEqual(others, []);
+  t.is(warning?.code, "EVALUATION_EQUALS_TRAINING");
+  t.true(warning?.message.startsWith(`The evaluation file ${valid[1]} has the text of a training`));
+});
+
 test("a model that diverged is a warning of the result", async (t) => {
   const directory = directoryOf(t);
   await using place = await startTestCluster();

@@ -54,7 +54,7 @@ export interface ActorSubject {
  */
 export const tokenCharactersMax = 128;
 
-/** Longest subject that the embedded broker and the in-memory one take. */
+/** Longest subject of Osiris. The embedded broker carries longer ones, of other clients. */
 export const subjectCharactersMax = 1024;
 
 /** The subject of one action of one actor. @throws InvalidOptionError */

@@ -336,3 +336,19 @@ test("a closed broker leaves no socket and no timer", async (t) => {
   t.false(clock.runNext());
   t.deepEqual(broker.clients(), []);
 });
+
+test("a broker tells who is connected, and what each sent, got and listens to", async (t) => {
+  await using broker = await startOpen();
+  using one = await startRawClient(broker.port);
+  using other = await startRawClient(broker.port);
+  one.send(quiet.replace("{", '{"name":"one",'), "SUB a.* q 7", "PING");
+  await one.until("PONG");
+  other.send(quiet, "PUB a.b 5", "hello", "HPUB a.c 12 14", "NATS/1.0\r\n\r\nhi", "PING");
+  await Promise.all([one.until("hi\r\n"), other.until("PONG")]);
+  const [first, second] = broker.connections();
+  t.like(first, { name: "one", ip: "127.0.0.1", port: one.socket.localPort, pendingBytes: 0 });
+  t.like(first, { framesIn: 0, bytesIn: 0, framesOut: 2, bytesOut: 19 });
+  t.deepEqual(first?.subscriptions, [{ subject: "a.*", queue: "q", sid: "7", delivered: 2 }]);
+  t.like(second, { name: "", framesIn: 2, bytesIn: 19, framesOut: 0, subscriptions: [] });
+  t.true((second?.id ?? 0) > (first?.id ?? 0));
+});

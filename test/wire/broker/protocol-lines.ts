@@ -117,6 +117,7 @@ const subjects: readonly ProtocolLine[] = [
     [quiet, "SUB a>.b 1", ...pubs("ax.b", "a>.b")],
     messages("a>.b"),
   ),
+  stays("a published * comes once", [quiet, "SUB * 1", ...pubs("*")], messages("*")),
   stays("subjects have cases", [quiet, "SUB a 1", ...pubs("A", "a")], messages("a")),
   ...["a..b", ".a", "a.", ">.a", "a.>.b"].map((subject) =>
     stays(`SUB ${subject} is refused`, [quiet, `SUB ${subject} 1`], "-ERR 'Invalid Subject'\r\n"),
@@ -186,6 +187,8 @@ const noResponders: readonly ProtocolLine[] = [
   ),
   stays("not for a publication", [quiet, "SUB i.* 1", ...pubs("none")], ""),
   stays("not where the client did not ask", [simple, "SUB i.* 1", "PUB none i.7 0", ""], ""),
+  stays("not on a subscription of a group", [quiet, "SUB i.* q 1", "PUB none i.7 0", ""], ""),
+  stays("nor has a bad subject takers", [quiet, "SUB i.* 1", "PUB a..b i.7 0", ""], unanswered),
   stays("not where the client hears no reply", [quiet, "PUB none i.7 0", ""], ""),
   stays(
     "it counts for no maximum",

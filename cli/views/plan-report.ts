@@ -16,7 +16,7 @@ const devicesShown = 32;
 const alternativesShown = 12;
 
 const stageNames: Readonly<Record<Stage, string>> = {
-  read: "waiting for samples",
+  read: "waiting for data",
   inputExchange: "input exchange",
   prefetch: "prefetch",
   lookup: "lookup",

@@ -15,10 +15,13 @@ export interface DeviceChoice {
   readonly found: JobPlan;
 }
 
+/** More devices take more processors, and are taken where a step is so much shorter with them. */
+const gainMin = 0.1;
+
 /**
  * Plans the job on 1, 2, 4, ... devices, up to the job's slices and the machine's cores (where the
- * constants do not say, `cores`), and takes the fastest; of equals, the fewest; where nothing fits,
- * the most.
+ * constants do not say, `cores`), and takes the fastest, but no more devices for a gain
+ * below a tenth; where nothing fits, the most.
  */
 export function chooseDevices(
   job: PlannableJob & { readonly slices: number },
@@ -35,7 +38,7 @@ export function chooseDevices(
   });
   const best = plans.reduce((least, one) => {
     if (least.step === undefined) return one;
-    return (one.step ?? Number.POSITIVE_INFINITY) < least.step ? one : least;
+    return (one.step ?? Number.POSITIVE_INFINITY) < (1 - gainMin) * least.step ? one : least;
   });
   const predictions = plans.map(({ devices, step }) => ({ devices, step }));
   return { devices: best.devices, found: best.found, predictions };

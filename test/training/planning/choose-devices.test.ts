@@ -41,6 +41,20 @@ test("where it saves more, as many as help are chosen", (t) => {
   t.is(chooseDevices(jobWith(), () => unknown, { cores: 3 }).devices, 2);
 });
 
+test("more devices are not taken for a gain below a tenth", (t) => {
+  const quick = { allToAll: 1e30, reduceScatter: 1e30, allGather: 1e30, allReduce: 1e30 };
+  const with2 = (step: number) => () => ({
+    ...defaultConstants,
+    ...{ cores: 2, memoryBandwidth: 1e30, denseFlops: 1e30, insideHost: quick },
+    steps: [
+      { ...noStepCosts, step: 1e-3 },
+      { ...noStepCosts, devices: 2, step },
+    ],
+  });
+  t.is(chooseDevices(jobWith(), with2(0.95e-3), { cores }).devices, 1);
+  t.is(chooseDevices(jobWith(), with2(0.85e-3), { cores }).devices, 2);
+});
+
 test("numbers of devices without room are left out; where none has, the most are chosen", (t) => {
   const narrow = (bytes: number) => (devices: number) => {
     return { ...machine(1), memoryBytes: bytes * devices };

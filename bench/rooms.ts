@@ -10,10 +10,10 @@ type Rooms = Readonly<Record<string, number>>;
 
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
-  { "src/errors": 800 },
-  { "src/ports": 1300 },
+  { "src/errors": 900 },
+  { "src/ports": 1500 },
   {
-    "src/data": 3800,
+    "src/data": 4200,
     "src/kernels/contract": 1300,
     "src/planner": 3350,
     "src/wire/messages": 1000,
@@ -73,7 +73,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/calibration": 600,
     "actors/doctor": 700,
-    "actors/run-state": 2100,
+    "actors/run-state": 2300,
   },
   { "actors/run-control": 2700 },
   { "actors/jobs": 1700 },
@@ -107,7 +107,7 @@ export const layers: readonly Rooms[] = [
     bench: 6500,
     docs: 250,
   },
-  { test: 37_000 },
+  { test: 42_000 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

@@ -34,8 +34,10 @@ test.serial("a command again, changed data, the curve and the best model", async
   t.deepEqual([alreadyFinished, warnings], [false, []]);
   const curve = readFileSync(join(directory, "curve.csv"), "utf8");
   t.regex(curve, /^epoch,step,samples,loss,logLoss,auc,normalizedEntropy\n1,6,300,0\.\d+,/);
-  const printed = await runCli(["history", "run"], directory);
-  t.deepEqual([printed.code, printed.stdout], [0, curve]);
+  for (const from of ["run", "job.json"]) {
+    const printed = await runCli(["history", from], directory);
+    t.deepEqual([printed.code, printed.stdout], [0, curve]);
+  }
   const best = ["eval", "run", "--data", "valid.csv", "--manifest", "best", "--json"];
   const evaluated = await runCli(best, directory);
   t.is(evaluated.code, 0, evaluated.stderr);

@@ -1,10 +1,12 @@
 // osiris history DIRECTORY: the learning curve of a run, as numbers.
 
+import { statSync } from "node:fs";
 import type { Command } from "commander";
-import { historyCsv, runHistory } from "../../../index.ts";
+import { historyCsv, resolveJob, runHistory } from "../../../index.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { plural } from "../../support/format.ts";
 import { writeCurve } from "../../support/history-file.ts";
+import { loadJob } from "../../support/job-file.ts";
 
 interface HistoryOptions extends CommonOptions {
   readonly out?: string;
@@ -14,11 +16,13 @@ interface HistoryOptions extends CommonOptions {
 export function addHistory(program: Command): void {
   const command = program
     .command("history")
-    .argument("<directory>", "checkpoint directory")
+    .argument("<directory>", "checkpoint directory, or a job file")
     .description("print the learning curve of a run as CSV: a line for each cut")
     .option("--out <FILE>", "write it to this file");
-  withCommon(command, ["history checkpoints", "history checkpoints --out curve.csv"]).action(
-    (directory: string, { out, json }: HistoryOptions) => {
+  withCommon(command, ["history checkpoints", "history job.yaml --out curve.csv"]).action(
+    async (from: string, { out, json }: HistoryOptions) => {
+      const isJob = statSync(from, { throwIfNoEntry: false })?.isFile() === true;
+      const directory = isJob ? resolveJob(await loadJob(from)).checkpoint.directory : from;
       const points = runHistory(directory);
       if (out !== undefined) writeCurve(out, directory);
       if (json === true) console.log(JSON.stringify({ report: "history", directory, points }));

@@ -244,12 +244,13 @@ export function resultOf(context: {
     : metrics.earlyStopping.stopped
       ? "stopped-early"
       : "finished";
+  const alreadyFinished = !isCancelled && record.progress === undefined;
   const start = { step: context.latest?.cut ?? 0, atMs: context.startedAtMs };
   const speed = speedBetween(start, context.watch.speedSamples.at(-1) ?? start);
   return {
     run: scope.run,
     status,
-    alreadyFinished: !isCancelled && record.progress === undefined,
+    alreadyFinished,
     step: manifest?.cut ?? 0,
     digest: `sha256:${manifest?.modelDigest ?? ""}`,
     auc: evaluation?.auc,
@@ -270,9 +271,22 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
-    warnings: warningsOf(context.plan?.warnings ?? [], metrics, evaluation),
+    warnings: [
+      ...warningsOf(context.plan?.warnings ?? [], metrics, evaluation),
+      ...(alreadyFinished ? unevaluated(job, metrics, store.directory) : []),
+    ],
     incidents: record.incidents.all().slice(-incidentsMax),
   };
+}
+
+/** A warning where the job asks for evaluations that its run, which had ended, never made. */
+function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory: string) {
+  const isDone = history.some((point) => point.evaluation !== undefined);
+  if (evaluation === undefined || isDone) return [];
+  const message =
+    `The run in ${directory} had ended before its job asked for an evaluation, so there are no ` +
+    `figures: \`osiris eval ${directory} --data FILE\` evaluates the model`;
+  return [{ code: "NOT_EVALUATED", message }];
 }
 
 function pointOf(metrics: RunMetrics, step: number, evaluation: Metrics | undefined): CutRecord {

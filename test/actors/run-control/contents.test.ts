@@ -102,6 +102,23 @@ test("evaluation data with other contents is refused, under the old name and und
   });
 });
 
+test("a run that ended before its job asked for an evaluation has none, and says so", async (t) => {
+  await withTrained(t, async ({ place, train, checkpoints, job }) => {
+    const directory = `${checkpoints}-plain`;
+    const { evaluation = {}, ...plain } = job({ checkpoint: { directory } });
+    t.deepEqual((await trained(place, plain)).warnings, []);
+    const { alreadyFinished, warnings, auc } = await trained(place, { ...plain, evaluation });
+    t.deepEqual([alreadyFinished, auc], [true, undefined]);
+    t.deepEqual(
+      warnings.map(({ code }) => code),
+      ["NOT_EVALUATED"],
+    );
+    const longer = { data: { ...clicksData([train], `${checkpoints}-cache`), epochs: 2 } };
+    const on = await trained(place, { ...plain, ...longer, evaluation });
+    t.deepEqual([on.alreadyFinished, on.warnings], [false, []]);
+  });
+});
+
 test("a checkpoint of before contents were recorded still opens, and records them", async (t) => {
   await withTrained(t, async ({ place, train, checkpoints, job }, first) => {
     forgetContents(first);

@@ -57,11 +57,11 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 470,
   },
   {
-    "src/job": 850,
+    "src/job": 1050,
     "storage/checkpoint-store": 1400,
   },
   {
-    "storage/checkpoints": 1450,
+    "storage/checkpoints": 1700,
     "storage/replicas": 400,
   },
   {

@@ -52,7 +52,7 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
     const paths = of.paths.map((path, i) => within(dataRoot, path, `${at}.paths[${i}]`));
     return { ...of, cache, paths };
   };
-  const { evaluation, checkpoint, tiers } = job;
+  const { evaluation, checkpoint, tiers, warmStart } = job;
   const kept = (path: string, option: string) => within(checkpointRoot, path, option);
   const own: JobSpec = {
     ...job,
@@ -67,6 +67,11 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
         ? tiers
         : { ...tiers, directory: kept(tiers.directory, "tiers.directory") },
   };
+  if (warmStart !== undefined) {
+    Object.assign(own, {
+      warmStart: { ...warmStart, from: kept(warmStart.from, "warmStart.from") },
+    });
+  }
   const [first, ...others] = forbidden;
   if (first !== undefined) throw PathForbiddenError.ofAll(first, others);
   return own;

@@ -7,6 +7,7 @@ import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
+import { withWarmStart } from "../../storage/checkpoints/adopt-checkpoint.ts";
 import { readRunLog } from "../../storage/cluster/run-log.ts";
 import type { Membership } from "../host/membership.ts";
 import type { Registry } from "../run-state/registry.ts";
@@ -134,7 +135,8 @@ export async function handle<Method extends JobMethod>(
 async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = asked;
   const { registry, network } = input;
-  const job = withinRoots(resolveJob(request.job), input.access, tenant);
+  const asIs = withinRoots(resolveJob(request.job), input.access, tenant);
+  const job = withWarmStart(asIs, network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {

@@ -10,6 +10,7 @@ import type {
   Generation,
 } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { adoptCheckpoint } from "../../storage/checkpoints/adopt-checkpoint.ts";
 import type { HostShare } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
@@ -30,12 +31,16 @@ export const claiming = fromPromise<
   });
   network.assertLeading?.();
   const generation = store.beginGeneration(undefined, passedOver);
-  const expected = generation.latest?.arithmetic;
   const actual = openKernels(job.arithmetic).arithmetic;
+  const isFirst = generation.latest === undefined && job.warmStart !== undefined;
+  const latest = isFirst
+    ? adoptCheckpoint(store, generation.generation, job, actual)
+    : generation.latest;
+  const expected = latest?.arithmetic;
   if (expected !== undefined && expected !== actual) {
     throw new ArithmeticMismatchError(expected, actual);
   }
-  return { ...generation, store };
+  return { ...generation, latest, store };
 });
 
 /** Tells the log, and the open incidents of the run, that a generation is claimed. */

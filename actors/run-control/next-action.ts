@@ -3,6 +3,7 @@
 // did (T1 of training-coordinator.ts). What each action asks of whom is in coordinator-requests.ts.
 
 import type { JobSpec } from "../../src/job/job.ts";
+import { stepBefore } from "../../src/job/warm-start.ts";
 import {
   type Cut,
   nextCut,
@@ -100,7 +101,7 @@ export function scheduleFor(
   { training: { samples } }: DataPlan,
 ): Schedule {
   const { batchSize, passes } = job.data;
-  const schedule = scheduleOf({ samples, batchSize, passes });
+  const schedule = scheduleOf({ samples, batchSize, passes, begin: stepBefore(job) });
   return { ...schedule, steps: record.cuts?.at(-1)?.step ?? schedule.steps };
 }
 

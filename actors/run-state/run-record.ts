@@ -4,6 +4,7 @@
 import type { RunContents } from "../../src/data/contents.ts";
 import type { ErrorRecord } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { stepBefore } from "../../src/job/warm-start.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
 import type { Incident } from "../runtime/incident.ts";
@@ -173,11 +174,14 @@ export class RunRecord {
 
   #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {
     const step = where.step ?? this.#step;
-    const { stepsPerEpoch = 0 } = this.#schedule ?? {};
+    const { stepsPerEpoch = 0, begin = 0 } = this.#schedule ?? {};
     const batch =
       step === undefined || stepsPerEpoch === 0
         ? undefined
-        : { pass: Math.floor(step / stepsPerEpoch), index: step % stepsPerEpoch };
+        : {
+            pass: Math.floor((step - begin) / stepsPerEpoch),
+            index: (step - begin) % stepsPerEpoch,
+          };
     const when = { incident: this.incidents.next, at: at.toISOString() };
     return { ...when, ...where, error: reason, step, batch };
   }
@@ -256,7 +260,8 @@ export class RunRecord {
     if (event.type === "run.progress") this.#step = event.step;
     if (event.type === "run.prepared") {
       const { batchSize, passes } = this.job.data;
-      this.#schedule = scheduleOf({ samples: event.samples, batchSize, passes });
+      const begin = stepBefore(this.job);
+      this.#schedule = scheduleOf({ samples: event.samples, batchSize, passes, begin });
     }
     if (event.type === "run.incident") {
       const { type: _type, seq: _seq, run: _run, generation: _generation, ...cause } = event;

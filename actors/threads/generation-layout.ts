@@ -8,6 +8,7 @@ import { type RingShape, ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import { pipeCells } from "../../src/exchange/byte-pipe.ts";
 import type { ExchangeShape } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import { stepBefore } from "../../src/job/warm-start.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
 import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
@@ -109,7 +110,8 @@ function planFor({ job, devices }: GenerationSpec): Plan | undefined {
 
 function scheduleOfGeneration({ job, data }: GenerationSpec): Schedule {
   const { batchSize, passes } = job.data;
-  return scheduleOf({ samples: data.training.samples, batchSize, passes });
+  const { samples } = data.training;
+  return scheduleOf({ samples, batchSize, passes, begin: stepBefore(job) });
 }
 
 /** Most files that devices may await from other hosts. */

@@ -265,7 +265,9 @@ export class SimulatedCluster {
     this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
-    if (type === "run.failed" && event.error.code === "TIER_DISK_FULL") this.#attempt++;
+    // Somebody makes room, and submits the job again.
+    const full = ["TIER_DISK_FULL", "DISK_REFUSED"];
+    if (type === "run.failed" && full.includes(event.error.code)) this.#attempt++;
     else if (type === "run.finished" || type === "run.failed") this.ending = event;
   }
 }

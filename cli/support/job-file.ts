@@ -27,6 +27,8 @@ export interface JobChanges {
   readonly set?: readonly string[] | undefined;
   /** Another seed. */
   readonly seed?: number | undefined;
+  /** Checkpoint directory of the run to begin with. */
+  readonly warmStart?: string | undefined;
 }
 
 /**
@@ -42,9 +44,13 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
       `The job ${path} has a \`sweep\`: \`osiris sweep\` trains it`,
     );
   }
-  const { data, plan, set = [], seed } = changes;
+  const { data, plan, set = [], seed, warmStart } = changes;
   const planned = withPlan(withData(await withSet(read, set), path, data), plan);
-  const job = seed === undefined ? planned : { ...(planned as object), seed };
+  const job = {
+    ...(planned as object),
+    ...(seed === undefined ? {} : { seed }),
+    ...(warmStart === undefined ? {} : { warmStart: { from: warmStart } }),
+  };
   naming(path, () => resolveJob(job));
   return job as JobOptions;
 }

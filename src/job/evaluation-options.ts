@@ -15,6 +15,7 @@ import {
 import { checkWeights } from "../data/text/columns.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
+import { isSection } from "../ports/written.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 
@@ -58,7 +59,7 @@ const notInherited = ["paths", "samples", "epochs", "passes", "shuffle"];
  * `given` with what it leaves out, from the training data. Data of another kind inherit the batch
  * size alone.
  */
-export function inheritData(
+function inheritData(
   given: Readonly<Record<string, unknown>>,
   training: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
@@ -205,4 +206,14 @@ export function checkEvaluation(
   }
   const differs = evaluation.dataDiffers === true;
   checkSameReading(evaluation.data, "evaluation.data", data, tables, differs);
+}
+
+/** Completes an evaluation's data from the training data. */
+export function withEvaluationData(options: unknown): unknown {
+  if (!isSection(options) || !isSection(options.evaluation) || !isSection(options.data)) {
+    return options;
+  }
+  const { evaluation, data } = options;
+  if (!isSection(evaluation.data)) return options;
+  return { ...options, evaluation: { ...evaluation, data: inheritData(evaluation.data, data) } };
 }

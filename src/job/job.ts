@@ -24,6 +24,7 @@ import { checkCover } from "../planner/assess.ts";
 import { planFileSchema, writePlan } from "../planner/plan-file.ts";
 import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
 import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
+import { isSection } from "../ports/written.ts";
 import {
   type CheckpointOptions,
   checkpointOptions,
@@ -33,9 +34,11 @@ import {
   checkEvaluation,
   type EvaluationOptions,
   evaluationOptions,
-  inheritData,
+  withEvaluationData,
 } from "./evaluation-options.ts";
 import { withLeftOut } from "./left-out.ts";
+import { warmStartIdentity } from "./warm-start.ts";
+import { warmStartOptions } from "./warm-start-options.ts";
 
 /** The optimizers of a job that names none. */
 export const usualOptimizer = {
@@ -72,6 +75,8 @@ export const jobSchema = z.strictObject({
   /** Evaluation on held-out samples, at cuts. Left out: none. */
   evaluation: evaluationOptions.optional(),
   checkpoint: checkpointOptions.prefault({}),
+  /** Begin with the state of an earlier run, instead of anew. */
+  warmStart: warmStartOptions.optional(),
   /** The seed of everything random. */
   seed: z.int().min(0).default(1),
   /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
@@ -120,6 +125,7 @@ export interface JobOptions {
   /** What its `data` leave out is as in the training data. */
   readonly evaluation?: EvaluationOptions;
   readonly checkpoint?: CheckpointOptions;
+  readonly warmStart?: z.input<typeof warmStartOptions>;
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
   readonly priority?: number;
@@ -349,7 +355,8 @@ export function jobIdentity(job: JobSpec): string {
   const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
     ? [checkpoint.everySteps, evaluation?.everySteps]
     : undefined;
-  const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts };
+  const begin = warmStartIdentity(job);
+  const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts, begin };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
@@ -358,16 +365,6 @@ function stoppingOf(evaluation: JobSpec["evaluation"], data: unknown) {
   if (evaluation?.earlyStopping === undefined) return undefined;
   const { fraction, everySteps, earlyStopping } = evaluation;
   return { fraction, everySteps, earlyStopping, data };
-}
-
-/** Completes an evaluation's data from the training data. */
-function withEvaluationData(options: unknown): unknown {
-  if (!isRecord(options) || !isRecord(options.evaluation) || !isRecord(options.data)) {
-    return options;
-  }
-  const { evaluation, data } = options;
-  if (!isRecord(evaluation.data)) return options;
-  return { ...options, evaluation: { ...evaluation, data: inheritData(evaluation.data, data) } };
 }
 
 /** A model without the placement of its rows and their path, which decide no bit. */
@@ -387,12 +384,8 @@ function withoutPlace(data: JobSpec["data"]) {
 
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner) =>
-    isRecord(inner)
+    isSection(inner)
       ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
       : inner,
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -7,6 +7,7 @@ import { criteoFeatures, denseOf } from "../data/text/columns.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { sharedTableOptions } from "../model/options.ts";
 import { checkOptions } from "../ports/check-options.ts";
+import { type Fields, isSection } from "../ports/written.ts";
 
 /**
  * A job as a user wrote it, with the options of model and data that follow from each other:
@@ -20,7 +21,7 @@ import { checkOptions } from "../ports/check-options.ts";
  * @throws InvalidOptionError where a column has no table, and `model.table` does not say its shape
  */
 export function withLeftOut(options: unknown): unknown {
-  if (!isRecord(options) || !isRecord(options.model) || !isRecord(options.data)) return options;
+  if (!isSection(options) || !isSection(options.model) || !isSection(options.data)) return options;
   const { table, ...model } = options.model;
   const data = withColumns(options.data, model);
   const isTabled = table !== undefined || model.tables === undefined;
@@ -49,7 +50,7 @@ function withColumns(data: Fields, { tables, dense }: Fields): Fields {
 function tablesOf(data: ResolvedDataOptions, written: unknown, table: unknown): unknown {
   if (written !== undefined && !Array.isArray(written)) return written;
   if (table !== undefined) checkOptions(sharedTableOptions, table, "model.table");
-  const shared = isRecord(table) ? table : {};
+  const shared = isSection(table) ? table : {};
   const own = new Map((written ?? []).map((one) => [nameOf(one), one]));
   const names = columnTables(data);
   for (const name of names) {
@@ -61,7 +62,7 @@ function tablesOf(data: ResolvedDataOptions, written: unknown, table: unknown): 
   }
   const others = (written ?? []).filter((one) => !names.includes(nameOf(one) as string));
   const fed = names.map((name) => own.get(name) ?? { name });
-  return [...fed, ...others].map((one) => (isRecord(one) ? { ...shared, ...one } : one));
+  return [...fed, ...others].map((one) => (isSection(one) ? { ...shared, ...one } : one));
 }
 
 /** The tables that the columns of the data feed. */
@@ -78,12 +79,6 @@ function columnTables(data: ResolvedDataOptions): string[] {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function nameOf(table: unknown): unknown {
-  return isRecord(table) ? table.name : undefined;
+  return isSection(table) ? table.name : undefined;
 }

@@ -6,3 +6,11 @@ export type Written<Options> = Options extends readonly (infer Entry)[]
   : Options extends object
     ? { readonly [Key in keyof Options]: Written<Options[Key]> }
     : Options;
+
+/** Options whose names and values are not checked yet. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Whether a value may be a section of options. */
+export function isSection(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

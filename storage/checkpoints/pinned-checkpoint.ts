@@ -2,9 +2,10 @@
 // or copies where the file system has no links. The pinned checkpoint stays when the first
 // directory changes or goes, and writes in one directory never reach the other.
 
-import { copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import { makeDirectories } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
@@ -19,7 +20,7 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
   const [source, target] = [pathsOf(from), pathsOf(to)];
   const { cut, generation, sha256, jobIdentity } = manifest;
   try {
-    mkdirSync(target.generations, { recursive: true });
+    makeDirectories(target.generations);
     copyFileSync(source.job, target.job);
     for (const path of filesOf(manifest)) hold(path(source), path(target));
     // The store may rewrite or remove a manifest, so it is copied, never linked.
@@ -44,8 +45,10 @@ function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => 
   );
 }
 
-function hold(from: string, to: string): void {
-  mkdirSync(dirname(to), { recursive: true });
+/** Links `from` to `to`, or copies where there are no links. A file that is there is replaced. */
+export function hold(from: string, to: string): void {
+  makeDirectories(dirname(to));
+  rmSync(to, { force: true });
   try {
     linkSync(from, to);
   } catch (error) {

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { recordedContents } from "../../src/data/contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { stepBefore } from "../../src/job/warm-start.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
@@ -77,18 +78,21 @@ export function historyCsv(points: readonly HistoryPoint[]): string {
 }
 
 /** The steps of the run's data; undefined where the manifest does not name its data. */
-function scheduleIn({ data, evaluation }: JobSpec, metrics: unknown): Schedule | undefined {
+function scheduleIn(job: JobSpec, metrics: unknown): Schedule | undefined {
+  const { data, evaluation } = job;
   const all = recordedContents(metrics)?.training.samples;
   if (all === undefined) return undefined;
   const isSplit = evaluation !== undefined && evaluation.data === undefined;
   const samples = isSplit ? all - Math.round(all * evaluation.fraction) : all;
-  return scheduleOf({ samples, batchSize: data.batchSize, passes: data.passes });
+  const { batchSize, passes } = data;
+  return scheduleOf({ samples, batchSize, passes, begin: stepBefore(job) });
 }
 
 function positionAt(step: number, schedule: Schedule | undefined) {
   if (schedule === undefined) return { epoch: undefined, step, samples: undefined };
-  const { stepsPerEpoch, batchSize } = schedule;
-  const inEpoch = (step % stepsPerEpoch) * batchSize;
-  const samples = Math.floor(step / stepsPerEpoch) * schedule.samples + inEpoch;
+  const { stepsPerEpoch, batchSize, begin } = schedule;
+  const own = step - begin;
+  const inEpoch = (own % stepsPerEpoch) * batchSize;
+  const samples = Math.floor(own / stepsPerEpoch) * schedule.samples + inEpoch;
   return { epoch: samples / schedule.samples, step, samples };
 }

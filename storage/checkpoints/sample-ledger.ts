@@ -80,10 +80,13 @@ export function sampleLedger(
   schedule: Schedule,
   order: { readonly seed: number; readonly shuffle: boolean },
 ): EpochLedger[] {
-  const { samples, steps, stepsPerEpoch } = schedule;
+  const { samples, steps, stepsPerEpoch, begin } = schedule;
   const times = timesTrained(stretches, schedule);
-  const epochs = Array.from({ length: steps / stepsPerEpoch }, () => new Uint8Array(samples));
-  for (let step = 0; step < steps; step++) {
+  const epochs = Array.from(
+    { length: (steps - begin) / stepsPerEpoch },
+    () => new Uint8Array(samples),
+  );
+  for (let step = begin; step < steps; step++) {
     const { epoch, first, count } = placesOf(schedule, step);
     const indices = new Uint32Array(count);
     fillOrder(indices, { ...order, epoch, samples, first });

@@ -22,6 +22,7 @@ import { openView } from "../../views/run-view.ts";
 interface SubmitOptions extends CommonOptions, ChangeArguments, ConnectionArguments {
   readonly follow?: boolean;
   readonly plan?: string;
+  readonly warmStart?: string;
   readonly key?: string;
   readonly priority?: number;
 }
@@ -32,6 +33,7 @@ export function addSubmit(program: Command): void {
     .command("submit")
     .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
     .description("hand a job to a running cluster (`osiris up`)")
+    .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--key <KEY>", "submitted again under the same key, it is the same run")
     .option("--priority <N>", "as the job's `priority`: the higher goes first", integerFrom(-100))
@@ -45,8 +47,8 @@ export function addSubmit(program: Command): void {
 }
 
 async function submit(path: string, options: SubmitOptions): Promise<number> {
-  const { plan, key, priority, set, seed } = options;
-  const loaded = await loadJob(path, { plan, set, seed });
+  const { plan, key, priority, set, seed, warmStart } = options;
+  const loaded = await loadJob(path, { plan, set, seed, warmStart });
   const job = priority === undefined ? loaded : { ...loaded, priority };
   await using client = await connect(connectionOf(options));
   const run = await client.submit(job, key === undefined ? {} : { key });

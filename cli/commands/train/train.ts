@@ -40,6 +40,7 @@ interface TrainOptions
   readonly devices?: number | "auto";
   readonly data?: readonly string[];
   readonly plan?: string;
+  readonly warmStart?: string;
   readonly constants?: string;
   readonly nats?: string;
   readonly dryRun?: boolean;
@@ -58,6 +59,7 @@ export function addTrain(program: Command): void {
       devicesFrom,
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
+    .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--history <FILE>", "write the learning curve to this CSV file at the end")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
@@ -67,6 +69,7 @@ export function addTrain(program: Command): void {
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
+    "train tuesday.yaml --warm-start checkpoints/monday",
     "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
     "train job.yaml --history curve.csv",
     "train job.yaml --dry-run",
@@ -77,8 +80,8 @@ export function addTrain(program: Command): void {
 }
 
 async function train(path: string, options: TrainOptions): Promise<number> {
-  const { devices, data, plan, nats, set, seed } = options;
-  const given = await loadJob(path, { data, plan, set, seed });
+  const { devices, data, plan, nats, set, seed, warmStart } = options;
+  const given = await loadJob(path, { data, plan, set, seed, warmStart });
   const job = devices === undefined ? given : { ...given, devices };
   if (options.dryRun === true) return look(job, options.json === true);
   if (options.history !== undefined) checkCurve(options.history);

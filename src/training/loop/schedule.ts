@@ -8,7 +8,9 @@ export interface Schedule {
   readonly batchSize: number;
   readonly samples: number;
   readonly stepsPerEpoch: number;
-  /** All steps of the run. */
+  /** The number of the step before the first: above 0 after a warm start. */
+  readonly begin: number;
+  /** The number of the last step. */
   readonly steps: number;
 }
 
@@ -30,18 +32,20 @@ export function scheduleOf(options: {
   readonly samples: number;
   readonly batchSize: number;
   readonly passes: number;
+  /** @default 0 */
+  readonly begin?: number;
 }): Schedule {
-  const { samples, batchSize, passes } = options;
+  const { samples, batchSize, passes, begin = 0 } = options;
   const stepsPerEpoch = Math.ceil(samples / batchSize); // The short last batch is kept.
-  return { batchSize, samples, stepsPerEpoch, steps: stepsPerEpoch * passes };
+  return { batchSize, samples, stepsPerEpoch, begin, steps: begin + stepsPerEpoch * passes };
 }
 
 /** The next cut after `step` steps. */
 export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut {
   const { evaluation, checkpoint } = job;
   const every = evaluation?.everySteps || schedule.stepsPerEpoch;
-  const evaluateAt = evaluation === undefined ? schedule.steps : after(step, every);
-  const checkpointAt = after(step, checkpoint.everySteps);
+  const evaluateAt = evaluation === undefined ? schedule.steps : after(schedule, step, every);
+  const checkpointAt = after(schedule, step, checkpoint.everySteps);
   const at = Math.min(evaluateAt, checkpointAt, step + windowStepsMax, schedule.steps);
   const isLast = at === schedule.steps;
   return {
@@ -68,11 +72,13 @@ export function placesOf(
   schedule: Schedule,
   step: number,
 ): { epoch: number; first: number; count: number } {
-  const epoch = Math.floor(step / schedule.stepsPerEpoch);
-  const first = (step % schedule.stepsPerEpoch) * schedule.batchSize;
+  const own = step - schedule.begin;
+  const epoch = Math.floor(own / schedule.stepsPerEpoch);
+  const first = (own % schedule.stepsPerEpoch) * schedule.batchSize;
   return { epoch, first, count: Math.min(schedule.batchSize, schedule.samples - first) };
 }
 
-function after(step: number, every: number): number {
-  return (Math.floor(step / every) + 1) * every;
+/** The next multiple of `every`, counted from the first step of the run. */
+function after({ begin }: Schedule, step: number, every: number): number {
+  return begin + (Math.floor((step - begin) / every) + 1) * every;
 }

@@ -11,7 +11,7 @@ function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
   return {
     job: smallGenerationSpec().job,
     record: { isCheckpointAsked: false, cuts: undefined },
-    schedule: { batchSize: 8, samples: 160, stepsPerEpoch: 20, steps: 20 },
+    schedule: { batchSize: 8, samples: 160, stepsPerEpoch: 20, begin: 0, steps: 20 },
     step: 4,
     cut,
     metrics: restoredMetrics(undefined),

@@ -1,0 +1,57 @@
+// Whether the state of an earlier run fits the job that begins with it (warm-start.ts).
+
+import { InvalidOptionError } from "../errors/errors.ts";
+import { expected } from "../ports/check-options.ts";
+import type { JobSpec } from "./job.ts";
+
+/** Options of tables that decide which rows there are and what is stored of a row. */
+const tableOptions = ["rows", "dim", "idBits", "precision", "rowBlocks", "dynamic"] as const;
+
+/**
+ * Throws where the state of `source` is none that `job` can go on with: other tables, layers or
+ * optimizers. Learning rates, penalties and the data may differ.
+ * @throws InvalidOptionError naming the option
+ */
+export function checkFit(source: JobSpec, job: JobSpec): void {
+  const from = job.warmStart?.from;
+  const compare = (option: string, mine: unknown, theirs: unknown) => {
+    if (JSON.stringify(mine) === JSON.stringify(theirs)) return;
+    const shown = theirs === undefined ? "left out" : JSON.stringify(theirs);
+    throw expected(option, `as in the job of ${from}, which this one begins with, ${shown}`, mine);
+  };
+  const [mine, theirs] = [job.model, source.model];
+  const names = ({ tables }: JobSpec["model"]) => tables.map(({ name }) => name);
+  compare("model.tables", names(mine), names(theirs));
+  for (const [i, table] of mine.tables.entries()) {
+    for (const option of tableOptions) {
+      compare(`model.tables[${i}].${option}`, table[option], theirs.tables[i]?.[option]);
+    }
+  }
+  for (const option of ["dense", "bottom", "top", "interaction"] as const) {
+    compare(`model.${option}`, mine[option], theirs[option]);
+  }
+  for (const part of ["dense", "sparse"] as const) {
+    compare(`optimizer.${part}.kind`, job.optimizer[part].kind, source.optimizer[part].kind);
+  }
+  checkHashes(job, source);
+}
+
+/** Throws where a column finds its rows in another way than in the job that is gone on with. */
+function checkHashes(job: JobSpec, source: JobSpec): void {
+  const idsOf = ({ data, model }: JobSpec) =>
+    model.tables.map(({ name }) => {
+      if (data.kind === "synthetic") return undefined;
+      if (data.kind === "criteo-tsv") return "hash";
+      const column = data.categorical.find(({ table }) => table === name);
+      return column?.ids === "integer" ? `integer, offset ${column.offset}` : column?.ids;
+    });
+  const [mine, theirs] = [idsOf(job), idsOf(source)];
+  const at = mine.findIndex((ids, i) => {
+    return ids !== undefined && theirs[i] !== undefined && ids !== theirs[i];
+  });
+  if (at < 0) return;
+  const message =
+    `Expected the ids of table \`${job.model.tables[at]?.name}\` to be read as in the job of ` +
+    `${job.warmStart?.from} (${theirs[at]}), as its rows belong to these ids, got ${mine[at]}`;
+  throw new InvalidOptionError("data.categorical", message);
+}

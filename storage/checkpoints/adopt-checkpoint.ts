@@ -1,0 +1,93 @@
+// A warm start on the disk: which checkpoint a job begins with, and that checkpoint as the first in
+// the job's own directory. From then on the directory of the earlier run may change or go.
+
+import { resolve } from "node:path";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { checkFit } from "../../src/job/warm-start-fit.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { pathsOf } from "../checkpoint-store/store-paths.ts";
+import { openCheckpoint } from "./open-checkpoint.ts";
+import { hold } from "./pinned-checkpoint.ts";
+
+/**
+ * The job with the step and the digest of the checkpoint that it begins with. Where that checkpoint
+ * is gone, a job that has begun already goes on with those in its own directory.
+ * @throws CheckpointMissingError, CheckpointCorruptError; InvalidOptionError where the model does
+ * not fit, or the job names another digest
+ */
+export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
+  const { warmStart, checkpoint } = job;
+  if (warmStart === undefined) return job;
+  if (resolve(warmStart.from) === resolve(checkpoint.directory)) {
+    const message = `Expected \`warmStart.from\` to be another directory than ${warmStart.from}`;
+    throw new InvalidOptionError(
+      "warmStart.from",
+      `${message}, which is \`checkpoint.directory\`: a warm start is a new run`,
+    );
+  }
+  const begun = begunWith(job, disk);
+  if (begun?.digest !== undefined && begun.digest === warmStart.digest) return job; // A replay.
+  if (begun !== undefined && !disk.exists(pathsOf(warmStart.from).job)) {
+    return resolveJob({ ...job, warmStart: begun });
+  }
+  const source = openCheckpoint(warmStart.from, warmStart.checkpoint, disk);
+  checkFit(source.job, job);
+  const { cut: step, modelDigest } = source.manifest;
+  const digest = `sha256:${modelDigest}`;
+  if (warmStart.digest !== undefined && warmStart.digest !== digest) {
+    const message = `Expected \`warmStart.digest\` to be left out, or that of ${warmStart.from}`;
+    throw new InvalidOptionError("warmStart.digest", `${message}, ${digest}`);
+  }
+  return resolveJob({ ...job, warmStart: { ...warmStart, step, digest } });
+}
+
+/** What the run in the job's own directory began with, where it was the same source. */
+function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
+  if (!disk.exists(pathsOf(checkpoint.directory).job)) return undefined;
+  const { jobText } = openExistingStore(checkpoint.directory, disk);
+  const { warmStart: begun } = resolveJob(JSON.parse(jobText));
+  return begun?.from === warmStart?.from ? begun : undefined;
+}
+
+/**
+ * Makes the checkpoint that a job begins with the first one of `store`: links to its files, or
+ * copies where the file system has no links.
+ * @throws InputUnusableError where the checkpoint is not what it was when the job was submitted
+ */
+export function adoptCheckpoint(
+  store: CheckpointStore,
+  generation: number,
+  { name, warmStart, checkpoint }: JobSpec,
+  arithmetic: string,
+): Manifest {
+  if (warmStart === undefined) throw new RangeError("The job has no warm start");
+  const { from, digest, step } = warmStart;
+  const { manifest } = openCheckpoint(from, warmStart.checkpoint);
+  if (`sha256:${manifest.modelDigest}` !== digest || manifest.cut !== step) {
+    const message = `Expected the checkpoint of step ${step} (${digest}) in ${from}, which has changed`;
+    throw new InputUnusableError(from, `${message}: submit the job again`);
+  }
+  const [source, target] = [pathsOf(from), pathsOf(checkpoint.directory)];
+  for (const { name: part, base } of manifest.parts) {
+    const path = source.part(manifest.cut, manifest.generation, part);
+    hold(path, target.part(manifest.cut, generation, part));
+    for (const { cut, generation: of } of base) {
+      hold(source.part(cut, of, part), target.part(cut, of, part));
+    }
+  }
+  return store.commit({
+    run: name,
+    cut: manifest.cut,
+    generation,
+    parts: manifest.parts,
+    modelDigest: manifest.modelDigest,
+    arithmetic,
+    metrics: null,
+    position: { step: manifest.cut },
+    best: false,
+    createdBy: `a warm start from ${from}`,
+  });
+}

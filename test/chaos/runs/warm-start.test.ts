@@ -1,0 +1,138 @@
+// Warm starts: a job that begins with the state of an earlier one. The model of the second day is,
+// bit for bit, that of one run over both days.
+
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { type JobOptions, RemoteError, type ThreadFault } from "../../../index.ts";
+import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
+import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+interface Days {
+  readonly home: string;
+  jobOf(name: string, days: readonly string[], other?: Partial<JobOptions>): JobOptions;
+}
+
+/** Two files of whole batches, and jobs on them without a shuffle. */
+function writeDays(t: ExecutionContext, model: object = {}): Days {
+  const home = startDirectory(t);
+  const path = (day: string) => join(home, `${day}.csv`);
+  writeClicks(path("monday"), 1000, 1);
+  writeClicks(path("tuesday"), 1500, 2);
+  return {
+    home,
+    jobOf: (name, days, other = {}) => ({
+      name,
+      model: { ...clicksModel, dropout: 0.2, ...model } as JobOptions["model"],
+      data: { ...clicksData(days.map(path), join(home, "cache")), shuffle: false },
+      optimizer: { dense: { kind: "adam" }, sparse: { kind: "adam", weightDecay: 0.01 } },
+      checkpoint: { directory: join(home, name), everySteps: 7 },
+      ...other,
+    }),
+  };
+}
+
+const from = ({ home }: Days, name: string) => ({ warmStart: { from: join(home, name) } });
+const exitAt = (step: number, generation = 1): ThreadFault => {
+  return { actor: "device:1", generation, step, point: 5, effect: "exit" } as const;
+};
+
+const float16 = {
+  tables: ["user", "item"].map((name) => ({ name, rows: 100, dim: 4, precision: "float16" })),
+};
+const cached = {
+  tables: ["user", "item"].map((name) => ({ name, rows: 100, dim: 4, tier: "cached" })),
+};
+
+for (const [what, model] of [
+  ["Adam and rows in float16", float16],
+  ["tables below memory", cached],
+] as const) {
+  test.serial(`two days are one run, byte for byte: ${what}`, async (t) => {
+    const days = writeDays(t, model);
+    await using place = await startTestCluster();
+    const options = { tiers: { directory: join(days.home, "tiers") } };
+    const both = days.jobOf("both", ["monday", "tuesday"], options);
+    const { result: whole } = await runJob(place, both);
+    t.is((await runJob(place, days.jobOf("first", ["monday"], options))).result.step, 20);
+    const warm = { ...options, ...from(days, "first") };
+    for (const [name, devices] of [
+      ["one", 1],
+      ["two", 2],
+    ] as const) {
+      const second = days.jobOf(name, ["tuesday"], { ...warm, devices });
+      const { result, events } = await runJob(place, second);
+      t.is(result.digest, whole.digest, `${devices} devices`);
+      t.is(result.step, 50);
+      t.is(only(events, "run.started")[0]?.fromStep, 20);
+    }
+  });
+}
+
+test.serial(
+  "a warm start that is killed, before its first checkpoint too, ends the same",
+  async (t) => {
+    const days = writeDays(t);
+    await using place = await startTestCluster();
+    await runJob(place, days.jobOf("first", ["monday"]));
+    const calm = await runJob(place, days.jobOf("calm", ["tuesday"], from(days, "first")));
+    place.threads.plan([exitAt(23), exitAt(40, 2)]);
+    const { result } = await runJob(place, days.jobOf("killed", ["tuesday"], from(days, "first")));
+    t.is(result.generation, 3);
+    t.is(result.digest, calm.result.digest);
+    t.not(result.digest, (await runJob(place, days.jobOf("cold", ["tuesday"]))).result.digest);
+  },
+);
+
+test.serial(
+  "a run that has begun needs its source no more; a changed source is refused",
+  async (t) => {
+    const days = writeDays(t);
+    await using place = await startTestCluster();
+    await runJob(place, days.jobOf("first", ["monday"]));
+    const job = days.jobOf("second", ["tuesday"], from(days, "first"));
+    const { result } = await runJob(place, job);
+    const store = openExistingStore(join(days.home, "second"));
+    t.like(JSON.parse(store.jobText).warmStart, { from: join(days.home, "first"), step: 20 });
+    rmSync(join(days.home, "first"), { recursive: true });
+    t.is((await runJob(place, job)).result.digest, result.digest);
+    await runJob(place, days.jobOf("first", ["tuesday"]));
+    const error = await t.throwsAsync(runJob(place, job), { instanceOf: RemoteError });
+    t.is(error.code, "CHECKPOINT_FOREIGN");
+    t.regex(error.message, /second holds a run of another job \(other `warmStart`\)/);
+  },
+);
+
+test.serial("a model that does not fit is refused, by the option that differs", async (t) => {
+  const days = writeDays(t);
+  await using place = await startTestCluster();
+  await runJob(place, days.jobOf("first", ["monday"]));
+  const warm = from(days, "first");
+  const refusal = async (other: Partial<JobOptions>) => {
+    const job = days.jobOf("second", ["tuesday"], { ...warm, ...other });
+    const error = await t.throwsAsync(place.cluster.submit(job));
+    return error.message;
+  };
+  const other = {
+    ...clicksModel,
+    tables: ["user", "item"].map((name) => ({ name, rows: 101, dim: 4 })),
+  };
+  t.regex(
+    await refusal({ model: other }),
+    /^Expected `model\.tables\[0\]\.rows` to be as in the job of .*first, which this one begins with, 100, got `101`/,
+  );
+  t.regex(
+    await refusal({ optimizer: { dense: { kind: "sgd" }, sparse: { kind: "adam" } } }),
+    /^Expected `optimizer\.dense\.kind` to be as in .*"adam", got `sgd`/,
+  );
+  t.regex(
+    await refusal({ checkpoint: { directory: join(days.home, "first") } }),
+    /^Expected `warmStart\.from` to be another directory than .*first, which is/,
+  );
+  t.regex(
+    await refusal({ warmStart: { from: join(days.home, "nowhere") } }),
+    /There is no checkpoint in .*nowhere/,
+  );
+});

@@ -3,6 +3,7 @@
 
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { withFiles } from "../../src/job/job-files.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
@@ -26,7 +27,8 @@ export async function checkJob(given: JobOptions, devices?: number): Promise<Job
 }
 
 /** Memory, directories, checkpoints, and the data of training and evaluation. */
-export async function jobChecks(job: JobSpec, devices: number): Promise<Check[]> {
+export async function jobChecks(given: JobSpec, devices: number): Promise<Check[]> {
+  const job = withFiles(given);
   const held = job.evaluation?.data;
   return [
     memoryCheck(job, devices),

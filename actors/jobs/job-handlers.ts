@@ -3,6 +3,7 @@
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { withFiles } from "../../src/job/job-files.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
@@ -136,7 +137,7 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const { input, tenant } = asked;
   const { registry, network } = input;
   const asIs = withinRoots(resolveJob(request.job), input.access, tenant);
-  const job = withWarmStart(asIs, network.disk);
+  const job = withWarmStart(withFiles(asIs), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {

@@ -85,6 +85,15 @@ function naming<Result>(path: string, check: () => Result): Result {
 }
 
 async function readJob(path: string): Promise<unknown> {
+  const job = await parseJob(path);
+  if (typeof job === "object" && job !== null && !Array.isArray(job)) return job;
+  const found =
+    job === null || job === undefined ? "nothing" : Array.isArray(job) ? "a list" : "a value";
+  const message = `expected an object with \`model\` and \`data\`, and ${found} is there`;
+  throw new InputUnusableError(path, `Cannot read the job ${path}: ${message}`);
+}
+
+async function parseJob(path: string): Promise<unknown> {
   switch (extname(path)) {
     case ".yaml":
     case ".yml":

@@ -32,7 +32,8 @@ export async function writeWhole(
   } catch (error) {
     disk.remove(temporary);
     if (diskCode(error) === undefined) throw error;
-    const why = error instanceof Error ? error.message : String(error);
+    // Without the call and the temporary name.
+    const why = String(error instanceof Error ? error.message : error).replace(/, \w+ '.*$/, "");
     throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
   }
 }

@@ -105,6 +105,38 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
   };
 }
 
+/** A header that is one column holds another delimiter: that is the one mistake. */
+function delimiterProblem(
+  { delimiter }: ResolvedCsvOptions,
+  path: string,
+  header: readonly string[],
+): InvalidOptionError | undefined {
+  const [only = "", ...others] = header;
+  const other = [",", "\t", ";", "|"].find((one) => one !== delimiter && only.includes(one));
+  if (others.length > 0 || other === undefined) return undefined;
+  const message =
+    `Expected the columns of ${path} to be separated by ${JSON.stringify(delimiter)}, and its ` +
+    `header is one column, \`${only}\`: did you mean \`delimiter: ${JSON.stringify(other)}\`?`;
+  return new InvalidOptionError("data.delimiter", message);
+}
+
+/** A header without any of the columns is another file's, or the first line of data. */
+function headerProblem(
+  { label, dense, categorical }: ResolvedCsvOptions,
+  path: string,
+  header: readonly string[],
+): InvalidOptionError {
+  const listed = (names: readonly string[]) => {
+    const shown = names.slice(0, 8).map((name) => `\`${name}\``);
+    return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
+  };
+  const names = [label, ...[...dense, ...categorical].map(({ column }) => column)];
+  const message =
+    `Expected the first line of ${path} to name the columns ${listed(names)}, got ` +
+    `${listed(header)}: does the file have a header?`;
+  return new InvalidOptionError("data.paths", message);
+}
+
 /**
  * The columns of a CSV file with this header.
  * @throws InvalidOptionError where a column is missing, or tables and columns do not match
@@ -139,7 +171,15 @@ export function csvColumns(
       missing: source.missing ?? usualMissing(source),
     })),
   };
-  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
+  if (problems.length > 0) {
+    const asked = 1 + options.dense.length + options.categorical.length;
+    throw (
+      delimiterProblem(options, path, header) ??
+      (problems.length === asked && asked > 1
+        ? headerProblem(options, path, header)
+        : InvalidOptionError.ofAll(problems))
+    );
+  }
   return columns;
 }
 

@@ -76,6 +76,10 @@ function noSamples(paths: readonly string[], bad: BadLines): InputUnusableError 
   const { count, reasons } = bad.summary();
   const [first] = reasons;
   const path = paths.join(", ");
+  if (count === 0) {
+    const message = `${named(paths)} has a header, and no line below it`;
+    return new InputUnusableError(path, message);
+  }
   const example =
     first === undefined ? "" : `; ${first.file}, line ${first.line}: ${sentenceOf(first)}`;
   const advice = first?.advice === undefined ? "" : `; ${first.advice}`;

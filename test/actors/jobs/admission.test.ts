@@ -61,7 +61,7 @@ function directoryOf(t: ExecutionContext): string {
 function jobOf(paths: readonly string[], directory: string, tiers?: string): JobOptions {
   return {
     model: { ...smallModel, tables: [] },
-    data: { kind: "csv", paths: [...paths], label: "y", batchSize: 8 },
+    data: { kind: "csv", paths: [...paths], label: "y", dense: ["a", "b", "c", "d"], batchSize: 8 },
     checkpoint: { directory },
     ...(tiers === undefined ? {} : { tiers: { directory: tiers } }),
   };
@@ -92,8 +92,9 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
     [jobOf(["a"], "../other/run"), "checkpoint.directory"],
     [jobOf(["a"], "dangling"), "checkpoint.directory"],
     [jobOf(["a"], "run", "/tmp"), "tiers.directory"],
+    [{ ...jobOf(["a"], "run"), warmStart: { from: "../other/run" } }, "warmStart.from"],
     [
-      { ...jobOf(["a"], "run"), evaluation: { data: { kind: "csv", paths: ["/x"], label: "y" } } },
+      { ...jobOf(["a"], "run"), evaluation: { data: { paths: ["/x"] } } },
       "evaluation.data.paths[0]",
     ],
   ];

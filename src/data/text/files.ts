@@ -1,0 +1,44 @@
+// The files that the paths of a job name: files, directories, and patterns for names.
+
+import { readdirSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { unreadable } from "./text-lines.ts";
+
+/**
+ * The files of `paths`, in the order of the paths. A directory stands for its files, without those
+ * in directories below it; a last name with `*` or `?` for the names that match. Both are sorted by
+ * the bytes of their names, and leave out names that begin with a dot.
+ * @throws InputUnusableError where a directory is empty, or a pattern matches nothing
+ */
+export function filesOf(paths: readonly string[]): string[] {
+  return paths.flatMap((path) => {
+    if (/[*?]/.test(basename(path))) return matching(path);
+    return isDirectory(path) ? filesIn(path, () => true, `${path} has no file in it`) : path;
+  });
+}
+
+function matching(pattern: string): string[] {
+  const source = basename(pattern).replace(/[.+^${}()|[\]\\]/g, "\\$&");
+  const name = new RegExp(`^${source.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
+  return filesIn(dirname(pattern), (one) => name.test(one), `No file matches ${pattern}`);
+}
+
+function filesIn(directory: string, isMeant: (name: string) => boolean, none: string): string[] {
+  let names: string[];
+  try {
+    names = readdirSync(directory, { withFileTypes: true })
+      .filter((entry) => !entry.isDirectory())
+      .map(({ name }) => name);
+  } catch (cause) {
+    throw unreadable(directory, cause);
+  }
+  const meant = names.filter((name) => !name.startsWith(".") && isMeant(name)).sort();
+  if (meant.length === 0) throw new InputUnusableError(directory, `Cannot read the data: ${none}`);
+  return meant.map((name) => join(directory, name));
+}
+
+/** Whether the path is a directory; a path that is not there is told when it is read. */
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}

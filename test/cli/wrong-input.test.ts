@@ -1,0 +1,48 @@
+// What a person reads after a mistake: each wrong input ends with exit code 2 and one sentence for
+// each mistake, told once.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { CliSession } from "../helpers/processes/cli-session.ts";
+import { type WrongInput, writeCase } from "./wrong-input/case.ts";
+import { dataCases } from "./wrong-input/data-cases.ts";
+import { fileCases } from "./wrong-input/file-cases.ts";
+import { flagCases } from "./wrong-input/flag-cases.ts";
+import { jobCases } from "./wrong-input/job-cases.ts";
+
+const session = new CliSession();
+const home = mkdtempSync(join(tmpdir(), "osiris-wrong-input-"));
+test.after.always(async () => {
+  await session.close();
+  rmSync(home, { recursive: true, force: true });
+});
+
+async function told(input: WrongInput) {
+  const directory = mkdtempSync(join(home, "case-"));
+  writeCase(input, directory);
+  for (const args of input.before ?? []) await session.run(args, directory);
+  return session.run(input.args ?? ["train", "job.json", "--devices", "1"], directory);
+}
+
+for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases]) {
+  test.serial(`wrong input: ${input.title}`, async (t) => {
+    const { code, stdout, stderr } = await told(input);
+    const lines = stderr.trimEnd().split("\n");
+    t.is(lines.length, input.says.length, stderr);
+    for (const [i, line] of lines.entries()) {
+      const wanted = input.says[i] ?? "";
+      const sentence = line.replace(/^osiris: /, "").trim();
+      if (typeof wanted === "string") t.is(sentence, wanted);
+      else t.regex(sentence, wanted);
+    }
+    t.is(code, 2);
+    t.notRegex(stdout, /failed|\w+:\d/, "nothing is told twice, and no actor is named");
+  });
+}
+
+test.serial("the usual job of these cases is right", async (t) => {
+  const { code, stderr } = await told({ title: "nothing", says: [] });
+  t.is(code, 0, stderr);
+});

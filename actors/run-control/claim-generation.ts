@@ -38,7 +38,7 @@ export const claiming = fromPromise<
     : generation.latest;
   const expected = latest?.arithmetic;
   if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual);
+    throw new ArithmeticMismatchError(expected, actual, job.checkpoint.directory);
   }
   return { ...generation, latest, store };
 });

@@ -42,8 +42,12 @@ export class GenerationFencedError extends TrainingError {
   readonly code = "GENERATION_FENCED";
   readonly recovery = "stop";
 
-  constructor(generation: number, newest: number) {
-    super(`Generation ${generation} may not write: generation ${newest} has taken over`);
+  constructor(directory: string, generation: number, newest: number, taker = "another writer") {
+    super(
+      `${directory} was taken over by ${taker}, which writes generation ${newest} there: ` +
+        `generation ${generation} may not write any more. Let that run end, or name another ` +
+        "`checkpoint.directory`",
+    );
   }
 }
 

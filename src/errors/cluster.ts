@@ -20,12 +20,21 @@ export class ArithmeticMismatchError extends TrainingError {
   readonly code = "ARITHMETIC_MISMATCH";
   readonly recovery = "stop";
 
-  constructor(expected: string, actual: string) {
+  /** `directory`: of the checkpoint that has the expected arithmetic. */
+  constructor(expected: string, actual: string, directory?: string) {
+    const where = directory === undefined ? "" : ` of the checkpoint in ${directory}`;
     super(
-      `Expected the arithmetic \`${expected}\`, this process has \`${actual}\`: ` +
-        "they differ in bits. Run `osiris build-native`, or start a new run",
+      `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +
+        `they differ in bits. ${wayOn(expected)}, or start a new run` +
+        (directory === undefined ? "" : " in another `checkpoint.directory`"),
     );
   }
+}
+
+/** How a process comes to an arithmetic. Any process has that of the reference. */
+function wayOn(arithmetic: string): string {
+  if (!arithmetic.startsWith("reference")) return "Run `osiris build-native`";
+  return "Set `arithmetic: reference` to go on";
 }
 
 /** A run has fewer devices than it waits for. */

@@ -14,7 +14,6 @@ import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
 import {
   CheckpointForeignError,
-  CheckpointMissingError,
   InputUnusableError,
   StoreFailedError,
 } from "../../src/errors/errors.ts";
@@ -38,6 +37,7 @@ import type {
 } from "./checkpoint-store.ts";
 import { asGeneration, checkFence, newestGeneration } from "./fence.ts";
 import { writtenAfter } from "./full-or-incremental.ts";
+import { readJob } from "./job-record.ts";
 import { decodeJob, encodeRecord, formatVersion, type JobRecord } from "./manifest.ts";
 import {
   checkParts,
@@ -76,7 +76,7 @@ export function openStore(options: StoreOptions): CheckpointStore {
       replaceDurably(disk, paths.job, encodeRecord(record).bytes, disk.writer);
     };
     if (!disk.exists(paths.job)) sign();
-    const found = decodeJob(readWhole(disk, paths.job), paths.job);
+    const found = readJob(directory, disk);
     if (found.jobIdentity !== jobIdentity) {
       if (hasCheckpoints({ disk, paths, jobIdentity })) {
         throw new CheckpointForeignError(directory, differenceOf(found, options));
@@ -96,8 +96,7 @@ export function openStore(options: StoreOptions): CheckpointStore {
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
   const paths = pathsOf(directory);
   return usable(directory, () => {
-    if (!disk.exists(paths.job)) throw new CheckpointMissingError(directory);
-    const { jobIdentity, jobText } = decodeJob(readWhole(disk, paths.job), paths.job);
+    const { jobIdentity, jobText } = readJob(directory, disk);
     return storeAt(directory, { disk, paths, jobIdentity }, jobText);
   });
 }

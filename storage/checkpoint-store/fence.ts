@@ -2,9 +2,10 @@
 // can write files that count.
 
 import { strict as assert } from "node:assert";
+import { dirname } from "node:path";
 import { GenerationFencedError, StoreFailedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { onDisk } from "../disk/durable-files.ts";
+import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { parseGenerationName, type StorePaths } from "./store-paths.ts";
 
 /** What a writer of parts needs to know about a store's directory. */
@@ -22,7 +23,7 @@ export function newestGeneration({ disk, paths }: FencedPlace): number {
 /** @throws GenerationFencedError if `generation` is not the newest */
 export function checkFence(place: FencedPlace, generation: number): void {
   const newest = newestGeneration(place);
-  if (newest > generation) throw new GenerationFencedError(generation, newest);
+  if (newest > generation) throw fencedError(place, generation, newest);
   assert.equal(newest, generation, "a generation is begun before it writes");
 }
 
@@ -38,7 +39,28 @@ export function asGeneration<Result>(
     return onDisk(action, path, body);
   } catch (error) {
     const newest = error instanceof StoreFailedError ? newestOrNone(place) : 0;
-    throw newest > generation ? new GenerationFencedError(generation, newest) : error;
+    throw newest > generation ? fencedError(place, generation, newest) : error;
+  }
+}
+
+function fencedError(place: FencedPlace, generation: number, newest: number) {
+  const directory = dirname(place.paths.job);
+  return new GenerationFencedError(directory, generation, newest, takerOf(place, newest));
+}
+
+/** The process that claimed a generation and when, for people; undefined where nothing tells. */
+function takerOf({ disk, paths }: FencedPlace, generation: number): string | undefined {
+  const path = paths.generation(generation);
+  try {
+    const since = new Date(disk.modifiedMs(path)).toISOString();
+    const { writer } = JSON.parse(new TextDecoder().decode(readWhole(disk, path)));
+    const [machine, pid] = String(writer).split("-");
+    const [thisMachine, thisPid] = disk.writer.split("-");
+    if (pid === undefined) return `another writer at ${since}`;
+    if (machine !== thisMachine) return `process ${pid} of another machine at ${since}`;
+    return `${pid === thisPid ? "this process" : `process ${pid} of this machine`} at ${since}`;
+  } catch {
+    return undefined; // The record is unfinished, or just removed.
   }
 }
 

@@ -77,7 +77,9 @@ export function claimGeneration(
       latest === undefined
         ? null
         : { cut: latest.cut, generation: latest.generation, sha256: latest.sha256 };
-    file.write(encodeRecord({ version: formatVersion, generation, jobIdentity, from }).bytes, 0);
+    const version = formatVersion;
+    const { writer } = disk;
+    file.write(encodeRecord({ version, generation, jobIdentity, from, writer }).bytes, 0);
     file.sync();
     disk.syncDirectory(paths.generations);
     return { generation, latest, damaged };

@@ -44,6 +44,8 @@ const generationSchema = z.object({
   generation: nat,
   jobIdentity: z.string(),
   from: z.object({ cut: nat, generation: nat, sha256: hash }).nullable(),
+  /** The process that claimed the generation, for people; left out by earlier versions. */
+  writer: z.string().optional(),
   sha256: hash,
 });
 

@@ -37,7 +37,7 @@ export interface LoadOptions {
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { disk = realDisk, arithmetic = "same" } = options;
   const { store, job, manifest } = openCheckpoint(directory, options.manifest, disk);
-  const kernels = kernelsOf(arithmetic, manifest.arithmetic);
+  const kernels = kernelsOf(arithmetic, manifest.arithmetic, directory);
   const { slices, optimizer, seed } = job;
   const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
   const model = { ...job.model, tables };
@@ -52,11 +52,15 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   return new Model({ device, job, jobText: store.jobText, manifest, disk });
 }
 
-function kernelsOf(choice: NonNullable<LoadOptions["arithmetic"]>, trained: string): Kernels {
+function kernelsOf(
+  choice: NonNullable<LoadOptions["arithmetic"]>,
+  trained: string,
+  directory: string,
+): Kernels {
   if (choice !== "same") return openKernels(choice);
   const fastest = openKernels("auto");
   if (fastest.arithmetic === trained) return fastest;
   const reference = openKernels("reference");
   if (reference.arithmetic === trained) return reference;
-  throw new ArithmeticMismatchError(trained, fastest.arithmetic);
+  throw new ArithmeticMismatchError(trained, fastest.arithmetic, directory);
 }

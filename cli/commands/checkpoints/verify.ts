@@ -1,9 +1,8 @@
 // osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
 
 import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Command } from "commander";
-import { CheckpointMissingError, connect, type RunProof, verifyRun } from "../../../index.ts";
+import { connect, type RunProof, verifyRun } from "../../../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -41,7 +40,7 @@ export function addVerify(program: Command): void {
     "verify r12-1 --token 4f1c... --json",
   ]).action(async (run: string, options: VerifyOptions) => {
     const { json, from, to, devices } = options;
-    const directory = existsSync(join(run, "job.json")) ? run : await directoryOf(run, options);
+    const directory = existsSync(run) ? run : await directoryOf(run, options);
     process.exitCode = await runTask(
       "verify",
       (progress) => verifyRun(directory, { from, to, devices, ...progress }),
@@ -55,9 +54,8 @@ export function addVerify(program: Command): void {
   });
 }
 
-/** @throws CheckpointMissingError where it is neither a directory nor a run that is known */
+/** The directory of a run of a cluster. */
 async function directoryOf(run: string, options: VerifyOptions): Promise<string> {
-  if (existsSync(run)) throw new CheckpointMissingError(run);
   await using client = await connect(connectionOf(options));
   const { directory } = await (await namedRun(client, run)).status();
   return directory;

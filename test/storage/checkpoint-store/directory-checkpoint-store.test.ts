@@ -97,7 +97,7 @@ test("a zombie is refused everything, and what is visible does not change", (t) 
   t.is(next.beginGeneration().latest?.cut, 10);
   const before = next.list();
   const fenced = { instanceOf: GenerationFencedError };
-  t.throws(() => late.finish(), fenced);
+  t.throws(() => late.finish(), { ...fenced, message: /^\/run was .* at \d{4}-.* generation 2/ });
   t.throws(() => store.partWriter(1, 20, "dense"), fenced);
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 20 }), fenced);
   t.throws(() => store.collect({ generation: 1, keep: 1 }), fenced);

@@ -174,18 +174,18 @@ export const fileCases: readonly WrongInput[] = [
   {
     title: "a data file as a checkpoint",
     args: ["eval", "clicks.csv", "--data", "clicks.csv"],
-    says: ["There is no checkpoint in clicks.csv"],
+    says: ["There is no checkpoint in clicks.csv: that is a file, expected a checkpoint directory"],
   },
   {
     title: "an empty directory as a checkpoint",
     args: ["eval", "empty", "--data", "clicks.csv"],
     files: { "empty/inner/x": "" },
-    says: ["There is no checkpoint in empty"],
+    says: ["There is no checkpoint in empty: the directory has no job.json; it holds other files"],
   },
   {
     title: "a checkpoint that is not there",
     args: ["eval", "nowhere", "--data", "clicks.csv"],
-    says: ["There is no checkpoint in nowhere"],
+    says: ["There is no checkpoint in nowhere: there is no such directory"],
   },
   {
     title: "evaluation of a file without a column",
@@ -201,7 +201,7 @@ export const fileCases: readonly WrongInput[] = [
     title: "verification of what is no run",
     args: ["checkpoint", "verify", "empty"],
     files: { "empty/inner/x": "" },
-    says: ["There is no checkpoint in empty"],
+    says: ["There is no checkpoint in empty: the directory has no job.json; it holds other files"],
   },
   {
     title: "an export of a table that there is not",
@@ -224,7 +224,7 @@ export const fileCases: readonly WrongInput[] = [
   {
     title: "a warm start from nowhere",
     args: ["train", "job.json", "--warm-start", "monday"],
-    says: ["There is no checkpoint in monday"],
+    says: ["There is no checkpoint in monday: there is no such directory"],
   },
   {
     title: "a warm start from the run's own directory",
@@ -276,5 +276,19 @@ export const fileCases: readonly WrongInput[] = [
     says: [
       "There is no checkpoint in checkpoints that is the best: `evaluation.keepBest` or `evaluation.earlyStopping` keeps one",
     ],
+  },
+  {
+    title: "a job.json of another program in the place of a checkpoint",
+    args: ["eval", "odd", "--data", "clicks.csv"],
+    files: { "odd/job.json": "{}" },
+    says: [
+      "Expected a checkpoint directory, but odd/job.json is no record of a checkpoint; name another directory",
+    ],
+  },
+  {
+    title: "a checkpoint's parent in its place",
+    before: [["train", "job.json", "--devices", "1", "--set", "checkpoint.directory=runs/day1"]],
+    args: ["eval", "runs", "--data", "clicks.csv"],
+    says: ["There is no checkpoint in runs: did you mean runs/day1?"],
   },
 ];

@@ -151,7 +151,8 @@ export class Monitor {
     const { run, seq } = event;
     const isSaid = event.type === "run.renumbered" && event.first === seq && event.last < seq;
     const next = (this.#heard.get(run) ?? -1) + 1;
-    if (seq !== next && !(isSaid && seq > next)) {
+    const isAgain = seq === 0; // The client has lost the run, and follows it from its beginning.
+    if (seq !== next && !isAgain && !(isSaid && seq > next)) {
       throw new SafetyError(`event ${seq} of ${run}, where ${next} was expected`); // S5
     }
     this.#heard.set(run, seq);

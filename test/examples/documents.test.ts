@@ -1,0 +1,118 @@
+// The programs and jobs that the documents show: each program is compiled as a user's own, strictly,
+// against the declarations of the built package; each job is a valid one.
+
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import test from "ava";
+import { parse } from "yaml";
+import { resolveJob } from "../../src/job/job.ts";
+import { listTree, textOf } from "../helpers/tree.ts";
+
+/** What this test looks at in a job, or in a part of one. */
+interface Job extends Readonly<Record<string, unknown>> {
+  readonly sweep?: unknown;
+  readonly data?: object;
+  readonly model?: {
+    readonly top?: readonly number[];
+    readonly tables?: readonly { readonly name: string; readonly dim: number }[];
+  };
+}
+
+interface Example {
+  readonly language: string;
+  readonly text: string;
+  readonly place: string;
+}
+
+const documents = listTree().filter((path) => /^(README|docs\/.*)\.md$/.test(path));
+const examples = documents.flatMap((path) => examplesOf(path, textOf(path)));
+const jobPlace = examples.find(({ text }) => text.includes("export const job:"))?.place;
+
+/** The compiler options that docs/jobs.md tells a user's project to have. */
+const compilerOptionsText =
+  examples.find(({ text }) => text.includes('"esnext.disposable"'))?.text ?? "{}";
+
+/** The examples of a document in languages that have a name. */
+function examplesOf(path: string, text: string): Example[] {
+  return [...text.matchAll(/^```(\w+)\n(.*?)^```/gms)].map((found) => {
+    const [, language = "", code = ""] = found;
+    const line = text.slice(0, found.index).split("\n").length;
+    return { language, text: code, place: `${path}:${line}` };
+  });
+}
+
+/** What the compiler says about programs, by their file names; "" if nothing. */
+function compile(programs: ReadonlyMap<string, string>): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  const compilerOptions = {
+    ...JSON.parse(compilerOptionsText),
+    typeRoots: [resolve("node_modules/@types")],
+    paths: { "osiris-train": [resolve("dist/index.d.ts")] },
+    noEmit: true,
+  };
+  const files = [...programs.keys()];
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  for (const [name, text] of programs) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  const compiler = resolve("node_modules/typescript/bin/tsc");
+  return new Promise((done) => {
+    execFile(process.execPath, [compiler, "-p", folder], { cwd: folder }, (error, said) => {
+      rmSync(folder, { recursive: true });
+      done(error === null ? "" : said || error.message);
+    });
+  });
+}
+
+test("every program of the documents compiles strictly, as a user's own", async (t) => {
+  t.timeout(120_000);
+  const programs = new Map<string, string>();
+  for (const { language, text, place } of examples) {
+    if (language !== "ts" && language !== "js") continue;
+    // The documents' other programs import the job of docs/jobs.md from `job.ts`.
+    const name = place === jobPlace ? "job.ts" : `${place.replace(/\W/g, "-")}.ts`;
+    programs.set(name, text);
+  }
+  t.true(programs.has("job.ts"));
+  t.true(programs.size >= 9, `${programs.size} programs`);
+  t.is(await compile(programs), "");
+});
+
+test("a program that does not compile is seen by this test", async (t) => {
+  t.timeout(120_000);
+  const wrong = 'import { dlrm } from "osiris-train";\ndlrm({ tables: 7 });\n';
+  t.regex(await compile(new Map([["wrong.ts", wrong]])), /wrong\.ts.*error TS2322/);
+});
+
+test("every job of the documents is valid, and each part of one is valid in a job", (t) => {
+  const isJob = ({ language, text }: Example) =>
+    language === "yaml" && !text.startsWith("# tenants");
+  const jobs = examples
+    .filter(isJob)
+    .map(({ place, text }) => ({ place, job: parse(text) as Job }));
+  const whole = jobs.find(({ job }) => job.data !== undefined)?.job ?? {};
+  t.true(jobs.length >= 5, `${jobs.length} jobs`);
+  for (const { place, job } of jobs) {
+    if (job.sweep !== undefined) continue; // test/job/job-table.test.ts sweeps it.
+    t.notThrows(() => resolveJob(completed(job, whole) as never), place);
+  }
+});
+
+test("a wrong part of a job is seen by this test", (t) => {
+  const whole = { data: { kind: "synthetic", samples: 10, batchSize: 2 }, model: { top: [1] } };
+  const wrong = { evaluation: { everyStep: 5 } };
+  t.throws(() => resolveJob(completed(wrong, whole) as never), { code: "INVALID_OPTION" });
+});
+
+/** A job made of a part of one: what is left out is as in `whole`, also of the model. */
+function completed(job: Job, whole: Job): Job {
+  if (job.model === undefined) return { ...whole, ...job };
+  if (job.model.top !== undefined) return job;
+  const [table] = job.model.tables ?? [];
+  const model = { ...whole.model, ...job.model, bottom: [table?.dim ?? 1] };
+  return { ...whole, ...job, model, data: { ...whole.data, ...job.data } };
+}

@@ -1,5 +1,5 @@
-// The programs and jobs that the documents show: each program is compiled as a user's own, strictly,
-// against the declarations of the built package; each job is a valid one.
+// The programs and jobs that the documents show: each program is compiled strictly, as a user's,
+// with the declarations of the built package; each job is valid.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

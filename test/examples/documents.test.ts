@@ -5,6 +5,9 @@ import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import test from "ava";
 import { parse } from "yaml";
 import { resolveJob } from "../../src/job/job.ts";
@@ -80,6 +83,29 @@ test("every program of the documents compiles strictly, as a user's own", async 
   t.true(programs.has("job.ts"));
   t.true(programs.size >= 9, `${programs.size} programs`);
   t.is(await compile(programs), "");
+});
+
+test("the job of docs/jobs.md trains, and the program of docs/model.md predicts with its model", async (t) => {
+  t.timeout(120_000);
+  const cwd = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(cwd, { recursive: true }));
+  const lines = Array.from({ length: 2000 }, (_, i) => {
+    const age = i % 7 === 0 ? "" : 20 + (i % 50);
+    return `${Number(i % 3 === 0)},${age},${i % 90}.5,u${i % 40},i${i % 11}`;
+  });
+  const text = `clicked,age,price,user,item\n${lines.join("\n")}\n`;
+  writeFileSync(join(cwd, "clicks.csv.gz"), gzipSync(text));
+  const of = (document: string, language: string) =>
+    examples.find((one) => one.place.startsWith(document) && one.language === language)?.text ?? "";
+  writeFileSync(join(cwd, "job.yaml"), of("docs/jobs.md", "yaml"));
+  const front = pathToFileURL(resolve("dist/index.js")).href;
+  const program = of("docs/model.md", "js").replace("osiris-train", front);
+  writeFileSync(join(cwd, "predict.mjs"), program);
+  const run = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd });
+  await run(resolve("dist/cli/main.js"), "train", "job.yaml", "--devices", "1");
+  const { stdout } = await run("predict.mjs");
+  t.regex(stdout, /^\d+ sha256:\w{64} \S+\n\[ '0\.\d+', '0\.\d+', '0\.\d+' \]\n/);
+  t.regex(stdout, /\n0\.\d+ 0\.\d+\n2000 0 0\.\d+\n$/);
 });
 
 test("a program that does not compile is seen by this test", async (t) => {

@@ -21,7 +21,7 @@ export const tableOptions = z.strictObject({
   ids: z.enum(["reject", "clamp", "hash"]).default("reject"),
   /**
    * Bits of the data's ids for the table. With 64, any signed 64-bit number is taken from the data
-   * unchanged, and `ids` is the policy for it; with 32, an id is a row already.
+   * unchanged, and `ids` is the policy for it; with 32, an id is a row, or lies beyond the rows.
    */
   idBits: z.literal([32, 64]).default(32),
   /**

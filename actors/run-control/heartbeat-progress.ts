@@ -49,12 +49,12 @@ function watchPipeline(
 
 /** run.tier and run.durable, where a tier's state is news. */
 function watchTiers(
-  { tierWatch, network, job, record, scope }: Context,
+  { tierWatch, network, job, record, scope, hosts }: Context,
   { tiers: told }: Heartbeat,
 ): TierWatch {
   let watch = tierWatch;
   for (const one of told) {
-    const next = withTier(watch, one, network.clock.now(), job);
+    const next = withTier(watch, one, network.clock.now(), { job, hosts });
     for (const news of next.events) record.append(scope.generation, news);
     watch = next.watch;
   }

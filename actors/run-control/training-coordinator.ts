@@ -40,6 +40,7 @@ import { hostWatchMachine, watchingMembership } from "../host/heartbeat-watch.ts
 import { devicesOf } from "../host/membership.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow } from "../run-state/run-metrics.ts";
 import type { RunResult } from "../run-state/run-result.ts";
+import { isPaused } from "../run-state/tier-watch.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { waiting } from "../runtime/wait-graph.ts";
@@ -154,6 +155,7 @@ const machine = setup({
     isOver: ({ context }) => isOver(context),
     isOnItsWay: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
+    waitsForRoom: ({ context }) => isPaused(context.tierWatch),
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && hasMoved(context, event.body),
   },
@@ -269,7 +271,12 @@ const machine = setup({
               states: {
                 moving: {
                   invoke: { src: "waiting", input: ({ context }) => stepWait(context) },
-                  after: { stallMs: { actions: "failStalled" } },
+                  after: {
+                    stallMs: [
+                      { guard: "waitsForRoom", target: "moving", reenter: true },
+                      { actions: "failStalled" },
+                    ],
+                  },
                   on: {
                     "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
                   },

@@ -1,8 +1,8 @@
 // The watch over a generation's tiers: what each of them last told, and how long they were in
 // trouble. Plain data and pure functions.
 
-import type { JobSpec } from "../../src/job/job.ts";
 import type { TierNews } from "../host/tier.ts";
+import { roomWaitMs } from "../threads/generation-spec.ts";
 import type { EventBody } from "./run-events.ts";
 
 /** By device. */
@@ -24,7 +24,7 @@ export function withTier(
   watch: TierWatch,
   news: TierNews,
   atMs: number,
-  { stepDeadlineMs }: Pick<JobSpec, "stepDeadlineMs">,
+  run: Parameters<typeof roomWaitMs>[0],
 ): { readonly watch: TierWatch; readonly events: readonly EventBody[] } {
   const { device, state, found } = news;
   const before = watch.get(device);
@@ -33,7 +33,7 @@ export function withTier(
     events.push({ type: "run.durable", device, action: "found", ...found });
   }
   if (state !== (before?.news.state ?? "serving")) {
-    const message = `Tier of device ${device}: ${sentences[state](stepDeadlineMs / 1000)}`;
+    const message = `Tier of device ${device}: ${sentences[state](run.job.stepDeadlineMs / 1000, roomWaitMs(run) / 1000)}`;
     events.push({ type: "run.tier", device, state, message });
   }
   const after = (of: TierNews["state"], ms = 0) =>
@@ -41,6 +41,11 @@ export function withTier(
   const pausedMs = after("paused", before?.pausedMs);
   const slowMs = after("slow", before?.slowMs);
   return { watch: new Map(watch).set(device, { news, atMs, pausedMs, slowMs }), events };
+}
+
+/** Whether a tier waits for room on a full disk: steps stand still meanwhile, as they should. */
+export function isPaused(watch: TierWatch): boolean {
+  return [...watch.values()].some(({ news }) => news.state === "paused");
 }
 
 /** How long tiers were in trouble, summed over them; undefined: never. */
@@ -54,10 +59,12 @@ export function troubleOf(
 }
 
 /** What a state means, and what to do about it. */
-const sentences: Readonly<Record<TierNews["state"], (deadlineSeconds: number) => string>> = {
+const sentences: Readonly<
+  Record<TierNews["state"], (deadlineSeconds: number, roomSeconds: number) => string>
+> = {
   serving: () => "its disk is well again",
-  paused: (seconds) =>
-    `its disk is full, and it waits ${seconds / 2} s for room; make some in its directory`,
+  paused: (_, roomSeconds) =>
+    `its disk is full, and it waits ${roomSeconds} s for room; make some in its directory`,
   slow: (seconds) =>
     `its disk took more than ${seconds / 10} s for a request; after ${seconds} s the run goes back ` +
     "to its last checkpoint: raise `stepDeadlineMs`, or name a faster disk in `tiers.directory`",

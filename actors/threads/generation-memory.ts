@@ -5,7 +5,13 @@ import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
 import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import type { PipePlace } from "../../src/exchange/byte-pipe.ts";
-import { abortCells, type Cells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
+import {
+  abortCells,
+  type Cells,
+  cellWords,
+  holdCells,
+  ringDoorbell,
+} from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -147,6 +153,12 @@ export function pipePlaceOf(
 /** Wakes the thread of a participant: what it waits for may be there. */
 export function wake({ memory }: Generation, participant: number): void {
   ringDoorbell(new Int32Array(memory.words), participant);
+}
+
+/** Declares, and ends, a wait for room on a full disk: other waits then have no deadline. */
+export function holdOf({ layout, memory }: Pick<Generation, "layout" | "memory">) {
+  const words = new Int32Array(memory.words);
+  return (isHeld: boolean): void => holdCells(words, layout.participants, isHeld);
 }
 
 /** Releases every thread that waits, now or later: the generation is over. */

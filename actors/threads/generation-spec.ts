@@ -3,6 +3,7 @@
 // started with it. How it lies in memory follows from it alone (generation-layout.ts).
 
 import type { JobSpec } from "../../src/job/job.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
@@ -85,4 +86,18 @@ export function mayRecoverPartly({
 }): boolean {
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   return job.checkpoint.partial !== undefined && devices > 1;
+}
+
+/**
+ * How long a thread waits for room on a full disk. Other hosts do not hear of the wait, and wait on
+ * for the step: with them the wait ends within the step's deadline.
+ */
+export function roomWaitMs({
+  job,
+  hosts,
+}: {
+  readonly job: GenerationSpec["job"];
+  readonly hosts: readonly unknown[];
+}): number {
+  return hosts.length === 1 ? job.tiers.diskFullWaitMs : deadlinesOf(job).disk;
 }

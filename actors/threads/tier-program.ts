@@ -13,8 +13,8 @@ import { createTierEnd } from "../../storage/tiers/ring.ts";
 import { serveTier, type TierCommand, type TierReport } from "../../storage/tiers/serve.ts";
 import { recordShardsOf } from "../../storage/tiers/shape.ts";
 import type { TierPlace } from "../../storage/tiers/tier-store.ts";
-import type { Generation } from "./generation-memory.ts";
-import type { GenerationSpec } from "./generation-spec.ts";
+import { type Generation, holdOf } from "./generation-memory.ts";
+import { type GenerationSpec, roomWaitMs } from "./generation-spec.ts";
 
 export interface TierPorts {
   readonly kernels: Kernels;
@@ -53,6 +53,8 @@ export async function runTier(
     shards: recordShardsOf(topology, rank, shape),
     place: tierPlace(spec, rank),
     stamp: spec.manifest?.sha256,
+    roomMs: roomWaitMs(spec),
+    onHold: holdOf({ layout, memory }),
     ...{ tiers, deadlineMs, ...ports },
   });
 }

@@ -9,7 +9,6 @@ import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import { createPipeReader } from "../../src/exchange/byte-pipe.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { isFull } from "../../src/ports/disk-refusals.ts";
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
@@ -21,8 +20,8 @@ import {
   type Saving,
 } from "../../storage/checkpoint-store/part-writer.ts";
 import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
-import { type Generation, pipePlaceOf } from "./generation-memory.ts";
-import { hasBuddies } from "./generation-spec.ts";
+import { type Generation, holdOf, pipePlaceOf } from "./generation-memory.ts";
+import { hasBuddies, roomWaitMs } from "./generation-spec.ts";
 
 export type WriterReport =
   /** A cut began, or goes on. */
@@ -58,7 +57,7 @@ export async function runWriter(
   const { directory, differential, bits } = job.checkpoint;
   const end = { cells, isWriter: true };
   const pipe = createPipeReader(pipePlaceOf(generation, rank, end));
-  const patiently = patience(deadlinesOf(job).disk, ports);
+  const patiently = patience(roomWaitMs(spec), holdOf(generation), ports);
   let saving: Saving | undefined;
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];
@@ -134,19 +133,29 @@ function createCopier(bytesMax: number) {
 }
 
 /** Tries again while the disk is full, for at most `patienceMs`. */
-function patience(patienceMs: number, { clock, sleep, tell }: WriterPorts) {
+function patience(
+  patienceMs: number,
+  hold: (isHeld: boolean) => void,
+  { clock, sleep, tell }: WriterPorts,
+) {
   const never = new Int32Array(new SharedArrayBuffer(4));
   return async <Result>(write: () => Result): Promise<Result> => {
     const startMs = clock.now();
     for (let attempt = 0; ; attempt++) {
       try {
         const result = write();
-        if (attempt > 0) tell({ type: "writing" });
+        if (attempt > 0) {
+          hold(false);
+          tell({ type: "writing" });
+        }
         return result;
       } catch (error) {
         const mayPass = error instanceof StoreFailedError && isFull(error.cause);
         if (!mayPass || clock.now() - startMs > patienceMs) throw error;
-        if (attempt === 0) tell({ type: "paused" });
+        if (attempt === 0) {
+          hold(true);
+          tell({ type: "paused" });
+        }
         if (sleep === undefined) Atomics.wait(never, 0, 0, retryMs);
         else await sleep(never, 0, 0, retryMs);
       }

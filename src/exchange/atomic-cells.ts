@@ -5,7 +5,7 @@
 import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import { deadlinesOf } from "../ports/deadlines.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, isAborted, isHeld } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 
 /**
@@ -55,15 +55,19 @@ export function createAtomicCells(options: {
       for (let i = 0; i < spins && sleep === undefined; i++) {
         if (isTrue()) return;
       }
-      const startMs = clock.now();
+      let startMs = clock.now();
+      let wasHeld = false;
       let isNoted = !isNoting;
       for (;;) {
         const rung = Atomics.load(words, doorbell); // Read before the check: no ring is missed.
-        if (Atomics.load(words, 0) === 1) throw new GenerationAbortedError(generation);
+        if (isAborted(words)) throw new GenerationAbortedError(generation);
         if (isTrue()) {
           if (isNoting && isNoted) note.clear();
           return;
         }
+        const held = isHeld(words);
+        if (held || wasHeld) startMs = clock.now();
+        wasHeld = held;
         const waitedMs = clock.now() - startMs;
         // The wait note stays: it tells which participant was waited for.
         if (waitedMs >= deadlineMs) throw new StepTimeoutError(wait(), deadlineMs);

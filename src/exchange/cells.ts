@@ -5,7 +5,8 @@
 // A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell. In every wait
 // it sleeps on that one word, so that an abort wakes it at one address.
 //
-//   word 0         the abort flag: 1 once the generation has ended
+//   word 0         bit 0: 1 once the generation has ended; above it, how many threads wait for
+//                  room on a full disk: meanwhile no other wait reaches its deadline
 //   words 1..P     doorbells of the participants
 //   words P+1..    cells, each written by one participant only
 
@@ -51,7 +52,30 @@ export function cellWords(participants: number, cells: number): number {
 
 /** Ends the generation for all waits on these words. Any thread may call it. */
 export function abortCells(words: Int32Array, participants: number): void {
-  Atomics.store(words, 0, 1);
+  Atomics.or(words, 0, 1);
+  ringAll(words, participants);
+}
+
+/**
+ * Begins or ends a declared wait of one thread, for room on a full disk: until the last one ends no
+ * wait on these words reaches its deadline, and then each deadline begins anew.
+ */
+export function holdCells(words: Int32Array, participants: number, isHeld: boolean): void {
+  Atomics.add(words, 0, isHeld ? 2 : -2);
+  ringAll(words, participants);
+}
+
+/** Whether the generation of these words has ended. */
+export function isAborted(words: Int32Array): boolean {
+  return (Atomics.load(words, 0) & 1) === 1;
+}
+
+/** Whether a thread has declared a wait. */
+export function isHeld(words: Int32Array): boolean {
+  return Atomics.load(words, 0) > 1;
+}
+
+function ringAll(words: Int32Array, participants: number): void {
   for (let i = 0; i < participants; i++) {
     Atomics.add(words, 1 + i, 1);
     Atomics.notify(words, 1 + i);

@@ -55,8 +55,12 @@ export interface TierOptions {
   readonly clock: Pick<Clock, "now">;
   /** As `pause` of `patient`. */
   readonly pause?: ((ms: number) => void) | undefined;
-  /** How long a request may take, the wait for disk room included. */
+  /** How long a request may take, without the wait for disk room. */
   readonly deadlineMs: number;
+  /** How long a write waits for room on a full disk. @default half of `deadlineMs` */
+  readonly roomMs?: number | undefined;
+  /** Told when such a wait begins and when it ends: others must not give the tier up meanwhile. */
+  readonly onHold?: ((isHeld: boolean) => void) | undefined;
   /** The next command, if there is one. It is carried out when no request waits. */
   nextCommand?(): TierCommand | undefined;
   tell(report: TierReport): void;
@@ -64,17 +68,22 @@ export interface TierOptions {
 
 /** Serves until the ring's wait or the store throws. Throws that error. */
 export async function serveTier(options: TierOptions): Promise<never> {
-  const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
-  const { pageCache, disk, pause, nextCommand = () => undefined } = options;
+  const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, roomMs, tell } = options;
+  const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
   if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
+  let hasWaited = false;
   const backing = patient(records, {
     clock,
     pause,
-    patienceMs: deadlines.disk,
-    onFull: (isFull) => onState(isFull ? "paused" : "serving"),
+    patienceMs: roomMs ?? deadlines.disk,
+    onFull: (isFull) => {
+      onHold?.(isFull);
+      hasWaited = true;
+      onState(isFull ? "paused" : "serving");
+    },
   });
   const { ddrBytes: bytes, policy } = tiers;
   const cache =
@@ -93,10 +102,12 @@ export async function serveTier(options: TierOptions): Promise<never> {
       const request = end.next();
       if (request !== undefined) {
         const startMs = clock.now();
+        hasWaited = false;
         const hitsBefore = cache?.hits() ?? 0;
         carry(request); // S1
         end.done((cache?.hits() ?? 0) - hitsBefore);
-        if (clock.now() - startMs > deadlines.diskSlow !== isSlow) {
+        // A wait for room says nothing about the speed of the disk.
+        if (!hasWaited && clock.now() - startMs > deadlines.diskSlow !== isSlow) {
           isSlow = !isSlow;
           onState(isSlow ? "slow" : "serving");
         }

@@ -1,5 +1,6 @@
 // The exchange over real threads and atomics.
 
+import { setTimeout } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import test from "ava";
 import {
@@ -8,7 +9,7 @@ import {
   StepTimeoutError,
 } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
-import { abortCells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
+import { abortCells, cellWords, holdCells, ringDoorbell } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
 import { roundsShape } from "./rounds.ts";
@@ -114,6 +115,25 @@ test("a wait ends at its deadline with the name of what it waited for", async (t
     },
   );
   t.is(error?.wait, "the answer");
+});
+
+test("a declared wait of one thread stops the deadlines of all others", async (t) => {
+  const words = new Int32Array(new SharedArrayBuffer(4 * cellWords(2, 3)));
+  const sleep = (_words: Int32Array, _at: number, _value: number, ms: number) =>
+    setTimeout(Math.min(ms, 10));
+  const common = { words, participants: 2, participant: 0, generation: 1, clock: realClock };
+  const cells = createAtomicCells({ ...common, deadlineMs: 100, sleep });
+  holdCells(words, 2, true);
+  const startMs = performance.now();
+  const waited = cells.waitUntil(
+    () => "the answer",
+    () => false,
+    1,
+  );
+  await setTimeout(400);
+  holdCells(words, 2, false);
+  await t.throwsAsync(waited, { instanceOf: StepTimeoutError });
+  t.true(performance.now() - startMs >= 500, "the deadline begins anew when the wait ends");
 });
 
 test("a wait for what is so does not look at the clock", async (t) => {

@@ -26,6 +26,11 @@ export const tiersOptions = z.strictObject({
   ssd: z.enum(["file", "rocksdb"]).default("file"),
   /** Its directory; left out: `tiers` in the checkpoint directory. */
   directory: z.string().min(1).optional(),
+  /**
+   * How long a run on one host waits for room when its disk is full, in milliseconds. On several
+   * hosts it is half a step deadline, as the other hosts wait for the step.
+   */
+  diskFullWaitMs: z.int().min(0).max(86_400_000).default(240_000),
   /** Which rows are evicted: the least recently used, or the least frequently used. */
   policy: z.enum(cachePolicies).default("lru"),
   /** How many batches ahead rows are fetched, while others compute. 0: in their own step. */

@@ -57,13 +57,14 @@ const long = {
 async function runFull(
   job: JobOptions,
   room: boolean,
+  roomAfterMs = 0,
 ): Promise<{ told: string[]; digest?: string; code?: string; pausedSeconds?: number }> {
   // Flat files have holes: their last rows are refused. RocksDB's log grows.
   const fileBytes = job.tiers?.ssd === "file" ? 1 << 20 : 1 << 16;
   const program = fileURLToPath(
     new URL("../../helpers/processes/full-disk-run.js", import.meta.url),
   );
-  const given = JSON.stringify({ job, fileBytes, room });
+  const given = JSON.stringify({ job, fileBytes, room, roomAfterMs });
   const { stdout } = await promisify(execFile)(process.execPath, [program, given]);
   return JSON.parse(stdout);
 }
@@ -98,13 +99,27 @@ for (const ssd of kinds) {
     async (t) => {
       if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
-      const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
+      const tiers = { ...small, ssd, diskFullWaitMs: 1000 };
+      const job = place.job({ ...long, model: modelOf(60_000), tiers });
       const { told, code } = await runFull(job, false);
       t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
       t.is(code, "TIER_DISK_FULL");
     },
   );
 }
+
+test.serial("P11: a disk that is full for longer than a step may take is waited for", async (t) => {
+  if (lacks(t, linux)) return;
+  await using place = await startTestCluster(1);
+  const model = modelOf(60_000);
+  const stepDeadlineMs = 1000;
+  const job = () => place.job({ ...long, model, stepDeadlineMs, tiers: { ...small, ssd: "file" } });
+  const calm = await runJob(place, job());
+  const { told, digest, pausedSeconds = 0 } = await runFull(job(), true, 4000);
+  t.deepEqual(told, ["paused", "serving"]);
+  t.is(digest, calm.result.digest);
+  t.true(pausedSeconds > 3, `${pausedSeconds} s`);
+});
 
 // A slow disk ----
 

@@ -127,7 +127,9 @@ test.serial(
     const categorical = [{ column: "item", ids: "integer" as const, separator: "|" }, "user"];
     const unweighted = csv(plain, { label: "y", categorical, batchSize: 64 });
     await t.throwsAsync(model.evaluate(unweighted), {
-      message: "Expected `data` to have weights for table `item`, as the training data has",
+      message:
+        'Expected `data.categorical[0].weightSeparator` to be ":", as in the training data (leave ' +
+        "it out, and it is taken from there; `dataDiffers: true` allows another), got nothing",
     });
   },
 );

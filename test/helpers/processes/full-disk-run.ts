@@ -1,14 +1,21 @@
 // A process whose disk is full for a while: trains the job that it is given; from step 12 on no
-// file of it may grow beyond `fileBytes`, until the tier has told so and `room` is true. Prints its
-// events of trouble, and the digest or the code of what the run came to.
+// file of it may grow beyond `fileBytes`, until the tier has told so and `room` is true, and then
+// for `roomAfterMs` more. Prints its events of trouble, and the digest or the code of what the run
+// came to.
 
 import { spawnSync } from "node:child_process";
 import { Cluster, type JobOptions } from "../../../index.ts";
 
-const { job, fileBytes, room } = JSON.parse(process.argv[2] ?? "{}") as {
+const {
+  job,
+  fileBytes,
+  room,
+  roomAfterMs = 0,
+} = JSON.parse(process.argv[2] ?? "{}") as {
   readonly job: JobOptions;
   readonly fileBytes: number;
   readonly room: boolean;
+  readonly roomAfterMs?: number;
 };
 const cluster = await Cluster.start({ devices: 1 });
 const run = await cluster.submit(job);
@@ -21,7 +28,7 @@ for await (const event of run.events()) {
   }
   if (event.type === "run.tier") {
     told.push(event.state);
-    if (event.state === "paused" && room) limit("unlimited");
+    if (event.state === "paused" && room) setTimeout(() => limit("unlimited"), roomAfterMs);
   }
   if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
 }

@@ -71,7 +71,7 @@ test("bags are as long as the data says", (t) => {
   const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;
   const bags = workloadOf(startJob({ data: { ...data, zipf: 0.5 } })).tables[0];
   t.like(bags, { poolingFactor: 3.5, zipf: 0.5 });
-  const text = csv(["a.csv"], { label: "y", batchSize: 3 });
+  const text = csv(["a.csv"], { label: "y", dense: ["a", "b", "c", "d"], batchSize: 3 });
   t.is(workloadOf(startJob({ data: text })).tables[0]?.poolingFactor, 1);
   t.is(workloadOf(startJob({ data: text }), { poolingFactor: 7 }).tables[0]?.poolingFactor, 7);
 });

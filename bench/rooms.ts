@@ -65,7 +65,7 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 2550,
+    "actors/threads": 2700,
     "storage/model": 800,
     "storage/table-files": 1550,
   },
@@ -90,7 +90,7 @@ export const layers: readonly Rooms[] = [
     "chaos/trials": 1700,
   },
   { chaos: 300 },
-  { "index.ts": 250 },
+  { "index.ts": 275 },
   { "cli/support": 1250 },
   { "cli/views": 1100 },
   {

@@ -10,7 +10,7 @@ import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { lacks, sharedFile } from "../helpers/needs.ts";
+import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
 
 /** A directory that is removed after the test. */
 export function startDirectory(t: ExecutionContext): string {
@@ -86,6 +86,6 @@ export function wholeId(low: number, high = 0): bigint {
 
 /** Path of a file of the real data; undefined if the file is missing: the test is skipped. */
 export function realData(t: ExecutionContext, file: string): string | undefined {
-  if (lacks(t, sharedFile(`data/${file}`))) return undefined;
-  return resolve("../shared/data", file);
+  if (lacks(t, dataFile(file))) return undefined;
+  return resolve(dataHome, file);
 }

@@ -11,7 +11,7 @@ import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
 import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
-import { lacks, natsPy, natsServer, noteSkipped } from "../helpers/needs.ts";
+import { lacks, natsPy, natsServer } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
@@ -32,8 +32,7 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   await using cluster = await Cluster.start({ devices: 1, ...broker });
   const { url, token = "" } = cluster;
-  const isReal = natsPy.isMet();
-  if (!isReal) noteSkipped(t, natsPy.reason);
+  const isReal = !lacks(t, natsPy);
   const tokenFile = join(directory, "token");
   writeFileSync(tokenFile, `${token}\n`);
   const bin = join(directory, "bin");

@@ -3,11 +3,11 @@
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { RandomStream } from "../../src/ports/random.ts";
-import { lacks, sharedFile } from "../helpers/needs.ts";
+import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
 import { CliSession } from "../helpers/processes/cli-session.ts";
 import { textOf } from "../helpers/tree.ts";
 
@@ -41,9 +41,6 @@ const commands = [...page.matchAll(/^```sh\n(.*?)^```/gms)]
       .split(" ")
       .slice(1),
   );
-
-/** Real data, where there are some: ../shared/data. */
-const dataHome = resolve("../shared/data");
 
 function unpacked(file: string, encoding: BufferEncoding = "utf8"): string[] {
   return gunzipSync(readFileSync(join(dataHome, file)))
@@ -160,7 +157,7 @@ for (const [name, { file, needs, days, auc }] of Object.entries(shapes)) {
   test.serial(
     `${name}: from train to predict, and on to the next day, by the page alone`,
     async (t) => {
-      if (needs !== undefined && lacks(t, sharedFile(`data/${needs}`))) return;
+      if (needs !== undefined && lacks(t, dataFile(needs))) return;
       const { header, lines } = days();
       const split = Math.floor(lines.length * 0.9);
       const write = (path: string, some: readonly string[]) =>

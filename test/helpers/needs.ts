@@ -1,6 +1,7 @@
-// What a test needs that a machine may lack: a nats-server, the golden files, the native kernels. A
-// test that lacks one of them says so with `lacks` and ends; `npm test` lists such tests and the
-// reasons at its end. Where CI has the shared files, the needs that CI can meet are required.
+// What a test needs that a machine may lack: a nats-server, the native kernels, real data. A test
+// that lacks one of them says so with `lacks` and ends, or leaves a part out; `npm test` lists such
+// tests and the reasons at its end. In CI (CI=true) a test fails where it lacks what CI can have.
+// The golden trainings are in the repository: a test that does not find them fails anywhere.
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -10,6 +11,9 @@ import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
 import { note } from "../runner/notes.ts";
 import { hasNatsServer } from "./nats/nats.ts";
 import { hasNamespaces } from "./nats/network-namespaces.ts";
+
+/** Where real data lie, if anywhere. */
+export const dataHome = "../shared/data";
 
 export interface Need {
   readonly isMet: () => boolean;
@@ -56,12 +60,12 @@ export const natsPy: Need = {
   isRequired: false,
 };
 
-/** A file of ../shared: golden trainings, which CI must have, and real data, which it may lack. */
-export function sharedFile(file: string): Need {
+/** A file of real data, whose terms forbid to have it in the repository: it may lie beside it. */
+export function dataFile(file: string): Need {
   return {
-    isMet: () => existsSync(resolve("../shared", file)),
-    reason: `../shared/${file} is not here.`,
-    isRequired: file.startsWith("golden/"),
+    isMet: () => existsSync(resolve(dataHome, file)),
+    reason: `${dataHome}/${file} is not here.`,
+    isRequired: false,
   };
 }
 
@@ -74,11 +78,14 @@ export function instructionSet(isa: Parameters<typeof limitIsa>[0]): Need {
   };
 }
 
-/** Whether the test lacks a need. If so the test is noted as skipped and has to return. */
+/**
+ * Whether the test lacks a need. If so it is noted as skipped, and has to return or to leave out
+ * the part that has the need; in CI it has failed if the need is required.
+ */
 export function lacks(t: ExecutionContext, ...needs: readonly Need[]): boolean {
   const missing = needs.find((need) => !need.isMet());
   if (missing === undefined) return false;
-  if (missing.isRequired && process.env.CI === "true" && existsSync("../shared")) {
+  if (missing.isRequired && process.env.CI === "true") {
     t.fail(`${missing.reason} CI has to run this test.`);
     return true;
   }

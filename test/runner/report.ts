@@ -8,8 +8,6 @@ export interface Counts {
   failed: number;
 }
 
-/** Titles that are listed for one reason; the others are counted. */
-const titlesMax = 12;
 const slowestMax = 10;
 
 /** Counts a line of ava's report, if the line tells how a test ended. */
@@ -45,8 +43,7 @@ export function summaryOf(notes: readonly Note[], counts: Counts, seconds: numbe
   const skipped = [...byReason.values()].reduce((sum, titles) => sum + titles.length, 0);
   const reasons = [...byReason].flatMap(([reason, titles]) => [
     `  ${reason}`,
-    ...titles.slice(0, titlesMax).map((title) => `    - ${title}`),
-    ...(titles.length > titlesMax ? [`    - and ${titles.length - titlesMax} more`] : []),
+    ...titles.map((title) => `    - ${title}`),
   ]);
   const slowest = notes
     .flatMap((one) => (one.kind === "ended" ? [one] : []))

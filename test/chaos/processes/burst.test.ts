@@ -18,7 +18,8 @@ import {
 } from "../../../index.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
@@ -30,9 +31,9 @@ const samples = 256;
 /** A broker that outlives the process that takes the jobs. */
 async function startServer(t: ExecutionContext): Promise<{ url: string; token: string }> {
   const token = "t";
-  const server = hasNatsServer()
-    ? await startNatsServer(["--auth", token])
-    : await startBroker({ auth: { token } });
+  const server = lacks(t, natsServer)
+    ? await startBroker({ auth: { token } })
+    : await startNatsServer(["--auth", token]);
   t.teardown(() => ("kill" in server ? server.kill() : server.close()));
   return { url: server.url, token };
 }

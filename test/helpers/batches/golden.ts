@@ -1,7 +1,9 @@
-// Reads the golden training references (PyTorch) in place; their layout is in their own README.
+// Reads the golden trainings (PyTorch) of test/fixtures/golden, whose README has their layout.
 
-import { existsSync, readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { readFileSync } from "node:fs";
+
+/** Folder of the goldens. */
+export const goldenFolder = "test/fixtures/golden";
 
 interface TensorEntry {
   readonly dtype: "f32" | "f64" | "i32" | "u8";
@@ -34,12 +36,10 @@ export interface Golden {
   tensor(name: string): Float64Array;
 }
 
-/** The golden of that name, or undefined where it is not at hand. */
-export function readGolden(name: string): Golden | undefined {
-  const directory = resolve("../shared/golden");
-  if (!existsSync(`${directory}/${name}.json`)) return undefined;
-  const manifest = JSON.parse(readFileSync(`${directory}/${name}.json`, "utf8"));
-  const bytes = readFileSync(`${directory}/${manifest.file}`);
+/** The golden of that name. */
+export function readGolden(name: string): Golden {
+  const manifest = JSON.parse(readFileSync(`${goldenFolder}/${name}.json`, "utf8"));
+  const bytes = readFileSync(`${goldenFolder}/${manifest.file}`);
   const tensors: Record<string, TensorEntry> = manifest.tensors;
   return {
     rows: manifest.model.rows,

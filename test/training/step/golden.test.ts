@@ -2,6 +2,8 @@
 // DLRM trained in PyTorch. The golden's README derives the tolerances from the noise of rounding
 // errors: a larger difference means another function, not another order of additions.
 
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
@@ -9,15 +11,31 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../../src/training/step/device-state.ts";
-import { type Golden, type GoldenOptimizer, readGolden } from "../../helpers/batches/golden.ts";
+import {
+  type Golden,
+  type GoldenOptimizer,
+  goldenFolder,
+  readGolden,
+} from "../../helpers/batches/golden.ts";
 import {
   type LocalDevices,
   startLocalDevices,
   type WholeBatch,
 } from "../../helpers/devices/local-devices.ts";
-import { lacks, sharedFile } from "../../helpers/needs.ts";
 
 const golden = readGolden("dlrm");
+
+for (const name of ["dlrm", "wukong", "wukong_fullfm"]) {
+  test(`the golden ${name} is the one that its README tells of, and whole`, (t) => {
+    const bytes = readFileSync(`${goldenFolder}/${name}.bin`);
+    const hash = createHash("sha256").update(bytes).digest("hex");
+    const page = readFileSync(`${goldenFolder}/README.md`, "utf8");
+    const [row = ""] = page.match(new RegExp(`^\\| \`${name}\` .*$`, "m")) ?? [];
+    t.true(row.includes(hash), `SHA-256 ${hash}`);
+    const { names, tensor } = readGolden(name);
+    t.true(names.every((one) => tensor(one).every(Number.isFinite)));
+  });
+}
 
 const cases = [
   { devices: 1, kernels: () => createReference() },
@@ -25,11 +43,10 @@ const cases = [
 ];
 
 for (const { devices, kernels } of cases) {
-  for (const optimizer of golden?.optimizers ?? []) {
+  for (const optimizer of golden.optimizers) {
     const arithmetic = kernels().arithmetic;
     const title = `${optimizer.name} on ${devices} device(s), ${arithmetic}`;
     test(`follows PyTorch's curve and weights: ${title}`, async (t) => {
-      if (golden === undefined) return void lacks(t, goldenFile);
       const local = startGolden(golden, optimizer, devices, kernels);
       const expected = golden.tensor(`${optimizer.name}/loss_f32`);
       const lossTolerance = Math.max(1e-5, 10 * optimizer.noise_loss_dev);
@@ -57,9 +74,8 @@ for (const { devices, kernels } of cases) {
 // Rounding operands by up to 2^-9 shifts by some steps when a model finds the signal, so single
 // losses of 64 samples diverge. The first steps, the mean over all steps and the final quality stay
 // near.
-for (const optimizer of golden?.optimizers ?? []) {
+for (const optimizer of golden.optimizers) {
   test(`stays near PyTorch's float32 curve with layers in bfloat16: ${optimizer.name}`, async (t) => {
-    if (golden === undefined) return void lacks(t, goldenFile);
     const local = startGolden(golden, optimizer, 2, () => openKernels("auto"), "bfloat16");
     const expected = golden.tensor(`${optimizer.name}/loss_f32`);
     let sum = 0;
@@ -76,10 +92,7 @@ for (const optimizer of golden?.optimizers ?? []) {
   });
 }
 
-const goldenFile = sharedFile("golden/dlrm.json");
-
 test("gives the logits and gradients of the first batch", async (t) => {
-  if (golden === undefined) return void lacks(t, goldenFile);
   const sgd = golden.optimizers.find((optimizer) => optimizer.kind === "sgd");
   if (sgd === undefined) {
     t.fail("the golden has no sgd");

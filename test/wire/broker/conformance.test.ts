@@ -5,8 +5,9 @@ import test from "ava";
 import fc from "fast-check";
 import { connect, headers } from "nats";
 import { type Broker, startBroker } from "../../../src/wire/broker/broker.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
@@ -59,19 +60,13 @@ async function answersOf(port: number, lines: readonly string[]): Promise<string
   return client.text().replace(/^INFO .*\r\n/, "");
 }
 
-if (hasNatsServer()) {
-  for (const [title, lines] of Object.entries(conversations)) {
-    test(`a nats-server answers the same: ${title}`, async (t) => {
-      await using real = await startNatsServer();
-      await using ours = await startBroker({ auth: "open" });
-      const expected = await answersOf(Number(new URL(real.url).port), lines);
-      t.is(await answersOf(ours.port, lines), expected);
-    });
-  }
-} else {
-  test("a nats-server answers the same: left out", (t) => {
-    t.log("nats-server is not on the PATH: the comparison with it was left out");
-    t.pass();
+for (const [title, lines] of Object.entries(conversations)) {
+  test(`a nats-server answers the same: ${title}`, async (t) => {
+    if (lacks(t, natsServer)) return;
+    await using real = await startNatsServer();
+    await using ours = await startBroker({ auth: "open" });
+    const expected = await answersOf(Number(new URL(real.url).port), lines);
+    t.is(await answersOf(ours.port, lines), expected);
   });
 }
 

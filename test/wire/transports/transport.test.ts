@@ -5,7 +5,7 @@ import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { createMemoryBroker } from "../../../src/wire/transports/memory-transport.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { lacks, natsServer } from "../../helpers/needs.ts";
 import { type TransportBed, transportSuite } from "../../suites/transport.ts";
 
@@ -29,7 +29,7 @@ transportSuite(test, "embedded broker", async () => {
   };
 });
 
-if (hasNatsServer()) {
+if (natsServer.isMet()) {
   transportSuite(test, "nats-server", async () => {
     const server = await startNatsServer();
     return {

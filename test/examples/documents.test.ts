@@ -85,7 +85,7 @@ test("every program of the documents compiles strictly, as a user's own", async 
   t.is(await compile(programs), "");
 });
 
-test("the job of docs/jobs.md trains, and the program of docs/model.md predicts with its model", async (t) => {
+test("the job of docs/jobs.md trains, and the program of docs/models.md predicts with its model", async (t) => {
   t.timeout(120_000);
   const cwd = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(cwd, { recursive: true }));
@@ -99,7 +99,7 @@ test("the job of docs/jobs.md trains, and the program of docs/model.md predicts 
     examples.find((one) => one.place.startsWith(document) && one.language === language)?.text ?? "";
   writeFileSync(join(cwd, "job.yaml"), of("docs/jobs.md", "yaml"));
   const front = pathToFileURL(resolve("dist/index.js")).href;
-  const program = of("docs/model.md", "js").replace("osiris-train", front);
+  const program = of("docs/models.md", "js").replace("osiris-train", front);
   writeFileSync(join(cwd, "predict.mjs"), program);
   const run = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd });
   await run(resolve("dist/cli/main.js"), "train", "job.yaml", "--devices", "1");

@@ -31,12 +31,12 @@ export function walkIn(document: string): { readonly walk: string[]; readonly al
   return { walk, all: [...all].filter((file) => !beside.test(file) && existsSync(file)) };
 }
 
-/** `The walk: 12 files, 3,439 lines; with every hand-over 33 files, 7,310 lines` */
+/** `The walk: 12 files, 3,439 lines; with all that its rows name 33 files, 7,310 lines` */
 export function walkLine(): string {
   const { walk, all } = walkIn(readFileSync("docs/architecture.md", "utf8"));
   const linesOf = (files: readonly string[]) =>
     files.reduce((sum, file) => sum + readFileSync(file, "utf8").split("\n").length - 1, 0);
   const told = (files: readonly string[]) =>
     `${files.length} files, ${linesOf(files).toLocaleString("en")} lines`;
-  return `The walk: ${told(walk)}; with every hand-over ${told(all)}`;
+  return `The walk: ${told(walk)}; with all that its rows name ${told(all)}`;
 }

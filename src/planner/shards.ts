@@ -49,8 +49,10 @@ export interface PlannedTable {
   readonly rowBlocks: number;
   /** Mean ids of a bag: the pooling factor. */
   readonly poolingFactor: number;
-  /** Exponent of the ids' popularity; 0: uniform. Used for caches only. */
+  /** Exponent of the ids' popularity; 0: uniform. It decides how many distinct rows a batch has. */
   readonly zipf: number;
+  /** Rows that the data needs at all, at most; left out: all. */
+  readonly distinctRowsMax?: number | undefined;
   /** Bytes of one stored weight. */
   readonly weightBytes: number;
   /** Bytes of optimizer state beside each weight. */

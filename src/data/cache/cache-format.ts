@@ -18,6 +18,7 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key: each version has files of its own. */
 export const cacheVersion = 3;
@@ -102,6 +103,8 @@ export interface CacheMeta {
   readonly bestAuc?: number;
   /** What was noticed while the cache was written. */
   readonly warnings?: readonly DataWarning[];
+  /** What was counted of each feature; left out: unknown, in a cache of an older release. */
+  readonly statistics?: readonly FeatureStatistics[];
   /** Its source, for people: the name of the cache decides what it is of. */
   readonly sources?: readonly SourceFile[];
 }

@@ -12,6 +12,7 @@ import {
   sampleHeadWords,
   writeFrame,
 } from "./cache-format.ts";
+import { StatisticsCollector } from "./feature-statistics.ts";
 
 /** The progress of making a cache. */
 export interface CacheProgress {
@@ -36,7 +37,7 @@ export class CacheWriter {
   readonly #file: DiskFile;
   readonly #shape: CacheShape;
   readonly #headWords: number;
-  readonly #idsMax: number[];
+  readonly #statistics: StatisticsCollector;
   readonly #digest = createHash("sha256");
   readonly #starts = new Uint32Array(blockSamples + 1);
   /** Words and checksum of each written block. */
@@ -56,7 +57,7 @@ export class CacheWriter {
     this.#file = file;
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
-    this.#idsMax = new Array<number>(shape.features).fill(0);
+    this.#statistics = new StatisticsCollector(shape.wide);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
     const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
     const more = wide + weighted;
@@ -84,6 +85,7 @@ export class CacheWriter {
       this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
     }
     this.#used = this.#writeBags(sample, at);
+    this.#statistics.add(sample);
     this.#samples++;
     this.#positives += sample.label;
     this.#starts[++this.#inBlock] = this.#used;
@@ -105,7 +107,6 @@ export class CacheWriter {
         for (let i = first; i < end; i++) this.#floats[at++] = weights[i] ?? 0;
       }
       first = end;
-      if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
     }
     return at;
   }
@@ -120,10 +121,11 @@ export class CacheWriter {
       features: this.#shape.features,
       dense: this.#shape.dense,
       wide: this.#shape.wide,
-      weighted: Array.from(this.#idsMax, (_, feature) => this.#shape.weighted[feature] === true),
-      idsMax: this.#idsMax,
+      weighted: this.#shape.wide.map((_, feature) => this.#shape.weighted[feature] === true),
+      idsMax: this.#statistics.idsMax,
       positives: this.#positives,
       digest: this.#digest.digest("hex"),
+      statistics: this.#statistics.finish(),
       ...rest,
     };
     writeFrame(this.#file, this.#offset, this.#table.slice(0, 2 * this.#blocks), meta);

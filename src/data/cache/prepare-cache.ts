@@ -44,7 +44,7 @@ export async function prepareCache(
   onProgress: OnProgress = () => {},
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
-  const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}${cacheSuffix}`);
+  const path = pathOf(options, tables);
   const check = (meta: CacheMeta) => {
     if (options.kind !== "synthetic") checkRejected(options.paths, options.rejectedMax, meta);
   };
@@ -78,6 +78,26 @@ export async function prepareCache(
   disk.remove(setAsideNameOf(path));
   tidyBeside(path, options.cacheBytesMax, disk);
   return { path, ...meta, ...(present.damage === undefined ? {} : { remade: present.damage }) };
+}
+
+/**
+ * The cache of this data for these tables, where it has been made; undefined: it has not, or it is
+ * damaged. Looks, and changes nothing.
+ * @throws InputUnusableError where a file of the data cannot be read
+ * @throws StoreFailedError where the disk fails
+ */
+export function findCache(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  disk: Disk,
+): CacheReport | undefined {
+  const path = pathOf(options, tables);
+  const { meta } = presentCache(path, disk);
+  return meta === undefined ? undefined : { path, ...meta };
+}
+
+function pathOf(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
+  return join(options.cache, `${options.kind}-${cacheKey(options, tables)}${cacheSuffix}`);
 }
 
 /** Makes what the cache lies in. @throws DiskRefusedError */

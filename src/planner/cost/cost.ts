@@ -166,7 +166,8 @@ export function distinctRows(table: PlannedTable, batchSize: number): number {
   if (known?.batchSize === batchSize) return known.rows;
   const { zipf, poolingFactor } = table;
   const draws = batchSize * poolingFactor;
-  const rows = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
+  const drawn = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
+  const rows = Math.min(drawn, table.distinctRowsMax ?? table.rows);
   distinctOf.set(table, { batchSize, rows });
   return rows;
 }
@@ -284,10 +285,11 @@ function prefetchOf(
 ): number {
   const { rows, zipf, poolingFactor, missCurve } = table;
   const draws = workload.batchSize * poolingFactor;
+  const distinct = distinctRows(table, workload.batchSize);
   const fetched =
     missCurve === undefined
-      ? distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) })
-      : distinctRows(table, workload.batchSize) * missRatioAt(missCurve, rows * load);
+      ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) }))
+      : distinct * missRatioAt(missCurve, rows * load);
   return (fetched * work.share * work.columns * table.weightBytes) / constants.lowerBandwidth;
 }
 

@@ -43,6 +43,7 @@ export function zipfCurve(options: {
   const { rows, draws, zipf, policy } = options;
   const asked = (of: number, hot = 0) => distinctIds({ rows, draws: of, zipf, hot });
   const distinct = asked(draws);
+  if (distinct === 0) return [{ rows, missRatio: 0 }];
   const points: MissPoint[] = [];
   for (let octave = 0; octave < octavesMax && (points.at(-1)?.rows ?? 0) < rows - 1; octave++) {
     const size = policy === "lru" ? asked(2 ** octave) : Math.min(rows, 2 ** octave);

@@ -1,5 +1,6 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
+import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import type { ResolvedDataOptions } from "../../data/options.ts";
 import { indexBytes } from "../../embedding/rows/cache-sizes.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
@@ -16,6 +17,7 @@ import {
   type Tier,
   type Workload,
 } from "../../planner/shards.ts";
+import { fittedZipf } from "./fit-zipf.ts";
 
 /** Assumed exponent of popularity of ids without counts. */
 const usualZipf = 1.05;
@@ -33,8 +35,10 @@ export interface PlannableJob {
 export interface WorkloadOptions {
   /** Schemes that every table may be cut by; left out: as the job says of each. */
   readonly schemes?: readonly Scheme[] | undefined;
-  /** Mean ids of a bag, where the data is text that may hold many in a field. */
+  /** Mean ids of a bag in every table, whatever is known of the data. */
   readonly poolingFactor?: number | undefined;
+  /** What was counted of the training data, by feature; left out: unknown. */
+  readonly statistics?: readonly FeatureStatistics[] | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
   /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
@@ -45,8 +49,7 @@ export interface WorkloadOptions {
 export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
   const { model, data, optimizer } = job;
   const { sparse } = optimizer;
-  const { poolingFactor, zipf } = popularityOf(data, options);
-  const tables = model.tables.map((table): PlannedTable => {
+  const tables = model.tables.map((table, feature): PlannedTable => {
     const { name, rows, dim, rowBlocks, precision } = table;
     const { perElement, perRow } = stateShapeOf(sparse.kind);
     return {
@@ -54,8 +57,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rows,
       dim,
       rowBlocks,
-      poolingFactor,
-      zipf,
+      ...popularityOf(job, feature, options),
       weightBytes: weightBytes(precision),
       stateBytes: 4 * perElement,
       // Its state, an int8 row's exponent, and whether it was touched.
@@ -103,10 +105,16 @@ function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOpt
   return cache === true ? ["memory", "cached"] : [tier];
 }
 
-function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {
-  if (data.kind === "synthetic") {
-    const { idsPerBag, zipf } = data;
-    return { poolingFactor: (idsPerBag.min + idsPerBag.max) / 2, zipf };
-  }
-  return { poolingFactor: options.poolingFactor ?? 1, zipf: usualZipf };
+/** How many ids of a table a sample has, and how popular they are: counted, or else assumed. */
+function popularityOf({ data, model }: PlannableJob, feature: number, options: WorkloadOptions) {
+  const counted = options.statistics?.[feature];
+  const assumed =
+    data.kind === "synthetic"
+      ? { poolingFactor: (data.idsPerBag.min + data.idsPerBag.max) / 2, zipf: data.zipf }
+      : { poolingFactor: 1, zipf: usualZipf };
+  const { poolingFactor = counted?.idsMean ?? assumed.poolingFactor } = options;
+  if (counted === undefined) return { ...assumed, poolingFactor };
+  const rows = model.tables[feature]?.rows ?? 1;
+  const zipf = fittedZipf(counted, rows) ?? assumed.zipf;
+  return { poolingFactor, zipf, distinctRowsMax: Math.min(rows, counted.distinctIds) };
 }

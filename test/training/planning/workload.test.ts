@@ -1,11 +1,14 @@
 // A job as the planner sees it: the bytes of its tables are the bytes that the runtime reserves.
 
 import test from "ava";
+import { reuseBins } from "../../../src/data/cache/reuse-window.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { createDlrm } from "../../../src/model/dlrm.ts";
+import { distinctRows } from "../../../src/planner/cost/cost.ts";
+import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
 
 type Change = Partial<Pick<JobOptions, "data" | "optimizer">> & { tables?: object[] };
@@ -74,6 +77,21 @@ test("bags are as long as the data says", (t) => {
   const text = csv(["a.csv"], { label: "y", dense: ["a", "b", "c", "d"], batchSize: 3 });
   t.is(workloadOf(startJob({ data: text })).tables[0]?.poolingFactor, 1);
   t.is(workloadOf(startJob({ data: text }), { poolingFactor: 7 }).tables[0]?.poolingFactor, 7);
+});
+
+test("what was counted of a table's data decides its bags and its exponent", (t) => {
+  const tables = ["A", "B"].map((name) => ({ name, rows: 5000, dim: 48 }));
+  const job = startJob({ tables });
+  const reuse = [...new Array<number>(reuseBins - 1).fill(0), 7];
+  const window = { samples: 50, ids: 200, reuse };
+  const counted = { idsSum: 400, idsMean: 4, idsMax: 9, distinctIds: 8, window };
+  const [hot, cold] = workloadOf(job, { statistics: [counted] }).tables;
+  t.like(hot, { poolingFactor: 4, distinctRowsMax: 8, zipf: fittedZipf(counted, 5000) });
+  t.like(cold, { poolingFactor: 1, distinctRowsMax: undefined, zipf: 1.05 });
+  const [least] = workloadOf(job, { statistics: [counted], poolingFactor: 2 }).tables;
+  t.like(least, { poolingFactor: 2, distinctRowsMax: 8 });
+  // No batch needs more rows than the data has.
+  t.is(hot && distinctRows(hot, 1_000_000), 8);
 });
 
 test("the dense layers are those of the model", (t) => {

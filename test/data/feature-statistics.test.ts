@@ -1,0 +1,142 @@
+// What is counted of each feature while its cache is written, beside the truth.
+
+import { join } from "node:path";
+import test from "ava";
+import { readFrame, writeFrame } from "../../src/data/cache/cache-format.ts";
+import { StatisticsCollector, windowSamplesMax } from "../../src/data/cache/feature-statistics.ts";
+import { HyperLogLog } from "../../src/data/cache/hyper-log-log.ts";
+import { findCache } from "../../src/data/cache/prepare-cache.ts";
+import { ReuseWindow, reuseBins } from "../../src/data/cache/reuse-window.ts";
+import { mix32, mix64Low } from "../../src/data/murmur-hash.ts";
+import { syntheticOptions } from "../../src/data/options.ts";
+import { Sample } from "../../src/data/sample.ts";
+import { synthetic } from "../../src/data/sources.ts";
+import { Zipf } from "../../src/data/synthetic/zipf.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { prepare, startDirectory } from "./data-files.ts";
+
+/** Distinct ids in bins of (0, 1], (1, 2], (2, 4], …, by a map of every id. */
+function bruteForce(ids: readonly number[]): number[] {
+  const counts = new Map<number, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  const bins = new Array<number>(reuseBins).fill(0);
+  for (const count of counts.values()) {
+    let bin = 0;
+    while (bin < reuseBins - 1 && count > 2 ** bin) bin++;
+    bins[bin] = (bins[bin] ?? 0) + 1;
+  }
+  return bins;
+}
+
+function windowOf(ids: readonly number[]) {
+  const window = new ReuseWindow();
+  for (const id of ids) window.add(mix32(id));
+  return window.counts();
+}
+
+test("HyperLogLog counts a handful and half a million to within three standard errors", (t) => {
+  for (const count of [0, 1, 10, 1000, 10_000, 20_000, 100_000, 500_000]) {
+    for (const first of [0, 1_000_000_007]) {
+      const narrow = new HyperLogLog(false);
+      const wide = new HyperLogLog(true);
+      for (let repeat = 0; repeat < (count > 20_000 ? 1 : 2); repeat++) {
+        for (let id = 0; id < count; id++) narrow.add(mix32(first + id));
+        for (let id = 0; id < count; id++) wide.add(mix64Low(first + id, 77));
+      }
+      for (const [name, counter] of Object.entries({ narrow, wide })) {
+        const found = counter.count();
+        t.true(Math.abs(found - count) <= 0.049 * count, `${name}: ${found} of ${count}`);
+      }
+    }
+  }
+});
+
+test("a window with few distinct ids has exactly the bins of a brute-force count", (t) => {
+  const random = new RandomStream(5, 1);
+  const zipf = new Zipf(8000, 1.3);
+  const ids = Array.from({ length: 150_000 }, () => zipf.draw(() => random.uniform()));
+  const edges = [1, 2, 3, 4, 5, 8, 9, 32_768, 32_769].flatMap((times, i) => {
+    return new Array<number>(times).fill(1_000_000 + i);
+  });
+  const { ids: counted, reuse } = windowOf([...ids, ...edges]);
+  t.is(counted, ids.length + edges.length);
+  t.deepEqual(reuse, bruteForce([...ids, ...edges]));
+  t.true(reuse.filter((bin) => bin > 0).length > 14, "ids of nearly all bins");
+});
+
+test("a window with more distinct ids counts a sample of them, in bounded memory", (t) => {
+  const random = new RandomStream(6, 1);
+  for (const [exponent, draws] of [
+    [0, 300_000],
+    [1.05, 600_000],
+  ] as const) {
+    const zipf = new Zipf(200_000, exponent);
+    const ids = Array.from({ length: draws }, () => zipf.draw(() => random.uniform()));
+    const [{ reuse }, exact] = [windowOf(ids), bruteForce(ids)];
+    const sumOf = (bins: readonly number[]) => bins.reduce((sum, bin) => sum + bin, 0);
+    const all = sumOf(exact);
+    t.true(all > 50_000, "far more than are counted one by one");
+    t.true(Math.abs(sumOf(reuse) / all - 1) < 0.06, `${sumOf(reuse)} of ${all}`);
+    for (const [bin, count] of exact.entries()) {
+      const share = (count - (reuse[bin] ?? 0)) / all;
+      t.true(Math.abs(share) < 0.03, `bin ${bin}: ${reuse[bin]}, not ${count}`);
+    }
+  }
+});
+
+test("sums, means and longest bags are exact, and the window ends", (t) => {
+  const collector = new StatisticsCollector([false, true, false]);
+  const sample = new Sample({ dense: 0, features: 3 });
+  const samples = windowSamplesMax + 1000;
+  let idsSum = 0;
+  for (let i = 0; i < samples; i++) {
+    sample.clear();
+    for (let n = 0; n < i % 4; n++) sample.push(0, n);
+    // The lower halves are few: the upper ones tell the ids apart.
+    sample.push(1, i & 7, 1, i >>> 3);
+    idsSum += i % 4;
+    collector.add(sample);
+  }
+  const [bags, wide, empty] = collector.finish();
+  t.like(bags, { idsSum, idsMean: idsSum / samples, idsMax: 3, distinctIds: 3 });
+  t.is(bags?.window.samples, windowSamplesMax);
+  t.is(bags?.window.ids, (windowSamplesMax * 3) / 2);
+  // 2 occurs 16,384 times, 1 twice as often, and 0 three times.
+  t.deepEqual(bags?.window.reuse, [...new Array<number>(14).fill(0), 1, 1, 1]);
+  t.like(wide, { idsSum: samples, idsMean: 1, idsMax: 1 });
+  t.true(Math.abs((wide?.distinctIds ?? 0) / samples - 1) < 0.049, `${wide?.distinctIds}`);
+  t.like(empty, { idsSum: 0, idsMean: 0, idsMax: 0, distinctIds: 0 });
+  t.deepEqual(empty?.window.reuse, new Array<number>(reuseBins).fill(0));
+});
+
+test("a cache has the statistics of its samples, and one without them opens still", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const tables = [
+    { name: "a", rows: 5000 },
+    { name: "b", rows: 9, idBits: 64 as const },
+  ];
+  const data = synthetic({ samples: 2000, batchSize: 8, idsPerBag: { min: 1, max: 4 }, cache });
+  const options = checkOptions(syntheticOptions, data);
+  t.is(findCache(options, tables, realDisk), undefined);
+  const report = await prepare(data, tables);
+  const { path, ...meta } = report;
+  t.deepEqual(findCache(options, tables, realDisk), { path, ...meta });
+  t.is(meta.statistics?.length, 2);
+  const [a, b] = meta.statistics ?? [];
+  t.true(Math.abs((a?.idsMean ?? 0) - 2.5) < 0.1 && a?.idsSum === a?.window.ids);
+  t.deepEqual([a?.idsMax, b?.idsMax], meta.idsMax);
+  t.is(b?.distinctIds, 9);
+
+  const file = realDisk.open(path, "update");
+  const { table, dataEnd } = readFrame(file);
+  const { statistics: _, ...older } = meta;
+  file.truncate(dataEnd);
+  writeFrame(file, dataEnd, table, older);
+  file.close();
+  const found = findCache(options, tables, realDisk);
+  t.is(found?.statistics, undefined);
+  t.is(found?.digest, meta.digest);
+  t.is((await prepare(data, tables)).statistics, undefined, "it is used as it is");
+});

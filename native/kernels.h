@@ -82,6 +82,7 @@ struct Table {
   int64_t blockRows = 1;        // of a whole block
   int64_t firstRow = 0, firstColumn = 0, tableDim = 0;  // of a tile, in its table
   const int32_t* names = nullptr;  // (R), of a cache's places: the row that each holds
+  int64_t lookups = 1;  // in the same rows, of this table and the next ones; 0 in these
 };
 
 /// Slots of a set of a cache.
@@ -159,7 +160,7 @@ class Scratch {
 /// One thread's scratch memory, by use.
 struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
-  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
+  Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch squares, trees, starts, misses;
 };
 
@@ -199,12 +200,12 @@ struct Kernels {
   /// Returns the first table with a NaN or an infinity after the update, or -1.
   int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
                         int64_t columns, const Slices& slices, const Completed* completed);
-  int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
+  int64_t (*rowSquares)(float** squares, const Table* tables, int64_t index, const Bags& bags,
                         const float* dPooled, int64_t columns, const Slices& slices);
-  int64_t (*rowNorms)(double** norms, const Table& table, int64_t index, const Bags& bags,
+  int64_t (*rowNorms)(double** norms, const Table* tables, int64_t index, const Bags& bags,
                       const float* dPooled, int64_t columns, const Slices& slices,
                       const float* mean);
-  void (*dRows)(float* const* dRows, float* const* counts, const Table& table, int64_t index,
+  void (*dRows)(float* const* dRows, float* const* counts, const Table* tables, int64_t index,
                 const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
   bool (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
   void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,

@@ -178,7 +178,7 @@ Rule ruleOf(const double* numbers) {
 }
 
 /// The numbers of a table, as src/kernels/native/native.ts lays them out.
-constexpr int64_t tableNumbers = 10;
+constexpr int64_t tableNumbers = 11;
 
 /// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers;
 /// rules if there are any.
@@ -213,7 +213,7 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
                       rule, precision, wide ? nullptr : weights[t],
                       static_cast<int8_t*>(exponentsAndNames[2 * t]), numbers[6], numbers[7],
                       numbers[8], numbers[9],
-                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1])});
+                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1]), numbers[10]});
     column += numbers[1];
   }
   return tables;

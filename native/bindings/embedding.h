@@ -65,7 +65,7 @@ napi_value rowSquares(Call& call) {
   const int64_t index = call.integer(12);
   if (!call.valid()) return nullptr;
   float* squares = nullptr;
-  const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
+  const int64_t count = running().rowSquares(&squares, tables.data(), index, bags, dPooled,
                                              columnsOf(tables), slices);
   return call.answer(squares, count);
 }
@@ -80,7 +80,7 @@ napi_value rowNorms(Call& call) {
   const float* means = call.missing(13) ? nullptr : call.floats(13);
   if (!call.valid()) return nullptr;
   double* norms = nullptr;
-  const int64_t count = running().rowNorms(&norms, tables[index], index, bags, dPooled,
+  const int64_t count = running().rowNorms(&norms, tables.data(), index, bags, dPooled,
                                            columnsOf(tables), slices, means);
   return call.answer(norms, count);
 }
@@ -94,7 +94,7 @@ void dRows(Call& call) {
   const int64_t index = call.integer(11);
   const auto d = call.floatsOf(12), counts = call.floatsOf(13);
   if (!call.valid()) return;
-  running().dRows(d.data(), counts.data(), tables[index], index, bags, dPooled, columnsOf(tables),
+  running().dRows(d.data(), counts.data(), tables.data(), index, bags, dPooled, columnsOf(tables),
                   slices);
 }
 

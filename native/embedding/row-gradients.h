@@ -2,28 +2,45 @@
 // embedding/update.cc for each instruction set.
 
 /// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
-/// bags have weights, it holds the lookup's index in its table instead of the sample.
+/// lookups are `placed`, as bags have weights or several features look the table up, it holds the
+/// lookup's place instead: its index among those of the table.
 using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
 /// The lookups of one table, and the inputs of their gradients' sums.
-template <bool weighted>
+template <bool placed>
 struct Gradients {
-  const Lookup* lookups;  // sorted by row, then in the order of the bags
+  const Lookup* lookups;   // sorted by row, then by slice, then in the order of the bags
   int64_t count;
   const int32_t* sliceOf;  // (B): index of a sample's slice in this call
-  const int32_t* offsets;  // of this table's bags
+  const int32_t* offsets;  // of this table's bags, where lookups are not placed
   const float* d;          // this table's columns of dPooled
   int64_t columns, dim;
-  bool mean;
-  float* stack;             // (64,D)
-  const float* weights;     // of the table's lookups, where there are
-  const int32_t* sampleAt;  // their samples, where there are weights
+  bool mean;               // whether any bag is averaged
+  float* stack;            // (64,D)
+  // By place, where lookups are placed.
+  const int32_t* sampleAt;
+  const int64_t* gradientAt;  // from d on
+  const int32_t* lengthAt;    // of the bag, where it is averaged; else 0
+  const float* weightAt;      // null: 1
 
   int64_t sampleOf(int64_t k) const {
     const int64_t place = placeOf(lookups[k]);
-    return weighted ? sampleAt[place] : place;
+    return placed ? sampleAt[place] : place;
+  }
+  const float* gradientOf(int64_t k) const {
+    const int64_t place = placeOf(lookups[k]);
+    return d + (placed ? gradientAt[place] : place * columns);
+  }
+  /// The length to divide by; 0: the bag is no mean.
+  int32_t lengthOf(int64_t k) const {
+    const int64_t place = placeOf(lookups[k]);
+    if (placed) return lengthAt[place];
+    return mean ? offsets[place + 1] - offsets[place] : 0;
+  }
+  float weightOf(int64_t k) const {
+    return weightAt == nullptr ? 1 : weightAt[placeOf(lookups[k])];
   }
   int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
 };
@@ -71,43 +88,82 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-template <bool weighted>
-inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags,
-                                       const float* dPooled, int64_t columns,
-                                       const int32_t* sliceOf) {
-  const int32_t* offsets = bags.offsets + index * bags.samples;
-  const int64_t count = offsets[bags.samples] - offsets[0];
-  Lookup* from = scratches().rowsA.take<Lookup>(count);
-  Lookup* to = scratches().rowsB.take<Lookup>(count);
-  int32_t* sampleAt = weighted ? scratches().samples.take<int32_t>(count) : nullptr;
-  for (int64_t b = 0, place = 0; b < bags.samples; b++) {
-    for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
-      const int64_t low = weighted ? place : b;
-      from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(low);
-      if (weighted) sampleAt[place] = static_cast<int32_t>(b);
+/// Lists the lookups of the table at `index`, and of those that follow it with the same rows: slice
+/// by slice, lookup by lookup, sample by sample. A stable sort by row then leaves a row's lookups in
+/// the order of their sum. Returns their number.
+inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt, int32_t* lengthAt,
+                            float* weightAt, const Table* tables, int64_t index, const Bags& bags,
+                            int64_t columns, const Slices& slices) {
+  int64_t place = 0;
+  for (int64_t slice = 0; slice < slices.count; slice++) {
+    for (int64_t i = index; i < index + tables[index].lookups; i++) {
+      const int32_t* offsets = bags.offsets + i * bags.samples;
+      const int64_t column = tables[i].column - tables[index].column;
+      for (int64_t b = slices.bounds[slice]; b < slices.bounds[slice + 1]; b++) {
+        const int32_t length = tables[i].mean ? offsets[b + 1] - offsets[b] : 0;
+        for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
+          out[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(place);
+          sampleAt[place] = static_cast<int32_t>(b);
+          gradientAt[place] = b * columns + column;
+          lengthAt[place] = length;
+          if (weightAt != nullptr) weightAt[place] = bags.weights[k];
+        }
+      }
     }
   }
-  const float* weights = weighted ? bags.weights + offsets[0] : nullptr;
+  return place;
+}
+
+/// The lookups of the table at `index`: the first entry of its rows.
+template <bool placed>
+inline Gradients<placed> gradientsOf(const Table* tables, int64_t index, const Bags& bags,
+                                     const float* dPooled, int64_t columns, const Slices& slices,
+                                     const int32_t* sliceOf) {
+  const Table& t = tables[index];
+  const int32_t* offsets = bags.offsets + index * bags.samples;
+  const int64_t count = offsets[t.lookups * bags.samples] - offsets[0];
+  Lookup* from = scratches().rowsA.take<Lookup>(count);
+  Lookup* to = scratches().rowsB.take<Lookup>(count);
+  const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
-  const Lookup* sorted = sortLookups(from, to, count, t.rows);
-  return {sorted, count,  sliceOf, offsets, dPooled + t.column, columns,
-          t.dim,  t.mean, stack,   weights, sampleAt};
+  if constexpr (!placed) {
+    for (int64_t b = 0, place = 0; b < bags.samples; b++) {
+      for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
+        from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(b);
+      }
+    }
+    const Lookup* sorted = sortLookups(from, to, count, t.rows);
+    return {sorted, count,  sliceOf, offsets, d,       columns, t.dim,
+            t.mean, stack,  nullptr, nullptr, nullptr, nullptr};
+  } else {
+    int32_t* sampleAt = scratches().samples.take<int32_t>(count);
+    int64_t* gradientAt = scratches().gradients.take<int64_t>(count);
+    int32_t* lengthAt = scratches().lengths.take<int32_t>(count);
+    float* weightAt = nullptr;
+    if (bags.weights != nullptr) weightAt = scratches().weights.take<float>(count);
+    placeLookups(from, sampleAt, gradientAt, lengthAt, weightAt, tables, index, bags, columns,
+                 slices);
+    bool mean = false;
+    for (int64_t i = index; i < index + t.lookups; i++) mean = mean || tables[i].mean;
+    const Lookup* sorted = sortLookups(from, to, count, t.rows);
+    return {sorted, count, sliceOf,  nullptr,    d,        columns, t.dim,
+            mean,   stack, sampleAt, gradientAt, lengthAt, weightAt};
+  }
 }
 
 /// out (D) = the sum of lookups from..to-1, in order.
-template <bool weighted>
-INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, int64_t to) {
+template <bool placed>
+INLINE void sumLookups(float* out, const Gradients<placed>& g, int64_t from, int64_t to) {
   for (int64_t c = 0; c < g.dim; c += lanes) {
     const int64_t some = left(g.dim, c);
     Vec sum = zero();
     for (int64_t k = from; k < to; k++) {
-      const int64_t b = g.sampleOf(k);
-      Vec share = loadSome(g.d + b * g.columns + c, some);
+      Vec share = loadSome(g.gradientOf(k) + c, some);
       if (g.mean) {
-        const int32_t length = g.offsets[b + 1] - g.offsets[b];
-        share = div(share, broadcast(static_cast<float>(length)));
+        const int32_t length = g.lengthOf(k);
+        if (length > 0) share = div(share, broadcast(static_cast<float>(length)));
       }
-      if (weighted) sum = fma(broadcast(g.weights[placeOf(g.lookups[k])]), share, sum);
+      if (placed) sum = fma(broadcast(g.weightOf(k)), share, sum);
       else sum = add(sum, share);
     }
     storeSome(out + c, some, sum);
@@ -116,8 +172,8 @@ INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, i
 
 /// The slice tree of lookups from..to-1, slices counted from `first`. Returns the sum, in g.stack.
 /// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
-template <bool weighted>
-INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from, int64_t to) {
+template <bool placed>
+INLINE float* foldRow(const Gradients<placed>& g, int64_t first, int64_t from, int64_t to) {
   int64_t depth = 0;
   int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
   int64_t before = 0;
@@ -145,8 +201,8 @@ INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from,
 }
 
 /// Calls visit(row, from, to) for each distinct row, ascending.
-template <bool weighted, typename Visit>
-INLINE void eachRow(const Gradients<weighted>& g, const Visit& visit) {
+template <bool placed, typename Visit>
+INLINE void eachRow(const Gradients<placed>& g, const Visit& visit) {
   for (int64_t from = 0; from < g.count;) {
     const int64_t row = rowOf(g.lookups[from]);
     int64_t to = from + 1;

@@ -7,11 +7,11 @@
 constexpr int64_t updateAhead = 48, updateClose = 16;
 
 /// Prefetches the memory of a table's lookups: gradients, and rows with their state.
-template <bool weighted>
-INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& asked, int64_t to) {
+template <bool placed>
+INLINE void askForRows(const Table& t, const Gradients<placed>& g, int64_t& asked, int64_t to) {
   const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
   for (; asked < stop; asked++) {
-    prefetch(g.d + g.sampleOf(asked) * g.columns, g.dim * sizeof(float));
+    prefetch(g.gradientOf(asked), g.dim * sizeof(float));
     const int64_t row = rowOf(g.lookups[asked]);
     const int64_t bytes = rowBytes(t);
     prefetch(rowsOf(t) + row * bytes, bytes);
@@ -57,12 +57,12 @@ struct RowGroup {
 /// one group are summed, the rows of the group before are written: in every turn one row is
 /// prefetched, one squared and one written, so that memory is always busy and nothing waits for a
 /// square root. The loop's inputs are copied to locals, so that its stores cannot alias them.
-template <int vectors, bool adagrad, bool weighted>
-[[gnu::noinline]] static void updatePlain(const Table& table, const Gradients<weighted>& gradients,
+template <int vectors, bool adagrad, bool placed>
+[[gnu::noinline]] static void updatePlain(const Table& table, const Gradients<placed>& gradients,
                                           int64_t first, const float* mean, Finite& finite) {
   const Table t = table;
-  const Gradients<weighted> g = gradients;
-  const bool summed = weighted || g.mean;
+  const Gradients<placed> g = gradients;
+  const bool summed = placed || g.mean;
   RowGroup<vectors> groups[2];
   float* const folded = scratches().gradient.take<float>(2 * lanes * g.dim);
   groups[0].folded = folded;
@@ -72,7 +72,7 @@ template <int vectors, bool adagrad, bool weighted>
   const auto ask = [&]() INLINE_LAMBDA {
     if (asked < g.count) {
       const int64_t row = rowOf(g.lookups[asked]);
-      prefetch(g.d + g.sampleOf(asked) * g.columns, bytes);
+      prefetch(g.gradientOf(asked), bytes);
       prefetch(t.weights + row * vectors * lanes, bytes);
       if (adagrad) prefetch(t.state + row, 1);
       prefetch(t.touched + row, 1);
@@ -88,7 +88,7 @@ template <int vectors, bool adagrad, bool weighted>
     int64_t to = from + 1;
     while (to < g.count && rowOf(g.lookups[to]) == row) to++;
     group.rows[r] = row;
-    group.d[r] = g.d + g.sampleOf(from) * g.columns;
+    group.d[r] = g.gradientOf(from);
     if (__builtin_expect(summed || to > from + 1, 0)) {
       group.d[r] = group.folded + r * g.dim;
       std::memcpy(group.folded + r * g.dim, foldRow(g, first, from, to), g.dim * sizeof(float));
@@ -141,17 +141,17 @@ template <int vectors, bool adagrad, bool weighted>
 }
 
 /// Updates the rows of a table in fewer bits by a plain rule.
-template <Precision precision, bool weighted>
-[[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<weighted>& g,
+template <Precision precision, bool placed>
+[[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<placed>& g,
                                           int64_t first, const float* mean, Finite& finite) {
   int64_t asked = 0;
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows(t, g, asked, to);
-    const bool lone = to == from + 1 && !weighted && !g.mean;
+    const bool lone = to == from + 1 && !placed && !g.mean;
     const float* gradient =
-        lone ? g.d + g.sampleOf(from) * g.columns : foldRow(g, first, from, to);
+        lone ? g.gradientOf(from) : foldRow(g, first, from, to);
     seen.also(stepCodedRow<precision>(t, row, gradient, mean, room));
     t.touched[row] = 1;
     if (mean != nullptr) mean++;
@@ -160,8 +160,8 @@ template <Precision precision, bool weighted>
 }
 
 /// Updates the rows of a table: any rule, any precision.
-template <bool weighted>
-[[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
+template <bool placed>
+[[gnu::noinline]] static void updateTable(const Table& t, const Gradients<placed>& g,
                                           int64_t first, const Completed& completed,
                                           Finite& finite) {
   const float *mean = completed.mean, *trust = completed.trust;
@@ -183,45 +183,41 @@ inline int64_t heldVectors(const Table& t) {
   return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
 }
 
-template <bool weighted>
-inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* dPooled,
-                          int64_t columns, const Slices& slices, const Completed* completed) {
-  const int32_t* sliceOf = slicesOfSamples(slices);
-  int64_t firstBad = -1;
-  for (int64_t index = 0; index < bags.tables; index++) {
-    const Table& t = tables[index];
-    const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
-    const Completed known = completed == nullptr ? Completed{} : completed[index];
-    Finite finite;
-    withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
-      if constexpr (precision != Precision::float32) {
-        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
-      }
-      const auto plain = [&](auto vectors) INLINE_LAMBDA {
-        const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
-        const auto update = adagrad ? updatePlain<vectors, true, weighted>
-                                    : updatePlain<vectors, false, weighted>;
-        update(t, g, slices.first, known.mean, finite);
-      };
-      switch (heldVectors(t)) {
-        case 1: return plain(std::integral_constant<int, 1>());
-        case 2: return plain(std::integral_constant<int, 2>());
-        case 4: return plain(std::integral_constant<int, 4>());
-        case 8: return plain(std::integral_constant<int, 8>());
-        default: return updateTable(t, g, slices.first, known, finite);
-      }
-    });
-    if (firstBad < 0 && !finite.all()) firstBad = index;
-  }
-  return firstBad;
+/// Updates the rows of the table at `index`, and notes whether they are still finite.
+template <bool placed>
+inline void updateRowsOf(const Table* tables, int64_t index, const Bags& bags, const float* dPooled,
+                         int64_t columns, const Slices& slices, const int32_t* sliceOf,
+                         const Completed& known, Finite& finite) {
+  const Table& t = tables[index];
+  const Gradients<placed> g =
+      gradientsOf<placed>(tables, index, bags, dPooled, columns, slices, sliceOf);
+  withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
+    if constexpr (precision != Precision::float32) {
+      if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
+    }
+    const auto plain = [&](auto vectors) INLINE_LAMBDA {
+      const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
+      const auto update = adagrad ? updatePlain<vectors, true, placed>
+                                  : updatePlain<vectors, false, placed>;
+      update(t, g, slices.first, known.mean, finite);
+    };
+    switch (heldVectors(t)) {
+      case 1: return plain(std::integral_constant<int, 1>());
+      case 2: return plain(std::integral_constant<int, 2>());
+      case 4: return plain(std::integral_constant<int, 4>());
+      case 8: return plain(std::integral_constant<int, 8>());
+      default: return updateTable(t, g, slices.first, known, finite);
+    }
+  });
 }
 
-template <bool weighted>
-inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, const Bags& bags,
-                          const float* dPooled, int64_t columns, const Slices& slices) {
+template <bool placed>
+inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index, const Bags& bags,
+                            const float* dPooled, int64_t columns, const Slices& slices) {
+  const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients<weighted> g =
-      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
+  const Gradients<placed> g =
+      gradientsOf<placed>(tables, index, bags, dPooled, columns, slices, sliceOf);
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
@@ -236,13 +232,14 @@ inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, cons
   return out - *squares;
 }
 
-template <bool weighted>
-inline int64_t rowNormsOf(double** norms, const Table& t, int64_t index, const Bags& bags,
+template <bool placed>
+inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices,
                           const float* mean) {
+  const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients<weighted> g =
-      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
+  const Gradients<placed> g =
+      gradientsOf<placed>(tables, index, bags, dPooled, columns, slices, sliceOf);
   double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
   *norms = out;
   float* decoded = scratches().decoded.take<float>(t.dim);
@@ -264,9 +261,11 @@ inline int64_t rowNormsOf(double** norms, const Table& t, int64_t index, const B
   return out - *norms;
 }
 
-template <bool weighted>
-inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, int64_t index,
-                  const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
+template <bool placed>
+inline void dRowsOf(float* const* dRows, float* const* counts, const Table* tables, int64_t index,
+                    const Bags& bags, const float* dPooled, int64_t columns,
+                    const Slices& slices) {
+  const Table& t = tables[index];
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   const int64_t subtrees = planSlices(plan, slices);
   for (int64_t p = 0; p < subtrees; p++) {
@@ -274,8 +273,8 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, i
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients<weighted> g =
-      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
+  const Gradients<placed> g =
+      gradientsOf<placed>(tables, index, bags, dPooled, columns, slices, sliceOf);
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {
@@ -290,29 +289,42 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, i
   });
 }
 
+/// Whether the lookups of a table are placed.
+inline bool isPlaced(const Table& t, const Bags& bags) {
+  return bags.weights != nullptr || t.lookups > 1;
+}
+
 inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
                           int64_t columns, const Slices& slices, const Completed* completed) {
-  const auto of = bags.weights == nullptr ? updateRowsOf<false> : updateRowsOf<true>;
-  return of(tables, bags, dPooled, columns, slices, completed);
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  int64_t firstBad = -1;
+  for (int64_t index = 0; index < bags.tables; index += tables[index].lookups) {
+    const auto of = isPlaced(tables[index], bags) ? updateRowsOf<true> : updateRowsOf<false>;
+    const Completed known = completed == nullptr ? Completed{} : completed[index];
+    Finite finite;
+    of(tables, index, bags, dPooled, columns, slices, sliceOf, known, finite);
+    if (firstBad < 0 && !finite.all()) firstBad = index;
+  }
+  return firstBad;
 }
 
-inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+inline int64_t rowSquares(float** squares, const Table* tables, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
-  const auto of = bags.weights == nullptr ? rowSquaresOf<false> : rowSquaresOf<true>;
-  return of(squares, t, index, bags, dPooled, columns, slices);
+  const auto of = isPlaced(tables[index], bags) ? rowSquaresOf<true> : rowSquaresOf<false>;
+  return of(squares, tables, index, bags, dPooled, columns, slices);
 }
 
-inline int64_t rowNorms(double** norms, const Table& t, int64_t index, const Bags& bags,
+inline int64_t rowNorms(double** norms, const Table* tables, int64_t index, const Bags& bags,
                         const float* dPooled, int64_t columns, const Slices& slices,
                         const float* mean) {
-  const auto of = bags.weights == nullptr ? rowNormsOf<false> : rowNormsOf<true>;
-  return of(norms, t, index, bags, dPooled, columns, slices, mean);
+  const auto of = isPlaced(tables[index], bags) ? rowNormsOf<true> : rowNormsOf<false>;
+  return of(norms, tables, index, bags, dPooled, columns, slices, mean);
 }
 
-inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+inline void dRows(float* const* dRows, float* const* counts, const Table* tables, int64_t index,
                   const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
-  const auto of = bags.weights == nullptr ? dRowsOf<false> : dRowsOf<true>;
-  of(dRows, counts, t, index, bags, dPooled, columns, slices);
+  const auto of = isPlaced(tables[index], bags) ? dRowsOf<true> : dRowsOf<false>;
+  of(dRows, counts, tables, index, bags, dPooled, columns, slices);
 }
 
 inline bool applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {

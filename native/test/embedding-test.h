@@ -84,15 +84,15 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   const auto bounds = boundsOf(count, samples);
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;
-  k.rowSquares(&squares, tables[0], 0, bags, d.data(), columns, slices);
+  k.rowSquares(&squares, tables.data(), 0, bags, d.data(), columns, slices);
   if (tables[0].rule.isLamb()) {
     double* norms = nullptr;
-    k.rowNorms(&norms, tables[0], 0, bags, d.data(), columns, slices, nullptr);
+    k.rowNorms(&norms, tables.data(), 0, bags, d.data(), columns, slices, nullptr);
   }
   Buffer dRows(rows[0] * dims[0]), counts(rows[0]);
   float* const dRowsOf[] = {dRows.data()};
   float* const countsOf[] = {counts.data()};
-  k.dRows(dRowsOf, countsOf, tables[0], 0, bags, d.data(), columns, slices);
+  k.dRows(dRowsOf, countsOf, tables.data(), 0, bags, d.data(), columns, slices);
   k.updateRows(tables.data(), bags, d.data(), columns, slices, nullptr);
   for (int64_t t = 0; t < tableCount && kind == RuleKind::sgd; t++) {
     for (int64_t i = 0; i < rows[t] * dims[t]; i++) {
@@ -130,7 +130,7 @@ inline void testCodes(const Kernels& k, Precision precision) {
   const auto bounds = boundsOf(1, samples);
   const Slices slices{0, 1, bounds.data()};
   float* squares = nullptr;
-  k.rowSquares(&squares, table, 0, bags, d.data(), dim, slices);
+  k.rowSquares(&squares, &table, 0, bags, d.data(), dim, slices);
   const int64_t bad = k.updateRows(&table, bags, d.data(), dim, slices, nullptr);
   expect(bad == -1, k.name, "updateRows, rows that are finite");
   k.pool(after.data(), &table, bags, 0, samples, dim);

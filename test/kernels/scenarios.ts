@@ -33,9 +33,11 @@ export function random(kernels: Kernels, stream: RandomStream, shape: readonly n
   return t;
 }
 
-/** Tables of a random problem, with their rules. */
+/** Lookups in the tables of a random problem, with their rules. */
 export interface Problem {
   readonly tables: Rows[];
+  /** The first lookup in each table. */
+  readonly firsts: readonly number[];
   readonly rules: RowRule[];
   readonly bags: Bags<Int32Array>;
   readonly columns: number;
@@ -89,10 +91,14 @@ const precisions: readonly Precision[] = [
   "float32",
 ];
 
+/** Most tables have one lookup. */
+const lookupsOf = (table: number) => (table % 5 === 3 ? 2 : table % 7 === 2 ? 3 : 1);
+
 const roundingOf = (table: number) => ({ key: [7, 8] as const, purpose: 2 ** 30 + table, step: 3 });
 
 /**
- * Tables of all rules, poolings and row blocks, one with a single row, one with 3000. Bags are
+ * Tables of all rules, poolings and row blocks, one with a single row, one with 3000; some have two
+ * or three lookups, of different pooling. Bags are
  * empty, hold one id or several; ids repeat, and the last row is among them. Half of the problems
  * have weighted bags.
  */
@@ -102,7 +108,7 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
     { kind, rows: 1 + stream.below(30), dim: 1 + stream.below(70), rowBlocks: 1 << (i % 3), l2: 0 },
     { kind, rows: rowsOfKind[i % 4] ?? 1, dim: 16 * (1 + (i % 4)), rowBlocks: 1, l2: 0.01 },
   ]);
-  const tables = specs.map((spec, i) => {
+  const own = specs.map((spec, i) => {
     const pooling: Pooling = i % 3 === 0 ? "mean" : "sum";
     const precision = precisions[i % precisions.length] ?? "float32";
     const width = stateWidth(spec.kind, spec.dim);
@@ -112,11 +118,26 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
     kernels.write(rows.state, state);
     return rows;
   });
-  const bags = bagsOf(stream, specs, samples);
-  const columns = specs.reduce((sum, spec) => sum + spec.dim, 0);
+  const lookups = specs.flatMap((spec, i) =>
+    Array.from({ length: lookupsOf(i) }, (_, k) => ({ spec, i, isFirst: k === 0, k })),
+  );
+  const tables = lookups.flatMap(({ i, k }) => {
+    const rows = own[i];
+    const other = rows?.pooling === "sum" ? ("mean" as const) : ("sum" as const);
+    return rows === undefined ? [] : k === 1 ? { ...rows, pooling: other } : rows;
+  });
+  const bags = bagsOf(
+    stream,
+    lookups.map(({ spec }) => spec),
+    samples,
+  );
+  const columns = lookups.reduce((sum, { spec }) => sum + spec.dim, 0);
   return {
     tables,
-    rules: specs.map(({ kind, l2 }, i) => ({ ...ruleOf(kind, l2), rounding: roundingOf(i) })),
+    firsts: lookups.flatMap(({ isFirst }, at) => (isFirst ? at : [])),
+    rules: lookups.map(({ spec: { kind, l2 }, i }) => {
+      return { ...ruleOf(kind, l2), rounding: roundingOf(i) };
+    }),
     bags,
     columns,
   };
@@ -240,9 +261,12 @@ const update: Scenario = (kernels, stream) => {
   const d = random(kernels, stream, [bags.samples, columns]);
   const count = 1 << stream.below(5);
   const slices = slicesOf(0, count, count, bags.samples);
-  const squares = tables.map((_, t) => kernels.rowSquares(tables, t, bags, d, slices, rules));
-  const norms = rules.flatMap(({ kind }, t) =>
-    takesTrust(kind) ? [kernels.rowNorms(tables, t, bags, d, slices, rules)] : [],
+  const { firsts } = problem;
+  const squares = firsts.map((t) => kernels.rowSquares(tables, t, bags, d, slices, rules));
+  const norms = firsts.flatMap((t) =>
+    takesTrust(rules[t]?.kind ?? "sgd")
+      ? [kernels.rowNorms(tables, t, bags, d, slices, rules)]
+      : [],
   );
   const trusts = norms.map((sums) => kernels.rowTrust([sums], [1]));
   kernels.updateRows(tables, bags, d, slices, rules);
@@ -257,7 +281,9 @@ const replicated: Scenario = (kernels, stream) => {
   const count = 1 + stream.below(8);
   const slices = { ...slicesOf(0, count, count, bags.samples), first: stream.below(9) };
   const trees = subtreesOf(slices.first, count);
-  return tables.flatMap((rows, table) => {
+  return problem.firsts.flatMap((table) => {
+    const rows = tables[table];
+    if (rows === undefined) return [];
     const dRows = trees.map(() => kernels.tensor([rows.rows, rows.dim]));
     const counts = trees.map(() => kernels.tensor([rows.rows]));
     kernels.dRows(dRows, counts, tables, table, bags, d, slices);

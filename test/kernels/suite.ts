@@ -17,6 +17,7 @@ import { type Cases, list, of, smallTable } from "./cases.ts";
 import { records } from "./record-cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
+import { sharedTables } from "./shared-cases.ts";
 import { tiles } from "./tile-cases.ts";
 import { wideIds } from "./wide-id-cases.ts";
 
@@ -33,6 +34,7 @@ export function kernelSuite(name: string, open: Open): void {
   };
   for (const [title, body] of Object.entries(byHand)) register(title, body);
   for (const [title, body] of Object.entries(rulesByHand)) register(title, body);
+  for (const [title, body] of Object.entries(sharedTables)) register(title, body);
   for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
   for (const [title, body] of Object.entries(wideIds)) register(title, body);
@@ -271,11 +273,13 @@ const byBit: Cases = {
     repeat((_, seed) => {
       const fused = embeddingProblem(k, new RandomStream(seed, 3));
       const split = embeddingProblem(k, new RandomStream(seed, 3));
-      const { tables, bags, rules, columns } = split;
+      const { tables, firsts, bags, rules, columns } = split;
       const slices = 8;
       const d = random(k, new RandomStream(seed, 4), [bags.samples, columns]);
       k.updateRows(fused.tables, bags, d, slicesOf(0, slices, slices, bags.samples), rules);
-      tables.forEach((rows, table) => {
+      firsts.forEach((table) => {
+        const rows = tables[table];
+        if (rows === undefined) return;
         const [parts, masks, trees] = dRowsOfDevices(k, split, table, d, slices);
         const [sum, mask] = [k.tensor([rows.rows, rows.dim]), k.tensor([rows.rows])];
         k.foldSubtrees(sum, parts, trees, slices);
@@ -291,11 +295,12 @@ const byBit: Cases = {
     repeat((_, seed) => {
       const whole = embeddingProblem(k, new RandomStream(seed, 3));
       const phased = embeddingProblem(k, new RandomStream(seed, 3));
-      const { tables, bags, rules, columns } = phased;
+      const { tables, firsts, bags, rules, columns } = phased;
       const slices = slicesOf(0, 4, 4, bags.samples);
       const d = random(k, new RandomStream(seed, 4), [bags.samples, columns]);
       k.updateRows(whole.tables, bags, d, slices, rules);
       const means = tables.map((rows, table) => {
+        if (!firsts.includes(table)) return undefined;
         const squares = k.rowSquares(tables, table, bags, d, slices, rules);
         const quanta = Math.ceil(rows.dim / 32);
         const means = Float32Array.from({ length: squares.length / quanta }, (__, row) => {

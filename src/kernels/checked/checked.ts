@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import {
   type Bags,
   type Kernels,
+  lookupsFrom,
   quantumColumns,
   type RowRule,
   type Rows,
@@ -219,8 +220,8 @@ function checkBags(
       update(tables, bags, dPooled, slices, rules);
       const count = completed?.length ?? tables.length;
       assert.equal(count, tables.length, "Expected completed sums of every table");
-      for (const [t, rows] of tables.entries()) {
-        completes(rows, rules[t]!, completed?.[t], bags, t);
+      for (let t = 0; t < tables.length; t += lookupsFrom(tables, t)) {
+        completes(tables, rules[t]!, completed?.[t], bags, t);
       }
       return inner.updateRows(tables, bags, dPooled, slices, rules, completed);
     },
@@ -235,7 +236,7 @@ function checkBags(
       const { kind } = rules[table]!;
       assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
       if (takesMean(kind)) {
-        completes(tables[table]!, rules[table]!, { means, trust: none }, bags, table);
+        completes(tables, rules[table]!, { means, trust: none }, bags, table);
       }
       return inner.rowNorms(tables, table, bags, dPooled, slices, rules, means);
     },

@@ -4,6 +4,7 @@
 import { strict as assert } from "node:assert";
 import {
   type Bags,
+  lookupsFrom,
   type RowRule,
   type RowSums,
   takesMean,
@@ -16,12 +17,13 @@ import type { Rows } from "../contract/tables.ts";
  * and that each value is given for every distinct row of the tile's bags.
  */
 export function completes(
-  rows: Rows,
+  tables: readonly Rows[],
   { kind }: RowRule,
   sums: RowSums | undefined,
   bags: Bags,
   table: number,
 ): void {
+  const rows = tables[table]!;
   const lacksMean = takesMean(kind) && sums?.means === undefined;
   const lacksTrust = takesTrust(kind) && sums?.trust === undefined;
   if (rows.dim !== rows.tableDim && (lacksMean || lacksTrust)) {
@@ -30,7 +32,7 @@ export function completes(
   }
   const given = [sums?.means, sums?.trust].filter((one) => one !== undefined);
   if (given.every(({ length }) => length === 0)) return;
-  const distinct = distinctRows(rows.rows, bags, table);
+  const distinct = distinctRows(rows.rows, bags, table, lookupsFrom(tables, table));
   for (const { length } of given) {
     const isEnough = length === 0 || length === distinct;
     assert(isEnough, `Expected a sum for each of ${distinct} distinct rows, got ${length}`);
@@ -40,9 +42,15 @@ export function completes(
 /** Grow-only, all zero between calls. */
 let marks = new Uint8Array(0);
 
-function distinctRows(rows: number, { ids, offsets, samples }: Bags, table: number): number {
+/** Distinct rows in the bags of `lookups` entries from `table` on. */
+function distinctRows(
+  rows: number,
+  { ids, offsets, samples }: Bags,
+  table: number,
+  lookups: number,
+): number {
   if (marks.length < rows) marks = new Uint8Array(rows);
-  const [first, end] = [offsets[table * samples]!, offsets[(table + 1) * samples]!];
+  const [first, end] = [offsets[table * samples]!, offsets[(table + lookups) * samples]!];
   let distinct = 0;
   for (let k = first; k < end; k++) {
     const row = Number(ids[k]!);

@@ -37,7 +37,14 @@ export {
   takesMean,
   takesTrust,
 } from "./rules.ts";
-export { type Bags, type Pooling, type RowSums, type Rows, rowsMax } from "./tables.ts";
+export {
+  type Bags,
+  lookupsFrom,
+  type Pooling,
+  type RowSums,
+  type Rows,
+  rowsMax,
+} from "./tables.ts";
 export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./tensor.ts";
 
 /**
@@ -196,10 +203,12 @@ export interface Kernels extends CacheKernels, RecordKernels {
   /**
    * Sums each touched row's gradient, exactly once, and updates weights, state and `touched`.
    * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices). Row
-   * gradient: sample order inside a slice (a repeated id adds again, each lookup times its weight),
-   * then the slice tree. `completed`, if given, has for each table the values that the exchange
-   * completed; undefined: its rows are whole. Returns the first table with a row or a state that is
-   * no longer finite; -1: none. That check costs nothing beside the update.
+   * gradient: inside a slice lookup by lookup, and sample by sample (a repeated id adds again, each
+   * time times its weight), then the slice tree. `rules` and `completed` are those of each entry;
+   * of lookups in the same rows the first entry's count. `completed`, if given, has the values that
+   * the exchange completed; undefined: the rows are whole. Returns the first entry with a row or a
+   * state that is no longer finite, the first of its table; -1: none. That check costs nothing
+   * beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -210,7 +219,8 @@ export interface Kernels extends CacheKernels, RecordKernels {
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * First phase of an update of rows that are split by columns: for table `table` of `bags`, per
+   * First phase of an update of rows that are split by columns: for the table of entry `table` of
+   * `bags`, the first of its lookups, per
    * distinct row (ascending) and per quantum of 32 columns, the sum of squares of its gradient, l2
    * included: a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing
    * columns are 0).
@@ -249,8 +259,9 @@ export interface Kernels extends CacheKernels, RecordKernels {
    */
   rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
   /**
-   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D), and counts[p]
-   * (R), 1 where a sample of the subtree's slices looked the row up, else 0.
+   * The gradient of the table of entry `table`, the first of its lookups, dense: for each subtree
+   * p, dRows[p] (R,D), and counts[p] (R), 1 where a sample of the subtree's slices looked the row
+   * up, else 0.
    */
   dRows(
     dRows: readonly Tensor[],

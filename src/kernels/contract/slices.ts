@@ -5,6 +5,10 @@
 //
 //        ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 //
+// A sum over the lookups in a row, its gradient, has the same bracketing. Inside a slice it goes
+// lookup by lookup in the order of the list, where several features look the table up, and for each
+// sample by sample.
+//
 // A device with slices 0..2 can finish only the aligned subtrees {0,1} and {2}; the rest of the
 // tree is added where the subtrees meet. So any placement gives the same bits (law 4).
 

@@ -10,8 +10,11 @@ import type { Tensor } from "./tensor.ts";
 export const rowsMax = 0x7fff_ffff;
 
 /**
- * Table-major jagged ids of T tables and B samples. 32-bit ids were checked against their tables;
- * 64-bit ids are checked by the kernel. @throws RangeError naming the table and the id
+ * Table-major jagged ids of T lookups in tables, and of B samples. Mostly each table has one
+ * lookup. Where several features look one table up, T counts each of them, and their bags stand
+ * side by side; so do their entries in lists of `Rows`, which name the same memory. 32-bit ids were
+ * checked against their tables; 64-bit ids are checked by the kernel. @throws RangeError naming the
+ * table and the id
  */
 export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigInt64Array> {
   readonly tables: number;
@@ -25,11 +28,19 @@ export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigI
 
 export type Pooling = "sum" | "mean";
 
+/** Entries of a list of `Rows`, from `first` on, that are lookups in the same rows. */
+export function lookupsFrom(tables: readonly Rows[], first: number): number {
+  const touched = tables[first]?.touched;
+  let end = first + 1;
+  while (end < tables.length && tables[end]?.touched === touched) end++;
+  return end - first;
+}
+
 /**
- * Rows of one table in device memory: weights, optimizer state, and `touched`. They may be a tile
- * of the table: some of its row blocks (an aligned power of two of them) and some of its column
- * quanta. Rows and ids are relative to the tile's first. The last tile may be shorter than its
- * blocks, or empty.
+ * Rows of one table in device memory, as one lookup sees them: weights, optimizer state, and
+ * `touched`. They may be a tile of the table: some of its row blocks (an aligned power of two of
+ * them) and some of its column quanta. Rows and ids are relative to the tile's first. The last tile
+ * may be shorter than its blocks, or empty.
  */
 export interface Rows {
   readonly rows: number;

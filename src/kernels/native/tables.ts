@@ -1,7 +1,7 @@
 // Tables as the addon takes them: typed arrays aligned to cache lines, and numbers, in the order of
 // native/bindings/call.h.
 
-import type { Rows } from "../contract/kernels.ts";
+import { lookupsFrom, type Rows } from "../contract/kernels.ts";
 import type { Precision } from "../contract/precision.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
@@ -32,15 +32,17 @@ export function listed(tables: readonly Rows[]): unknown[] {
   return known;
 }
 
-/** Tables as the addon takes them: lists of memory, and ten numbers for each table. */
+/** Tables as the addon takes them: lists of memory, and eleven numbers for each table. */
 export function listTables(tables: readonly Rows[]): unknown[] {
-  const numbers = new Int32Array(10 * tables.length);
+  const numbers = new Int32Array(11 * tables.length);
   tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
     const isMean = pooling === "mean" ? 1 : 0;
     const code = precisions.indexOf(precision);
     const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
     const { firstRow, firstColumn, tableDim } = tile;
-    numbers.set([...shape, blockRows, firstRow, firstColumn, tableDim], 10 * t);
+    const own = [blockRows, firstRow, firstColumn, tableDim];
+    const isNext = t > 0 && tile.touched === tables[t - 1]?.touched;
+    numbers.set([...shape, ...own, isNext ? 0 : lookupsFrom(tables, t)], 11 * t);
   });
   const weights = tables.map((rows) =>
     rows.precision === "float32" ? data(rows.weights) : rows.codes,

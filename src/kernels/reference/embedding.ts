@@ -1,7 +1,7 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
 import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
-import { quantumColumns } from "../contract/kernels.ts";
+import { lookupsFrom, quantumColumns } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
 import type { Round } from "./dense.ts";
@@ -44,7 +44,8 @@ export function createEmbedding(
 
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;
-      tables.forEach((rows, table) => {
+      for (let table = 0; table < tables.length; table += lookupsFrom(tables, table)) {
+        const rows = tables[table]!;
         const rule = rules[table]!;
         const whole = { first: 0, count: slices.bounds.length - 1 };
         const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
@@ -56,7 +57,7 @@ export function createEmbedding(
           const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, known);
           if (firstBad < 0 && !good) firstBad = table;
         });
-      });
+      }
       return firstBad;
     },
 
@@ -217,12 +218,15 @@ function pool(
   });
 }
 
-/** The bags with 32-bit ids: 64-bit ids of table `table` are checked and become rows. */
-function narrowBags(bags: Bags, table: number, { rows }: Rows): Bags<Int32Array> {
+/**
+ * The bags with 32-bit ids: 64-bit ids of `count` entries from `table` on are checked and become
+ * rows.
+ */
+function narrowBags(bags: Bags, table: number, { rows }: Rows, count = 1): Bags<Int32Array> {
   const { ids, offsets, samples } = bags;
   if (ids instanceof Int32Array) return { ...bags, ids };
   const narrow = new Int32Array(ids.length);
-  for (let k = offsets[table * samples]!; k < offsets[(table + 1) * samples]!; k++) {
+  for (let k = offsets[table * samples]!; k < offsets[(table + count) * samples]!; k++) {
     const id = ids[k]!;
     if (id < 0 || id >= rows) {
       const where = `Expected id ${k} of the bags, of table ${table}, to lie in 0..${rows - 1}`;
@@ -274,36 +278,40 @@ function columnsOf(tables: readonly Rows[]): number {
 /** Calls `visit` for each distinct row of the tree's slices, ascending, with its gradient. */
 type Gradients = (tree: Subtree, visit: (row: number, gradient: Values) => void) => void;
 
-/** The lookups of one table, stably sorted by row. */
+/** The ids of one table's lookups, sorted by row, and by slice. */
 interface Lookups {
-  /** Positions in `bags.ids`, ordered by row, then by position. */
+  /** Positions in `bags.ids`, ordered by row, then by slice, then by position. */
   readonly sorted: Int32Array;
-  /** Sample, slice of the batch and bag length for each position, from the table's first. */
+  /** Entry, sample, slice of the batch and bag length for each position, from the first. */
+  readonly entries: Int32Array;
   readonly samples: Int32Array;
   readonly sliceOf: Int32Array;
   readonly lengths: Int32Array;
   readonly start: number;
 }
 
-function lookupsOf(bags: Bags<Int32Array>, table: number, slices: Slices): Lookups {
-  const start = bags.offsets[table * bags.samples]!;
-  const end = bags.offsets[(table + 1) * bags.samples]!;
-  const samples = new Int32Array(end - start);
-  const sliceOf = new Int32Array(end - start);
-  const lengths = new Int32Array(end - start);
-  let slice = 0;
-  for (let s = 0; s < bags.samples; s++) {
-    while (slices.bounds[slice + 1]! <= s) slice++;
-    const bag = table * bags.samples + s;
-    const [from, to] = [bags.offsets[bag]! - start, bags.offsets[bag + 1]! - start];
-    samples.fill(s, from, to);
-    sliceOf.fill(slices.first + slice, from, to);
-    lengths.fill(to - from, from, to);
+function lookupsOf(bags: Bags<Int32Array>, first: number, count: number, slices: Slices): Lookups {
+  const start = bags.offsets[first * bags.samples]!;
+  const size = bags.offsets[(first + count) * bags.samples]! - start;
+  const [entries, samples, sliceOf, lengths] = [0, 1, 2, 3].map(() => new Int32Array(size));
+  for (let entry = first; entry < first + count; entry++) {
+    let slice = 0;
+    for (let s = 0; s < bags.samples; s++) {
+      while (slices.bounds[slice + 1]! <= s) slice++;
+      const bag = entry * bags.samples + s;
+      const [from, to] = [bags.offsets[bag]! - start, bags.offsets[bag + 1]! - start];
+      entries!.fill(entry, from, to);
+      samples!.fill(s, from, to);
+      sliceOf!.fill(slices.first + slice, from, to);
+      lengths!.fill(to - from, from, to);
+    }
   }
   const { ids } = bags;
-  const sorted = Int32Array.from({ length: end - start }, (_, k) => start + k);
-  sorted.sort((a, b) => ids[a]! - ids[b]! || a - b);
-  return { sorted, samples, sliceOf, lengths, start };
+  const sorted = Int32Array.from({ length: size }, (_, k) => start + k);
+  const sliceAt = (k: number) => sliceOf![k - start]!;
+  sorted.sort((a, b) => ids[a]! - ids[b]! || sliceAt(a) - sliceAt(b) || a - b);
+  const all = { entries: entries!, samples: samples!, sliceOf: sliceOf!, lengths: lengths! };
+  return { sorted, ...all, start };
 }
 
 /** Sums the gradient of each distinct row of a table: slice by slice, then the tree. */
@@ -316,12 +324,13 @@ function gradientsOf(
   dPooled: Tensor,
   slices: Slices,
 ): Gradients {
-  const { dim, pooling } = tables[table]!;
-  const narrow = narrowBags(bags, table, tables[table]!);
+  const { dim } = tables[table]!;
+  const count = lookupsFrom(tables, table);
+  const narrow = narrowBags(bags, table, tables[table]!, count);
   const d = valuesOf(dPooled);
   const width = columnsOf(tables);
-  const column = columnsOf(tables.slice(0, table));
-  const lookups = lookupsOf(narrow, table, slices);
+  const firstColumn = columnsOf(tables.slice(0, table));
+  const lookups = lookupsOf(narrow, table, count, slices);
   const { sorted, start } = lookups;
   const levels = Array.from({ length: 32 }, () => allocate(dim));
 
@@ -329,7 +338,10 @@ function gradientsOf(
     out.fill(0);
     for (let k = from; k < to; k++) {
       const position = sorted[k]! - start;
+      const entry = lookups.entries[position]!;
+      const column = firstColumn + (entry - table) * dim;
       const at = lookups.samples[position]! * width + column;
+      const { pooling } = tables[entry]!;
       const weight = bags.weights?.[sorted[k]!] ?? 1;
       for (let c = 0; c < dim; c++) {
         const share = d[at + c]!;

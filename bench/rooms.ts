@@ -31,7 +31,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 750,
     "src/kernels/native": 550,
-    "src/model": 700,
+    "src/model": 1150,
     "src/training/meters": 400,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
@@ -39,12 +39,12 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/embedding/checkpoint": 700,
-    "src/embedding/lookup": 900,
+    "src/embedding/lookup": 1000,
     "src/kernels": 50,
     "storage/records": 1600,
   },
   {
-    "src/training/topology": 900,
+    "src/training/topology": 1050,
     "storage/cluster": 900,
   },
   {
@@ -57,7 +57,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 470,
   },
   {
-    "src/job": 1050,
+    "src/job": 1150,
     "storage/checkpoint-store": 1400,
   },
   {

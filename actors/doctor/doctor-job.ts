@@ -4,6 +4,7 @@
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles } from "../../src/job/job-files.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
@@ -32,7 +33,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
   const held = job.evaluation?.data;
   return [
     memoryCheck(job, devices),
-    ...(await diskChecks(job, realClock)),
+    ...diskChecks(job, realClock),
     runCheck(job),
     writableCheck("cache", job.data.cache),
     ...(await dataChecks("data", job.data, job)),
@@ -65,7 +66,7 @@ function runCheck(job: JobSpec): Check {
 
 async function dataChecks(name: string, data: JobSpec["data"], job: JobSpec): Promise<Check[]> {
   if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
-  const look = await lookAtText(data, job.model.tables, linesMax);
+  const look = await lookAtText(data, shapesOf(job.model), linesMax);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
     const advice = "name files that are there, with these columns";

@@ -175,7 +175,7 @@ function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSiz
     starts: Int32Array.of(0, count),
     weights: undefined,
   };
-  const all: BagShard = { table: 0, firstRow: 0, rows: count, isWhole: true, isWeighted: false };
+  const all: BagShard = { lookup: 0, firstRow: 0, rows: count, isWhole: true, isWeighted: false };
   const half = { ...all, rows: Math.ceil(count / 2), isWhole: false };
   const frame = new Int32Array(bagFrameBytes(samples, [all], [idsPerBag]) / 4);
   const memory = new BagMemory();

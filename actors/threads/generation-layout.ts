@@ -3,12 +3,13 @@
 // on it without a message. Computing it places every table, so a thread does it once, when its
 // generation begins, and passes the layout on.
 
-import { weightedOf } from "../../src/data/text/columns.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
 import { type RingShape, ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import { pipeCells } from "../../src/exchange/byte-pipe.ts";
 import type { ExchangeShape } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
 import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
@@ -91,7 +92,7 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
   const { job, data, devices, sliceCounts } = spec;
   const { model, slices, exchange, tiers } = job;
   const { batchSize } = job.data;
-  const weighted = weightedOf(job.data, model.tables);
+  const weighted = weightedOf(job.data, shapesOf(model));
   const { idsMax } = data;
   const plan = planFor(spec);
   const input = { model, batchSize, slices, sliceCounts, idsMax, weighted, exchange, plan, tiers };

@@ -119,9 +119,7 @@ function creditLines(processes: readonly ProcessReport[]): string[] {
 
 function tierLines(processes: readonly ProcessReport[]): string[] {
   return processes.flatMap(({ tiers }) =>
-    tiers.map(({ device, state, store }) => {
-      return `tier of device ${device}: ${state}${store === undefined ? "" : ` (${store})`}`;
-    }),
+    tiers.map(({ device, state }) => `tier of device ${device}: ${state}`),
   );
 }
 

@@ -274,9 +274,17 @@ export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
 
-/** The data section's view of a table of the model. */
+/** The data section's view of a categorical feature of the model, and of its table. */
 export interface TableShape {
+  /** Name of the feature; the same as its table's, where the model names no features. */
   readonly name: string;
+  /** The column that feeds the feature. @default the column that names the table */
+  readonly column?: string | undefined;
+  /**
+   * Index of its table: the seed of hashed text, so that features of a table agree. @default its
+   * own
+   */
+  readonly table?: number | undefined;
   readonly rows: number;
   /** Bits of the table's ids in the data. @default 32 */
   readonly idBits?: 32 | 64 | undefined;

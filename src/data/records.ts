@@ -15,12 +15,12 @@ import {
   criteoColumns,
   csvColumns,
   denseOf,
-  weightedOf,
   wideOf,
 } from "./text/columns.ts";
 import { type Fault, sentenceOf } from "./text/faults.ts";
 import { labelReader } from "./text/labels.ts";
 import { decodeBag, decodeDense, decodeEntry, decodeMissing } from "./text/line-decoder.ts";
+import { weightedOf } from "./text/match-features.ts";
 
 /** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;
@@ -180,7 +180,13 @@ function syntheticColumns(
     }),
     categorical: tables.map(({ name, rows, idBits, ids: beyond = "reject" }, index) => {
       const place = { field: 1 + dense + index, name, rows, isWide: idBits === 64, beyond };
-      const form = { ids: "integer" as const, offset: 0, separator: undefined, weightSeparator };
+      const form = {
+        ids: "integer" as const,
+        seed: index,
+        offset: 0,
+        separator: undefined,
+        weightSeparator,
+      };
       return { ...place, ...form, missing: "empty" as const };
     }),
   };

@@ -12,7 +12,7 @@ import {
   type SyntheticOptions,
   type TableShape,
 } from "../data/options.ts";
-import { checkWeights } from "../data/text/columns.ts";
+import { checkWeights } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { isSection } from "../ports/written.ts";
@@ -78,7 +78,7 @@ function inheritData(
 export function evaluationDataOf(
   given: EvaluationData,
   training: ResolvedDataOptions,
-  tables: readonly Pick<TableShape, "name">[],
+  tables: readonly Pick<TableShape, "name" | "column">[],
   differs: boolean,
 ): ResolvedDataOptions {
   const data = checkOptions(dataOptions, inheritData({ ...given }, { ...training }), "data");
@@ -94,7 +94,7 @@ export function checkSameReading(
   data: ResolvedDataOptions,
   option: string,
   training: ResolvedDataOptions,
-  tables: readonly Pick<TableShape, "name">[],
+  tables: readonly Pick<TableShape, "name" | "column">[],
   differs: boolean,
 ): void {
   if (differs) {
@@ -187,7 +187,7 @@ function categoricalDifferences(is: readonly Column[], was: readonly Column[]): 
 export function checkEvaluation(
   evaluation: EvaluationSpec | undefined,
   data: ResolvedDataOptions,
-  tables: readonly Pick<TableShape, "name">[],
+  tables: readonly Pick<TableShape, "name" | "column">[],
 ): void {
   const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
   if (patience === undefined && target === undefined) {

@@ -14,6 +14,7 @@ import {
 import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { type ExchangeOptions, exchangeOptions } from "../exchange/options.ts";
+import { shapesOf } from "../model/features.ts";
 import {
   type DenseOptimizerOptions,
   denseOptimizerOptions,
@@ -165,7 +166,7 @@ export function jobJsonSchema() {
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationData(completed(options)));
   checkAll([
-    () => checkEvaluation(job.evaluation, job.data, job.model.tables),
+    () => checkEvaluation(job.evaluation, job.data, shapesOf(job.model)),
     () => checkData(job),
     () => checkStaleness(job),
     () => checkBits(job),
@@ -200,7 +201,7 @@ function completed(options: unknown): unknown {
 
 /** @throws InvalidOptionError where columns and tables, or dense features, contradict each other */
 function checkData({ data, model }: JobSpec): void {
-  if (data.kind !== "synthetic") checkTables(data, model.tables);
+  if (data.kind !== "synthetic") checkTables(data, shapesOf(model));
   const dense = denseOf(data);
   if (dense === model.dense) return;
   if (data.kind === "synthetic") throw expected("data.dense", `the model's, ${model.dense}`, dense);

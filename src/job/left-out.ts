@@ -12,8 +12,9 @@ import { type Fields, isSection } from "../ports/written.ts";
 /**
  * A job as a user wrote it, with the options of model and data that follow from each other:
  *
- *   data.categorical  left out: the columns with the names of `model.tables`
- *   model.tables      with `model.table`: one for each categorical column, in the order of columns
+ *   data.categorical  left out: the columns of `model.features`, or of `model.tables` by name
+ *   model.tables      with `model.table`: one for each table of `model.features`, or for each
+ *                     categorical column, in their order
  *   model.dense       left out: the dense features of the data
  *   data.dense        of generated data, left out: `model.dense`
  *
@@ -32,27 +33,34 @@ export function withLeftOut(options: unknown): unknown {
     data,
     model: {
       ...model,
-      ...(isTabled ? { tables: tablesOf(resolved, model.tables, table) } : {}),
+      ...(isTabled ? { tables: tablesOf(resolved, model, table) } : {}),
       ...(model.dense === undefined ? { dense: denseOf(resolved) } : {}),
     },
   };
 }
 
-function withColumns(data: Fields, { tables, dense }: Fields): Fields {
-  if (data.kind === "csv" && data.categorical === undefined && Array.isArray(tables)) {
-    return { ...data, categorical: tables.map(nameOf) };
+function withColumns(data: Fields, { tables, features, dense }: Fields): Fields {
+  if (data.kind === "csv" && data.categorical === undefined) {
+    if (Array.isArray(features)) return { ...data, categorical: distinct(features.map(columnOf)) };
+    if (Array.isArray(tables)) return { ...data, categorical: tables.map(nameOf) };
   }
   const isDenseLeftOut = data.kind === "synthetic" && data.dense === undefined;
   return isDenseLeftOut && dense !== undefined ? { ...data, dense } : data;
 }
 
-/** A table for each column, in the order of the columns; then the tables that no column feeds. */
-function tablesOf(data: ResolvedDataOptions, written: unknown, table: unknown): unknown {
+/** A table for each name that is looked up, in this order; then the tables that none looks up. */
+function tablesOf(
+  data: ResolvedDataOptions,
+  { tables: written, features }: Fields,
+  table: unknown,
+): unknown {
   if (written !== undefined && !Array.isArray(written)) return written;
   if (table !== undefined) checkOptions(sharedTableOptions, table, "model.table");
   const shared = isSection(table) ? table : {};
   const own = new Map((written ?? []).map((one) => [nameOf(one), one]));
-  const names = columnTables(data);
+  const names = Array.isArray(features)
+    ? distinct(features.map(tableNameOf)).filter((name) => typeof name === "string")
+    : columnTables(data);
   for (const name of names) {
     if (own.has(name) || (shared.rows !== undefined && shared.dim !== undefined)) continue;
     const message =
@@ -77,6 +85,19 @@ function columnTables(data: ResolvedDataOptions): string[] {
     default:
       return data satisfies never;
   }
+}
+
+function columnOf(feature: unknown): unknown {
+  return isSection(feature) ? feature.column : undefined;
+}
+
+/** The name of the table that a feature looks up. */
+function tableNameOf(feature: unknown): unknown {
+  return isSection(feature) ? (feature.table ?? feature.column) : undefined;
+}
+
+function distinct(names: readonly unknown[]): unknown[] {
+  return [...new Set(names)];
 }
 
 function nameOf(table: unknown): unknown {

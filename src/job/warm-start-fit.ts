@@ -1,6 +1,8 @@
 // Whether the state of an earlier run fits the job that begins with it (warm-start.ts).
 
+import { feeds } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
+import { shapesOf } from "../model/features.ts";
 import { expected } from "../ports/check-options.ts";
 import type { JobSpec } from "./job.ts";
 
@@ -27,7 +29,8 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
       compare(`model.tables[${i}].${option}`, table[option], theirs.tables[i]?.[option]);
     }
   }
-  for (const option of ["dense", "bottom", "top", "interaction"] as const) {
+  const widths = ["dense", "bottom", "top", "interaction", "features", "groups", "dim"] as const;
+  for (const option of widths) {
     compare(`model.${option}`, mine[option], theirs[option]);
   }
   for (const part of ["dense", "sparse"] as const) {
@@ -36,13 +39,17 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
   checkHashes(job, source);
 }
 
+function wordOf({ model }: JobSpec): string {
+  return model.features === undefined ? "table" : "feature";
+}
+
 /** Throws where a column finds its rows in another way than in the job that is gone on with. */
 function checkHashes(job: JobSpec, source: JobSpec): void {
   const idsOf = ({ data, model }: JobSpec) =>
-    model.tables.map(({ name }) => {
+    shapesOf(model).map((shape) => {
       if (data.kind === "synthetic") return undefined;
       if (data.kind === "criteo-tsv") return "hash";
-      const column = data.categorical.find(({ table }) => table === name);
+      const column = data.categorical.find((one) => feeds(one, shape));
       return column?.ids === "integer" ? `integer, offset ${column.offset}` : column?.ids;
     });
   const [mine, theirs] = [idsOf(job), idsOf(source)];
@@ -51,7 +58,7 @@ function checkHashes(job: JobSpec, source: JobSpec): void {
   });
   if (at < 0) return;
   const message =
-    `Expected the ids of table \`${job.model.tables[at]?.name}\` to be read as in the job of ` +
+    `Expected the ids of ${wordOf(job)} \`${shapesOf(job.model)[at]?.name}\` to be read as in the job of ` +
     `${job.warmStart?.from} (${theirs[at]}), as its rows belong to these ids, got ${mine[at]}`;
   throw new InvalidOptionError("data.categorical", message);
 }

@@ -4,7 +4,7 @@
 import type { DensePrecision, Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { Slices } from "../kernels/contract/slices.ts";
 import type { Key } from "../ports/random.ts";
-import type { ParameterLayout } from "./parameters.ts";
+import { type ParameterLayout, parameterIn } from "./parameters.ts";
 
 interface Layer {
   readonly weight: Tensor;
@@ -57,8 +57,8 @@ export function createMlp(options: {
   const layers: Layer[] = [];
   for (let layer = 0; layer + 1 < widths.length; layer++) {
     layers.push({
-      weight: parameterOf(kernels, flat, layout, `${name}.${layer}.weight`),
-      bias: parameterOf(kernels, flat, layout, `${name}.${layer}.bias`),
+      weight: parameterIn(kernels, flat, layout, `${name}.${layer}.weight`),
+      bias: parameterIn(kernels, flat, layout, `${name}.${layer}.bias`),
       relu: options.reluLast || layer + 2 < widths.length,
       out: kernels.tensor([samplesMax, widths[layer + 1] ?? 0]),
       dIn: kernels.tensor([samplesMax, widths[layer] ?? 0]),
@@ -76,7 +76,7 @@ export function mlpGradients(
   flats: readonly Tensor[],
 ): MlpGradients {
   const of = (parameter: string) =>
-    flats.map((flat) => parameterOf(kernels, flat, layout, parameter));
+    flats.map((flat) => parameterIn(kernels, flat, layout, parameter));
   const indices = Array.from({ length: layers }, (_, layer) => layer);
   return {
     dWeights: indices.map((layer) => of(`${name}.${layer}.weight`)),
@@ -137,15 +137,4 @@ function drop(kernels: Kernels, x: Tensor, layer: number, dropout: Dropout | und
   if (dropout === undefined || dropout.rate === 0) return;
   const { key, purpose, step, firstSample, rate } = dropout;
   kernels.dropout(x, key, purpose + layer, step, firstSample, rate);
-}
-
-function parameterOf(
-  kernels: Kernels,
-  flat: Tensor,
-  layout: ParameterLayout,
-  name: string,
-): Tensor {
-  const parameter = layout.parameters.find((candidate) => candidate.name === name);
-  if (parameter === undefined) throw new RangeError(`The model has no parameter ${name}`);
-  return kernels.reshape(flat, parameter.shape, parameter.first);
 }

@@ -20,9 +20,13 @@ export interface ParameterLayout {
   readonly length: number;
 }
 
-/** The layout of MLPs: for each, the widths from its input on. */
+/**
+ * The layout of MLPs, for each the widths from its input on, and then of linear layers without a
+ * bias.
+ */
 export function layoutParameters(
   mlps: readonly { name: string; widths: readonly number[] }[],
+  linears: readonly { name: string; inputs: number; outputs: number }[] = [],
 ): ParameterLayout {
   const parameters: Parameter[] = [];
   let length = 0;
@@ -35,13 +39,31 @@ export function layoutParameters(
     for (let layer = 0; layer + 1 < widths.length; layer++) {
       const inputs = widths[layer] ?? 0;
       const outputs = widths[layer + 1] ?? 0;
-      // Glorot and Bengio 2010: keeps the variance of activations and of gradients.
-      const scale = Math.sqrt(6 / (inputs + outputs));
-      add(`${name}.${layer}.weight`, [outputs, inputs], scale);
+      add(`${name}.${layer}.weight`, [outputs, inputs], glorot(inputs, outputs));
       add(`${name}.${layer}.bias`, [outputs], 0);
     }
   }
+  for (const { name, inputs, outputs } of linears) {
+    add(name, [outputs, inputs], glorot(inputs, outputs));
+  }
   return { parameters, length };
+}
+
+/** Glorot and Bengio 2010: keeps the variance of activations and of gradients. */
+function glorot(inputs: number, outputs: number): number {
+  return Math.sqrt(6 / (inputs + outputs));
+}
+
+/** A parameter by its name, in flat parameters or in a flat gradient; shares memory. */
+export function parameterIn(
+  kernels: Kernels,
+  flat: Tensor,
+  layout: ParameterLayout,
+  name: string,
+): Tensor {
+  const parameter = layout.parameters.find((candidate) => candidate.name === name);
+  if (parameter === undefined) throw new RangeError(`The model has no parameter ${name}`);
+  return kernels.reshape(flat, parameter.shape, parameter.first);
 }
 
 /** Fills the flat tensor with initial values from the job's seed. */

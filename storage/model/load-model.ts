@@ -1,9 +1,10 @@
 // Loads a trained model into memory: chooses the checkpoint of a directory and the arithmetic.
 
-import { weightedOf } from "../../src/data/text/columns.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
@@ -41,8 +42,9 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const { slices, optimizer, seed } = job;
   const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
   const model = { ...job.model, tables };
-  const idsMax = model.tables.map(() => 1);
-  const weighted = weightedOf(job.data, model.tables);
+  const shapes = shapesOf(job.model);
+  const idsMax = shapes.map(() => 1);
+  const weighted = weightedOf(job.data, shapes);
   const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   const names = manifest.parts.map(({ name }) => name);

@@ -19,7 +19,8 @@ import {
   type SampleRecord,
 } from "../../src/data/records.ts";
 import { splitDataset } from "../../src/data/split.ts";
-import { weightedOf, wideOf } from "../../src/data/text/columns.ts";
+import { wideOf } from "../../src/data/text/columns.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
 import {
   DataCacheDamagedError,
   InputUnusableError,
@@ -28,6 +29,7 @@ import {
 import { checkHeldOut } from "../../src/job/check-contents.ts";
 import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import {
@@ -83,7 +85,7 @@ export class Model implements AsyncDisposable {
     this.means = manifest.means;
     this.#parts = parts;
     this.#device = device;
-    this.#encoder = createRecordEncoder(job.data, job.model.tables, this.means);
+    this.#encoder = createRecordEncoder(job.data, shapesOf(job.model), this.means);
   }
 
   /**
@@ -116,10 +118,11 @@ export class Model implements AsyncDisposable {
     if (typeof batch !== "object" || batch === null) {
       throw expected("batch", "an encoded batch (`predict` takes records)", batch);
     }
-    const { dense, tables } = this.job.model;
-    const isWide = wideOf(tables).includes(true);
-    const isWeighted = weightedOf(this.job.data, tables).includes(true);
-    checkBatch(batch, { dense, features: tables.length, isWide, isWeighted });
+    const { dense } = this.job.model;
+    const shapes = shapesOf(this.job.model);
+    const isWide = wideOf(shapes).includes(true);
+    const isWeighted = weightedOf(this.job.data, shapes).includes(true);
+    checkBatch(batch, { dense, features: shapes.length, isWide, isWeighted });
     const out = new Float32Array(batch.samples);
     let first = 0;
     for (const piece of piecesOf(batch, batchSamplesMax)) {
@@ -255,13 +258,13 @@ export class Model implements AsyncDisposable {
   async #openData(data: EvaluationData | undefined, differs: boolean): Promise<Dataset> {
     const { job } = this;
     const { disk } = this.#parts;
-    const { tables } = job.model;
+    const shapes = shapesOf(job.model);
     const named =
-      data === undefined ? job.evaluation?.data : evaluationDataOf(data, job.data, tables, differs);
+      data === undefined ? job.evaluation?.data : evaluationDataOf(data, job.data, shapes, differs);
     if (named === undefined && job.evaluation === undefined) {
       throw expected("data", "named, as the job holds nothing out", data);
     }
-    const report = await prepareCache(named ?? job.data, tables, disk);
+    const report = await prepareCache(named ?? job.data, shapes, disk);
     const { path, dense } = report;
     if (data === undefined) {
       const recorded = recordedContents(this.#parts.manifest.metrics);

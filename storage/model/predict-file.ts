@@ -9,15 +9,16 @@ import {
   criteoColumns,
   csvColumns,
   denseOf,
-  weightedOf,
   wideOf,
 } from "../../src/data/text/columns.ts";
 import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { headerNames } from "../../src/data/text/header.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
 import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { shapesOf } from "../../src/model/features.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import type { ProgressOptions } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";
@@ -129,7 +130,7 @@ class LineScorer {
 
   async #scoreSome(lines: readonly NumberedLine[]): Promise<string> {
     const { job } = this.#model;
-    const { tables } = job.model;
+    const tables = shapesOf(job.model);
     const columns = this.#columns as Columns;
     const dense = denseOf(job.data);
     const sample = new Sample({ dense, features: tables.length });
@@ -186,7 +187,7 @@ function decode(sample: Sample, line: string, columns: Columns): Fault | undefin
 function columnsOf({ data, model }: JobSpec, first: string, path: string, column: string): Columns {
   switch (data.kind) {
     case "criteo-tsv": {
-      const columns = criteoColumns(model.tables);
+      const columns = criteoColumns(shapesOf(model));
       if (first.split("\t").length !== columns.fields - 1) return columns;
       const shifted = <Field extends { readonly field: number }>(one: Field) => {
         return { ...one, field: one.field - 1 };
@@ -205,7 +206,7 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
         throw new InvalidOptionError("column", message);
       }
       const labelled = names.includes(data.label) ? names : [...names, data.label];
-      return { ...csvColumns(data, model.tables, path, labelled), fields: names.length };
+      return { ...csvColumns(data, shapesOf(model), path, labelled), fields: names.length };
     }
     case "synthetic": {
       const message = "The model was trained on generated data, which no file has";

@@ -2,17 +2,19 @@
 // A hash is not undone; the job's data is read again, and every text is hashed as in training.
 
 import { statSync } from "node:fs";
-import type { ResolvedDataOptions } from "../../src/data/options.ts";
+import type { ResolvedDataOptions, TableShape } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import type { CategoricalField } from "../../src/data/text/columns.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
 import { decodeEntry, splitLine } from "../../src/data/text/line-decoder.ts";
+import { feeds } from "../../src/data/text/match-features.ts";
 import { textLines } from "../../src/data/text/text-fields.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { featuresOf, shapesOf } from "../../src/model/features.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import type { ProgressOptions } from "../disk/progress.ts";
@@ -59,31 +61,32 @@ export async function tableIds(
   options: TableIdsOptions = {},
 ): Promise<TableIdsReport> {
   const { disk = realDisk } = options;
-  const { data, feature, spec } = sourceOf(job, table);
+  const { data, features, spec, shapes } = sourceOf(job, table);
   const paths = options.paths ?? data.paths;
   const counts = new Map<string, number>();
   let lines = 0;
-  let column: CategoricalField | undefined;
+  let columns: readonly CategoricalField[] = [];
   const total = paths.reduce((sum, path) => sum + sizeOf(path), 0);
   let before = 0;
   for (const path of paths) {
-    for await (const chunk of textLines(path, data, job.model.tables)) {
-      column = chunk.columns.categorical[feature];
-      if (column === undefined) throw new RangeError(`There is no feature ${feature}`);
+    for await (const chunk of textLines(path, data, shapes)) {
+      columns = features.flatMap((feature) => chunk.columns.categorical[feature] ?? []);
       for (const { text } of chunk.lines) {
         lines++;
         const fields = splitLine(text, chunk.columns.delimiter, chunk.columns.hasQuotes);
         const isWhole = Array.isArray(fields) && fields.length === chunk.columns.fields;
-        if (isWhole) countTexts(counts, fields[column.field] ?? "", column);
+        if (!isWhole) continue;
+        for (const column of columns) countTexts(counts, fields[column.field] ?? "", column);
       }
-      if (counts.size > textsMax) throw tooMany(path, column.name);
+      if (counts.size > textsMax) throw tooMany(path, namesOf(columns));
       options.onProgress?.(before + chunk.bytesRead, total);
       options.signal?.throwIfAborted();
     }
     before += sizeOf(path);
   }
-  if (column === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
-  const rowed = rowsOf(counts, feature, column, spec);
+  const [first] = columns;
+  if (first === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
+  const rowed = rowsOf(counts, first, spec);
   const bytes = await writeWhole(disk, out, async (file) => {
     let at = 0;
     const write = (text: string) => {
@@ -98,29 +101,29 @@ export async function tableIds(
     }
   });
   const rows = new Set(rowed.map(({ row }) => row)).size;
-  return { table, column: column.name, file: out, lines, texts: rowed.length, rows, bytes };
+  return { table, column: namesOf(columns), file: out, lines, texts: rowed.length, rows, bytes };
 }
 
 /** How ids of the data become rows, for people who find a file of them. */
 export function rowNotes(job: JobSpec, spec: TableSpec): FileNotes {
   const { data, model } = job;
   if (data.kind === "synthetic") return { ids: "generated: an id is a row" };
-  const feature = model.tables.findIndex(({ name }) => name === spec.name);
-  const { column, ids, offset } = columnOf(data, spec.name);
+  const seed = model.tables.findIndex(({ name }) => name === spec.name);
+  const { column, ids, offset } = columnOf(data, featuresIn(model, seed));
   if (spec.dynamic !== undefined) return { column, ids: "dynamic: a row has its id" };
   if (ids === "integer") {
     const beyond = `beyond the rows: ${spec.ids}`;
     return { column, ids: "integer", row: `the number minus ${offset}; ${beyond}` };
   }
-  const hash = `MurmurHash3_x86_32(UTF-8 bytes of the text, seed ${feature})`;
+  const hash = `MurmurHash3_x86_32(UTF-8 bytes of the text, seed ${seed})`;
   return { column, ids: "hash", row: `1 + ${hash} mod ${spec.rows - 1}; 0: missing` };
 }
 
 type TextOptions = Exclude<ResolvedDataOptions, { kind: "synthetic" }>;
 
 function sourceOf({ data, model }: JobSpec, table: string) {
-  const feature = model.tables.findIndex(({ name }) => name === table);
-  const spec = model.tables[feature];
+  const at = model.tables.findIndex(({ name }) => name === table);
+  const spec = model.tables[at];
   if (spec === undefined) {
     const names = model.tables.map(({ name }) => `\`${name}\``).join(", ");
     throw new InvalidOptionError(
@@ -132,14 +135,33 @@ function sourceOf({ data, model }: JobSpec, table: string) {
     const message = `The data of table \`${table}\` is generated: its ids are rows, and have no text`;
     throw new InvalidOptionError("table", message);
   }
-  return { data, feature, spec };
+  const shapes = shapesOf(model);
+  const features = featuresIn(model, at).map((shape) => {
+    return shapes.findIndex(({ name }) => name === shape.name);
+  });
+  return { data, features, spec, shapes };
 }
 
-/** The column that feeds a table. */
-function columnOf(data: TextOptions, table: string) {
-  const found =
-    data.kind === "csv" ? data.categorical.find((one) => one.table === table) : undefined;
-  return found ?? { column: table, ids: "hash" as const, offset: 0 };
+/** The features that look a table up. */
+function featuresIn(model: JobSpec["model"], table: number): TableShape[] {
+  const shapes = shapesOf(model);
+  return featuresOf(model).flatMap((feature, i) => {
+    const shape = shapes[i];
+    return feature.table === table && shape !== undefined ? shape : [];
+  });
+}
+
+/** The columns that feed a table, by name, and how they are read. */
+function columnOf(data: TextOptions, shapes: readonly TableShape[]) {
+  const column = shapes.map((shape) => shape.column ?? shape.name).join(", ");
+  if (data.kind !== "csv") return { column, ids: "hash" as const, offset: 0 };
+  const found = data.categorical.filter((one) => shapes.some((shape) => feeds(one, shape)));
+  const [{ ids, offset } = { ids: "hash" as const, offset: 0 }] = found;
+  return { column: found.map((one) => one.column).join(", "), ids, offset };
+}
+
+function namesOf(columns: readonly CategoricalField[]): string {
+  return columns.map(({ name }) => name).join(", ");
 }
 
 function sizeOf(path: string): number {
@@ -169,16 +191,15 @@ interface TextRow {
 /** The row of each text; a text that training leaves out has none. */
 function rowsOf(
   counts: ReadonlyMap<string, number>,
-  feature: number,
   column: CategoricalField,
   spec: TableSpec,
 ): TextRow[] {
-  const sample = new Sample({ dense: 0, features: feature + 1 });
+  const sample = new Sample({ dense: 0, features: 1 });
   const found: TextRow[] = [];
   for (const [bytes, count] of counts) {
     sample.clear();
     const unweighted = { ...column, weightSeparator: undefined };
-    if (decodeEntry(sample, feature, bytes, unweighted) !== undefined) continue;
+    if (decodeEntry(sample, 0, bytes, unweighted) !== undefined) continue;
     found.push({ row: rowOf(sample, spec), text: decodeText(bytes), count });
   }
   const order = (a: TextRow, b: TextRow) =>

@@ -12,7 +12,6 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import type { RecordStoreKind } from "../records/open-records.ts";
 import { patient } from "../records/patient-records.ts";
 import { createRecordCache } from "../records/record-cache.ts";
 import type { RecordStore } from "../records/record-store.ts";
@@ -37,12 +36,8 @@ export interface TierCommand {
 
 export type TierReport =
   | { readonly type: TierState }
-  /** Reported once. `found`: where there are durable rows and a checkpoint to go on from. */
-  | {
-      readonly type: "opened";
-      readonly store: RecordStoreKind;
-      readonly found: FoundRows | undefined;
-    }
+  /** Reported once, where there are durable rows and a checkpoint to go on from. */
+  | { readonly type: "found"; readonly found: FoundRows }
   /** The answer to `rest`. */
   | { readonly type: "rested"; readonly kept: FoundRows };
 
@@ -77,7 +72,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
-  tell({ type: "opened", store: records.kind, found: records.found });
+  if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
   let hasWaited = false;
   const backing = patient(records, {

@@ -41,13 +41,7 @@ const rules: readonly Rule[] = [
   ["model.tables", {}, "model.tables", "an array", "`{}` (object)"],
   ["model.tables.0.name", "", "model.tables[0].name", "a string of >= 1 characters", "`` (string)"],
   ["model.tables.0.rows", 0, "model.tables[0].rows", "a number >= 1", "`0` (number)"],
-  [
-    "model.tables.1.dim",
-    5,
-    "model.tables[1].dim",
-    "the dim of every other table, 4",
-    "`5` (number)",
-  ],
+  ["model.dim", 5, "model.dim", "left out, or the bottom's last width, 4", "`5` (number)"],
   [
     "model.tables.1.name",
     "T0",
@@ -338,8 +332,6 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
     ["data.cacheBytesMax", 1e9],
     ["checkpoint.everySteps", 7],
     ["model.tables.0.dedup", true],
-    ["tiers.ssd", "file"],
-    ["tiers.ssd", "rocksdb"],
     ["restarts.restartsMax", 1],
   ] as const) {
     t.is(identity(path, value), before, path);

@@ -6,6 +6,7 @@ import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-
 import { contentsOf } from "../../../src/data/contents.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
+import { shapesOf } from "../../../src/model/features.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { DataPlan, Warning } from "../generation-spec.ts";
@@ -16,7 +17,7 @@ export async function prepareData(
   disk: Disk,
   onProgress: (fraction: number) => void,
 ): Promise<DataPlan> {
-  const { tables } = job.model;
+  const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const training = await prepareCache(job.data, tables, disk, tell);
   checkClasses(job.data, training);

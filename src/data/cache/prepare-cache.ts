@@ -9,8 +9,9 @@ import type { Disk, DiskFile } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
-import { checkTables, denseOf, weightedOf, wideOf } from "../text/columns.ts";
+import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
+import { weightedOf } from "../text/match-features.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
@@ -146,8 +147,9 @@ function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): 
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
   const isText = options.kind !== "synthetic";
   const files = isText ? options.paths.map(identityOf) : [];
-  const shapes = tables.map(({ name, rows, idBits = 32, ids }) => {
-    return [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
+  const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
+    const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
+    return column === undefined ? shape : [...shape, column, table];
   });
   const text = JSON.stringify([cacheVersion, files, { ...content, ...undeciding }, shapes]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);

@@ -2,7 +2,6 @@
 // categorical column feeds the table with its own name, or the table that the options name.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
-import { expected } from "../../ports/check-options.ts";
 import { nearestName } from "../../ports/nearest-name.ts";
 import type {
   ResolvedCriteoTsvOptions,
@@ -11,6 +10,7 @@ import type {
   TableShape,
 } from "../options.ts";
 import { type LabelReader, labelReader } from "./labels.ts";
+import { matchTables } from "./match-features.ts";
 
 /** Integer features of a Criteo line. */
 export const criteoDense = 13;
@@ -44,6 +44,8 @@ export interface CategoricalField {
   /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
   readonly isWide: boolean;
   readonly ids: "hash" | "integer";
+  /** Seed of hashed text: the index of the table. */
+  readonly seed: number;
   /** The table's policy for integer ids beyond its rows; with `reject`, the line is bad. */
   readonly beyond: "reject" | "clamp" | "hash";
   readonly offset: number;
@@ -207,7 +209,10 @@ function denseFields(
 }
 
 /** One hashed id that is missing has a row of its own; otherwise nothing is looked up. */
-function usualMissing({ ids, separator }: CategoricalColumn): "own" | "empty" {
+function usualMissing({
+  ids,
+  separator,
+}: ResolvedCsvOptions["categorical"][number]): "own" | "empty" {
   return ids === "hash" && separator === undefined ? "own" : "empty";
 }
 
@@ -255,84 +260,4 @@ function checkLabel({ label, labelAsFeature, dense, categorical }: ResolvedCsvOp
       "the label predicts nothing; take it out, or say `labelAsFeature: true` where it is meant";
     throw new InvalidOptionError(path, message);
   }
-}
-
-/** For each table, whether the ids of its feature come with weights. */
-export function weightedOf(
-  data: ResolvedDataOptions,
-  tables: readonly Pick<TableShape, "name">[],
-): boolean[] {
-  const isWeighted = (name: string): boolean =>
-    data.kind === "csv"
-      ? data.categorical.some((one) => one.table === name && one.weightSeparator !== undefined)
-      : data.kind === "synthetic" && data.weights !== undefined;
-  return tables.map(({ name }) => isWeighted(name));
-}
-
-/** Throws where further data of a job, named by `option`, have weights for other tables. */
-export function checkWeights(
-  data: ResolvedDataOptions,
-  option: string,
-  training: ResolvedDataOptions,
-  tables: readonly Pick<TableShape, "name">[],
-): void {
-  const trained = weightedOf(training, tables);
-  const differs = weightedOf(data, tables).findIndex((weighted, i) => weighted !== trained[i]);
-  if (differs < 0) return;
-  const message =
-    `Expected \`${option}\` to have ${trained[differs] ? "weights" : "no weights"} for table ` +
-    `\`${tables[differs]?.name}\`, as the training data has`;
-  throw new InvalidOptionError(option, message);
-}
-
-type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
-
-/** For each table, in order, the column that feeds it. */
-function matchTables(
-  columns: readonly CategoricalColumn[],
-  tables: readonly TableShape[],
-): {
-  source: CategoricalColumn;
-  index: number;
-  rows: number;
-  isWide: boolean;
-  beyond: CategoricalField["beyond"];
-}[] {
-  const unused = new Map<string, number>();
-  columns.forEach(({ column, table }, index) => {
-    if (unused.has(table)) {
-      const message = `Two columns feed the table \`${table}\`: name another one for \`${column}\``;
-      throw new InvalidOptionError(`data.categorical[${index}]`, message);
-    }
-    unused.set(table, index);
-  });
-  const matched = tables.map(({ name, rows, idBits, ids: beyond = "reject" }, place) => {
-    const index = unused.get(name);
-    const source = index === undefined ? undefined : columns[index];
-    if (index === undefined || source === undefined) {
-      const names = columns.map(({ table }) => `\`${table}\``).join(", ") || "none";
-      const message =
-        `Table \`${name}\` has no column in the data: add one to \`data.categorical\`, ` +
-        `or drop the table; the columns feed ${names}`;
-      throw new InvalidOptionError(`model.tables[${place}].name`, message);
-    }
-    if (source.ids === "hash" && rows < 2) {
-      throw expected(`model.tables[${place}].rows`, "at least 2 for hashed ids", rows);
-    }
-    const isWide = idBits === 64;
-    if (source.ids === "hash" && isWide) {
-      const wanted = `32, as its column has not \`ids: "integer"\``;
-      throw expected(`model.tables[${place}].idBits`, wanted, idBits);
-    }
-    unused.delete(name);
-    return { source, index, rows, isWide, beyond };
-  });
-  for (const [table, index] of unused) {
-    const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";
-    const message =
-      `Column \`${columns[index]?.column}\` has no table \`${table}\` in the model: ` +
-      `add the table, or drop the column; the tables are ${names}`;
-    throw new InvalidOptionError(`data.categorical[${index}]`, message);
-  }
-  return matched;
 }

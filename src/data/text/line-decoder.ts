@@ -3,7 +3,7 @@
 //   label          labels.ts
 //   integer x      log(1 + max(x, 0)); empty: 0
 //   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: as `missing` says
-//   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1)
+//   hashed text    row 1 + MurmurHash3(bytes, seed = the table's index) mod (rows - 1)
 //   integer id     x - offset: a row, or an id beyond the rows for the table's policy
 //   64-bit id      x - offset, signed, exactly
 //   several ids    each by the rules above, empty parts left out
@@ -164,10 +164,10 @@ function decodeId(
   column: CategoricalField,
 ): Fault | undefined {
   if (column.isWide) return decodeWideId(sample, feature, text, weight, column);
-  const { ids, offset, rows } = column;
+  const { ids, offset, rows, seed } = column;
   let id: number;
   if (ids === "hash") {
-    id = 1 + (murmurHash3(text, feature) % (rows - 1));
+    id = 1 + (murmurHash3(text, seed) % (rows - 1));
   } else {
     if (!integer.test(text)) return noInteger(text, column);
     id = Number(text) - offset;

@@ -2,27 +2,30 @@
 // its own rows: for a table split by rows, each bag is divided among the shards; for a table split
 // by columns, each shard gets all ids (Neo: Mudigere et al., arXiv 2104.05158).
 //
-//   int32: [stopAfter, rows, lengths (S*b, shard-major), bags (shard-major)]
-//   bags of a shard: rows of the table; then, if the table has weights, the weights as float32
+//   int32: [stopAfter, rows, lengths (S*b, S-major), bags (S-major)]
+//   bags of a lookup: rows of the table; then, if its ids have weights, the weights as float32
 //
 // Dynamic ids travel unchanged, in two words, lower half first, to the shard with their row block,
 // and become rows of the shard there: an id without a row drops out of its bag.
 //
-// S = shards of the receiver, b = samples of the sender, B = samples of the batch.
+// S = lookups in shards of the receiver, shard by shard, b = samples of the sender, B = samples of
+// the batch.
 
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import type { FindRow } from "../dynamic-ids/shard-ids.ts";
 import type { Shard } from "../tables/shards.ts";
-import type { SampleRows } from "./ids-to-rows.ts";
+import type { SampleRows } from "./sample-rows.ts";
 
 const headerInts = 2;
 
-/** The fields of a shard that a frame needs. */
-export interface BagShard extends Pick<Shard, "table" | "firstRow" | "rows"> {
+/** One lookup in one shard: what a frame needs of both. */
+export interface BagShard extends Pick<Shard, "firstRow" | "rows"> {
+  /** Index of the lookup in the job. */
+  readonly lookup: number;
   /** Whether the shard has every row of its table. */
   readonly isWhole: boolean;
-  /** Whether the ids of its table come with weights. */
+  /** Whether the ids of the lookup come with weights. */
   readonly isWeighted: boolean;
   /** The shard's row blocks of a table with dynamic ids; left out: ids are rows. */
   readonly idBlocks?: { readonly first: number; readonly count: number } | undefined;
@@ -33,7 +36,7 @@ function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBloc
   return (idBlocks === undefined ? 1 : 2) + (isWeighted ? 1 : 0);
 }
 
-/** Bytes of the largest frame. `idsMax`: the longest bag of each shard's table. */
+/** Bytes of the largest frame. `idsMax`: the longest bag of each lookup. */
 export function bagFrameBytes(
   samples: number,
   shards: readonly Pick<BagShard, "isWeighted" | "idBlocks">[],
@@ -68,17 +71,17 @@ export function writeBagFrame(
   return 4 * at;
 }
 
-/** Copies all bags of the shard's feature. Returns the number of rows. */
+/** Copies all bags of the lookup. Returns the number of rows. */
 function copyBags(
   frame: Int32Array,
   at: number,
   lengths: Int32Array,
   local: SampleRows,
-  { table, isWeighted, idBlocks }: BagShard,
+  { lookup, isWeighted, idBlocks }: BagShard,
 ): number {
   const { samples, starts } = local;
-  const [from, to] = [starts[table] ?? 0, starts[table + 1] ?? 0];
-  lengths.set(local.lengths.subarray(table * samples, (table + 1) * samples));
+  const [from, to] = [starts[lookup] ?? 0, starts[lookup + 1] ?? 0];
+  lengths.set(local.lengths.subarray(lookup * samples, (lookup + 1) * samples));
   let end = at + to - from;
   if (idBlocks === undefined) frame.set(local.rows.subarray(from, to), at);
   else end = writeIds(frame, at, local, from, to, idBlocks);
@@ -111,16 +114,16 @@ function dealBags(
   at: number,
   lengths: Int32Array,
   local: SampleRows,
-  { table, firstRow, rows, isWeighted, idBlocks }: BagShard,
+  { lookup, firstRow, rows, isWeighted, idBlocks }: BagShard,
 ): number {
   const { samples, starts } = local;
-  const [first, end] = [starts[table] ?? 0, starts[table + 1] ?? 0];
+  const [first, end] = [starts[lookup] ?? 0, starts[lookup + 1] ?? 0];
   const words = idBlocks === undefined ? 1 : 2;
   let next = at;
   let from = first;
   for (let sample = 0; sample < samples; sample++) {
     const before = next;
-    const bagEnd = from + (local.lengths[table * samples + sample] ?? 0);
+    const bagEnd = from + (local.lengths[lookup * samples + sample] ?? 0);
     if (idBlocks !== undefined) next = writeIds(frame, next, local, from, bagEnd, idBlocks);
     else next = writeRows(frame, next, local.rows, from, bagEnd, { firstRow, rows });
     from = bagEnd;

@@ -12,8 +12,9 @@
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import type { Slices, Subtree } from "../../kernels/contract/slices.ts";
+import type { Shard } from "../tables/shards.ts";
 import type { BagShard } from "./bag-frames.ts";
-import type { SampleRows } from "./ids-to-rows.ts";
+import type { SampleRows } from "./sample-rows.ts";
 
 /** Bytes of the largest frame. `rowsMax`: most distinct rows of each shard. */
 export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[]): number {
@@ -22,9 +23,14 @@ export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[])
 
 // The requesting side, where the samples are ----
 
+/** A shard of a table with `dedup`, and its lookups. */
+export interface DistinctShard {
+  readonly lookups: readonly BagShard[];
+}
+
 /** The lookups of a device's samples in dedup shards. */
 export interface DistinctBags {
-  /** (1, b) for each shard: bags of indices into the shard's section of `rows`. */
+  /** (lookups, b) for each shard: bags of indices into the shard's section of `rows`. */
   readonly bags: readonly Bags<Int32Array>[];
   /** Rows of the tables: shard by shard, subtree by subtree, ascending. */
   readonly rows: Int32Array;
@@ -44,63 +50,97 @@ export function askedOf({ starts, subtrees }: DistinctBags, shard: number): numb
  * batch.
  */
 export class DistinctMemory {
-  #offsets = new Int32Array(0);
-  #ids = new Int32Array(0);
-  #weights = new Float32Array(0);
-  #rows = new Int32Array(0);
+  #memory = { offsets: none, ids: none, weights: new Float32Array(0), rows: none };
   readonly #places = new RowPlaces();
 
   /**
    * The distinct rows of a batch, valid until the next call. `ends`: for each subtree, the sample
    * after its last.
    */
-  take(local: SampleRows, shards: readonly BagShard[], ends: readonly number[]): DistinctBags {
+  take(local: SampleRows, shards: readonly DistinctShard[], ends: readonly number[]): DistinctBags {
     const { samples } = local;
-    const lookups = shards.reduce((sum, { table }) => {
-      return sum + (local.starts[table + 1] ?? 0) - (local.starts[table] ?? 0);
+    const all = shards.flatMap(({ lookups }) => lookups);
+    const ids = all.reduce((sum, { lookup }) => {
+      return sum + (local.starts[lookup + 1] ?? 0) - (local.starts[lookup] ?? 0);
     }, 0);
-    this.#reserve(shards.length * (samples + 1), lookups);
-    const [ids, rows, weights] = [this.#ids, this.#rows, this.#weights];
+    const offsets = shards.reduce((sum, { lookups }) => sum + lookups.length * samples + 1, 0);
+    this.#reserve(offsets, ids);
+    const { rows } = this.#memory;
     const starts = new Int32Array(shards.length * ends.length + 1);
-    let [count, total] = [0, 0];
-    const bags = shards.map(({ table, firstRow, rows: has, isWeighted }, i) => {
-      const offsets = this.#offsets.subarray(i * (samples + 1), (i + 1) * (samples + 1));
-      const [firstId, firstDistinct] = [count, total];
-      let from = local.starts[table] ?? 0;
-      let sample = 0;
-      for (const [p, end] of ends.entries()) {
-        const firstOfTree = count;
+    let [first, begin, total] = [0, 0, 0];
+    const bags = shards.map(({ lookups }, i) => {
+      const firstDistinct = total;
+      const taken = this.#collect(local, lookups, ends, first, begin);
+      for (const [p] of ends.entries()) {
         starts[i * ends.length + p] = total;
-        for (; sample < end; sample++) {
-          offsets[sample] = count - firstId;
-          const bagEnd = from + (local.lengths[table * samples + sample] ?? 0);
-          for (; from < bagEnd; from++) {
-            const row = local.rows[from] ?? -1;
-            if (row < firstRow || row >= firstRow + has) continue;
-            if (isWeighted) weights[count] = local.weights?.[from] ?? 1;
-            ids[count++] = row;
-          }
-        }
-        const places = ids.subarray(firstOfTree, count);
+        // The lookups of one table share its distinct rows.
+        const places = taken.parts.map((parts) => parts[p] ?? none);
         total += this.#places.take(rows.subarray(total), places, total - firstDistinct);
       }
-      offsets[samples] = count - firstId;
-      const own = { tables: 1, samples, offsets, ids: ids.subarray(firstId, count) };
-      return isWeighted ? { ...own, weights: weights.subarray(firstId, count) } : own;
+      first += taken.bags.ids.length;
+      begin += lookups.length * samples + 1;
+      return taken.bags;
     });
     starts[shards.length * ends.length] = total;
     return { bags, rows: rows.subarray(0, total), starts, subtrees: ends.length };
   }
 
-  #reserve(offsets: number, lookups: number): void {
-    if (this.#offsets.length < offsets) this.#offsets = new Int32Array(offsets);
-    if (this.#ids.length >= lookups) return;
-    const room = lookups + (lookups >> 1);
-    this.#ids = new Int32Array(room);
-    this.#weights = new Float32Array(room);
-    this.#rows = new Int32Array(room);
+  /**
+   * The ids of a shard's lookups, from `first` on, and their offsets, from `begin` on. `parts`: the
+   * ids of each lookup in each subtree.
+   */
+  #collect(
+    local: SampleRows,
+    lookups: readonly BagShard[],
+    ends: readonly number[],
+    first: number,
+    begin: number,
+  ): { bags: Bags<Int32Array>; parts: Int32Array[][] } {
+    const { samples } = local;
+    const { ids, weights } = this.#memory;
+    const offsets = this.#memory.offsets.subarray(begin, begin + lookups.length * samples + 1);
+    const isWeighted = lookups.some((one) => one.isWeighted);
+    let count = first;
+    const parts = lookups.map(({ lookup, firstRow, rows: has, isWeighted: isOwn }, l) => {
+      let from = local.starts[lookup] ?? 0;
+      let sample = 0;
+      return ends.map((end) => {
+        const firstOfTree = count;
+        for (; sample < end; sample++) {
+          offsets[l * samples + sample] = count - first;
+          const bagEnd = from + (local.lengths[lookup * samples + sample] ?? 0);
+          for (; from < bagEnd; from++) {
+            const row = local.rows[from] ?? -1;
+            if (row < firstRow || row >= firstRow + has) continue;
+            if (isWeighted) weights[count] = isOwn ? (local.weights?.[from] ?? 1) : 1;
+            ids[count++] = row;
+          }
+        }
+        return ids.subarray(firstOfTree, count);
+      });
+    });
+    offsets[lookups.length * samples] = count - first;
+    const own = { tables: lookups.length, samples, offsets, ids: ids.subarray(first, count) };
+    const bags = isWeighted ? { ...own, weights: weights.subarray(first, count) } : own;
+    return { bags, parts };
+  }
+
+  #reserve(offsets: number, ids: number): void {
+    if (this.#memory.offsets.length < offsets) {
+      this.#memory = { ...this.#memory, offsets: new Int32Array(offsets) };
+    }
+    if (this.#memory.ids.length >= ids) return;
+    const room = ids + (ids >> 1);
+    this.#memory = {
+      offsets: this.#memory.offsets,
+      ids: new Int32Array(room),
+      weights: new Float32Array(room),
+      rows: new Int32Array(room),
+    };
   }
 }
+
+const none = new Int32Array(0);
 
 /** Maps rows to indices among the distinct rows: a hash table with open addressing. */
 class RowPlaces {
@@ -111,29 +151,33 @@ class RowPlaces {
   #ascending = new Int32Array(0);
 
   /**
-   * Writes the distinct rows of `ids` to `out`, ascending, and replaces each id by its index there,
-   * plus `base`. Returns the number of distinct rows.
+   * Writes the distinct rows of all `parts` to `out`, ascending, and replaces each id of theirs by
+   * its index there, plus `base`. Returns the number of distinct rows.
    */
-  take(out: Int32Array, ids: Int32Array, base: number): number {
-    const bits = Math.max(4, 33 - Math.clz32(ids.length));
+  take(out: Int32Array, parts: readonly Int32Array[], base: number): number {
+    const bits = Math.max(4, 33 - Math.clz32(parts.reduce((sum, { length }) => sum + length, 0)));
     this.#clear(bits);
     let count = 0;
-    for (let i = 0; i < ids.length; i++) {
-      const row = ids[i] ?? 0;
-      const slot = this.#slotOf(row, bits);
-      if (this.#places[slot] === 0) {
-        this.#rows[slot] = row;
-        out[count++] = row;
-        this.#places[slot] = count;
+    for (const ids of parts) {
+      for (let i = 0; i < ids.length; i++) {
+        const row = ids[i] ?? 0;
+        const slot = this.#slotOf(row, bits);
+        if (this.#places[slot] === 0) {
+          this.#rows[slot] = row;
+          out[count++] = row;
+          this.#places[slot] = count;
+        }
+        ids[i] = (this.#places[slot] ?? 1) - 1;
       }
-      ids[i] = (this.#places[slot] ?? 1) - 1;
     }
     out.subarray(0, count).sort();
     for (let place = 0; place < count; place++) {
       const met = (this.#places[this.#slotOf(out[place] ?? 0, bits)] ?? 1) - 1;
       this.#ascending[met] = base + place;
     }
-    for (let i = 0; i < ids.length; i++) ids[i] = this.#ascending[ids[i] ?? 0] ?? 0;
+    for (const ids of parts) {
+      for (let i = 0; i < ids.length; i++) ids[i] = this.#ascending[ids[i] ?? 0] ?? 0;
+    }
     return count;
   }
 
@@ -224,7 +268,7 @@ export class LookupMemory {
    */
   gather(
     frames: readonly DistinctFrame[],
-    shards: readonly BagShard[],
+    shards: readonly Pick<Shard, "firstRow" | "rows">[],
     slices: number,
   ): ShardLookups[] {
     const at = frames.map(({ subtrees }) => shards.length * subtrees.length);
@@ -268,7 +312,7 @@ function takeAscending(
   ids: Int32Array,
   first: number,
   from: Int32Array,
-  { firstRow, rows }: BagShard,
+  { firstRow, rows }: Pick<Shard, "firstRow" | "rows">,
 ): void {
   let before = -1;
   for (let i = 0; i < from.length; i++) {

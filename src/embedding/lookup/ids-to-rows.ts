@@ -8,7 +8,8 @@ import assert from "node:assert/strict";
 import { mix32, mix64Low, mix64Modulo } from "../../data/murmur-hash.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../../errors/errors.ts";
 import { blockOf } from "../dynamic-ids/shard-ids.ts";
-import type { TableSpec } from "../tables/options.ts";
+import type { BagTable, SampleRows } from "./sample-rows.ts";
+import { SequenceMemory } from "./sequences.ts";
 
 /** The ids of one device: all features, for its own samples. */
 export interface LocalIds {
@@ -23,34 +24,11 @@ export interface LocalIds {
   readonly weights?: Float32Array | undefined;
 }
 
-/** The table that ids are checked against. It has the same index in the job as its feature. */
-export interface BagTable
-  extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits">,
-    Partial<Pick<TableSpec, "rowBlocks" | "dynamic">> {
-  /** Whether its ids have weights; left out, they do not. */
-  readonly isWeighted?: boolean;
-}
-
-/** The same bags, as rows. */
-export interface SampleRows {
-  readonly samples: number;
-  /** (features, b) */
-  readonly lengths: Int32Array;
-  /** (N), feature-major; for dynamic ids, the lower halves. */
-  readonly rows: Int32Array;
-  /** (N): for dynamic ids, the upper halves and the row blocks; absent where there are none. */
-  readonly highs?: Int32Array | undefined;
-  readonly blocks?: Uint8Array | undefined;
-  /** (features+1): where the rows of each feature begin. */
-  readonly starts: Int32Array;
-  /** (N); absent where no feature has weights. */
-  readonly weights: Float32Array | undefined;
-}
-
 /** Grow-only memory for rows, so that a steady step allocates nothing that grows with the batch. */
 export class LocalRows {
   #rows = new Int32Array(0);
   #blocks = new Uint8Array(0);
+  readonly #sequences = new SequenceMemory();
   readonly #repaired = new Map<string, number>();
 
   /** How many ids of each table were clamped or hashed so far; tables without any are left out. */
@@ -59,8 +37,9 @@ export class LocalRows {
   }
 
   /**
-   * The rows of a batch, valid until the next call; lengths and weights are the batch's own.
-   * `firstSample` is the first sample's index in the whole batch.
+   * The rows of a batch, valid until the next call; lengths and weights are the batch's own where
+   * every feature is pooled. `tables`: the table of each feature. `firstSample` is the first
+   * sample's index in the whole batch.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -100,7 +79,8 @@ export class LocalRows {
       }
     }
     const taken = { samples, lengths, rows, starts, weights };
-    return isDynamic ? { ...taken, highs, blocks: this.#blocks } : taken;
+    const all = isDynamic ? { ...taken, highs, blocks: this.#blocks } : taken;
+    return this.#sequences.byPosition(all, tables);
   }
 }
 

@@ -60,8 +60,8 @@ export interface CacheCounts {
 }
 
 export interface CachedShard {
-  /** Index of the shard in its store. */
-  readonly at: number;
+  /** Its lookups among those of its store. */
+  readonly at: { readonly first: number; readonly count: number };
   readonly shard: Shard;
   readonly tile: CacheTile;
   /** The slots, and the row in each. */
@@ -79,7 +79,7 @@ export interface CachedShard {
 
 export function createCachedShard(options: {
   readonly kernels: Kernels;
-  readonly at: number;
+  readonly at: { readonly first: number; readonly count: number };
   readonly shard: Shard;
   readonly tile: CacheTile;
   readonly birth: Birth;

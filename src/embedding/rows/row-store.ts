@@ -1,8 +1,9 @@
 // The contract of row stores, which hold the rows of a device's shards and their optimizer state,
 // in device memory or in a backing store behind a cache (slab.ts).
 //
-// S = shards of the store, B = samples, C = columns of all its shards side by side, D = columns of
-// a shard, W = state floats of its rows.
+// S = shards of the store, B = samples, C = columns of all lookups in its shards side by side, D =
+// columns of a shard, W = state floats of its rows. A shard has one lookup for each feature of its
+// table, side by side.
 //
 // An update has two phases, because the columns of a row may be split over devices: `squares` (and
 // `norms`) give the sums over the local columns, the exchange completes them, `update` applies
@@ -20,7 +21,7 @@ import type { StagedBags } from "./staging.ts";
 export interface RowStore {
   /** The local shards, in the order of bags and columns. */
   readonly shards: readonly Shard[];
-  /** Columns of all shards side by side. */
+  /** Columns of all lookups side by side. */
   readonly columns: number;
   /** Starts to bring a batch's rows into device memory, without waiting for them. */
   stage(bags: Bags): Promise<StagedBags>;
@@ -30,8 +31,8 @@ export interface RowStore {
   release(bags: StagedBags): Promise<void>;
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1. Initialises no rows. With
-   * `of`, only the vectors of some shards, side by side: C are their columns, `bags` is still over
-   * all shards.
+   * `of`, only the vectors of some lookups, side by side: C are their columns, `bags` is still over
+   * all lookups.
    */
   lookup(
     out: Tensor,

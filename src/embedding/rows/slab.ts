@@ -34,9 +34,17 @@ import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 
+/** A shard of a slab, and how each of its lookups makes a vector of a bag. */
+export interface SlabShard extends Shard {
+  readonly lookups: readonly { readonly pooling: Pooling }[];
+}
+
 /** A slab, with its rows as the kernels hold them. */
 export interface Slab extends RowStore {
+  /** The rows of each shard. */
   readonly rowsOf: readonly Rows[];
+  /** The rows of each lookup, with its pooling: lookups of one shard side by side. */
+  readonly lookedUp: readonly Rows[];
   /** The cached shards. */
   readonly cached: readonly CachedShard[];
 }
@@ -50,7 +58,9 @@ export interface SlabTiers {
 
 /** A shard and its rows in memory. */
 interface Held {
-  readonly shard: Shard;
+  readonly shard: SlabShard;
+  /** Index of its first lookup among those of the slab. */
+  readonly first: number;
   readonly rows: Rows;
   readonly state: StateShape;
   readonly saved: SavedRows;
@@ -61,25 +71,18 @@ interface Held {
 export function createSlab(options: {
   readonly kernels: Kernels;
   readonly specs: readonly TableSpec[];
-  readonly shards: readonly Shard[];
+  readonly shards: readonly SlabShard[];
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
   /** Whether cuts may be incremental: changed rows are then tracked. */
   readonly hasIncrements?: boolean | undefined;
 }): Slab {
-  const { kernels, shards, optimizer } = options;
-  const state = stateShapeOf(optimizer.kind);
-  const held = shards.map((shard, at): Held => {
-    if (shard.tier === "memory") {
-      const saved = savedOf(options, shard, shard.rows);
-      return { shard, rows: fill(options, shard), state, saved, cached: undefined };
-    }
-    const cached = cache(options, shard, at);
-    return { shard, rows: cached.rows, state, saved: cached.saved, cached };
-  });
+  const { kernels, shards } = options;
+  const held = hold(options);
   const rowsOf = held.map(({ rows }) => rows);
-  const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
+  const lookedUp = lookupsIn(options, held);
+  const columns = lookedUp.reduce((sum, rows) => sum + rows.dim, 0);
   const cached = held.flatMap((one) => one.cached ?? []);
   const store = options.tiers?.backing;
   const staging = store && cached.length > 0 ? createStaging(kernels, cached, store) : undefined;
@@ -93,34 +96,38 @@ export function createSlab(options: {
     const staged = one && flight?.staged[cached.indexOf(one)];
     return one && staged && rowOrderOf(one, staged);
   };
+  const byLookup = <T>(byShard: readonly T[]): T[] => repeated(held, byShard);
   return {
     shards,
     columns,
     rowsOf,
+    lookedUp,
     cached,
     stage: async (bags) => staging?.stage(bags) ?? bags,
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
-    lookup(out, bags, first, count, of = { first: 0, count: rowsOf.length }) {
-      const [rows, own] = someOf(rowsOf, bags, of);
+    lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }) {
+      const [rows, own] = someOf(lookedUp, bags, of);
       kernels.pool(out, rows, own, first, count);
     },
     squares(place, bags, dPooled, slices, rules) {
-      const sums = kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules);
-      return inRows(sums, order(place, bags));
+      const all = [bags, dPooled, slices, byLookup(rules)] as const;
+      return inRows(kernels.rowSquares(lookedUp, at(place).first, ...all), order(place, bags));
     },
     norms(place, bags, dPooled, slices, rules, means) {
       const own = order(place, bags);
       const known = own && means ? byPlaces({ means }, own).means : means;
-      const sums = kernels.rowNorms(rowsOf, place, bags, dPooled, slices, rules, known);
-      return inRows(sums, own);
+      const all = [bags, dPooled, slices, byLookup(rules), known] as const;
+      return inRows(kernels.rowNorms(lookedUp, at(place).first, ...all), own);
     },
     update(bags, dPooled, slices, rules, completed) {
       const sums = completed?.map((one, place): RowSums | undefined => {
         const own = one && order(place, bags);
         return own ? byPlaces(one, own) : one;
       });
-      return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
+      const all = [byLookup(rules), sums && byLookup(sums)] as const;
+      const bad = kernels.updateRows(lookedUp, bags, dPooled, slices, ...all);
+      return bad < 0 ? bad : held.findIndex(({ first }) => first === bad);
     },
     evict: (place, rows) => evict(options, at(place), rows),
     async *records(place) {
@@ -144,6 +151,7 @@ export function createSlab(options: {
     leaves: (place) => savedLeaves(at(place).saved),
     async restore(place, extent, records, isDifferent) {
       const own = at(place);
+      const { state } = own;
       const mark = isDifferent ? marks.different : marks.saved;
       const restored = { state, extent, records, isDifferent };
       if (own.cached && store) await restoreBacking(kernels, own.cached, store, restored);
@@ -156,16 +164,48 @@ export function createSlab(options: {
   };
 }
 
-/** Some consecutive tables of all, and their bags. */
+/** The rows of all shards. */
+function hold(options: SlabOptions): Held[] {
+  const state = stateShapeOf(options.optimizer.kind);
+  let lookups = 0;
+  return options.shards.map((shard): Held => {
+    const first = lookups;
+    lookups += shard.lookups.length;
+    if (shard.tier === "memory") {
+      const saved = savedOf(options, shard, shard.rows);
+      return { shard, first, rows: fill(options, shard), state, saved, cached: undefined };
+    }
+    const cached = cache(options, shard, first);
+    return { shard, first, rows: cached.rows, state, saved: cached.saved, cached };
+  });
+}
+
+/** The rows of each lookup, with its own pooling. */
+function lookupsIn({ specs }: SlabOptions, held: readonly Held[]): Rows[] {
+  return held.flatMap(({ shard, rows }) => {
+    const { rowBlocks } = specOf(specs, shard.table);
+    return shard.lookups.map(({ pooling }) => ({
+      ...rows,
+      pooling: poolingOf(pooling, rowBlocks),
+    }));
+  });
+}
+
+/** For each lookup, the value of its shard. */
+function repeated<T>(held: readonly Held[], byShard: readonly T[]): T[] {
+  return held.flatMap(({ shard }, place) => shard.lookups.map(() => byShard[place] as T));
+}
+
+/** Some consecutive lookups of all, and their bags. */
 function someOf(
-  rowsOf: readonly Rows[],
+  lookedUp: readonly Rows[],
   bags: Bags,
   { first, count }: { first: number; count: number },
 ): [readonly Rows[], Bags] {
-  if (count === rowsOf.length) return [rowsOf, bags];
+  if (count === lookedUp.length) return [lookedUp, bags];
   const { samples } = bags;
   const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
-  return [rowsOf.slice(first, first + count), { ...bags, tables: count, offsets }];
+  return [lookedUp.slice(first, first + count), { ...bags, tables: count, offsets }];
 }
 
 /** Number of column quanta in a row of `dim` columns. */
@@ -173,8 +213,8 @@ export function quantaOf(dim: number): number {
   return Math.ceil(dim / quantumColumns);
 }
 
-/** How a shard's bags become vectors. With row blocks, the tree over blocks computes the mean. */
-export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
+/** How bags become vectors. With row blocks, the tree over blocks computes the mean. */
+export function poolingOf(pooling: Pooling, rowBlocks: number): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
 
@@ -197,7 +237,7 @@ function fill(options: SlabOptions, shard: Shard): Rows {
 }
 
 /** A cache for some rows of a shard. */
-function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
+function cache(options: SlabOptions, shard: SlabShard, first: number): CachedShard {
   const { kernels, specs, optimizer, tiers } = options;
   assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
   assert(shard.blocks === 1, "a cached shard is one row block");
@@ -207,6 +247,7 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const savedFor = (places: number) => savedOf(options, shard, places);
   const shape = tiers.shapeOf(shard);
   const whole = { tableRows: spec.rows, savedFor };
+  const at = { first, count: shard.lookups.length };
   return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
 }
 
@@ -232,7 +273,7 @@ function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birt
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
   return {
     dim: shard.columns,
-    pooling: poolingOf(spec),
+    pooling: spec.pooling,
     stateWidth: stateWidth(optimizer.kind, shard.columns),
     precision: spec.precision,
     firstRow: shard.firstRow,

@@ -71,7 +71,8 @@ export function createStaging(
       ids.set(from);
       await backing.open();
       for (const [i, one] of cached.entries()) {
-        const [first, end] = [offsets[one.at * samples], offsets[(one.at + 1) * samples]];
+        const { first: lookup, count } = one.at;
+        const [first, end] = [offsets[lookup * samples], offsets[(lookup + count) * samples]];
         const batch = { places: ids.subarray(first, end), ids: from.subarray(first, end), tick };
         const memory = flight.staged[i]?.memory ?? createPlacedMemory();
         flight.staged[i] = stageRows(kernels, one, backing, batch, memory);
@@ -90,7 +91,7 @@ export function createStaging(
       const answer = await backing.answer();
       for (const [i, { one, placed }] of waiting.entries()) {
         const found = answer[i];
-        if (found === undefined) throw new RangeError(`No answer for shard ${one.at}`);
+        if (found === undefined) throw new RangeError(`No answer for shard ${one.shard.shard}`);
         arriveRows(kernels, one, placed, found);
         noteArrived(kernels, one, placed, found);
       }

@@ -6,12 +6,23 @@ import { rowsMax } from "../../kernels/contract/kernels.ts";
 import { schemes, tiers } from "../../planner/shards.ts";
 import { dynamicOptions } from "./dynamic-options.ts";
 
-/** One table: all rows of one categorical feature. */
+const rowsMaxSentence =
+  `at most ${rowsMax}, the most that a row number of 31 bits counts: hash ids into fewer rows ` +
+  "(`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several " +
+  "tables";
+
+/** One table: the rows of one categorical feature, or of several (`model.features`). */
 export const tableOptions = z.strictObject({
-  /** Name of the feature, and of its column. */
+  /**
+   * Name of the table; without `model.features`, of its feature and of the feature's column, too.
+   */
   name: visibleName,
-  rows: z.int().min(1).max(rowsMax),
-  /** Columns of a row. All tables of a model have the same number. */
+  rows: z
+    .int()
+    .min(1)
+    .refine((rows) => rows <= rowsMax, { error: rowsMaxSentence })
+    .meta({ maximum: rowsMax }),
+  /** Columns of a row. */
   dim: z.int().min(1).max(4096),
   /**
    * The policy for an id outside 0..rows-1. `reject`: the run ends with an error that names it;
@@ -29,7 +40,7 @@ export const tableOptions = z.strictObject({
    * without a row add nothing to their bags. Left out: an id is a row, or follows `ids`.
    */
   dynamic: dynamicOptions.optional(),
-  /** How the rows of a bag become one vector. */
+  /** How the rows of a bag become one vector, unless the feature says. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /**
    * How devices share the table. It changes speed, and no bit. A plan (`--plan`) overrides it.

@@ -19,7 +19,7 @@ import type { TableSpec } from "./options.ts";
 export interface Shard extends Tile {
   /** Index of the shard among all shards of the job. */
   readonly shard: number;
-  /** Index of the table in the job, and so of its feature. */
+  /** Index of the table in the job. */
   readonly table: number;
   /** Name of the table. */
   readonly name: string;
@@ -44,7 +44,7 @@ export interface Shard extends Tile {
 export function shardsOf(
   tables: readonly TableSpec[],
   plan: Plan,
-  isByBlock: (table: TableSpec) => boolean = () => false,
+  isByBlock: (table: TableSpec, index: number) => boolean = () => false,
 ): Shard[] {
   const tilesOf = new Map<string, PlacedShard[]>(tables.map(({ name }) => [name, []]));
   for (const tile of plan.shards) tilesOf.get(tile.table)?.push(tile);
@@ -52,7 +52,7 @@ export function shardsOf(
   for (const [table, spec] of tables.entries()) {
     const tiles = tilesOf.get(spec.name) ?? [];
     const isCached = tiles.some(({ tier }) => tier === "cached");
-    for (const { first, count } of runsOf(spec, tiles, isCached || isByBlock(spec))) {
+    for (const { first, count } of runsOf(spec, tiles, isCached || isByBlock(spec, table))) {
       const inRun = tiles.filter((tile) => {
         return tile.firstBlock <= first && first + count <= tile.firstBlock + tile.blocks;
       });

@@ -115,7 +115,7 @@ export function savedBytesMax(
   const bytes = own.map(({ table, rows, columns }) => {
     const { precision, dynamic } = tableOf(input.model.tables, table);
     const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
-    const lookups = input.batchSize * (input.idsMax[table] ?? 0);
+    const lookups = input.batchSize * (topology.idsMaxOf[table] ?? 0);
     // Ids with rows, and candidates seen since the eviction step before the last.
     const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
     return rows * (4 + record) * 1.01 + 4096 + ids;

@@ -3,7 +3,7 @@
 // several row blocks, the device of the samples takes the mean over all blocks and needs the
 // lengths.
 //
-//   int32: for each shard of a counted table on the sender, the lengths (b) of the receiver's bags
+//   int32: for each counted lookup in a shard of the sender, the lengths (b) of the receiver's bags
 
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import { isCounted, type Topology } from "../topology/topology.ts";
@@ -12,16 +12,16 @@ import type { StepPlan } from "./step-plan.ts";
 
 /** What this exchange of lengths needs of a device. */
 export interface BagLengthsDevice extends StageDevice<"bagLengths"> {
-  /** By table, (bmax): lengths of this device's bags, without dynamic ids that have no row. */
+  /** By lookup, (bmax): lengths of this device's bags, without dynamic ids that have no row. */
   readonly bagLengths: ReadonlyMap<number, Int32Array>;
 }
 
-/** Memory for the lengths of the counted tables: by table, (bmax). */
+/** Memory for the lengths of the counted lookups: by lookup, (bmax). */
 export function createBagLengths(
-  { countedTables }: Topology,
+  { countedLookups }: Topology,
   samplesMax: number,
 ): ReadonlyMap<number, Int32Array> {
-  return new Map(countedTables.map((table) => [table, new Int32Array(samplesMax)]));
+  return new Map(countedLookups.map((lookup) => [lookup, new Int32Array(samplesMax)]));
 }
 
 /** Sends each device the lengths of its bags, without the ids that have no row. */
@@ -30,15 +30,15 @@ export async function sendBagLengths(
   { samples: all, offsets }: Bags,
   plan: StepPlan,
 ): Promise<void> {
-  if (topology.countedTables.length === 0) return;
+  if (topology.countedLookups.length === 0) return;
   await exchange.bagLengths.open(plan.bytes.bagLengths);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
     const { buffer, byteOffset, byteLength } = exchange.bagLengths.outbox(peer);
     const lengths = new Int32Array(buffer, byteOffset, byteLength / 4);
     let next = 0;
-    for (const [i, shard] of (topology.heldBy[rank] ?? []).entries()) {
-      if (!isCounted(topology, shard.table)) continue;
+    for (const [i, { lookup }] of (topology.lookupsBy[rank] ?? []).entries()) {
+      if (!isCounted(topology, lookup)) continue;
       for (let bag = i * all + first; bag < i * all + first + count; bag++) {
         lengths[next++] = (offsets[bag + 1] ?? 0) - (offsets[bag] ?? 0);
       }
@@ -48,19 +48,19 @@ export async function sendBagLengths(
   exchange.bagLengths.start();
 }
 
-/** Adds up the lengths that the shards of a table send. */
+/** Adds up the lengths that the shards of a lookup's table send. */
 export async function receiveBagLengths(device: BagLengthsDevice, plan: StepPlan): Promise<void> {
   const { exchange, topology, rank, bagLengths } = device;
-  if (topology.countedTables.length === 0) return;
+  if (topology.countedLookups.length === 0) return;
   for (const sums of bagLengths.values()) sums.fill(0);
   const { buffer, byteOffset } = await exchange.bagLengths.finish();
   let start = byteOffset;
-  for (const [peer, shards] of topology.heldBy.entries()) {
+  for (const [peer, lookups] of topology.lookupsBy.entries()) {
     const bytes = plan.bytes.bagLengths(peer, rank);
     const lengths = new Int32Array(buffer, start, bytes / 4);
     let next = 0;
-    for (const { table } of shards) {
-      const sums = bagLengths.get(table);
+    for (const { lookup } of lookups) {
+      const sums = bagLengths.get(lookup);
       if (sums === undefined) continue;
       for (let b = 0; b < plan.samples; b++) sums[b] = (sums[b] ?? 0) + (lengths[next++] ?? 0);
     }

@@ -11,10 +11,11 @@
 // rows of a shard that all devices ask for, D = columns of the shard.
 
 import { askedOf, type DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Bags, Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
+import type { HeldLookup, HeldShard } from "../topology/held-shard.ts";
 import { type DistinctState, distinctVectors, slabAt } from "./dedup-state.ts";
 import type { StagedLookups } from "./prefetch.ts";
 import type { RowGradients } from "./row-sums.ts";
@@ -91,12 +92,13 @@ async function receiveRowsOf(
   for (const [peer, shards] of topology.distinctBy.entries()) {
     let at = byteOffset;
     for (const shard of shards) {
-      const { table, bags } = pooledAt(device, asked, next++);
+      const { tables, bags, rows } = pooledAt(device, asked, next++);
       if (!read.has(shard)) continue;
-      const weights = kernels.view(inbox.buffer, at, [table.rows, table.dim]);
-      const out = distinctVectors(device, shard, plan.samples);
-      kernels.pool(out, [{ ...table, weights }], bags, 0, plan.samples);
-      at += 4 * table.rows * table.dim;
+      const weights = kernels.view(inbox.buffer, at, [rows, shard.columns]);
+      const out = distinctVectors(device, columnsIn(shard), plan.samples);
+      const received = tables.map((table) => ({ ...table, weights }));
+      kernels.pool(out, received, bags, 0, plan.samples);
+      at += 4 * rows * shard.columns;
     }
     byteOffset += plan.bytes[read.rows](peer, rank);
   }
@@ -108,13 +110,19 @@ function pooledAt(
   { distinct }: Pick<DedupDistDevice, "distinct">,
   asked: DistinctBags,
   at: number,
-): { table: Rows; bags: Bags } {
-  const [table, bags] = [distinct.tables[at], asked.bags[at]];
-  if (table === undefined || bags === undefined) {
+): { tables: Rows[]; bags: Bags; rows: number } {
+  const [lookedUp, bags] = [distinct.tables[at], asked.bags[at]];
+  if (lookedUp === undefined || bags === undefined) {
     throw new RangeError(`The job has no shard of distinct rows ${at}`);
   }
   const rows = askedOf(asked, at);
-  return { table: { ...table, rows, blockRows: Math.max(1, rows) }, bags };
+  const shape = { rows, blockRows: Math.max(1, rows) };
+  return { tables: lookedUp.map((table) => ({ ...table, ...shape })), bags, rows };
+}
+
+/** The columns of all lookups in a shard, among those of all shards with distinct rows. */
+function columnsIn({ lookups }: HeldShard): HeldLookup["ofShard"] {
+  return lookups[0]?.ofShard ?? { column: 0, columns: 0 };
 }
 
 // Their gradients ----
@@ -135,13 +143,15 @@ export async function sendRowGradients(
     const { buffer, byteOffset } = exchange.dRows.outbox(peer);
     let at = byteOffset;
     for (const shard of shards) {
-      const { table, bags } = pooledAt(device, asked, next++);
-      const dVectors = distinctVectors(device, shard, plan.samples);
-      copyGradient(device, rows, plan, dVectors, shard, 0);
-      const out = kernels.view(buffer, at, [table.rows, table.dim]);
-      const marks = distinct.marks.take(table.rows);
-      kernels.dRows([out], [marks], [table], 0, bags, dVectors, slices);
-      at += 4 * table.rows * table.dim;
+      const { tables, bags, rows: count } = pooledAt(device, asked, next++);
+      const dVectors = distinctVectors(device, columnsIn(shard), plan.samples);
+      for (const one of shard.lookups) {
+        copyGradient(device, rows, plan, dVectors, one, one.column - one.ofShard.column);
+      }
+      const out = kernels.view(buffer, at, [count, shard.columns]);
+      const marks = distinct.marks.take(count);
+      kernels.dRows([out], [marks], tables, 0, bags, dVectors, slices);
+      at += 4 * count * shard.columns;
     }
     return at - byteOffset;
   });

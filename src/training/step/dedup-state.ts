@@ -3,15 +3,18 @@
 
 import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";
 import type { Kernels, Rows, Tensor } from "../../kernels/contract/kernels.ts";
-import type { HeldShard } from "../topology/held-shard.ts";
+import type { HeldLookup } from "../topology/held-shard.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 
 /** A device's memory for tables with `dedup`. */
 export interface DistinctState {
   /** One for each shard that is placed here, as each shard has bags of its own. */
   readonly slabs: readonly Slab[];
-  /** For each shard of the job, a table without rows: how the rows that arrive are pooled. */
-  readonly tables: readonly Rows[];
+  /**
+   * For each shard of the job, a table without rows for each of its lookups: how the rows that
+   * arrive are pooled.
+   */
+  readonly tables: readonly (readonly Rows[])[];
   /** (bmax * C): vectors of the shards in `tables`, one after the other; later their gradients. */
   readonly vectors: Tensor;
   /** Gradients of the rows of `slabs`. */
@@ -47,12 +50,14 @@ export function createDistinctState(options: {
 }): DistinctState {
   const { kernels, topology, slabs, samplesMax } = options;
   const shards = topology.distinctBy.flat();
-  const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
+  const columns = shards.reduce((sum, shard) => sum + shard.lookups.length * shard.columns, 0);
   return {
     slabs,
-    tables: shards.map(({ table, columns: dim }) => {
-      const pooling = poolingOf(tableOf(topology.input.model.tables, table));
-      return kernels.rows({ rows: 0, dim, pooling, rowBlocks: 1, stateWidth: 0 });
+    tables: shards.map(({ table, columns: dim, lookups }) => {
+      const { rowBlocks } = tableOf(topology.input.model.tables, table);
+      const shape = { rows: 0, dim, rowBlocks: 1, stateWidth: 0 };
+      const rows = kernels.rows({ ...shape, pooling: "sum" });
+      return lookups.map(({ pooling }) => ({ ...rows, pooling: poolingOf(pooling, rowBlocks) }));
     }),
     vectors: kernels.tensor([samplesMax * columns]),
     dRows: new GrowingTensor(kernels),
@@ -79,10 +84,10 @@ export interface DistinctVectorsDevice {
   readonly distinct: Pick<DistinctState, "vectors">;
 }
 
-/** The vectors (b,D) of a shard with `dedup`, or their gradients. */
+/** The vectors (b,·) of all lookups in a shard with `dedup`, or their gradients. */
 export function distinctVectors(
   { kernels, distinct }: DistinctVectorsDevice,
-  { column, columns }: HeldShard,
+  { column, columns }: HeldLookup["ofShard"],
   samples: number,
 ): Tensor {
   return kernels.reshape(distinct.vectors, [samples, columns], samples * column);

@@ -4,7 +4,7 @@
 
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import type { BackingStore } from "../../embedding/rows/backing-store.ts";
-import { createSlab, type Slab } from "../../embedding/rows/slab.ts";
+import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
@@ -15,7 +15,6 @@ import { initParameters } from "../../model/parameters.ts";
 import { keyOf } from "../../ports/random.ts";
 import { noTrace, type StepTrace } from "../meters/step-trace.ts";
 import { cachesOf } from "../topology/device-cache-sizes.ts";
-import type { HeldShard } from "../topology/held-shard.ts";
 import { prefetchOf, samplesMaxOf, type Topology } from "../topology/topology.ts";
 import { type BagLengthsDevice, createBagLengths } from "./bag-lengths.ts";
 import type { DedupDistDevice } from "./dedup-dist.ts";
@@ -92,11 +91,14 @@ export function createDeviceState(options: {
   initParameters(kernels, model.flat, shape.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
-  const slabOf = (shards: readonly HeldShard[]) =>
+  const slabOf = (shards: readonly SlabShard[]) =>
     createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasIncrements });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
-  const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));
+  // Distinct rows are looked up one by one, for whatever lookups they were asked for.
+  const slabs = (topology.distinctBy[rank] ?? []).map((shard) => {
+    return slabOf([{ ...shard, lookups: [{ pooling: "sum" }] }]);
+  });
   const flats = exchange.gradients.subtrees;
   return {
     ...options,

@@ -36,12 +36,15 @@ export function createShardIds(
   });
 }
 
-/** For each shard of the slab, how the ids of a batch find their rows. Its bags have arrived. */
+/** For each lookup in the slab, how the ids of a batch find their rows. Its bags have arrived. */
 export function findersOf(
-  { ids }: Pick<DynamicIdsDevice, "ids">,
+  { ids, topology, rank }: Pick<DynamicIdsDevice, "ids" | "topology"> & { readonly rank: number },
   { step, isTraining }: StepPlan,
 ): (FindRow | undefined)[] {
-  return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
+  return (topology.heldBy[rank] ?? []).flatMap(({ lookups }, place) => {
+    const own = ids[place];
+    return lookups.map(() => (isTraining ? own?.admitting(step) : own?.reading));
+  });
 }
 
 /** Evicts the rows that ids lose before `step`. No batch is in flight. */

@@ -4,8 +4,8 @@
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
-import type { ShardRange } from "../topology/fresh-and-stale.ts";
-import type { HeldShard } from "../topology/held-shard.ts";
+import type { LookupRange } from "../topology/fresh-and-stale.ts";
+import type { HeldLookup } from "../topology/held-shard.ts";
 import type { ShardGroup } from "../topology/shard-groups.ts";
 import type { Topology } from "../topology/topology.ts";
 import type { RoundedMemory } from "./rounded-memory.ts";
@@ -18,9 +18,9 @@ export interface PackingDevice {
   readonly rounded: RoundedMemory;
 }
 
-/** Finds a shard's vectors in `from`, the vectors of all shards of one read on its device. */
-export function partIn(from: Tensor, own: ShardRange) {
-  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
+/** Finds a lookup's vectors in `from`, the vectors of all lookups of one read on its device. */
+export function partIn(from: Tensor, own: Pick<LookupRange, "column">) {
+  return ({ column, firstBlock, blocks }: HeldLookup): PooledPart => ({
     from,
     first: column - own.column,
     tree: { first: firstBlock, count: blocks },

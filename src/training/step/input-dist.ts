@@ -8,7 +8,7 @@ import {
   type ShardLookups,
   writeDistinctFrame,
 } from "../../embedding/lookup/dedup-rows.ts";
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
@@ -50,12 +50,12 @@ export async function sendBags(
   const { exchange, topology } = device;
   await exchange.ids.open(plan.bytes.ids);
   let first = 0;
-  const used = topology.heldBy.map((shards, peer) => {
+  const used = topology.lookupsBy.map((lookups, peer) => {
     const ints = intsOf(exchange.ids.outbox(peer));
     const count = topology.distinctBy[peer]?.length ?? 0;
     const bytes = writeDistinctFrame(ints, asked, first, count);
     first += count;
-    return bytes + writeBagFrame(ints.subarray(bytes / 4), rows, shards, stopAfter);
+    return bytes + writeBagFrame(ints.subarray(bytes / 4), rows, lookups, stopAfter);
   });
   exchange.ids.start((peer) => used[peer] ?? 0);
 }
@@ -83,7 +83,7 @@ export async function receiveBags(
     return { ...part, ints: part.ints.subarray(distinctFrameInts(part, shards.length)) };
   });
   const finders = findersOf(device, plan);
-  const bags = plan.lane.bags.gather(frames, topology.heldBy[rank] ?? [], finders);
+  const bags = plan.lane.bags.gather(frames, topology.lookupsBy[rank] ?? [], finders);
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
   return { bags, lookups, stopAfter };

@@ -7,7 +7,7 @@ import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import { columnsOf, type Dlrm, logitsOf } from "../../model/dlrm.ts";
+import { type Dlrm, logitsOf } from "../../model/dlrm.ts";
 import { samplesOf } from "../topology/topology.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import type { StageDevice } from "./stage-device.ts";
@@ -58,10 +58,11 @@ export function describeRows(
   const { kernels, rank, topology } = device;
   if (slab !== device.slab) return { of: `table \`${slab.shards[position]?.name}\``, samples: [] };
   const shard = topology.heldBy[rank]?.[position];
-  if (shard === undefined) throw new RangeError(`Device ${rank} has no shard at ${position}`);
-  const { name, column, columns } = shard;
-  const own = kernels.tensor([dPooled.shape[0] ?? 0, columns]);
-  kernels.copyColumns(own, 0, dPooled, column, columns);
+  const [first] = shard?.lookups ?? [];
+  if (first === undefined) throw new RangeError(`Device ${rank} has no shard at ${position}`);
+  const { name, ofShard } = first;
+  const own = kernels.tensor([dPooled.shape[0] ?? 0, ofShard.columns]);
+  kernels.copyColumns(own, 0, dPooled, ofShard.column, ofShard.columns);
   return { of: `table \`${name}\``, samples: badRowsOf(kernels, own) };
 }
 
@@ -100,7 +101,7 @@ async function shareSamples(
 ): Promise<number[]> {
   const { kernels, model, topology, rank } = device;
   const { first } = samplesOf(topology, rank, batch.batchSamples);
-  const dX = columnsOf(model, model.dX, batch.samples);
+  const dX = kernels.part(model.dX, 0, batch.samples);
   const logits = kernels.part(logitsOf(model), 0, batch.samples);
   const bad = new Set([...badRowsOf(kernels, dX), ...badRowsOf(kernels, logits)]);
   const { bounds } = plan.mine;

@@ -9,12 +9,12 @@
 // hosts shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits
 // are rounded even where they stay on their device, again so that no plan changes a bit.
 
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
-import { columnOf, columnsOf } from "../../model/dlrm.ts";
+import { vectorsOf } from "../../model/dlrm.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
 import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
@@ -86,7 +86,7 @@ export async function sendVectors(
   channel.start();
 }
 
-/** Puts the vectors of all tables, also of tables pooled here, into the model's `x`. */
+/** Puts the vectors of all lookups, also of those pooled here, into the model. */
 export async function receiveVectors(
   device: OutputDistDevice,
   rows: SampleRows,
@@ -103,9 +103,9 @@ export async function receiveVectors(
     parts[shardGroup.shardGroup] = shardGroup.shards.map(partIn(from, read.replicated));
   }
   for (const { shardGroup, shards } of topology.distinctGroups) {
-    parts[shardGroup] = shards.map((shard) => {
-      const tree = { first: shard.firstBlock, count: shard.blocks };
-      return { from: distinctVectors(device, shard, samples), first: 0, tree };
+    parts[shardGroup] = shards.map((one) => {
+      const from = distinctVectors(device, one.ofShard, samples);
+      return partIn(from, one.ofShard)(one);
     });
   }
   assemble(device, rows, plan, parts);
@@ -145,7 +145,7 @@ async function receiveParts(
   }
 }
 
-/** Puts the vectors of shard groups together in `x`: columns side by side, blocks added up. */
+/** Puts the vectors of shard groups into the model: columns side by side, blocks added up. */
 function assemble(
   device: OutputDistDevice,
   rows: SampleRows,
@@ -153,19 +153,20 @@ function assemble(
   parts: readonly ShardGroupParts[],
 ): void {
   const { kernels, model, rank, topology } = device;
-  const x = columnsOf(model, model.x, plan.samples);
   const { shardGroupsOf, distinctGroups, replicatedGroups } = topology;
   for (const shardGroups of [...shardGroupsOf, distinctGroups, replicatedGroups]) {
-    for (const { shardGroup, table, firstColumn, columns } of shardGroups) {
+    for (const { shardGroup, lookup, firstColumn, columns } of shardGroups) {
       const [only] = parts[shardGroup] ?? [];
-      if (only === undefined || isFolded(topology, table)) continue;
-      const to = columnOf(topology.shape, table) + firstColumn;
-      kernels.copyColumns(x, to, only.from, only.first, columns);
+      if (only === undefined || isFolded(topology, lookup)) continue;
+      const { of, column } = vectorsOf(model, lookup, plan.samples);
+      kernels.copyColumns(of, column + firstColumn, only.from, only.first, columns);
     }
   }
-  for (const [table, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
-    const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
-    const lengths = pooling === "mean" ? lengthsOf(device, rows, table) : undefined;
+  for (const [lookup, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
+    const { table = -1, pooling } = topology.lookups[lookup] ?? {};
+    const { rowBlocks } = tableOf(topology.input.model.tables, table);
+    const lengths = pooling === "mean" ? lengthsOf(device, rows, lookup) : undefined;
+    const { of, column } = vectorsOf(model, lookup, plan.samples);
     for (const run of runs) {
       const pooled = run.parts.flatMap(({ shardGroup, first }) =>
         (parts[shardGroup.shardGroup] ?? []).map((part) => ({
@@ -174,9 +175,9 @@ function assemble(
         })),
       );
       pooled.sort((a, b) => a.tree.first - b.tree.first);
-      const to = columnOf(topology.shape, table) + run.firstColumn;
+      const to = column + run.firstColumn;
       const [, rounding] = roundingOf(topology);
-      kernels.foldPooled(x, to, pooled, rowBlocks, run.columns, lengths, rounding);
+      kernels.foldPooled(of, to, pooled, rowBlocks, run.columns, lengths, rounding);
     }
   }
 }

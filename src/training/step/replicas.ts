@@ -3,11 +3,11 @@
 // over all devices behind the gradient of the dense layers (stage 8).
 
 import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
-import { tableOf } from "../topology/topology.ts";
+import { longestBag, tableOf } from "../topology/topology.ts";
 import { type PackingDevice, roundColumns } from "./group-vectors.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
@@ -22,7 +22,7 @@ export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
 
 /** What replicated tables need of a device. */
 export interface ReplicasDevice extends ReplicaVectorsDevice {
-  readonly replicas: Pick<Slab, "lookup" | "rowsOf">;
+  readonly replicas: Pick<Slab, "lookup" | "rowsOf" | "lookedUp">;
   readonly replicaBags: BagMemory;
   readonly replicaGradients: readonly ReplicaGradient[];
 }
@@ -37,12 +37,13 @@ export interface ReplicaGradient {
 
 /** Bags of this device's own samples; undefined where no table is replicated. */
 export function replicaBagsOf(device: ReplicasDevice, rows: SampleRows): Bags | undefined {
-  const { replicated, input } = device.topology;
-  if (replicated.length === 0) return undefined;
-  const idsMax = replicated.map(({ table }) => input.idsMax[table] ?? 0);
-  const frame = device.replicaBags.frame(bagFrameBytes(rows.samples, replicated, idsMax));
-  writeBagFrame(frame, rows, replicated, -1);
-  return device.replicaBags.gather([{ ints: frame, samples: rows.samples }], replicated);
+  const { topology } = device;
+  const { replicatedLookups: own } = topology;
+  if (own.length === 0) return undefined;
+  const idsMax = own.map(({ lookup }) => longestBag(topology, lookup));
+  const frame = device.replicaBags.frame(bagFrameBytes(rows.samples, own, idsMax));
+  writeBagFrame(frame, rows, own, -1);
+  return device.replicaBags.gather([{ ints: frame, samples: rows.samples }], own);
 }
 
 /** Looks up the replicated shards of a read. */
@@ -57,7 +58,7 @@ export function lookupReplicas(
   const out = replicaVectorsOf(device, read, plan.samples);
   device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
   if (forward === "float32") return;
-  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
+  for (const { column, columns } of device.topology.replicatedLookups.filter(read.has)) {
     roundColumns(device, out, column - read.replicated.column, columns, forward);
   }
 }
@@ -81,11 +82,9 @@ function replicaVectorGradients(
   const { kernels, topology } = device;
   const { backward } = topology.exchange;
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
-  for (const shard of topology.replicated) {
-    copyGradient(device, rows, plan, out, shard, shard.column);
-    if (backward !== "float32") {
-      roundColumns(device, out, shard.column, shard.columns, backward);
-    }
+  for (const one of topology.replicatedLookups) {
+    copyGradient(device, rows, plan, out, one, one.column);
+    if (backward !== "float32") roundColumns(device, out, one.column, one.columns, backward);
   }
   return out;
 }
@@ -98,10 +97,12 @@ export function backwardReplicas(
   plan: StepPlan,
 ): void {
   if (bags === undefined) return;
-  const { kernels, replicas } = device;
+  const { kernels, replicas, topology } = device;
   const dPooled = replicaVectorGradients(device, rows, plan);
+  let lookup = 0;
   for (const [i, { dRows, counts }] of device.replicaGradients.entries()) {
-    kernels.dRows(dRows, counts, replicas.rowsOf, i, bags, dPooled, plan.mine);
+    kernels.dRows(dRows, counts, replicas.lookedUp, lookup, bags, dPooled, plan.mine);
+    lookup += topology.replicated[i]?.lookups.length ?? 0;
   }
 }
 

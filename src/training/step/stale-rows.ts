@@ -39,20 +39,30 @@ export class StaleRows {
   takeRows(bags: Bags, lookups: readonly { readonly bags: Bags }[], read: StepRead): void {
     if (this.#lastSteps.size === 0) return;
     const { heldBy, distinctBy } = this.#topology;
-    for (const [i, shard] of (heldBy[this.#rank] ?? []).entries()) this.#take(shard, bags, i, read);
+    let lookup = 0;
+    for (const shard of heldBy[this.#rank] ?? []) {
+      this.#take(shard, bags, { first: lookup, count: shard.lookups.length }, read);
+      lookup += shard.lookups.length;
+    }
     for (const [i, shard] of (distinctBy[this.#rank] ?? []).entries()) {
       const own = lookups[i];
-      if (own !== undefined) this.#take(shard, own.bags, 0, read);
+      if (own !== undefined) this.#take(shard, own.bags, { first: 0, count: 1 }, read);
     }
   }
 
-  #take({ shard, table }: HeldShard, bags: Bags, at: number, { step, isLate }: StepRead): void {
+  /** `of`: the shard's lookups in `bags`. */
+  #take(
+    { shard, table }: HeldShard,
+    bags: Bags,
+    of: { readonly first: number; readonly count: number },
+    { step, isLate }: StepRead,
+  ): void {
     const lastSteps = this.#lastSteps.get(shard);
     if (lastSteps === undefined) return;
     const { samples, offsets, ids } = bags;
-    const end = offsets[(at + 1) * samples] ?? 0;
+    const end = offsets[(of.first + of.count) * samples] ?? 0;
     let late = 0;
-    for (let k = offsets[at * samples] ?? 0; k < end; k++) {
+    for (let k = offsets[of.first * samples] ?? 0; k < end; k++) {
       const row = Number(ids[k]);
       if (lastSteps[row] === step - 1) late++;
       lastSteps[row] = step;

@@ -14,7 +14,7 @@
 //   S3. A step with a loss or gradient that is not finite ends in an error, so no cut follows it.
 
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";

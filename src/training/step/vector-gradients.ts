@@ -1,10 +1,10 @@
-// The gradient of a table's pooled vectors on the device of the samples, before it travels to the
-// rows: columns of the model's `dX`. Where the samples' device takes the mean, each row's share of
+// The gradient of a lookup's pooled vectors on the device of the samples, before it travels to the
+// rows: where the model left it. Where the samples' device takes the mean, each row's share of
 // them.
 
-import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
-import { columnOf, columnsOf, type Dlrm } from "../../model/dlrm.ts";
+import { type Dlrm, gradientsAt } from "../../model/dlrm.ts";
 import type { ShardGroup } from "../topology/shard-groups.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { BagLengthsDevice } from "./bag-lengths.ts";
@@ -18,37 +18,36 @@ export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
   readonly model: Dlrm;
 }
 
-/** Puts the gradient of a table's columns into `out`, from `column` on; of a mean, its shares. */
+/** Puts the gradient of a lookup's columns into `out`, from `column` on; of a mean, its shares. */
 export function copyGradient(
   device: GradientDevice,
   rows: SampleRows,
   plan: StepPlan,
   out: Tensor,
-  { table, firstColumn, columns }: Pick<ShardGroup, "table" | "firstColumn" | "columns">,
+  { lookup, firstColumn, columns }: Pick<ShardGroup, "lookup" | "firstColumn" | "columns">,
   column: number,
 ): void {
   const { kernels, model, topology } = device;
-  const { pooling } = tableOf(topology.input.model.tables, table);
-  const dX = columnsOf(model, model.dX, plan.samples);
-  const from = columnOf(topology.shape, table) + firstColumn;
-  if (pooling === "mean" && isFolded(topology, table)) {
-    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(device, rows, table));
+  const { of, column: first } = gradientsAt(model, lookup, plan.samples);
+  const from = first + firstColumn;
+  if (topology.lookups[lookup]?.pooling === "mean" && isFolded(topology, lookup)) {
+    kernels.shareColumns(out, column, of, from, columns, lengthsOf(device, rows, lookup));
   } else {
-    kernels.copyColumns(out, column, dX, from, columns);
+    kernels.copyColumns(out, column, of, from, columns);
   }
 }
 
-/** Whether the samples' device adds up a table's row blocks, and takes the mean. */
-export function isFolded({ input }: Topology, table: number): boolean {
-  return tableOf(input.model.tables, table).rowBlocks > 1;
+/** Whether the samples' device adds up the row blocks of a lookup's table, and takes the mean. */
+export function isFolded({ input, lookups }: Topology, lookup: number): boolean {
+  return tableOf(input.model.tables, lookups[lookup]?.table ?? -1).rowBlocks > 1;
 }
 
-/** (b): lengths of the bags of a feature; of dynamic ids, without ids that have no row. */
+/** (b): lengths of the bags of a lookup; of dynamic ids, without ids that have no row. */
 export function lengthsOf(
   { bagLengths }: Pick<BagLengthsDevice, "bagLengths">,
   { lengths, samples }: SampleRows,
-  feature: number,
+  lookup: number,
 ): Int32Array {
-  const left = bagLengths.get(feature)?.subarray(0, samples);
-  return left ?? lengths.subarray(feature * samples, (feature + 1) * samples);
+  const left = bagLengths.get(lookup)?.subarray(0, samples);
+  return left ?? lengths.subarray(lookup * samples, (lookup + 1) * samples);
 }

@@ -16,7 +16,7 @@ import { type Topology, tableOf } from "./topology.ts";
 
 /** The cached shards of a device, in the order of its slabs, with the demands on each cache. */
 export function cacheDemandsOf(
-  { input, heldBy, distinctBy }: Topology,
+  { input, idsMaxOf, heldBy, distinctBy }: Topology,
   rank: number,
   { kind }: SparseOptimizerSpec,
 ): (CacheDemand & { readonly shard: HeldShard })[] {
@@ -29,7 +29,7 @@ export function cacheDemandsOf(
       return {
         shard,
         placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
-        lookupsMax: input.batchSize * (input.idsMax[shard.table] ?? 0),
+        lookupsMax: input.batchSize * (idsMaxOf[shard.table] ?? 0),
         plannedBytes: shard.cache?.hbmBytes,
       };
     });

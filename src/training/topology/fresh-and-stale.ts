@@ -5,11 +5,11 @@
 // each read has channels of its own.
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
-import type { HeldShard } from "./held-shard.ts";
+import type { HeldLookup } from "./held-shard.ts";
 import type { SendList, ShardGroups, VectorRoutes } from "./shard-groups.ts";
 
-/** A run of shards in a list. */
-export interface ShardRange {
+/** A run of lookups in a list. */
+export interface LookupRange {
   readonly first: number;
   readonly count: number;
   /** First column of the run, and its columns. */
@@ -23,11 +23,11 @@ export interface Read extends VectorRoutes {
   readonly vectors: "pooled" | "stalePooled";
   readonly partials: "partials" | "stalePartials";
   readonly rows: "rows" | "staleRows";
-  has(shard: Pick<HeldShard, "table">): boolean;
-  /** For each device, the shards of this read among the shards that the device pools. */
-  readonly held: readonly ShardRange[];
-  /** The replicated shards of this read. */
-  readonly replicated: ShardRange;
+  has(one: Pick<HeldLookup, "table">): boolean;
+  /** For each device, the lookups of this read among the lookups that the device pools. */
+  readonly held: readonly LookupRange[];
+  /** The lookups of this read among those in replicated shards. */
+  readonly replicated: LookupRange;
   /** Whether any device has pooled vectors to send; whether any has distinct rows. */
   readonly hasVectors: boolean;
   readonly hasRows: boolean;
@@ -43,15 +43,15 @@ export interface Reads {
 /** The two reads of a job. In each list stale shards come after fresh ones (`staleLast`). */
 export function readsOf(options: {
   readonly tables: readonly TableSpec[];
-  readonly heldBy: readonly (readonly HeldShard[])[];
+  readonly heldBy: readonly (readonly HeldLookup[])[];
   readonly shardGroups: ShardGroups;
-  readonly distinct: readonly HeldShard[];
-  readonly replicated: readonly HeldShard[];
+  readonly distinct: readonly HeldLookup[];
+  readonly replicated: readonly HeldLookup[];
 }): Reads {
   const { tables, heldBy, shardGroups, distinct, replicated } = options;
   const isStaleTable = tables.map(({ staleness }) => staleness > 0);
   const readOf = (isStale: boolean): Omit<Read, "vectors" | "partials" | "rows"> => {
-    const has = ({ table }: Pick<HeldShard, "table">) => isStaleTable[table] === isStale;
+    const has = ({ table }: Pick<HeldLookup, "table">) => isStaleTable[table] === isStale;
     const held = heldBy.map((shards) => stretchOf(shards, has));
     return {
       has,
@@ -74,8 +74,8 @@ export function readsOf(options: {
   };
 }
 
-/** The run of a device's shards that belongs to a read. */
-export function rangeOf(read: Read, device: number): ShardRange {
+/** The run of a device's lookups that belongs to a read. */
+export function rangeOf(read: Read, device: number): LookupRange {
   const range = read.held[device];
   if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
   return range;
@@ -84,7 +84,7 @@ export function rangeOf(read: Read, device: number): ShardRange {
 /** The ways of some shard groups. Send lists that devices share stay shared. */
 function routesOf(
   { hostSumsOf, sendLists }: ShardGroups,
-  has: (shard: Pick<HeldShard, "table">) => boolean,
+  has: (shard: Pick<HeldLookup, "table">) => boolean,
 ): VectorRoutes {
   const kept = new Map<SendList, SendList>();
   const keep = (sendList: SendList): SendList => {
@@ -101,7 +101,7 @@ function routesOf(
 }
 
 /** The same shards, with shards of stale tables last. */
-export function staleLast<S extends Pick<HeldShard, "table">>(
+export function staleLast<S extends Pick<HeldLookup, "table">>(
   tables: readonly TableSpec[],
   shards: readonly S[],
 ): S[] {
@@ -109,11 +109,11 @@ export function staleLast<S extends Pick<HeldShard, "table">>(
   return [...shards.filter((shard) => !isStale(shard)), ...shards.filter(isStale)];
 }
 
-/** The run of `shards` that `has` selects. */
-function stretchOf(shards: readonly HeldShard[], has: (shard: HeldShard) => boolean): ShardRange {
-  const own = shards.filter(has);
+/** The run of `lookups` that `has` selects. */
+function stretchOf(lookups: readonly HeldLookup[], has: (one: HeldLookup) => boolean): LookupRange {
+  const own = lookups.filter(has);
   const [first] = own;
   if (first === undefined) return { first: 0, count: 0, column: 0, columns: 0 };
-  const columns = own.reduce((sum, shard) => sum + shard.columns, 0);
-  return { first: shards.indexOf(first), count: own.length, column: first.column, columns };
+  const columns = own.reduce((sum, one) => sum + one.columns, 0);
+  return { first: lookups.indexOf(first), count: own.length, column: first.column, columns };
 }

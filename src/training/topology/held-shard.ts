@@ -1,10 +1,51 @@
-// A shard as devices of a generation hold it.
+// A shard as devices of a generation hold it, and its lookups: a shard of a table that several
+// features look up has one for each of them.
 
 import type { BagShard } from "../../embedding/lookup/bag-frames.ts";
 import type { Shard } from "../../embedding/tables/shards.ts";
+import type { Pooling } from "../../kernels/contract/kernels.ts";
+import type { Lookup } from "../../model/features.ts";
 
-/** A shard, and its place among the shards of its device, or among the replicated shards. */
-export interface HeldShard extends Shard, BagShard {
-  /** First column of the shard where all shards of the device lie side by side. */
+/** A shard, and its lookups among those of its device, or among those of the replicated shards. */
+export interface HeldShard extends Shard {
+  readonly lookups: readonly HeldLookup[];
+}
+
+/** A lookup in a shard: one bag a sample, and one vector of the shard's columns. */
+export interface HeldLookup extends Shard, BagShard {
+  readonly pooling: Pooling;
+  /** First column of its vectors where the lookups of all shards of the device lie side by side. */
   readonly column: number;
+  /** The columns of all lookups in its shard. */
+  readonly ofShard: { readonly column: number; readonly columns: number };
+}
+
+/** What holding a shard needs to know of its table. */
+export interface HeldTable {
+  readonly rows: number;
+  /** Whether any 64-bit id has a row of its own. */
+  readonly isDynamic: boolean;
+  /** The lookups in the table, with their indices in the job. */
+  readonly lookups: readonly (Lookup & { readonly lookup: number; readonly isWeighted: boolean })[];
+}
+
+/** The shards of one device, or the replicated ones, with their lookups side by side. */
+export function heldShards(
+  shards: readonly Shard[],
+  tableOf: (table: number) => HeldTable,
+): HeldShard[] {
+  let column = 0;
+  return shards.map((shard): HeldShard => {
+    const { rows, isDynamic, lookups } = tableOf(shard.table);
+    const blocks = { first: shard.firstBlock, count: shard.blocks };
+    const idBlocks = isDynamic ? blocks : undefined;
+    const isWhole = shard.rows === rows;
+    const ofShard = { column, columns: lookups.length * shard.columns };
+    const held = lookups.map(({ lookup, pooling, isWeighted }, i): HeldLookup => {
+      const own = { lookup, pooling, isWhole, isWeighted, idBlocks, ofShard };
+      return { ...shard, ...own, column: ofShard.column + i * shard.columns };
+    });
+    column += ofShard.columns;
+    return { ...shard, lookups: held };
+  });
 }

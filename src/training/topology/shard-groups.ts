@@ -1,32 +1,33 @@
 // Shard groups, and the routes of their vectors. A shard group is the shards of one device that
-// hold the same columns of a table: their vectors travel as one. Inside a host each shard group
-// travels by itself. To other hosts the shard groups of a host travel as their sum, through one
-// device of the host, the aggregator (table-row-wise: Neo, Mudigere et al., arXiv 2104.05158).
-// Gradients come back on the same route.
+// hold the same columns of a table, for one lookup: their vectors travel as one. Inside a host each
+// shard group travels by itself. To other hosts the shard groups of a host travel as their sum,
+// through one device of the host, the aggregator (table-row-wise: Neo, Mudigere et al., arXiv
+// 2104.05158). Gradients come back on the same route.
 //
 //   host 0: its devices hold rows of the same columns          host 1
 //
 //   device 0 ── partials ──▶ device 1 ────── pooled ─────────▶ device 3
 //   device 0 ◀─ dPartials ── device 1 ◀───── dPooled ───────── device 3
 
-import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
-import type { HeldShard } from "./held-shard.ts";
+import type { HeldLookup } from "./held-shard.ts";
 
-/** Some columns of one table. */
+/** Some columns of one lookup's vectors. */
 interface Columns {
-  readonly table: number;
+  readonly lookup: number;
   readonly firstColumn: number;
   readonly columns: number;
 }
 
-/** The shards of one device that hold the same columns of a table. */
+/** The shards of one device that hold the same columns of a table, for one lookup. */
 export interface ShardGroup extends Columns {
+  /** The table of the lookup. */
+  readonly table: number;
   /** Its index among all shard groups and host sums of the job, replicated ones included. */
   readonly shardGroup: number;
   /** In the order of their rows. */
-  readonly shards: readonly HeldShard[];
+  readonly shards: readonly HeldLookup[];
   /** The finished subtrees of the shards' row blocks: a vector of `columns` each. */
   readonly trees: readonly Subtree[];
 }
@@ -46,7 +47,10 @@ export interface SendList {
   readonly hostSums: readonly HostSum[];
 }
 
-/** Columns of a table with row blocks. The samples' device adds up the tree over the blocks. */
+/**
+ * Columns of a lookup in a table with row blocks. The samples' device adds up the tree over the
+ * blocks.
+ */
 export interface FoldedColumns {
   readonly firstColumn: number;
   readonly columns: number;
@@ -75,22 +79,28 @@ export interface ShardGroups extends VectorRoutes {
   readonly isPlain: readonly boolean[];
   /** The index of each device on its host. */
   readonly places: readonly number[];
-  /** For each host, the tables with row blocks as its devices receive them, in uncut runs. */
+  /**
+   * For each host, the lookups in tables with row blocks as its devices receive them, in uncut
+   * runs.
+   */
   readonly foldedOn: readonly ReadonlyMap<number, readonly FoldedColumns[]>[];
 }
 
-/** `hostOf`: the host of each device. The devices of one host have consecutive ranks. */
+/**
+ * `folded`: the lookups in tables with row blocks. `hostOf`: the host of each device. The devices
+ * of one host have consecutive ranks.
+ */
 export function shardGroupsIn(
-  tables: readonly TableSpec[],
+  folded: readonly number[],
   hostOf: readonly number[],
   held: {
-    readonly heldBy: readonly (readonly HeldShard[])[];
-    readonly distinctBy: readonly (readonly HeldShard[])[];
-    readonly replicated: readonly HeldShard[];
+    readonly heldBy: readonly (readonly HeldLookup[])[];
+    readonly distinctBy: readonly (readonly HeldLookup[])[];
+    readonly replicated: readonly HeldLookup[];
   },
 ): ShardGroups {
   let shardGroups = 0;
-  const groupedIn = (own: readonly HeldShard[]): ShardGroup[] =>
+  const groupedIn = (own: readonly HeldLookup[]): ShardGroup[] =>
     groupsOf(own, (shard) => shard).map((shards) => shardGroupOf(shardGroups++, shards));
   const shardGroupsOf = held.heldBy.map(groupedIn);
   const replicatedGroups = groupedIn(held.replicated);
@@ -134,7 +144,7 @@ export function shardGroupsIn(
         (of, device) => (of === host ? shardGroupsOf : direct)[device] ?? [],
       );
       const added = hostSumsOf.filter((_, other) => other !== host);
-      return foldedOf(tables, [...pooled, ...added, distinctGroups, replicatedGroups].flat());
+      return foldedOf(folded, [...pooled, ...added, distinctGroups, replicatedGroups].flat());
     }),
   };
 }
@@ -165,12 +175,12 @@ export function aggregatorOf({ devices }: HostSum, place: number): number {
   return devices[place % devices.length] ?? 0;
 }
 
-/** Groups of items with the same columns of the same table, in the order of their first items. */
+/** Groups of items with the same columns of the same lookup, in the order of their first items. */
 function groupsOf<T>(all: readonly T[], columnsOf: (one: T) => Columns): T[][] {
   const groups = new Map<string, T[]>();
   for (const one of all) {
-    const { table, firstColumn, columns } = columnsOf(one);
-    const key = `${table},${firstColumn},${columns}`;
+    const { lookup, firstColumn, columns } = columnsOf(one);
+    const key = `${lookup},${firstColumn},${columns}`;
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [one]);
     else group.push(one);
@@ -179,10 +189,11 @@ function groupsOf<T>(all: readonly T[], columnsOf: (one: T) => Columns): T[][] {
 }
 
 /** The shard group of shards that have the same columns. */
-function shardGroupOf(shardGroup: number, some: readonly HeldShard[]): ShardGroup {
+function shardGroupOf(shardGroup: number, some: readonly HeldLookup[]): ShardGroup {
   const shards = [...some].sort((a, b) => a.firstBlock - b.firstBlock);
-  const [{ table, firstColumn, columns } = { table: 0, firstColumn: 0, columns: 0 }] = shards;
-  return { shardGroup, table, firstColumn, columns, shards, trees: treesOf(shards) };
+  const [first] = shards;
+  const { lookup = 0, table = 0, firstColumn = 0, columns = 0 } = first ?? {};
+  return { shardGroup, lookup, table, firstColumn, columns, shards, trees: treesOf(shards) };
 }
 
 function hostSumOf(
@@ -200,7 +211,7 @@ function hostSumOf(
 }
 
 /** The largest aligned subtrees that the blocks of some shards, by rows, make up. */
-function treesOf(shards: readonly HeldShard[]): Subtree[] {
+function treesOf(shards: readonly HeldLookup[]): Subtree[] {
   const runs: { first: number; count: number }[] = [];
   for (const { firstBlock, blocks } of shards) {
     const last = runs.at(-1);
@@ -210,20 +221,17 @@ function treesOf(shards: readonly HeldShard[]): Subtree[] {
   return runs.flatMap(({ first, count }) => subtreesOf(first, count));
 }
 
-/** The columns to add up of each table with row blocks. */
+/** The columns to add up of each lookup in a table with row blocks. */
 function foldedOf(
-  tables: readonly TableSpec[],
+  folded: readonly number[],
   shardGroups: readonly ShardGroup[],
 ): ReadonlyMap<number, readonly FoldedColumns[]> {
-  const byTable = new Map<number, ShardGroup[]>();
-  for (const [table, { rowBlocks }] of tables.entries()) {
-    if (rowBlocks > 1) byTable.set(table, []);
-  }
-  for (const shardGroup of shardGroups) byTable.get(shardGroup.table)?.push(shardGroup);
-  return new Map([...byTable].map(([table, own]) => [table, foldedColumnsOf(own)]));
+  const byLookup = new Map<number, ShardGroup[]>(folded.map((lookup) => [lookup, []]));
+  for (const shardGroup of shardGroups) byLookup.get(shardGroup.lookup)?.push(shardGroup);
+  return new Map([...byLookup].map(([lookup, own]) => [lookup, foldedColumnsOf(own)]));
 }
 
-/** The columns of one table's shard groups, cut wherever any group begins or ends. */
+/** The columns of one lookup's shard groups, cut wherever any group begins or ends. */
 function foldedColumnsOf(shardGroups: readonly ShardGroup[]): FoldedColumns[] {
   const ends = shardGroups.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
   const cuts = [...new Set(ends)].sort((a, b) => a - b);

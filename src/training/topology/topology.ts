@@ -4,7 +4,7 @@
 import { wideOf } from "../../data/text/columns.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
-import type { BagTable } from "../../embedding/lookup/ids-to-rows.ts";
+import type { BagTable } from "../../embedding/lookup/sample-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
@@ -15,11 +15,13 @@ import type { ExchangeSpec } from "../../exchange/options.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { type Subtree, sliceStart, subtreesOf } from "../../kernels/contract/slices.ts";
 import { type ModelShape, shapeOf } from "../../model/dlrm.ts";
+import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan } from "../../planner/shards.ts";
 import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
-import type { HeldShard } from "./held-shard.ts";
+import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
+import { distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
 import {
   type ShardGroup,
   type ShardGroups,
@@ -60,23 +62,31 @@ export interface Topology extends ShardGroups {
   readonly hostOf: readonly number[];
   /** The slices of each device. */
   readonly sliceRuns: readonly SliceRun[];
-  /** The limits of ids, by table. */
+  /** The lookups of a sample; as many as features, where all are pooled. */
+  readonly lookups: readonly Lookup[];
+  /** For each table, the most ids that the lookups of a sample have in it. */
+  readonly idsMaxOf: readonly number[];
+  /** The table of each feature, with the limits of its ids. */
   readonly bagTables: readonly BagTable[];
   /** For each device the model-parallel shards that it holds and pools, stale ones last. */
   readonly heldBy: readonly (readonly HeldShard[])[];
+  /** For each device the lookups in these shards, in the order of bags and columns. */
+  readonly lookupsBy: readonly (readonly HeldLookup[])[];
   /**
-   * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
-   * where the samples are. Columns are counted over all devices. None on a device alone.
+   * For each device the shards that it holds of tables with `dedup`, or with an unpooled feature:
+   * rows travel, and are pooled where the samples are. Columns are counted over all devices. None
+   * on a device alone.
    */
   readonly distinctBy: readonly (readonly HeldShard[])[];
   /** For each device, the columns of the shards that it pools, added up. */
   readonly columnsOf: readonly number[];
   /** The fresh and the stale read of a step. */
   readonly reads: Reads;
-  /** Tables of dynamic ids with means that the samples' devices take (bag-lengths.ts). */
-  readonly countedTables: readonly number[];
-  /** Shards that every device holds a copy of. */
+  /** Lookups of dynamic ids with means that the samples' devices take (bag-lengths.ts). */
+  readonly countedLookups: readonly number[];
+  /** Shards that every device holds a copy of; and the lookups in them. */
   readonly replicated: readonly HeldShard[];
+  readonly replicatedLookups: readonly HeldLookup[];
   /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
   readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
   /** Length of the vector that the all-reduce adds up. */
@@ -101,27 +111,22 @@ export function topologyOf(
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
   const isQuantised = exchange.forward !== "float32";
-  const isDistinct = ({ dedup }: TableSpec) => dedup && devices > 1;
-  const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
-  const held = (own: readonly Shard[]): HeldShard[] => {
-    let column = 0;
-    return staleLast(model.tables, own).map((shard) => {
-      const { rows, dynamic } = tableOf(model.tables, shard.table);
-      const isWeighted = input.weighted?.[shard.table] === true;
-      const blocks = { first: shard.firstBlock, count: shard.blocks };
-      const idBlocks = dynamic === undefined ? undefined : blocks;
-      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted, idBlocks };
-      column += shard.columns;
-      return place;
-    });
-  };
+  const features = featuresOf(model);
+  const lookups = lookupsOf(features);
+  const tables = heldTablesOf(model.tables, lookups, input.weighted);
+  const isDistinct = distinctIn(exchange, lookups, devices);
+  const shards = shardsOf(model.tables, plan, (table, i) => isQuantised || isDistinct(table, i));
+  const held = (own: readonly Shard[]): HeldShard[] =>
+    heldShards(staleLast(model.tables, own), (table) => tableOf(tables, table));
   const ranks = Array.from({ length: devices }, (_, device) => device);
   const byDevice = ranks.map((device) => shards.filter((shard) => shard.device === device));
-  const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table));
+  const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table), table);
   const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
   const distinct = held(byDevice.flat().filter(isDeduped));
   const distinctBy = ranks.map((device) => distinct.filter((shard) => shard.device === device));
   const replicated = held(shards.filter(({ device }) => device === "all"));
+  const lookupsIn = (own: readonly HeldShard[]) => own.flatMap((shard) => shard.lookups);
+  const [lookupsBy, replicatedLookups] = [heldBy.map(lookupsIn), lookupsIn(replicated)];
   let gradientLength = shape.layout.length;
   const replicatedAt = replicated.map(({ rows, columns }) => {
     const gradient = gradientLength;
@@ -129,28 +134,48 @@ export function topologyOf(
     gradientLength = counts + rows;
     return { gradient, counts };
   });
-  const shardGroups = shardGroupsIn(model.tables, hostOf, { heldBy, distinctBy, replicated });
+  const folded = [...lookups.keys()].filter((lookup) => {
+    return tableOf(model.tables, lookups[lookup]?.table ?? -1).rowBlocks > 1;
+  });
+  const shardGroups = shardGroupsIn(folded, hostOf, {
+    heldBy: lookupsBy,
+    distinctBy: distinctBy.map(lookupsIn),
+    replicated: replicatedLookups,
+  });
   return {
     ...shardGroups,
-    reads: readsOf({ tables: model.tables, heldBy, shardGroups, distinct, replicated }),
+    reads: readsOf({
+      tables: model.tables,
+      heldBy: lookupsBy,
+      shardGroups,
+      distinct: lookupsIn(distinct),
+      replicated: replicatedLookups,
+    }),
     input,
     exchange,
     shape,
     devices,
     hostOf,
     sliceRuns: sliceRunsOf(slices, devices, input.sliceCounts),
-    bagTables: model.tables.map((table, i) => {
-      return { ...table, isWeighted: input.weighted?.[i] === true };
+    lookups,
+    idsMaxOf: tables.map(({ lookups: own }) => {
+      return own.reduce((sum, one) => sum + idsMaxIn(input.idsMax, one), 0);
+    }),
+    bagTables: features.map(({ table, pooling, positions }, i): BagTable => {
+      const isWeighted = input.weighted?.[i] === true;
+      const of = { ...tableOf(model.tables, table), isWeighted };
+      return pooling === "none" ? { ...of, positions } : of;
     }),
     heldBy,
+    lookupsBy,
     distinctBy,
-    columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
-    countedTables: [...model.tables.entries()]
-      .filter(([, { dynamic, pooling, rowBlocks }]) => {
-        return dynamic !== undefined && pooling === "mean" && rowBlocks > 1;
-      })
-      .map(([table]) => table),
+    columnsOf: lookupsBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
+    countedLookups: folded.filter((lookup) => {
+      const { table, pooling } = lookups[lookup] ?? { table: -1 };
+      return pooling === "mean" && tables[table]?.isDynamic === true;
+    }),
     replicated,
+    replicatedLookups,
     replicatedAt,
     gradientLength,
     columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
@@ -166,10 +191,15 @@ function evenly(hostOf: readonly number[]): Devices {
 }
 
 /** The plan of a run without a plan file: each table by its own options. */
-function placeJob({ model, idsMax }: TopologyInput, devices: Devices): Plan {
+function placeJob(input: TopologyInput, devices: Devices): Plan {
+  const { model } = input;
+  const held = heldTablesOf(model.tables, lookupsOf(featuresOf(model)));
   const tables = model.tables.map((table, i) => {
-    const cost = table.dim * Math.max(1, idsMax[i] ?? 1);
-    return { ...table, scheme: table.sharding, cost };
+    const ids = held[i]?.lookups.reduce(
+      (sum, one) => sum + Math.max(1, idsMaxIn(input.idsMax, one)),
+      0,
+    );
+    return { ...table, scheme: table.sharding, cost: table.dim * (ids ?? 1) };
   });
   return place(tables, devices);
 }
@@ -210,10 +240,10 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, hostOf, distinctBy, exchange, input, reads } = topology;
+  const { lookupsBy, hostOf, distinctBy, exchange, reads } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
-  const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
+  const idsMax = lookupsBy.map((held) => held.map(({ lookup }) => longestBag(topology, lookup)));
   /** Bytes of a shard group's vectors, for the samples of device `of`. */
   const vectors = (shardGroup: ShardGroup, of: number) =>
     vectorBytes(shardGroup, count(of), exchange.forward);
@@ -255,7 +285,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   return {
     ids: (from, to) =>
       distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
-      bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
+      bagFrameBytes(count(from), lookupsBy[to] ?? [], idsMax[to] ?? []),
     partials: (from, to) => summed(from, to, vectors, reads.fresh),
     stalePartials: (from, to) => summed(from, to, vectors, reads.stale),
     pooled: (from, to) => sendList(from, to, vectors, reads.fresh),
@@ -267,7 +297,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     dRows: (from, to) => rows(from, to, () => true),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
     bagLengths: (from, to) => {
-      const counted = (heldBy[from] ?? []).filter(({ table }) => isCounted(topology, table));
+      const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
     },
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
@@ -275,9 +305,16 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
 }
 
-/** Whether the devices of a table's rows send the lengths of its bags. */
-export function isCounted({ countedTables }: Topology, table: number): boolean {
-  return countedTables.includes(table);
+/** The longest bag of a lookup of the job. */
+export function longestBag({ input, lookups }: Topology, lookup: number): number {
+  const one = lookups[lookup];
+  if (one === undefined) throw new RangeError(`The job has no lookup ${lookup}`);
+  return idsMaxIn(input.idsMax, one);
+}
+
+/** Whether the devices of a table's rows send the lengths of a lookup's bags. */
+export function isCounted({ countedLookups }: Topology, lookup: number): boolean {
+  return countedLookups.includes(lookup);
 }
 
 /** The subtrees of slices that a device finishes, left to right. */
@@ -293,7 +330,7 @@ function distinctMax(
   device: number,
   samples: number,
 ): number {
-  const lookups = samples * (topology.input.idsMax[table] ?? 0);
+  const lookups = samples * (topology.idsMaxOf[table] ?? 0);
   return Math.min(lookups, rows * subtreesIn(topology, device).length);
 }
 
@@ -308,7 +345,7 @@ function rowSumBytes(topology: Topology, samples: number, from: number, to: numb
     if (!group.some(({ device }) => device === to)) continue;
     for (const { device, rows, table, columns } of group) {
       if (device !== from) continue;
-      const rowsMax = Math.min(rows, samples * (topology.input.idsMax[table] ?? 0));
+      const rowsMax = Math.min(rows, samples * (topology.idsMaxOf[table] ?? 0));
       bytes += rowsMax * quantaOf(columns) * sumBytes;
     }
   }
@@ -337,7 +374,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     devices: topology.devices,
     dense: topology.input.model.dense,
     idsMax: topology.input.idsMax,
-    isWide: wideOf(topology.input.model.tables).includes(true),
+    isWide: wideOf(topology.bagTables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
     slots: ringSlots + prefetchOf(topology),
@@ -354,7 +391,7 @@ export function samplesMaxOf(topology: Topology): number[] {
 }
 
 /** The table at an index of the job. */
-export function tableOf<T extends BagTable | TableSpec>(tables: readonly T[], table: number): T {
+export function tableOf<T extends TableSpec | HeldTable>(tables: readonly T[], table: number): T {
   const spec = tables[table];
   if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
   return spec;

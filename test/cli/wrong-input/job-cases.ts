@@ -110,10 +110,76 @@ export const jobCases: readonly WrongInput[] = [
     ],
   },
   {
-    title: "tables of different widths",
-    set: { "model.tables.1.dim": 8 },
+    title: "vectors of another width than the bottom MLP's",
+    set: { "model.dim": 8 },
     says: [
-      "job.json: Expected `model.tables[1].dim` to be the dim of every other table, 4, got `8` (number)",
+      "job.json: Expected `model.dim` to be left out, or the bottom's last width, 4, got `8` (number)",
+    ],
+  },
+  {
+    title: "tables of several widths without a width to project them to",
+    set: {
+      "model.tables.1.dim": 8,
+      "model.bottom": [],
+      "model.dense": 0,
+      "data.dense": [],
+    },
+    says: [
+      "job.json: Expected `model.dim` to be the width of the vectors that interact, as the tables have several, got nothing",
+    ],
+  },
+  {
+    title: "a feature of a table that there is not",
+    set: { "model.features": [{ column: "user" }, { column: "item", table: "items" }] },
+    says: [
+      "job.json: Expected `model.features[1].table` to be the name of a table of the model, or `table` beside it, got `items` (string)",
+      "job.json: Expected `model.tables[1].name` to be a table that a feature looks up, got `item` (string)",
+    ],
+  },
+  {
+    title: "two features of one name",
+    set: { "model.features": [{ column: "user" }, { column: "item" }, { column: "user" }] },
+    says: [
+      "job.json: Expected `model.features[2].name` to be a name that no other feature has, got nothing",
+    ],
+  },
+  {
+    title: "an unpooled feature without a longest sequence",
+    set: {
+      "model.features": [{ column: "user" }, { column: "item", pooling: "none" }],
+    },
+    says: [
+      'job.json: Expected `model.features[1].maxLength` to be the longest sequence, as `pooling` is "none", got nothing',
+    ],
+  },
+  {
+    title: "a feature of a column that there is not",
+    set: { "model.features": [{ column: "user" }, { column: "items", table: "item" }] },
+    says: [
+      "job.json: Feature `items` has no column `items` in the data: the columns of `data.categorical` are `user`, `item`; did you mean `item`?",
+    ],
+  },
+  {
+    title: "a column that no feature reads",
+    set: {
+      "model.features": [{ column: "user" }, { column: "user", name: "again", table: "item" }],
+    },
+    says: [
+      "job.json: Column `item` feeds no feature: add one to `model.features`, or drop the column",
+    ],
+  },
+  {
+    title: "a group of a feature that there is not",
+    set: { "model.groups": [{ name: "g", features: ["users"] }] },
+    says: [
+      "job.json: Expected `model.groups[0].features[0]` to be the name of a feature, got `users` (string)",
+    ],
+  },
+  {
+    title: "a table of more rows than 31 bits can number",
+    set: { "model.tables.0.rows": 5_000_000_000 },
+    says: [
+      "job.json: Expected `model.tables[0].rows` to be at most 2147483647, the most that a row number of 31 bits counts: hash ids into fewer rows (`ids`), give ids rows of their own under a budget (`dynamic`), or split the column over several tables, got `5000000000` (number)",
     ],
   },
   {

@@ -18,7 +18,7 @@ const tables = [
 
 /** A shard with all rows of a table. */
 function whole(table: number, isWeighted = false): BagShard {
-  return { table, firstRow: 0, rows: tables[table]?.rows ?? 0, isWhole: true, isWeighted };
+  return { lookup: table, firstRow: 0, rows: tables[table]?.rows ?? 0, isWhole: true, isWeighted };
 }
 
 const shards = [whole(0), whole(1)];
@@ -30,7 +30,9 @@ function frameOf(bags: Nested, held: readonly BagShard[] = shards, weights?: rea
   const samples = bags[0]?.length ?? 0;
   const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
   const ids = Int32Array.from(bags.flat(2));
-  const idsMax = held.map(({ table }) => Math.max(0, ...(bags[table] ?? []).map((b) => b.length)));
+  const idsMax = held.map(({ lookup }) =>
+    Math.max(0, ...(bags[lookup] ?? []).map((b) => b.length)),
+  );
   const local = {
     samples,
     lengths,

@@ -21,11 +21,14 @@ const tables = [
 ];
 
 const shard = (table: number, firstRow: number, rows: number, isWeighted = false): BagShard => {
-  return { table, firstRow, rows, isWhole: rows === tables[table]?.rows, isWeighted };
+  return { lookup: table, firstRow, rows, isWhole: rows === tables[table]?.rows, isWeighted };
 };
 
 /** The users in two runs of rows, weighted, then all items. */
 const shards = [shard(0, 0, 4, true), shard(0, 4, 6, true), shard(1, 0, 5)];
+
+/** Each shard has one lookup. */
+const alone = shards.map((one) => ({ ...one, lookups: [one] }));
 
 /** Bags as [sample][feature][ids], of the samples of one slice. */
 type Slice = readonly (readonly (readonly number[])[])[];
@@ -46,7 +49,7 @@ function ask(memory: DistinctMemory, { subtrees, slices }: Sender) {
   const ends = subtrees.map((tree) => {
     return slices.slice(0, tree.first + tree.count - first).flat().length;
   });
-  const asked = memory.take(new LocalRows().take(local, tables, 0), shards, ends);
+  const asked = memory.take(new LocalRows().take(local, tables, 0), alone, ends);
   return { asked, bags, weights, samples: samples.length };
 }
 
@@ -73,7 +76,10 @@ const senders = fc
   );
 
 /** Distinct rows of a shard that the slices first .. first+count-1 look up. */
-function distinctIn(slices: readonly Slice[], { table, firstRow, rows }: BagShard): number[] {
+function distinctIn(
+  slices: readonly Slice[],
+  { lookup: table, firstRow, rows }: BagShard,
+): number[] {
   const all = slices.flat().flatMap((own) => own[table] ?? []);
   const isIn = (row: number) => row >= firstRow && row < firstRow + rows;
   return [...new Set(all.filter(isIn))].sort((a, b) => a - b);
@@ -86,7 +92,7 @@ test("every bag is places among the distinct rows, in its order and with its wei
       for (const sender of all) {
         const { asked, bags, weights, samples } = ask(memory, sender);
         let firstRow = 0;
-        for (const [i, { table, firstRow: low, rows, isWeighted }] of shards.entries()) {
+        for (const [i, { lookup: table, firstRow: low, rows, isWeighted }] of shards.entries()) {
           const expected = bags.slice(table * samples, (table + 1) * samples);
           let place = bags.slice(0, table * samples).flat().length;
           const kept = expected.map((ids) =>

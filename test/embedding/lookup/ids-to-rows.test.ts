@@ -2,7 +2,8 @@
 
 import test from "ava";
 import { mix32 } from "../../../src/data/murmur-hash.ts";
-import { type BagTable, LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
+import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
+import type { BagTable } from "../../../src/embedding/lookup/sample-rows.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../../../src/errors/errors.ts";
 
 const tablesThat = (ids: BagTable["ids"]): BagTable[] => [

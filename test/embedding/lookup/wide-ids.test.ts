@@ -2,7 +2,8 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { type BagTable, LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
+import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
+import type { BagTable } from "../../../src/embedding/lookup/sample-rows.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import { edges, halvesOf, rowOf } from "../../helpers/batches/wide-ids.ts";
 

@@ -2,7 +2,7 @@
 // float64, and how they travel to a checkpoint and back.
 
 import test from "ava";
-import { createSlab } from "../../../src/embedding/rows/slab.ts";
+import { createSlab, type SlabShard } from "../../../src/embedding/rows/slab.ts";
 import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import {
   sparseOptimizerOptions,
@@ -10,7 +10,7 @@ import {
   tableOptions,
 } from "../../../src/embedding/tables/options.ts";
 import { adamNumbersOf, rowRuleOf } from "../../../src/embedding/tables/row-rule.ts";
-import { type Shard, shardsOf } from "../../../src/embedding/tables/shards.ts";
+import { shardsOf } from "../../../src/embedding/tables/shards.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
@@ -52,11 +52,13 @@ function startSlab(options: {
 }
 
 /** All rows of the second table. */
-function shardsOn(specs: readonly TableSpec[]): Shard[] {
+function shardsOn(specs: readonly TableSpec[]): SlabShard[] {
   const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
   const place = { scheme: "table-wise" as const, tier: "memory" as const, device: 0 };
   const shards = specs.map(({ name }) => ({ table: name, ...place, ...tile }));
-  return shardsOf(specs, { devices: { hosts: 1, perHost: 1 }, shards }).slice(1);
+  const [, own] = shardsOf(specs, { devices: { hosts: 1, perHost: 1 }, shards });
+  const lookups = specs.slice(1).map(({ pooling }) => ({ pooling }));
+  return own === undefined ? [] : [{ ...own, lookups }];
 }
 
 /** The gradient of each row, added up by hand. */

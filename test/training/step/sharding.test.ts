@@ -1,5 +1,6 @@
 // Sharding equivalence: any plan trains the bits of the unsharded tables, under every optimizer, in
-// every format of stored and sent rows.
+// every format of stored and sent rows. Half of the cases have a model of one dim and a feature for
+// each table, the other half tables of several dims that features share, some of them unpooled.
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
@@ -46,8 +47,23 @@ const rows = [40, 13, 30, 9, 20];
 const blocks = [8, 4, 1, 8, 2] as const;
 const [samples, dense, dim] = [24, 3, 72];
 const steps = 3;
+/** Of mixed models: one table wider than the vectors that interact, others narrower. */
+const dims = [72, 40, 100, 5, 33];
+const features = [
+  { column: "T0" },
+  { column: "T1", pooling: "none", maxLength: 2 },
+  { column: "U0", table: "T0", pooling: "mean" },
+  { column: "T2", vectors: 2 },
+  { column: "T3" },
+  { column: "U3", table: "T3", pooling: "none", maxLength: 3 },
+  { column: "T4" },
+] as const;
+const groups = [{ name: "narrow", features: ["T3", "T4"] }];
+/** The table of each feature. */
+const tableOf = [0, 1, 0, 2, 3, 3, 4];
 
 interface Choice {
+  readonly isMixed?: boolean;
   readonly sparse?: SparseOptimizerOptions;
   readonly precision?: Precision;
   readonly exchange?: ExchangeSpec;
@@ -60,14 +76,14 @@ interface Choice {
   readonly tiers?: TiersSpec;
 }
 
-const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
+const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed = false }: Choice) =>
   modelOptions.parse({
     kind: "dlrm",
     dense,
     tables: rows.map((count, i) => ({
       name: `T${i}`,
       rows: count,
-      dim,
+      dim: isMixed ? dims[i] : dim,
       rowBlocks: blocks[i],
       pooling: i % 2 === 1 ? "mean" : "sum",
       initScale: 0.1,
@@ -75,19 +91,24 @@ const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
       l2,
       dedup: dedup[i] ?? false,
     })),
+    ...(isMixed ? { features, groups } : {}),
     bottom: [8, dim],
     top: [16, 1],
   });
 
+/** Rows of the table of each feature. */
+const rowsOf = ({ isMixed = false }: Choice) =>
+  isMixed ? tableOf.map((table) => rows[table] ?? 0) : rows;
+
 /** `hostOf`: by default, the plan's hosts. */
 function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices {
   const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
-  const input = { batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan };
+  const input = { batchSize: samples, slices: 8, idsMax: rowsOf(choice).map(() => 2), plan };
   return startLocalDevices({
     input: {
       ...input,
       model: modelOf(choice),
-      weighted: rows.map((_, i) => isWeighted && i % 2 === 0),
+      weighted: rowsOf(choice).map((_, i) => isWeighted && i % 2 === 0),
       tiers: choice.tiers,
       ...(exchange === undefined ? {} : { exchange }),
     },
@@ -108,8 +129,9 @@ function hostsOf({ devices: { hosts, perHost } }: Plan): number[] {
   return Array.from({ length: hosts * perHost }, (_, device) => Math.floor(device / perHost));
 }
 
-function batchOf(step: number, { isWeighted = false }: Choice): WholeBatch {
-  const batch = learnableBatch({ samples, dense, rows }, step);
+function batchOf(step: number, choice: Choice): WholeBatch {
+  const { isWeighted = false } = choice;
+  const batch = learnableBatch({ samples, dense, rows: rowsOf(choice) }, step);
   if (!isWeighted) return batch;
   const stream = new RandomStream(8, 9, step);
   return { ...batch, weights: Float32Array.from(batch.ids, () => stream.uniform()) };
@@ -188,10 +210,12 @@ const clusters = [
   [0, 1, 1, 2, 2, 2],
 ];
 
-for (const [title, choice] of Object.entries(cases)) {
+for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   for (const isNative of [false, true]) {
-    test(`any plan trains the bits of whole tables on one device: ${title}${isNative ? ", native" : ""}`, async (t) => {
-      const own = { ...choice, isNative };
+    const isMixed = isNative === (at % 2 === 0);
+    const how = `${isMixed ? ", shared" : ""}${isNative ? ", native" : ""}`;
+    test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
+      const own = { ...choice, isNative, isMixed };
       const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
       t.true(expected.losses.every(Number.isFinite));
       const stream = new RandomStream(1, title.length, isNative ? 1 : 0);
@@ -225,7 +249,8 @@ for (const scheme of schemes) {
       { forward: "int8", backward: "int8" },
       { forward: "float32", backward: "int8" },
     ] as const) {
-      const choice: Choice = { exchange, isNative: exchange.forward !== "float32" };
+      const isNative = exchange.forward !== "float32";
+      const choice: Choice = { exchange, isNative, isMixed: exchange.backward !== "int8" };
       const expected = await train(start(choice, planned(choice, "table-wise", 1, 1)), choice);
       for (const [hosts, perHost] of [
         [2, 2],
@@ -248,7 +273,7 @@ for (const [title, choice] of Object.entries({
   Adam: { sparse: adam({ learningRate: 0.01 }) },
 })) {
   test(`what one plan saved goes on under another: ${title}`, async (t) => {
-    const own: Choice = { ...choice, isNative: true };
+    const own: Choice = { ...choice, isNative: true, isMixed: title !== "Adam" };
     const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
     const stream = new RandomStream(4, 2, title.length);
     for (let i = 0; i < 4; i++) {

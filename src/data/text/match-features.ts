@@ -1,0 +1,147 @@
+// Which column of the data feeds which categorical feature of the model. Without named features, a
+// feature is a table, and its column is the one with the table's name, or the one that names the
+// table. With named features, each names its column.
+
+import { InvalidOptionError } from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
+import { nearestName } from "../../ports/nearest-name.ts";
+import type { ResolvedCsvOptions, ResolvedDataOptions, TableShape } from "../options.ts";
+
+type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
+
+/** For each feature, whether its ids come with weights. */
+export function weightedOf(
+  data: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name" | "column">[],
+): boolean[] {
+  return tables.map((shape): boolean =>
+    data.kind === "csv"
+      ? data.categorical.some((one) => feeds(one, shape) && one.weightSeparator !== undefined)
+      : data.kind === "synthetic" && data.weights !== undefined,
+  );
+}
+
+/** Throws where further data of a job, named by `option`, have weights for other tables. */
+export function checkWeights(
+  data: ResolvedDataOptions,
+  option: string,
+  training: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name" | "column">[],
+): void {
+  const trained = weightedOf(training, tables);
+  const differs = weightedOf(data, tables).findIndex((weighted, i) => weighted !== trained[i]);
+  if (differs < 0) return;
+  const message =
+    `Expected \`${option}\` to have ${trained[differs] ? "weights" : "no weights"} for table ` +
+    `\`${tables[differs]?.name}\`, as the training data has`;
+  throw new InvalidOptionError(option, message);
+}
+/** Whether a column feeds a feature. */
+export function feeds(
+  { column, table }: Pick<CategoricalColumn, "column" | "table">,
+  shape: Pick<TableShape, "name" | "column">,
+): boolean {
+  return shape.column === undefined ? table === shape.name : column === shape.column;
+}
+
+/** For each feature, in order, the column that feeds it. Each column feeds at least one. */
+export function matchTables(
+  columns: readonly CategoricalColumn[],
+  tables: readonly TableShape[],
+): {
+  source: CategoricalColumn;
+  index: number;
+  rows: number;
+  isWide: boolean;
+  seed: number;
+  beyond: NonNullable<TableShape["ids"]>;
+}[] {
+  const isByColumn = tables.some(({ column }) => column !== undefined);
+  const unused = isByColumn ? columnsByName(columns) : columnsByTable(columns);
+  const all = new Map(unused);
+  const matched = tables.map((shape, place) => {
+    const { name, column, rows, idBits, ids: beyond = "reject" } = shape;
+    const index = all.get(column ?? name);
+    const source = index === undefined ? undefined : columns[index];
+    if (index === undefined || source === undefined) throw noColumn(columns, shape, place);
+    const path = isByColumn ? `model.features[${place}]: the table` : `model.tables[${place}]`;
+    if (source.ids === "hash" && rows < 2) {
+      throw expected(`${path}.rows`, "at least 2 for hashed ids", rows);
+    }
+    const isWide = idBits === 64;
+    if (source.ids === "hash" && isWide) {
+      const wanted = `32, as its column has not \`ids: "integer"\``;
+      throw expected(`${path}.idBits`, wanted, idBits);
+    }
+    unused.delete(column ?? name);
+    return { source, index, rows, isWide, seed: shape.table ?? place, beyond };
+  });
+  for (const [table, index] of unused) {
+    const path = `data.categorical[${index}]`;
+    if (isByColumn) {
+      const message =
+        `Column \`${columns[index]?.column}\` feeds no feature: add one to \`model.features\`, ` +
+        "or drop the column";
+      throw new InvalidOptionError(path, message);
+    }
+    const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";
+    const message =
+      `Column \`${columns[index]?.column}\` has no table \`${table}\` in the model: ` +
+      `add the table, or drop the column; the tables are ${names}`;
+    throw new InvalidOptionError(path, message);
+  }
+  return matched;
+}
+
+/** The columns by the tables that they feed. @throws InvalidOptionError where two feed one */
+function columnsByTable(columns: readonly CategoricalColumn[]): Map<string, number> {
+  const byTable = new Map<string, number>();
+  columns.forEach(({ column, table }, index) => {
+    if (byTable.has(table)) {
+      const message =
+        `Two columns feed the table \`${table}\`: name another one for \`${column}\`, or say ` +
+        "which features look it up, with `model.features`";
+      throw new InvalidOptionError(`data.categorical[${index}]`, message);
+    }
+    byTable.set(table, index);
+  });
+  return byTable;
+}
+
+/** The columns by name, where features say what each feeds. @throws InvalidOptionError */
+function columnsByName(columns: readonly CategoricalColumn[]): Map<string, number> {
+  const byName = new Map<string, number>();
+  columns.forEach(({ column, table }, index) => {
+    const path = `data.categorical[${index}]`;
+    if (byName.has(column)) {
+      throw new InvalidOptionError(path, `Column \`${column}\` is there twice: drop one`);
+    }
+    if (table !== column) {
+      throw expected(`${path}.table`, "left out, as `model.features` says which table", table);
+    }
+    byName.set(column, index);
+  });
+  return byName;
+}
+
+function noColumn(
+  columns: readonly CategoricalColumn[],
+  { name, column }: TableShape,
+  place: number,
+): InvalidOptionError {
+  if (column !== undefined) {
+    const names = columns.map((one) => one.column);
+    const near = nearestName(column, names);
+    const advice = near === undefined ? "" : `; did you mean \`${near}\`?`;
+    const listed = names.map((one) => `\`${one}\``).join(", ") || "none";
+    const message =
+      `Feature \`${name}\` has no column \`${column}\` in the data: the columns of ` +
+      `\`data.categorical\` are ${listed}${advice}`;
+    return new InvalidOptionError(`model.features[${place}].column`, message);
+  }
+  const names = columns.map(({ table }) => `\`${table}\``).join(", ") || "none";
+  const message =
+    `Table \`${name}\` has no column in the data: add one to \`data.categorical\`, ` +
+    `or drop the table; the columns feed ${names}`;
+  return new InvalidOptionError(`model.tables[${place}].name`, message);
+}

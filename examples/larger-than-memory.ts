@@ -1,8 +1,8 @@
 // Tables eight times the memory that is given for them: trained through a cache in device memory,
-// one in host memory, and files or RocksDB below; then once more with all rows in memory, to see
+// one in host memory, and RocksDB or files below; then once more with all rows in memory, to see
 // that not one bit differs.
 //
-//   node dist/examples/larger-than-memory.js [--ssd file|rocksdb] [--devices 1] [--json]
+//   node dist/examples/larger-than-memory.js [--ssd auto|file|rocksdb] [--devices 1] [--json]
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,12 +12,12 @@ import { Cluster, criteo, dlrm, type RunResult, rowWiseAdagrad, synthetic } from
 
 const { values: flags } = parseArgs({
   options: {
-    ssd: { type: "string", default: "file" },
+    ssd: { type: "string", default: "auto" },
     devices: { type: "string", default: "1" },
     json: { type: "boolean", default: false },
   },
 });
-const ssd = flags.ssd === "rocksdb" ? "rocksdb" : "file";
+const ssd = flags.ssd === "rocksdb" || flags.ssd === "file" ? flags.ssd : "auto";
 const [dim, rows] = [16, 20_000];
 const tables = criteo.tables({ dim, rows });
 const bytes = tables.length * rows * (4 * dim + 4);
@@ -59,7 +59,7 @@ try {
     const percent = (share = 0) => `${(100 * share).toFixed(1)} %`;
     console.log(`Tables ${mib(bytes)}, memory for them ${mib(budget)} of each device`);
     console.log(`Rows   ${percent(from?.hbm)} from HBM, ${percent(from?.ddr)} from DDR,`);
-    console.log(`       ${percent(from?.ssd)} from SSD (${ssd}), or born`);
+    console.log(`       ${percent(from?.ssd)} from SSD (${cached.stores?.join(", ")}), or born`);
     for (const { name, digest, samplesPerSecond, auc } of [
       { name: "below", ...cached },
       { name: "above", ...memory },

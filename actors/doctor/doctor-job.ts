@@ -33,7 +33,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
   const held = job.evaluation?.data;
   return [
     memoryCheck(job, devices),
-    ...diskChecks(job, realClock),
+    ...(await diskChecks(job, realClock)),
     runCheck(job),
     writableCheck("cache", job.data.cache),
     ...(await dataChecks("data", job.data, job)),

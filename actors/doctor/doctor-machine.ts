@@ -24,7 +24,11 @@ import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { storesOn } from "../../storage/records/open-records.ts";
+import { storesAtRest } from "../../storage/tiers/tier-store.ts";
 import { packageVersion } from "../runtime/version.ts";
+import { tierHome } from "../threads/tier-program.ts";
 import { type Check, check, judged, ms } from "./doctor-checks.ts";
 
 /** The oldest Node that there is a test for. */
@@ -40,6 +44,7 @@ export async function machineChecks(devices: number, clock: Clock): Promise<Chec
   return [
     nodeCheck(),
     kernelCheck(),
+    await storeCheck(),
     coreCheck(devices),
     ...limitChecks(),
     await clockCheck(clock),
@@ -57,6 +62,13 @@ function kernelCheck(): Check {
   const { arithmetic } = openKernels("auto");
   const notice = kernelNotice();
   return check("kernels", notice === undefined ? "ok" : "warn", arithmetic, notice);
+}
+
+/** The store that rows below memory get unasked. */
+async function storeCheck(): Promise<Check> {
+  const [usual] = await storesOn(realDisk);
+  const why = `RocksDB has no binary for ${process.platform}-${process.arch}, or was not installed`;
+  return check("SSD store", "ok", usual === "rocksdb" ? usual : `file: ${why}`);
 }
 
 function coreCheck(devices: number): Check {
@@ -132,16 +144,37 @@ export function memoryCheck(job: JobSpec, devices: number): Check {
   return check("memory", state, found, advice);
 }
 
-/** The directories that a job writes to. */
-export function diskChecks(job: JobSpec, clock: Clock): Check[] {
+/** The directories that a job writes to, and the store of its rows below memory. */
+export async function diskChecks(job: JobSpec, clock: Clock): Promise<Check[]> {
   const { whole, cached } = modelBytes(job);
   const { directory, keep } = job.checkpoint;
   // The kept checkpoints, the baselines that they rest on, and the one being written.
   const forCheckpoints = (keep + 2) * whole;
   const checks = directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
   if (cached === 0) return checks;
-  const tiers = job.tiers.directory ?? join(directory, "tiers");
-  return [...checks, ...directoryChecks("tiers", tiers, 2 * cached, job, clock)];
+  const { root } = tierHome(job);
+  const ofTiers = directoryChecks("tiers", root, 2 * cached, job, clock);
+  return [...checks, ...ofTiers, await tierStoreCheck(job)];
+}
+
+/** The store for the rows of a job's cached tables: the one that has them, or the usual one. */
+async function tierStoreCheck(job: JobSpec): Promise<Check> {
+  const name = "tiers: store";
+  const { ssd } = job.tiers;
+  const here = await storesOn(realDisk);
+  const [usual = "file"] = here;
+  const atRest = storesAtRest(realDisk, tierHome(job));
+  const [kept] = atRest;
+  if (ssd === "auto") {
+    if (kept === undefined) return check(name, "ok", usual);
+    const advice = "this machine cannot open it: the rows are read from the checkpoint";
+    const state = here.includes(kept) ? "ok" : "warn";
+    return check(name, state, `${kept}, which has rows of the run`, advice);
+  }
+  const advice = "leave `tiers.ssd` out";
+  if (!here.includes(ssd)) return check(name, "fail", `this machine has no ${ssd}`, advice);
+  if (kept === undefined || atRest.includes(ssd)) return check(name, "ok", ssd);
+  return check(name, "fail", `${ssd}, but ${kept} has rows of the run`, advice);
 }
 
 function directoryChecks(

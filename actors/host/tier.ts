@@ -38,10 +38,12 @@ export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
 
 type TierEvent = MessageEvent<"tier.rest"> | ThreadEvent | ThreadEnded;
 
+type Opened = Extract<TierReport, { readonly type: "opened" }>;
+
 /** What the thread reports. */
 type ThreadEvent =
   | { readonly type: `thread.${TierState}`; readonly state: TierState }
-  | { readonly type: "thread.found"; readonly found: FoundRows }
+  | ({ readonly type: "thread.opened" } & Omit<Opened, "type">)
   | { readonly type: "thread.rested"; readonly kept: FoundRows };
 
 export interface TierContext extends TierInput {
@@ -72,9 +74,10 @@ const machine = setup({
   types: {} as { context: TierContext; input: TierInput; events: TierEvent },
   actors: { thread },
   actions: {
-    noteFound: assign({
-      news: ({ context, event }) =>
-        event.type === "thread.found" ? { ...context.news, found: event.found } : context.news,
+    noteOpened: assign(({ context, event }) => {
+      if (event.type !== "thread.opened") return {};
+      const { store, found } = event;
+      return { news: { ...context.news, store, ...(found === undefined ? {} : { found }) } };
     }),
     noteKept: assign({
       kept: ({ context, event }) => (event.type === "thread.rested" ? event.kept : context.kept),
@@ -118,7 +121,7 @@ const machine = setup({
   on: {
     "thread.ended": { actions: "lose" },
     "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
-    "thread.found": { actions: ["noteFound", "tellNews"] },
+    "thread.opened": { actions: ["noteOpened", "tellNews"] },
     "thread.rested": { actions: ["noteKept", "tellRested"] },
     "thread.serving": { target: ".serving" },
     "thread.paused": { target: ".paused" },

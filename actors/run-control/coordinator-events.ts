@@ -8,7 +8,7 @@ import { devicesOf } from "../host/membership.ts";
 import { timesOfAll } from "../run-state/pipeline-watch.ts";
 import { resultOf } from "../run-state/run-metrics.ts";
 import type { RunResult } from "../run-state/run-result.ts";
-import { troubleOf } from "../run-state/tier-watch.ts";
+import { storesOf, troubleOf } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { incidentOf } from "./coordinator-failures.ts";
@@ -148,7 +148,8 @@ export function tellRested(
 export function resultOfRun(context: TrainingCoordinatorContext): RunResult {
   const { watch, tierWatch } = context;
   const tiers = tiersOf(context);
-  return resultOf({ ...context, times: timesOfAll(watch), tiers, disk: troubleOf(tierWatch) });
+  const ofTiers = { tiers, stores: storesOf(tierWatch), disk: troubleOf(tierWatch) };
+  return resultOf({ ...context, times: timesOfAll(watch), ...ofTiers });
 }
 
 /** Counts and advice of the generation's cached tables; undefined where there are none. */

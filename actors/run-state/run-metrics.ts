@@ -225,9 +225,10 @@ export function resultOf(context: {
   readonly watch: PipelineWatch;
   readonly times: StepTimes | undefined;
   readonly tiers: readonly TableTiers[] | undefined;
+  readonly stores: RunResult["stores"];
   readonly disk: RunResult["disk"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers } = context;
   const { manifests, damaged } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -268,7 +269,8 @@ export function resultOf(context: {
     generation: scope.generation,
     samplesPerSecond: job.data.batchSize * speed,
     times,
-    disk,
+    stores: context.stores,
+    disk: context.disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
     warnings: [

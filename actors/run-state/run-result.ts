@@ -160,6 +160,11 @@ export const runResultSchema = z
     /** Where the time of the last generation's steps went, as far as its hosts have told. */
     times: stepTimes.optional(),
     /**
+     * The stores that had the rows of cached tables below memory, in the last generation:
+     * `rocksdb`, `file`, or both; left out where no table was cached.
+     */
+    stores: list(z.string()).optional(),
+    /**
      * How long tiers of the last generation waited for room on a full disk, and how long their disk
      * was slow; left out where neither was.
      */

@@ -58,6 +58,12 @@ export function troubleOf(
   return pausedSeconds + slowSeconds === 0 ? undefined : { pausedSeconds, slowSeconds };
 }
 
+/** The stores that have the rows below memory, sorted; undefined where no tier has told of one. */
+export function storesOf(watch: TierWatch): readonly string[] | undefined {
+  const stores = [...watch.values()].flatMap(({ news }) => news.store ?? []);
+  return stores.length === 0 ? undefined : [...new Set(stores)].sort();
+}
+
 /** What a state means, and what to do about it. */
 const sentences: Readonly<
   Record<TierNews["state"], (deadlineSeconds: number, roomSeconds: number) => string>

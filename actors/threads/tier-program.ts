@@ -1,11 +1,12 @@
 // The program of a tier's thread: serves its device until the generation ends.
 //
 // Takes  rest { stamp }
-// Tells  state · found · rested
+// Tells  state · opened · rested
 
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
 import type { Cells } from "../../src/exchange/cells.ts";
+import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -26,12 +27,17 @@ export interface TierPorts {
   tell(report: TierReport): void;
 }
 
+/** Where the tiers of a job's run keep their files, and under which name. */
+export function tierHome({ checkpoint, tiers }: Pick<JobSpec, "checkpoint" | "tiers">) {
+  const { directory } = checkpoint;
+  const { directory: root = join(directory, "tiers") } = tiers;
+  const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
+  return { root, owner };
+}
+
 /** Where the tiers of one device keep their files. */
 export function tierPlace({ job, generation }: GenerationSpec, device: number): TierPlace {
-  const { directory } = job.checkpoint;
-  const { directory: root = join(directory, "tiers") } = job.tiers;
-  const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
-  return { root, owner, generation, device };
+  return { ...tierHome(job), generation, device };
 }
 
 /** Serves the device of rank `rank`. */

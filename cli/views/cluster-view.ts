@@ -119,7 +119,9 @@ function creditLines(processes: readonly ProcessReport[]): string[] {
 
 function tierLines(processes: readonly ProcessReport[]): string[] {
   return processes.flatMap(({ tiers }) =>
-    tiers.map(({ device, state }) => `tier of device ${device}: ${state}`),
+    tiers.map(({ device, state, store }) => {
+      return `tier of device ${device}: ${state}${store === undefined ? "" : ` (${store})`}`;
+    }),
   );
 }
 

@@ -27,7 +27,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
     ...(result.times?.tiers === undefined
       ? []
-      : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
+      : [`Rows of a step       ${tiersOf(result.times.tiers, result.stores)}`]),
     ...(result.disk === undefined ? [] : [`Disk of the tiers    ${diskOf(result.disk)}`]),
     ...adviceLines(result.tiers ?? []),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
@@ -99,10 +99,14 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
 }
 
-/** Where the rows of cached tables came from. */
-export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
+/** Where the rows of cached tables came from, and in which store those on SSD are. */
+export function tiersOf(
+  { rows, hbm, ddr, ssd }: TierRates,
+  stores: readonly string[] = [],
+): string {
   const places = `${percent(hbm)} from HBM, ${percent(ddr)} from DDR, ${percent(ssd)} from SSD`;
-  return `${count(Math.round(rows))}: ${places}`;
+  const store = stores.length === 0 ? "" : ` (${stores.join(", ")})`;
+  return `${count(Math.round(rows))}: ${places}${store}`;
 }
 
 /** How long tiers waited for room, and were slow. */

@@ -146,7 +146,7 @@ function drawMemory(height: number): string[] {
       "the device's thread computes here",
     ],
     ["DDR", `${mebibytes(ddrBytes)} a device: cache of records`, "the tier's thread looks them up"],
-    ["SSD", "files or RocksDB: every row ever updated", "the tier's thread reads sorted batches"],
+    ["SSD", "RocksDB or files: every row ever updated", "the tier's thread reads sorted batches"],
     [
       "Checkpoint store",
       "every row and optimizer state of one step",

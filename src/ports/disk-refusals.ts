@@ -28,8 +28,15 @@ export function lastingRefusal(error: unknown): string | undefined {
   return code === undefined ? undefined : reasons.get(code);
 }
 
-/** Whether the disk, or this user's share of it, is full. */
+/** No room: on the disk, in this user's share of it, or in a file of the largest size allowed. */
+const fullCodes = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+
+/** Whether the code of a disk's error says that there is no room, which somebody may make. */
+export function isFullCode(code: string | undefined): boolean {
+  return code !== undefined && fullCodes.has(code);
+}
+
+/** Whether the disk refused for want of room. */
 export function isFull(error: unknown): boolean {
-  const code = diskCode(error);
-  return code === "ENOSPC" || code === "EDQUOT";
+  return isFullCode(diskCode(error));
 }

@@ -1,6 +1,7 @@
 // Opens the journal of runs: in files, or in RocksDB where the platform has it.
 
 import type { Disk } from "../../src/ports/disk.ts";
+import { hasRocks } from "../records/rocksdb.ts";
 import { FileJournal } from "./file-journal.ts";
 import type { JournalKind, RunJournal } from "./run-journal.ts";
 
@@ -20,7 +21,7 @@ export async function openRunJournal<Event>(options: {
   if (kind === "file" || (kind === "auto" && FileJournal.isThere(disk, directory))) {
     return new FileJournal(disk, directory, term);
   }
-  const { hasRocks, openRocksJournal } = await import("./rocks-journal.ts");
+  const { openRocksJournal } = await import("./rocks-journal.ts");
   if (kind === "auto" && !(await hasRocks())) return new FileJournal(disk, directory, term);
   return await openRocksJournal(disk, directory);
 }

@@ -16,15 +16,6 @@ import type { JournalEntry, RunJournal } from "./run-journal.ts";
 const runDigits = 8;
 const entryDigits = 12;
 
-/** Whether this platform has RocksDB. */
-export async function hasRocks(): Promise<boolean> {
-  const name: string = "rocksdb";
-  return import(name).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** @throws InvalidOptionError (no RocksDB), InputUnusableError (another process has it) */
 export async function openRocksJournal<Event>(
   disk: Disk,
@@ -32,7 +23,7 @@ export async function openRocksJournal<Event>(
 ): Promise<RunJournal<Event>> {
   const path = join(directory, "rocksdb");
   onDisk("make", directory, () => makeDurableDirectory(disk, directory));
-  const db = await openRocks(path, rocksOptions).catch((error) => {
+  const db = await openRocks(path, "state.store", rocksOptions).catch((error) => {
     if (error instanceof InvalidOptionError) throw error;
     const { message = String(error) } = (error.cause ?? error) as Error;
     throw new InputUnusableError(path, `Cannot open the runs in ${path}: ${message}`, {

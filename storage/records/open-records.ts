@@ -1,11 +1,27 @@
-// Opens the record store of a kind.
+// Opens the record store of a kind, and says which one is taken unasked.
 
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { openFileRecords } from "./file-records.ts";
 import { createMemoryRecords } from "./memory-records.ts";
 import type { RecordStore, RecordStoreOptions } from "./record-store.ts";
+import { hasRocks } from "./rocksdb.ts";
 
-/** `file` for tables with dense ids, `rocksdb` for others, `memory` for tests and simulations. */
-export type RecordStoreKind = "file" | "rocksdb" | "memory";
+/** Stores on a disk. The first one that can be opened is taken unasked. */
+export const diskStores = ["rocksdb", "file"] as const;
+
+export type DiskStore = (typeof diskStores)[number];
+
+/** `memory` is for tests and simulations. */
+export type RecordStoreKind = DiskStore | "memory";
+
+/**
+ * The stores on `disk` that this process can open: without RocksDB where it has no binary, or where
+ * the disk is not the machine's own, which RocksDB does not go through.
+ */
+export async function storesOn(disk: Disk): Promise<readonly DiskStore[]> {
+  const isOpen = disk === realDisk && (await hasRocks());
+  return diskStores.filter((one) => one !== "rocksdb" || isOpen);
+}
 
 /**
  * Opens a store. RocksDB is loaded only by the store that asks for it.

@@ -1,9 +1,7 @@
 // Turns a refusal of the disk into an error that says what to do about it.
 
 import { TierDiskFullError, TierReadError, TierWriteError } from "../../src/errors/errors.ts";
-
-/** Codes for no room: on the disk, in a quota, or in a file of the largest size. */
-const fullCodes = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+import { isFullCode } from "../../src/ports/disk-refusals.ts";
 
 /** The error of a call that failed with the system's `code`. */
 export function refusal(
@@ -13,7 +11,7 @@ export function refusal(
   code: string,
   options?: ErrorOptions,
 ): TierDiskFullError | TierReadError | TierWriteError {
-  if (fullCodes.has(code)) return new TierDiskFullError(what, path, code, options);
+  if (isFullCode(code)) return new TierDiskFullError(what, path, code, options);
   const Refusal = action === "read" ? TierReadError : TierWriteError;
   return new Refusal(what, path, code, options);
 }

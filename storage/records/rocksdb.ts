@@ -1,6 +1,6 @@
 // The part of RocksDB's binding that we use (`rocksdb`, which is @nxtedition/rocksdb): it has no
 // types of its own. Only SSD tiers and the journal of runs load it, because it has binaries for few
-// platforms.
+// platforms, and loading takes time.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 
@@ -50,30 +50,40 @@ interface RocksModule {
   ) => RocksDatabase;
 }
 
+/** Whether RocksDB was installed, and has a binary for this platform. */
+export async function hasRocks(): Promise<boolean> {
+  return load("store").then(
+    () => true,
+    () => false,
+  );
+}
+
 /**
  * Opens the database in `directory`. A refusal is the error's `cause`.
  *
+ * @param option the option that asked for RocksDB: the error names it
  * @throws InvalidOptionError where this platform has no binary of RocksDB
  */
 export async function openRocks(
   directory: string,
+  option: string,
   options: RocksOpenOptions,
 ): Promise<RocksDatabase> {
-  const { RocksLevel } = await load();
+  const { RocksLevel } = await load(option);
   const db = new RocksLevel(directory, { keyEncoding: "buffer", valueEncoding: "buffer" });
   await db.open(options); // At once: later, the database would open itself, without options.
   return db;
 }
 
-async function load(): Promise<RocksModule> {
+async function load(option: string): Promise<RocksModule> {
   const name: string = "rocksdb";
   try {
     return await import(name);
   } catch (cause) {
     throw new InvalidOptionError(
-      "store",
+      option,
       `RocksDB has no binary for ${process.platform}-${process.arch}, or was not installed: ` +
-        'use `store: "file"`, which works everywhere and is faster',
+        `leave \`${option}\` out, or say "file", which works everywhere`,
       { cause },
     );
   }

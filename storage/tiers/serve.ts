@@ -12,6 +12,7 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import type { RecordStoreKind } from "../records/open-records.ts";
 import { patient } from "../records/patient-records.ts";
 import { createRecordCache } from "../records/record-cache.ts";
 import type { RecordStore } from "../records/record-store.ts";
@@ -36,8 +37,12 @@ export interface TierCommand {
 
 export type TierReport =
   | { readonly type: TierState }
-  /** Reported once, where there are durable rows and a checkpoint to go on from. */
-  | { readonly type: "found"; readonly found: FoundRows }
+  /** Reported once. `found`: where there are durable rows and a checkpoint to go on from. */
+  | {
+      readonly type: "opened";
+      readonly store: RecordStoreKind;
+      readonly found: FoundRows | undefined;
+    }
   /** The answer to `rest`. */
   | { readonly type: "rested"; readonly kept: FoundRows };
 
@@ -72,7 +77,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
-  if (records.found !== undefined) tell({ type: "found", found: records.found });
+  tell({ type: "opened", store: records.kind, found: records.found });
   const onState = (type: TierState) => tell({ type });
   let hasWaited = false;
   const backing = patient(records, {

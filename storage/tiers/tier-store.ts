@@ -4,6 +4,9 @@
 //   <root>/<owner>-<generation>-<device>    of one generation: spill, durable
 //   <root>/<owner>-kept-<stamp>-<shards>    at rest: no generation owns it
 //
+// `auto` takes the store that wrote the rows at rest, so that a run goes on where it was; an option
+// that names another store is refused.
+//
 // Invariants
 //   R1. Records at rest are whole, stamped and closed: a rename puts them at rest after their last
 //       byte.
@@ -16,10 +19,17 @@ import { createHash } from "node:crypto";
 import { endianness } from "node:os";
 import { join } from "node:path";
 import { TrainingError } from "../../src/errors/errors.ts";
+import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { makeDurableDirectory } from "../disk/durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
-import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
+import {
+  type DiskStore,
+  diskStores,
+  openRecords,
+  type RecordStoreKind,
+  storesOn,
+} from "../records/open-records.ts";
 import type { CachedRecordShard } from "../records/record-cache.ts";
 import type { Keep, RecordShard, RecordStore } from "../records/record-store.ts";
 
@@ -46,6 +56,7 @@ export interface FoundRows {
 }
 
 export interface TierStore extends RecordStore {
+  readonly kind: RecordStoreKind;
   /** Undefined where no shard is durable, or there is no checkpoint to go on from. */
   readonly found: FoundRows | undefined;
   /** Whether the store has all rows of shard `at` that the checkpoint has. */
@@ -58,7 +69,7 @@ export interface TierStore extends RecordStore {
 }
 
 export interface TierStoreOptions {
-  readonly kind: RecordStoreKind;
+  readonly kind: RecordStoreKind | "auto";
   readonly shards: readonly TierRecordShard[];
   readonly place: TierPlace;
   /** Stamp of the checkpoint that the generation goes on from. */
@@ -73,6 +84,15 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
   return join(root, `${owner}-${generation}-${device}`);
 }
 
+/** The stores that have records at rest of an owner, whatever their stamp. */
+export function storesAtRest(disk: Disk, { root, owner }: Pick<TierPlace, "root" | "owner">) {
+  const names = disk.list(root).filter((name) => name.startsWith(`${owner}-kept-`));
+  const stores = names.map((name): DiskStore => {
+    return disk.exists(join(root, name, "rocksdb")) ? "rocksdb" : "file";
+  });
+  return [...new Set(stores)];
+}
+
 /**
  * Removes a leftover directory. A refusal of the disk is ignored: the next generation tries again.
  */
@@ -84,14 +104,19 @@ export function removeLeftover(disk: Disk, path: string): void {
   }
 }
 
-/** Opens the stores of a tier, and takes over records at rest for it. */
+/**
+ * Opens the stores of a tier, and takes over records at rest for it.
+ *
+ * @throws InvalidOptionError where another store than `kind` has the records at rest
+ */
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
-  const { kind, shards, place, stamp, pageCache = true, disk } = options;
+  const { shards, place, stamp, pageCache = true, disk } = options;
   const directory = tierDirectory(place);
   removeLeftover(disk, directory);
   removeOld(disk, place, stamp);
   const spilled = shards.filter(({ keep }) => keep === "spill");
   const kept = shards.filter(({ keep }) => keep === "durable");
+  const { kind, unreadable } = await chosenStore(options, kept);
   const open = (keep: Keep, own: readonly TierRecordShard[]) =>
     openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache, disk });
   const restOf = (of: string) => join(place.root, keptName(place, of, kind, kept));
@@ -113,9 +138,10 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
   });
   const stores = [spill, durable].filter((store) => store !== undefined);
   let isAtRest = false;
-  const reason = taken?.reason;
+  const reason = taken?.reason && (unreadable ?? taken.reason);
   const found = reason === undefined ? { rows: rowsKept() } : { rows: 0, reason };
   return {
+    kind,
     found: stamp === undefined || taken === undefined ? undefined : found,
     isKept: (at) => ofShard(route, at).isKept,
     async rest() {
@@ -168,6 +194,35 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
       for (const store of stores) if (store !== durable || !isAtRest) await store.close();
     },
   };
+}
+
+/**
+ * The store of a tier: the one that was asked for, else the one that has the records at rest, else
+ * the first that can be opened here. `unreadable`: why the records at rest cannot be taken.
+ */
+async function chosenStore(
+  { kind, place, stamp, disk }: TierStoreOptions,
+  kept: readonly RecordShard[],
+): Promise<{ readonly kind: RecordStoreKind; readonly unreadable?: string }> {
+  const pathOf = (one: DiskStore) => join(place.root, keptName(place, stamp ?? "", one, kept));
+  const atRest = onTier("read", "durable rows", place.root, () =>
+    diskStores.filter((one) => stamp !== undefined && disk.exists(pathOf(one))),
+  );
+  const [other] = atRest;
+  if (kind !== "auto") {
+    if (other === undefined || atRest.some((one) => one === kind)) return { kind };
+    const where = `${pathOf(other)}, or delete that directory`;
+    throw expected(
+      "tiers.ssd",
+      `left out, or \`${other}\`, whose rows this run has in ${where}`,
+      kind,
+    );
+  }
+  const here = await storesOn(disk);
+  const [usual = "file"] = here;
+  const found = atRest.find((one) => here.includes(one));
+  if (found !== undefined || other === undefined) return { kind: found ?? usual };
+  return { kind: usual, unreadable: `they are in ${other}, which this machine cannot open` };
 }
 
 /** A durable store. `reason`: why it lacks the checkpoint's rows; undefined: it has them. */

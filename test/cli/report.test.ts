@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";
-import { reportOf, timeOf } from "../../cli/views/report.ts";
+import { reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
 import { linesView } from "../../cli/views/run-view.ts";
 import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
 
@@ -101,6 +101,13 @@ test("what became of dynamic ids is reported table by table", (t) => {
         "4,004 of 5,000 rows in use",
     ),
   );
+});
+
+test("where rows of cached tables came from is told with the store that has them", (t) => {
+  const tiers = { rows: 1204.4, hbm: 0.5, ddr: 0.3, ssd: 0.2, conflicts: 0 };
+  const line = "1,204: 50.0 % from HBM, 30.0 % from DDR, 20.0 % from SSD";
+  t.is(tiersOf(tiers), line);
+  t.is(tiersOf(tiers, ["file", "rocksdb"]), `${line} (file, rocksdb)`);
 });
 
 test("what a GiB would buy is told by table, that first to which it would bring most", (t) => {

@@ -332,6 +332,8 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
     ["data.cacheBytesMax", 1e9],
     ["checkpoint.everySteps", 7],
     ["model.tables.0.dedup", true],
+    ["tiers.ssd", "file"],
+    ["tiers.ssd", "rocksdb"],
     ["restarts.restartsMax", 1],
   ] as const) {
     t.is(identity(path, value), before, path);

@@ -21,9 +21,10 @@ export const tiersOptions = z.strictObject({
     .default(2 ** 30),
   /**
    * The store of all rows behind host memory: RocksDB, or a flat file with a fixed position for
-   * every row.
+   * every row. `auto`: the store that has the run's durable rows; without any, RocksDB where this
+   * machine has its binary, else files.
    */
-  ssd: z.enum(["file", "rocksdb"]).default("file"),
+  ssd: z.enum(["auto", "file", "rocksdb"]).default("auto"),
   /** Its directory; left out: `tiers` in the checkpoint directory. */
   directory: z.string().min(1).optional(),
   /**

@@ -76,6 +76,8 @@ const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional()
 const tierNews = z.object({
   device,
   state: z.enum(["serving", "paused", "slow"]),
+  /** The store of its rows on the disk, once it is open. */
+  store: z.enum(["rocksdb", "file", "memory"]).optional(),
   found: foundRows.optional(),
 });
 

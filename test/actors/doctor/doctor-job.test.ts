@@ -139,3 +139,26 @@ test("a column that the evaluation's file lacks is not told as the job's", async
     /`evaluation\.data\.dense\[0\]` names the column `d`, which the evaluation's file .*held\.csv does not have; it has `y`, `dd`, `cc`; `evaluation\.data\.categorical\[0\]` names the column `c`/,
   );
 });
+
+test("the store of rows below memory is told: the usual one, or the one that has rows of the run", async (t) => {
+  const { job } = startJob(t);
+  const tables = [{ name: "c", rows: 9, dim: 4, tier: "cached", keep: "durable" }] as const;
+  const cached = { ...job, model: { ...job.model, tables } };
+  const storeOf = async (options: JobOptions) => {
+    const { checks } = await checkJob(options, 1);
+    const { state, found } = checks.find(({ name }) => name === "tiers: store") ?? {};
+    return [state, found];
+  };
+  t.deepEqual(await storeOf(job), [undefined, undefined], "no row lies below memory");
+  t.deepEqual(await storeOf(cached), ["ok", "rocksdb"]);
+  const inFiles = { ...cached, tiers: { ssd: "file" } } as const;
+  t.deepEqual(await storeOf(inFiles), ["ok", "file"]);
+  await using cluster = await Cluster.start({ devices: 1 });
+  const { stores } = await (await cluster.submit(inFiles)).result();
+  t.deepEqual(stores, ["file"]);
+  t.deepEqual(await storeOf(cached), ["ok", "file, which has rows of the run"]);
+  t.deepEqual(await storeOf({ ...cached, tiers: { ssd: "rocksdb" } }), [
+    "fail",
+    "rocksdb, but file has rows of the run",
+  ]);
+});

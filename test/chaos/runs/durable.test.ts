@@ -54,10 +54,22 @@ for (const ssd of ["file", "rocksdb"] as const) {
     t.like(kept, { action: "kept", device: 0, reason: undefined });
     t.true((kept?.rows ?? 0) > 100);
     t.is(allAtRest(job).length, 1);
-    const second = await runJob(place, inEpochs(job, 3));
+    const leftOut = { ...job, tiers: small };
+    const second = await runJob(place, inEpochs(leftOut, 3));
     t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
     t.is(second.result.digest, calm.digest);
+    t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
     t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
+    const other = ssd === "file" ? "rocksdb" : "file";
+    const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 4));
+    const error = await t.throwsAsync(refused, { code: "INVALID_OPTION" });
+    t.regex(
+      error?.message ?? "",
+      new RegExp(
+        `^Expected \`tiers.ssd\` to be left out, or \`${ssd}\`, whose rows this run has in \\S+, or delete that directory, got \`${other}\``,
+      ),
+    );
+    t.is(allAtRest(job).length, 1, "the rows are still there");
     await place.cluster.close();
     t.deepEqual(readdirSync(tiersOf(job)).length, 1);
   });

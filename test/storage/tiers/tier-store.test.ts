@@ -1,14 +1,18 @@
 // Rows at rest between two generations: at most one generation has them, under its stamp.
 
+import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import {
   openTierStore,
+  storesAtRest,
   type TierRecordShard,
   type TierStore,
+  type TierStoreOptions,
   tierDirectory,
 } from "../../../storage/tiers/tier-store.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
@@ -25,6 +29,9 @@ const shards = [item, user];
 const rows = Int32Array.from({ length: 50 }, (_, i) => 3 * i);
 const [older, newer] = ["a".repeat(64), "b".repeat(64)];
 
+/** The other store of each. */
+const others = { file: "rocksdb", rocksdb: "file" } as const;
+
 for (const kind of ["file", "rocksdb"] as const) {
   /** A separate directory, and how a generation opens the rows at rest there for a checkpoint. */
   const start = (t: ExecutionContext) => {
@@ -34,8 +41,8 @@ for (const kind of ["file", "rocksdb"] as const) {
     return {
       root,
       directoryOf: (generation: number) => tierDirectory(placeOf(generation)),
-      open: (generation: number, stamp?: string) =>
-        openTierStore({ kind, shards, stamp, disk: realDisk, place: placeOf(generation) }),
+      open: (generation: number, stamp?: string, asked: TierStoreOptions["kind"] = kind) =>
+        openTierStore({ kind: asked, shards, stamp, disk: realDisk, place: placeOf(generation) }),
     };
   };
 
@@ -70,6 +77,25 @@ for (const kind of ["file", "rocksdb"] as const) {
       readdirSync(root).filter((name) => name.includes("kept")),
       [],
     );
+  });
+
+  test(`${kind}: unasked, the next generation takes the store that has the rows`, async (t) => {
+    const { root, open } = start(t);
+    const first = await open(1);
+    t.is(first.kind, kind);
+    write(first, 1);
+    first.sync(older);
+    await first.rest();
+    await first.close();
+    t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), [kind]);
+    const error = await t.throwsAsync(open(2, older, others[kind]), { code: "INVALID_OPTION" });
+    t.true(error?.message.startsWith(`Expected \`tiers.ssd\` to be left out, or \`${kind}\`, `));
+    const third = await open(3, older, "auto");
+    t.is(third.kind, kind);
+    t.deepEqual(third.found, { rows: rows.length });
+    t.deepEqual(readAll(third), allOf(1));
+    await third.close();
+    t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), []);
   });
 
   test(`${kind}: what a generation that is over lays to rest late is of its own stamp`, async (t) => {
@@ -123,3 +149,45 @@ for (const kind of ["file", "rocksdb"] as const) {
     );
   });
 }
+
+test("unasked and without rows at rest, a tier is in RocksDB; on a simulated disk in files", async (t) => {
+  const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const place = { root, owner: "c0ffee", generation: 1, device: 0 };
+  const options = { kind: "auto", shards, place, stamp: undefined } as const;
+  const real = await openTierStore({ ...options, disk: realDisk });
+  t.is(real.kind, "rocksdb");
+  await real.close();
+  const simulated = await openTierStore({ ...options, disk: new SimulatedDisk() });
+  t.is(simulated.kind, "file");
+  await simulated.close();
+});
+
+test("where RocksDB has no binary a tier is in files, and says why it has no rows", async (t) => {
+  const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const options = { shards, place: { root, owner: "c0ffee", generation: 1, device: 0 } };
+  const first = await openTierStore({
+    ...options,
+    kind: "rocksdb",
+    stamp: undefined,
+    disk: realDisk,
+  });
+  first.write(1, rows, recordsOf(user, rows, 1));
+  first.sync(older);
+  await first.rest();
+  await first.close();
+  const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url));
+  const again = { ...options, kind: "auto", stamp: older };
+  const script = `
+    const { openTierStore } = await import(${url("storage/tiers/tier-store.js")});
+    const { realDisk } = await import(${url("src/ports/disk.js")});
+    const store = await openTierStore({ ...${JSON.stringify(again)}, disk: realDisk });
+    process.stdout.write(JSON.stringify([store.kind, store.found]));
+    await store.close();`;
+  const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
+  const words = ["--input-type=module", "-e", script];
+  const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
+  const reason = "they are in rocksdb, which this machine cannot open";
+  t.is(stdout, JSON.stringify(["file", { rows: 0, reason }]), stderr);
+});

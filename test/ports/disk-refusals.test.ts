@@ -1,0 +1,28 @@
+// Which refusals of a disk are for want of room: every part of the product that waits for room, or
+// says how to make some, asks the same function.
+
+import test from "ava";
+import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
+import { refusal } from "../../storage/records/refusals.ts";
+
+const refusalOf = (code: string) => Object.assign(new Error(code), { code, syscall: "write" });
+
+for (const [code, isRoom] of [
+  ["ENOSPC", true],
+  ["EDQUOT", true],
+  ["EFBIG", true],
+  ["EIO", false],
+  ["EACCES", false],
+] as const) {
+  test(`${code} is ${isRoom ? "a" : "no"} want of room, for checkpoints and for tiers`, (t) => {
+    t.is(isFull(refusalOf(code)), isRoom);
+    const expected = isRoom ? "TIER_DISK_FULL" : "TIER_WRITE";
+    t.is(refusal("write", "a row", "/tier", code).code, expected);
+    if (isRoom) t.is(lastingRefusal(refusalOf(code)), undefined, "somebody may make room");
+  });
+}
+
+test("an error that is no system's is no want of room", (t) => {
+  t.false(isFull(Object.assign(new Error("ENOSPC"), { code: "ENOSPC" })));
+  t.false(isFull(undefined));
+});

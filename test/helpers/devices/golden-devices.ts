@@ -1,0 +1,145 @@
+// Devices that repeat a golden training: they begin with its weights, and train on its batches.
+
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import {
+  denseOptimizerOptions,
+  type ModelOptions,
+  modelOptions,
+} from "../../../src/model/options.ts";
+import type { DeviceState } from "../../../src/training/step/device-state.ts";
+import type { Golden, GoldenOptimizer } from "../batches/golden.ts";
+import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
+
+/** Starts devices with the golden's weights. `model`: what is not as wide as the golden's dim. */
+export function startGolden(
+  from: Golden,
+  optimizer: GoldenOptimizer,
+  devices: number,
+  kernels: Parameters<typeof startLocalDevices>[0]["kernels"],
+  own: Partial<ModelOptions> = {},
+): LocalDevices {
+  const model = modelOptions.parse({
+    kind: "dlrm",
+    dense: from.bottom[0],
+    tables: from.rows.map((rows, i) => ({ name: `T${i}`, rows, dim: from.dim })),
+    bottom: from.bottom.slice(1),
+    top: from.top,
+    ...own,
+  });
+  const rates = {
+    learningRate: optimizer.lr,
+    ...(optimizer.kind === "sgd"
+      ? {}
+      : { epsilon: optimizer.eps, initialAccumulator: optimizer.initial_accumulator }),
+  };
+  const rowWise = optimizer.kind === "rowwise_adagrad";
+  const dense = denseOptimizerOptions.parse({
+    kind: rowWise ? "adagrad" : optimizer.kind,
+    ...rates,
+  });
+  const sparse = sparseOptimizerOptions.parse({
+    kind: rowWise ? "rowWiseAdagrad" : optimizer.kind,
+    ...rates,
+  });
+  const features = featuresIn(from);
+  const idsMax = features.map((i) => Math.max(...from.tensor(`train/lengths/${i}`)));
+  const local = startLocalDevices({
+    input: { model, batchSize: from.batch, slices: 8, idsMax },
+    recipe: { optimizer: { dense, sparse }, seed: 1 },
+    devices,
+    kernels,
+  });
+  for (const state of local.states) load(state, from);
+  return local;
+}
+
+function load(state: DeviceState, from: Golden): void {
+  const { kernels } = state;
+  for (const { name, shape, first } of state.topology.shape.layout.parameters) {
+    kernels.write(
+      kernels.reshape(state.model.flat, shape, first),
+      Float32Array.from(from.tensor(`init/${name}`)),
+    );
+  }
+  for (const { shards, rowsOf } of slabsOf(state)) {
+    for (const [at, { table }] of shards.entries()) {
+      const weights = rowsOf[at]?.weights;
+      if (weights === undefined) continue;
+      kernels.write(weights, Float32Array.from(from.tensor(`init/emb.${table}.weight`)));
+    }
+  }
+}
+
+/** The slabs of a device, of tables that are pooled there and of tables with rows that travel. */
+function slabsOf({ slab, distinct }: DeviceState) {
+  return [slab, ...distinct.slabs];
+}
+
+/** Indices of the features, from 0 on. */
+function featuresIn(from: Golden): number[] {
+  const of = (name: string) => /^train\/lengths\/(\d+)$/.exec(name)?.[1];
+  return from.names.flatMap((name) => (of(name) === undefined ? [] : Number(of(name))));
+}
+
+/** A parameter, dense or of a whole table, by its name in the golden. */
+export function read(local: LocalDevices, name: string): Float64Array {
+  const table = /^emb\.(\d+)\.weight$/.exec(name)?.[1];
+  for (const state of local.states) {
+    const { kernels, model, topology } = state;
+    if (table === undefined) {
+      const found = topology.shape.layout.parameters.find((one) => one.name === name);
+      if (found === undefined) break;
+      return Float64Array.from(kernels.read(kernels.reshape(model.flat, found.shape, found.first)));
+    }
+    for (const { shards, rowsOf } of slabsOf(state)) {
+      const rows = rowsOf[shards.findIndex((shard) => shard.table === Number(table))];
+      if (rows !== undefined) return Float64Array.from(kernels.read(rows.weights));
+    }
+  }
+  throw new RangeError(`No device holds ${name}`);
+}
+
+/** Names of all parameters. */
+export function parameterNames(from: Golden): string[] {
+  return from.names.flatMap((name) => (name.startsWith("init/") ? [name.slice(5)] : []));
+}
+
+/** The first batches of a part. */
+export function batchesOf(from: Golden, part: "train" | "test", count: number): WholeBatch[] {
+  const { batch } = from;
+  const features = featuresIn(from);
+  const dense = Float32Array.from(from.tensor(`${part}/dense`));
+  const labels = Float32Array.from(from.tensor(`${part}/labels`));
+  const lengths = features.map((i) => from.tensor(`${part}/lengths/${i}`));
+  const ids = features.map((i) => from.tensor(`${part}/indices/${i}`));
+  const width = from.bottom[0] ?? 0;
+  const taken = features.map(() => 0);
+  return Array.from({ length: count }, (_, step) => {
+    const own = lengths.map((all) => all.subarray(step * batch, (step + 1) * batch));
+    const ownIds = own.map((bags, i) => {
+      const start = taken[i] ?? 0;
+      const end = start + bags.reduce((sum, length) => sum + length, 0);
+      taken[i] = end;
+      return [...(ids[i]?.subarray(start, end) ?? [])];
+    });
+    return {
+      samples: batch,
+      dense: dense.slice(step * batch * width, (step + 1) * batch * width),
+      labels: labels.slice(step * batch, (step + 1) * batch),
+      lengths: Int32Array.from(own.flatMap((bags) => [...bags])),
+      ids: Int32Array.from(ownIds.flat()),
+    };
+  });
+}
+
+/** The largest difference of two elements. */
+export function furthest(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
+  if (actual.length !== expected.length) return Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (let i = 0; i < actual.length; i++) {
+    const difference = Math.abs((actual[i] ?? Number.NaN) - (expected[i] ?? Number.NaN));
+    if (!(difference <= most))
+      most = Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
+  }
+  return most;
+}

@@ -37,7 +37,15 @@ test("all of a job that fits is looked at, and nothing is left behind", async (t
     [],
   );
   t.true(diagnosis.isHealthy);
-  for (const name of ["Node", "cores", "open files", "clock", "memory", "checkpoints: rename"]) {
+  for (const name of [
+    "Node",
+    "SSD store",
+    "cores",
+    "open files",
+    "clock",
+    "memory",
+    "checkpoints: rename",
+  ]) {
     t.is(stateOf(diagnosis, name), "ok", name);
   }
   t.is(stateOf(diagnosis, "broker JetStream"), "warn", "the embedded broker has none");

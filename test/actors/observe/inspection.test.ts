@@ -33,6 +33,14 @@ test("a host that does not answer is named, and the others' state is told", asyn
     [0],
   );
   t.is(topLines(report)[1], "No answer from host:1");
+  const tiers = [
+    { device: 0, state: "slow" as const, store: "rocksdb" as const },
+    { device: 1, state: "serving" as const },
+  ];
+  const processes = report.processes.map((one) => ({ ...one, tiers }));
+  const lines = topLines({ ...report, processes }).map((line) => line.trim());
+  t.true(lines.includes("tier of device 0: slow (rocksdb)"));
+  t.true(lines.includes("tier of device 1: serving"), "its store is not open yet");
   inspection.unsubscribe();
 });
 

@@ -56,6 +56,7 @@ test.serial("tiers that die, and devices above them, cost a restore and no bit",
   const { result, events } = await runJob(place, job);
   t.is(result.digest, calm.digest);
   t.is(result.generation, 4);
+  t.deepEqual(result.stores, ["rocksdb"], "the store where none is named");
   const causes = only(events, "run.incident").map(({ offender }) => offender);
   t.deepEqual(causes, ["tier:1", "device:0", "tier:0"]);
   await place.cluster.close();

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {
@@ -30,6 +30,22 @@ test.serial("every command explains itself, with examples and exit codes", async
     t.regex(stdout, new RegExp(`\\$ osiris ${command}`));
     t.regex(stdout, /--json/);
     t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
+  }
+});
+
+test.serial("what a command comes to is the exit code of its process", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
+  const runs: [string[], number, RegExp][] = [
+    [["schema"], 0, /^$/],
+    [["plan", "job.json", "--devices", "1", "--memory", "1kB"], 1, /^$/], // Nothing fits.
+    [["trian"], 2, /^osiris: unknown command 'trian'/],
+  ];
+  for (const [args, wanted, sentence] of runs) {
+    const alone = await startCli(args, directory).ended;
+    t.is(alone.code, wanted, alone.stderr);
+    t.regex(alone.stderr, sentence);
+    t.deepEqual(await runCli(args, directory), alone, "as in the session of other tests");
   }
 });
 

@@ -5,25 +5,21 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { CliSession } from "../helpers/processes/cli-session.ts";
+import { runCli } from "../helpers/processes/cli.ts";
 import { type WrongInput, writeCase } from "./wrong-input/case.ts";
 import { dataCases } from "./wrong-input/data-cases.ts";
 import { fileCases } from "./wrong-input/file-cases.ts";
 import { flagCases } from "./wrong-input/flag-cases.ts";
 import { jobCases } from "./wrong-input/job-cases.ts";
 
-const session = new CliSession();
 const home = mkdtempSync(join(tmpdir(), "osiris-wrong-input-"));
-test.after.always(async () => {
-  await session.close();
-  rmSync(home, { recursive: true, force: true });
-});
+test.after.always(() => rmSync(home, { recursive: true, force: true }));
 
 async function told(input: WrongInput) {
   const directory = mkdtempSync(join(home, "case-"));
   writeCase(input, directory);
-  for (const args of input.before ?? []) await session.run(args, directory);
-  return session.run(input.args ?? ["train", "job.json", "--devices", "1"], directory);
+  for (const args of input.before ?? []) await runCli(args, directory);
+  return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);
 }
 
 for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases]) {

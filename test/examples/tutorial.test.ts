@@ -8,16 +8,12 @@ import { gunzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { RandomStream } from "../../src/ports/random.ts";
 import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
-import { CliSession } from "../helpers/processes/cli-session.ts";
+import { runCli } from "../helpers/processes/cli.ts";
 import { textOf } from "../helpers/tree.ts";
 
 const page = textOf("docs/tutorial.md");
-const session = new CliSession();
 const home = mkdtempSync(join(tmpdir(), "osiris-tutorial-"));
-test.after.always(async () => {
-  await session.close();
-  rmSync(home, { recursive: true, force: true });
-});
+test.after.always(() => rmSync(home, { recursive: true, force: true }));
 
 /** Lines of a file for training, and lines for the day after, both with the header. */
 interface Days {
@@ -140,7 +136,7 @@ const shapes: Readonly<
 /** Runs one command of the page for a job; returns what it printed. */
 async function run(t: ExecutionContext, command: readonly string[], name: string) {
   const args = command.map((word) => word.replaceAll("clicks", name));
-  const { code, stdout, stderr } = await session.run(args, home);
+  const { code, stdout, stderr } = await runCli(args, home);
   t.is(code, 0, `${args.join(" ")}: ${stderr}${stdout}`);
   return stdout;
 }

@@ -1,7 +1,15 @@
-// The program of a CLI session (cli-session.ts): runs `osiris` for each message of its parent.
+// The program of a CLI session (cli-session.ts): runs `osiris` for each message of its parent, and
+// sees that a run leaves nothing open that would keep its process from ending.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { osiris } from "../../../cli/osiris.ts";
-import type { Ended } from "./cli.ts";
+
+/** How a program ended, and all that it said. */
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 /** What the parent asks: one run of `osiris`. */
 export interface Asked {
@@ -9,12 +17,24 @@ export interface Asked {
   readonly cwd: string;
 }
 
+/** What the parent is told: how the run ended, and what it left open, if anything. */
+export interface Answered {
+  readonly ended: Ended;
+  readonly left: readonly string[];
+}
+
+/** How long a run may take to close what it opened, and how often that is looked at. */
+const closesWithinMs = 10_000;
+const lookEveryMs = 2;
+
 /** Collects what is written to a stream instead of writing it, until the returned call. */
 function capture(stream: NodeJS.WriteStream): () => string {
   const write = stream.write;
   let text = "";
-  stream.write = ((chunk: string | Uint8Array) => {
+  stream.write = ((chunk: string | Uint8Array, ...rest: unknown[]) => {
     text += typeof chunk === "string" ? chunk : Buffer.from(chunk).toString("utf8");
+    const written = rest.at(-1);
+    if (typeof written === "function") queueMicrotask(() => written());
     return true;
   }) as typeof write;
   return () => {
@@ -23,12 +43,29 @@ function capture(stream: NodeJS.WriteStream): () => string {
   };
 }
 
+/** What keeps the process alive beside `before`, once a run had its time to close it. */
+async function leftOpen(before: readonly string[]): Promise<string[]> {
+  const looksMax = closesWithinMs / lookEveryMs;
+  for (let looks = 1; ; looks++) {
+    const left = process.getActiveResourcesInfo();
+    for (const one of before) {
+      const at = left.indexOf(one);
+      if (at !== -1) left.splice(at, 1);
+    }
+    if (left.length === 0 || looks === looksMax) return left;
+    await sleep(lookEveryMs);
+  }
+}
+
 process.on("message", async ({ args, cwd }: Asked) => {
   process.chdir(cwd);
+  const before = process.getActiveResourcesInfo();
   const [stdout, stderr] = [capture(process.stdout), capture(process.stderr)];
   const code = await osiris(args);
+  const left = await leftOpen(before);
   const ended: Ended = { code, stdout: stdout(), stderr: stderr() };
   process.exitCode = 0;
-  process.send?.(ended);
+  const answered: Answered = { ended, left };
+  process.send?.(answered);
 });
 process.on("disconnect", () => process.exit(0));

@@ -1,17 +1,14 @@
-// The built command line as a child process.
+// The built command line as a child process: one for each command, or one for all commands of a
+// file of tests that run to their end.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import test from "ava";
+import { CliSession } from "./cli-session.ts";
+import type { Ended } from "./cli-session-program.ts";
 
 const main = fileURLToPath(new URL("../../../cli/main.js", import.meta.url));
-
-/** How a program ended, and all that it said. */
-export interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 /** A program that runs. */
 export interface Running {
@@ -36,9 +33,16 @@ export function startCli(
   return startNode([...flags, main, ...args], cwd, inside);
 }
 
-/** Runs `osiris` to its end. */
+let session: CliSession | undefined;
+test.after.always("the session of the command line ends", () => session?.close());
+
+/**
+ * Runs `osiris` to its end, in the session of this file of tests. A test of the process itself, its
+ * exit code or a signal, asks `startCli`.
+ */
 export function runCli(args: readonly string[], cwd: string): Promise<Ended> {
-  return startCli(args, cwd).ended;
+  session ??= new CliSession();
+  return session.run(args, cwd);
 }
 
 /** Starts a script of Node, by itself or `inside` a command that becomes it. */

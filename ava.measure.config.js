@@ -1,0 +1,27 @@
+// How ava runs the tests. One file more than there are cores runs at a time: tests of processes wait
+// for leases and deadlines. The long files come first, so that no core waits for one of them at the
+// end.
+
+import { availableParallelism } from "node:os";
+
+/** Beginnings of paths, the longest files first; all others follow in order of their names. */
+const first = [
+  "chaos/processes/",
+  "chaos/simulation/",
+  "chaos/trials/",
+  "chaos/runs/",
+  "actors/cluster/",
+];
+
+const rankOf = (file) => {
+  const rank = first.findIndex((start) => file.includes(`/dist/test/${start}`));
+  return rank === -1 ? first.length : rank;
+};
+
+export default { workerThreads: false,
+  files: ["dist/test/**/*.test.js"],
+  timeout: "10m",
+  concurrency: availableParallelism() + 1,
+  require: ["/tmp/citime-cpu.cjs", "/tmp/citime-name.mjs", "./dist/test/runner/file-notes.js"],
+  sortTestFiles: (a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1),
+};

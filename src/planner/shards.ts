@@ -47,8 +47,10 @@ export interface PlannedTable {
   readonly dim: number;
   /** Whole parts that rows can be cut into; a power of two. */
   readonly rowBlocks: number;
-  /** Mean ids of a bag: the pooling factor. */
+  /** Mean ids of a sample in the table: the pooling factor, added up over its lookups. */
   readonly poolingFactor: number;
+  /** Vectors of a sample: one for each feature of the table. @default 1 */
+  readonly lookups?: number | undefined;
   /** Exponent of the ids' popularity; 0: uniform. It decides how many distinct rows a batch has. */
   readonly zipf: number;
   /** Rows that the data needs at all, at most; left out: all. */

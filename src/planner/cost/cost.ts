@@ -195,14 +195,14 @@ function workOf(
 ): Work {
   const share = tile.blocks / table.rowBlocks;
   const isReplicated = scheme === "data-parallel";
-  const vectors = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
+  const samples = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
   const columns = columnsOf(table, tile);
   return {
-    ids: vectors * table.poolingFactor * share,
-    vectors,
+    ids: samples * table.poolingFactor * share,
+    vectors: samples * (table.lookups ?? 1),
     columns,
     share,
-    dealt: share < 1 ? vectors * table.poolingFactor : 0,
+    dealt: share < 1 ? samples * table.poolingFactor : 0,
     sumRounds: columns < table.dim ? table.sumRounds : 0,
   };
 }

@@ -46,12 +46,13 @@ export function trafficOf(
     return { input: 0, forward: 0, backward: all, acrossHosts };
   }
   const ids = (table.poolingFactor * shard.blocks) / table.rowBlocks;
-  const input = b * (ids * idBytes + lengthBytes);
+  const { lookups = 1 } = table;
+  const input = b * (ids * idBytes + lookups * lengthBytes);
   // Vectors of b samples. Sharers take turns as the aggregator to other hosts; otherwise a shard's
   // vectors go to another sharer. With L sharers that is (L-1)/L W inside and N-1 across.
   const across = ((N - 1) * L) / sharers;
   const inside = L - 1 + (sharers - 1) * across;
-  const vector = b * columnsOf(table, shard);
+  const vector = b * lookups * columnsOf(table, shard);
   const vectors = (inside + across) * vector;
   return {
     input: (W - 1) * input,

@@ -8,6 +8,7 @@ import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
 import { weightBytes } from "../../kernels/contract/precision.ts";
 import { shapeOf } from "../../model/dlrm.ts";
+import { type Feature, featuresOf } from "../../model/features.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 import {
@@ -49,7 +50,8 @@ export interface WorkloadOptions {
 export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
   const { model, data, optimizer } = job;
   const { sparse } = optimizer;
-  const tables = model.tables.map((table, feature): PlannedTable => {
+  const features = featuresOf(model);
+  const tables = model.tables.map((table, index): PlannedTable => {
     const { name, rows, dim, rowBlocks, precision } = table;
     const { perElement, perRow } = stateShapeOf(sparse.kind);
     return {
@@ -57,7 +59,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rows,
       dim,
       rowBlocks,
-      ...popularityOf(job, feature, options),
+      ...popularityOf(job, index, features, options),
       weightBytes: weightBytes(precision),
       stateBytes: 4 * perElement,
       // Its state, an int8 row's exponent, and whether it was touched.
@@ -68,9 +70,9 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       missCurve: options.curves?.get(name),
     };
   });
-  const { layout, features, dim, dots, bottom, top } = shapeOf(model);
+  const { layout, features: vectors, dim, dots, bottom, top } = shapeOf(model);
   // An addition and a product for each weight: forward, and for each of its two gradients.
-  const pairs = dots ? (features * (features - 1)) / 2 : 0;
+  const pairs = dots ? (vectors * (vectors - 1)) / 2 : 0;
   return {
     tables,
     batchSize: data.batchSize,
@@ -105,16 +107,33 @@ function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOpt
   return cache === true ? ["memory", "cached"] : [tier];
 }
 
-/** How many ids of a table a sample has, and how popular they are: counted, or else assumed. */
-function popularityOf({ data, model }: PlannableJob, feature: number, options: WorkloadOptions) {
-  const counted = options.statistics?.[feature];
+/**
+ * How many ids of a table a sample has, and how popular they are: counted, or else assumed. Of
+ * several features in one table, ids and distinct ids add up; the exponent is the mean over the ids.
+ */
+function popularityOf(
+  { data, model }: PlannableJob,
+  table: number,
+  features: readonly Feature[],
+  options: WorkloadOptions,
+) {
   const assumed =
     data.kind === "synthetic"
-      ? { poolingFactor: (data.idsPerBag.min + data.idsPerBag.max) / 2, zipf: data.zipf }
-      : { poolingFactor: 1, zipf: usualZipf };
-  const { poolingFactor = counted?.idsMean ?? assumed.poolingFactor } = options;
-  if (counted === undefined) return { ...assumed, poolingFactor };
-  const rows = model.tables[feature]?.rows ?? 1;
-  const zipf = fittedZipf(counted, rows) ?? assumed.zipf;
-  return { poolingFactor, zipf, distinctRowsMax: Math.min(rows, counted.distinctIds) };
+      ? { idsMean: (data.idsPerBag.min + data.idsPerBag.max) / 2, zipf: data.zipf }
+      : { idsMean: 1, zipf: usualZipf };
+  const rows = model.tables[table]?.rows ?? 1;
+  let [poolingFactor, lookups, exponents, distinct] = [0, 0, 0, 0];
+  for (const [feature, { table: of, pooling, positions }] of features.entries()) {
+    if (of !== table) continue;
+    const counted = options.statistics?.[feature];
+    const bag = options.poolingFactor ?? counted?.idsMean ?? assumed.idsMean;
+    const ids = pooling === "none" ? Math.min(bag, positions) : bag;
+    poolingFactor += ids;
+    lookups += positions;
+    exponents += ids * ((counted && fittedZipf(counted, rows)) ?? assumed.zipf);
+    distinct += counted?.distinctIds ?? rows;
+  }
+  const zipf = poolingFactor > 0 ? exponents / poolingFactor : assumed.zipf;
+  const known = options.statistics !== undefined && distinct < rows;
+  return { poolingFactor, lookups, zipf, ...(known ? { distinctRowsMax: distinct } : {}) };
 }

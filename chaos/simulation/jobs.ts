@@ -40,6 +40,27 @@ const below: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
 };
 
+/** Tables of three dims, which features share; a sequence is not pooled; one table is cached. */
+const shared: Partial<JobOptions> = {
+  model: {
+    ...plain.model,
+    tables: [
+      { name: "a", rows: 40, dim: 4, rowBlocks: 2, sharding: "row-wise" },
+      { name: "b", rows: 200, dim: 40, tier: "cached", sharding: "column-wise" },
+      { name: "c", rows: 40, dim: 2 },
+    ],
+    features: [
+      { column: "a" },
+      { column: "a2", table: "a", pooling: "none", maxLength: 2 },
+      { column: "b", pooling: "mean" },
+      { column: "b2", table: "b", pooling: "none", maxLength: 2 },
+      { column: "c" },
+    ],
+    groups: [{ name: "g", features: ["b", "c"] }],
+  },
+  tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
+};
+
 /** By number: a scenario names one. */
 export const jobs: readonly JobOptions[] = [
   plain,
@@ -77,4 +98,5 @@ export const jobs: readonly JobOptions[] = [
     },
     checkpoint: { everySteps: 1, directory, keep: 2, differential: "consecutive" },
   },
+  { ...short, ...shared },
 ];

@@ -109,7 +109,8 @@ function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOpt
 
 /**
  * How many ids of a table a sample has, and how popular they are: counted, or else assumed. Of
- * several features in one table, ids and distinct ids add up; the exponent is the mean over the ids.
+ * several features in one table, ids and distinct ids add up; the exponent is the mean over the
+ * ids.
  */
 function popularityOf(
   { data, model }: PlannableJob,

@@ -21,7 +21,7 @@ const dims = [4, 8, 16, 32, 64, 128, 256, 384];
 const [tableCount, idsMean, samples, vectors, dim] = [1000, 15, 16, 16, 32];
 const stream = new RandomStream(19, 1);
 
-/** Columns are uniform in their logarithm, rows lognormal; every 100th table is cut by rows, too. */
+/** Columns uniform in their logarithm, rows lognormal; every 100th table has row blocks, too. */
 const tables = Array.from({ length: tableCount }, (_, i) => ({
   name: `T${i}`,
   rows: Math.ceil(Math.exp(4 + stream.normal())),

@@ -1,10 +1,11 @@
-// What a test needs that a machine may lack: a nats-server, the native kernels, real data. A test
-// that lacks one of them says so with `lacks` and ends, or leaves a part out; `npm test` lists such
-// tests and the reasons at its end. In CI (CI=true) a test fails where it lacks what CI can have.
-// The golden trainings are in the repository: a test that does not find them fails anywhere.
+// What a test needs that a machine may lack: a nats-server, the native kernels, RocksDB, real data.
+// A test that lacks one of them says so with `lacks` and ends, or leaves a part out; `npm test`
+// lists such tests and the reasons at its end. In CI (CI=true) a test fails where it lacks what CI
+// can have. The golden trainings are in the repository: a test without them fails anywhere.
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import type { ExecutionContext } from "ava";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
@@ -32,6 +33,20 @@ export const natsServer: Need = {
 export const nativeKernels: Need = {
   isMet: () => createNative() !== undefined,
   reason: "The native kernels are not built: run `npm run build`.",
+  isRequired: true,
+};
+
+/** Its package has binaries for linux-x64 and darwin-arm64. */
+export const rocksDb: Need = {
+  isMet: () => {
+    try {
+      createRequire(import.meta.url)("rocksdb");
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  reason: "RocksDB has no binary for this platform, or was not installed.",
   isRequired: true,
 };
 
@@ -92,6 +107,11 @@ export function lacks(t: ExecutionContext, ...needs: readonly Need[]): boolean {
   noteSkipped(t, missing.reason);
   t.pass();
   return true;
+}
+
+/** Whether the test lacks a store of rows or runs, as `lacks` says. */
+export function lacksStore(t: ExecutionContext, store: string): boolean {
+  return store === "rocksdb" && lacks(t, rocksDb);
 }
 
 /** Notes that the rest of a test was left out, and why. */

@@ -1,11 +1,18 @@
-// What a machine lacks is skipped with its reason, but for what CI has to have: without a
-// nats-server or native kernels CI fails, wherever the clone lies. Real data may be missing.
+// What a machine lacks is skipped with its reason, but for what CI has to have: a nats-server, the
+// native kernels, RocksDB. Without one of them CI fails, wherever the clone lies.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { dataFile, lacks, type Need, nativeKernels, natsServer } from "../helpers/needs.ts";
+import {
+  dataFile,
+  lacks,
+  type Need,
+  nativeKernels,
+  natsServer,
+  rocksDb,
+} from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 import { notesVariable, readNotes } from "./notes.ts";
 
@@ -42,7 +49,7 @@ function setAll(variables: Readonly<Record<string, string | undefined>>): void {
 
 const missing = (need: Need): Need => ({ ...need, isMet: () => false });
 
-for (const [name, need] of Object.entries({ natsServer, nativeKernels })) {
+for (const [name, need] of Object.entries({ natsServer, nativeKernels, rocksDb })) {
   test.serial(`without ${name} CI fails; elsewhere the test is noted as skipped`, (t) => {
     const inCi = asked(missing(need), { CI: "true" });
     t.deepEqual(inCi.failures, [`${need.reason} CI has to run this test.`]);

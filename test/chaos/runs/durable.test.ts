@@ -24,7 +24,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacks, linux } from "../../helpers/needs.ts";
+import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
 const tables = smallModel.tables ?? [];
@@ -45,6 +45,7 @@ const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
 for (const ssd of ["file", "rocksdb"] as const) {
   test.serial(`${ssd}: a run that goes on finds its durable rows where it left them`, async (t) => {
+    if (lacksStore(t, ssd)) return;
     const calm = await calmResult(3);
     await using place = await startTestCluster(1);
     const job = place.job({ model, tiers: { ...small, ssd } });
@@ -146,6 +147,7 @@ const damages = [
 
 for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages)) {
   test.serial(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
+    if (lacksStore(t, ssd)) return;
     if (what.includes("read") && lacks(t, linux)) return;
     const calm = await calmResult(3);
     await using place = await startTestCluster(1);

@@ -29,7 +29,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacks, linux } from "../../helpers/needs.ts";
+import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
 
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const kinds = ["file", "rocksdb"] as const;
@@ -73,6 +73,7 @@ for (const ssd of kinds) {
   test.serial(
     `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
+      if (lacksStore(t, ssd)) return;
       if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
       const model = modelOf(60_000);
@@ -97,6 +98,7 @@ for (const ssd of kinds) {
   test.serial(
     `P11: ${ssd}: a disk that stays full ends the run, and says what to do`,
     async (t) => {
+      if (lacksStore(t, ssd)) return;
       if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
       const tiers = { ...small, ssd, diskFullWaitMs: 1000 };
@@ -125,6 +127,7 @@ test.serial("P11: a disk that is full for longer than a step may take is waited 
 
 for (const ssd of kinds) {
   test.serial(`P11: ${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
+    if (lacksStore(t, ssd)) return;
     const calm = await calmResult();
     const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
     const launcher: Launcher = {
@@ -191,6 +194,7 @@ for (const [what, damage] of damages) {
 }
 
 test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong", async (t) => {
+  if (lacksStore(t, "rocksdb")) return;
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
@@ -222,6 +226,7 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
 
 for (const ssd of kinds) {
   test.serial(`${ssd}: a directory that vanishes under a run changes no bit`, async (t) => {
+    if (lacksStore(t, ssd)) return;
     const calm = await calmResult();
     await using place = await startTestCluster(1);
     const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });

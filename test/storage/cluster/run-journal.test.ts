@@ -8,6 +8,7 @@ import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { openRunJournal } from "../../../storage/cluster/open-journal.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
+import { lacksStore } from "../../helpers/needs.ts";
 
 type Entry = JournalEntry<string>;
 
@@ -26,6 +27,7 @@ const fileJournal = (disk: Disk, term: number) =>
 
 for (const kind of ["file", "rocksdb"] as const) {
   test(`${kind}: a journal holds what the one before held, and what was added since`, async (t) => {
+    if (lacksStore(t, kind)) return;
     const { open } = startJournals(t, kind);
     const first = await open(1);
     t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
@@ -48,6 +50,7 @@ for (const kind of ["file", "rocksdb"] as const) {
   });
 
   test(`${kind}: what is forgotten is gone when it begins anew, and the rest is not`, async (t) => {
+    if (lacksStore(t, kind)) return;
     const { open } = startJournals(t, kind);
     const first = await open(1);
     first.begin([run("a"), run("b"), event("a", "x"), event("b", "y")]);
@@ -74,6 +77,7 @@ test("a directory keeps the kind that it was begun with", async (t) => {
 });
 
 test("RocksDB lets one in at a time, and says who is refused what", async (t) => {
+  if (lacksStore(t, "rocksdb")) return;
   const { open, directory } = startJournals(t, "rocksdb");
   const first = await open(1);
   const error = await t.throwsAsync(open(2), { code: "INPUT_UNUSABLE" });

@@ -24,7 +24,7 @@ import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
 import { type OpenRecordFile, recordFiles } from "../../../storage/records/record-file.ts";
 import type { RecordShard } from "../../../storage/records/record-store.ts";
-import { lacks, linux } from "../../helpers/needs.ts";
+import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
 const shard: RecordShard = { name: "user", rows: 100_000, recordBytes: 260 };
@@ -197,6 +197,7 @@ const openRocks = (directory: string) =>
 const everyRow = Int32Array.from({ length: 5000 }, (_, i) => i);
 
 test("rocksdb: a flipped bit in a table is found", async (t) => {
+  if (lacksStore(t, "rocksdb")) return;
   const directory = place(t);
   const [path] = await writtenRocks(directory, ".sst");
   if (path === undefined) throw new Error("There is no table");
@@ -214,6 +215,7 @@ test("rocksdb: a flipped bit in a table is found", async (t) => {
 });
 
 test("rocksdb: a log that lost its end is found, before any row is read", async (t) => {
+  if (lacksStore(t, "rocksdb")) return;
   const directory = place(t);
   for (const path of await writtenRocks(directory, ".log")) {
     truncateSync(path, Math.floor(statSync(path).size / 2));
@@ -226,6 +228,7 @@ test("rocksdb: a log that lost its end is found, before any row is read", async 
 });
 
 test("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
+  if (lacksStore(t, "rocksdb")) return;
   // A separate process with a limit on file size: a log meets it as it meets a full disk.
   const directory = place(t);
   const program = new URL("../../helpers/processes/full-disk-entry.js", import.meta.url);

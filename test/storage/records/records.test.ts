@@ -11,7 +11,7 @@ import { openRecords } from "../../../storage/records/open-records.ts";
 import { createRecordCache } from "../../../storage/records/record-cache.ts";
 import { recordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
-import { lacks, nativeKernels } from "../../helpers/needs.ts";
+import { lacks, nativeKernels, rocksDb } from "../../helpers/needs.ts";
 import {
   type RecordsUnderTest,
   recordShards,
@@ -71,10 +71,15 @@ for (const [name, files] of [
 const rocksStore = (keep: Keep) =>
   inDirectory((directory) => (shards) => openRecords("rocksdb", { directory, shards, keep }));
 
-testRecords(test, "rocksdb", rocksStore("spill"));
-testDurableRecords(test, "rocksdb", rocksStore("durable"));
+if (rocksDb.isMet()) {
+  testRecords(test, "rocksdb", rocksStore("spill"));
+  testDurableRecords(test, "rocksdb", rocksStore("durable"));
+} else {
+  test("the suites of records: rocksdb", (t) => void lacks(t, rocksDb));
+}
 
 test("a spill store in RocksDB leaves nothing, and clears what a killed one left", async (t) => {
+  if (lacks(t, rocksDb)) return;
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const directory = join(root, "tier");

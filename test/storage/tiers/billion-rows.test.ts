@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import test from "ava";
 import { csv } from "../../../index.ts";
 import { inEpochs, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { lacksStore } from "../../helpers/needs.ts";
 
 const rows = 1_000_000_000;
 const samples = 2000;
@@ -32,6 +33,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
   writeFileSync(path, `label,price,user\n${lines.join("\n")}\n`);
   const digests: string[] = [];
   for (const ssd of ["file", "rocksdb"] as const) {
+    if (lacksStore(t, ssd)) continue;
     const before = process.memoryUsage().rss;
     const directory = join(root, ssd);
     const { evaluation: _evaluation, ...common } = place.job({
@@ -64,5 +66,5 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
     t.true(grown < 512 * mib, `${Math.round(grown / mib)} MiB more memory`);
     t.log(`${ssd}: ${touched} rows: ${parts} B saved, ${disk} B of disk, ${grown} B of memory`);
   }
-  t.is(digests[0], digests[1]);
+  t.is(new Set(digests).size, 1);
 });

@@ -203,6 +203,7 @@ export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
 export { shrink } from "./chaos/faults/shrink.ts";
 export {
   type EpochLedger,
+  epochOrderOf,
   type Stretch,
   sampleLedger,
   stretchesOf,

@@ -13,6 +13,7 @@ import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
 import { dedupBench } from "./step/dedup.bench.ts";
+import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
@@ -24,6 +25,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   allocation: allocationBench,
   accuracy: accuracyBench,
   dedup: dedupBench,
+  loader: loaderBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,

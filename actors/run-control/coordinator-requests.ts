@@ -3,9 +3,11 @@
 // promise. The machine (training-coordinator.ts) runs one promise for each of its states.
 
 import { fromPromise } from "xstate";
+import { inOrderOf } from "../../src/data/contents.ts";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import { checkContents } from "../../src/job/check-contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { stepBefore } from "../../src/job/warm-start.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { Cut } from "../../src/training/loop/schedule.ts";
@@ -101,7 +103,8 @@ export const preparing = fromPromise<DataPlan, RequestInput>(async ({ input, sig
   const own = { directory: job.checkpoint.directory, contents: metrics.contents };
   const { directory, contents } = record.replayed ?? own;
   checkContents(job, contents, prepared.contents, directory);
-  return prepared;
+  const isNew = input.step === stepBefore(job);
+  return { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
 });
 
 /** The devices of a generation, ready. */

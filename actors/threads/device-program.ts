@@ -43,7 +43,12 @@ import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { createRestoreSource, type RestoreSource } from "../../storage/replicas/restore-source.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
-import { type GenerationSpec, hostPlaceOf, mayRecoverPartly } from "./generation-spec.ts";
+import {
+  dealingOf,
+  type GenerationSpec,
+  hostPlaceOf,
+  mayRecoverPartly,
+} from "./generation-spec.ts";
 import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
@@ -137,6 +142,7 @@ export async function runDevice(
     cells: meter.cellsFor("batch", cells),
     cellBase: exchangeCells,
     local: hostPlaceOf(spec, rank),
+    dealing: dealingOf(spec),
     device: rank,
     readers,
   });

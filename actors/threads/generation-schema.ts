@@ -36,7 +36,12 @@ export const dataPlanSchema = z.object({
   training: datasetPlan,
   evaluation: datasetPlan.optional(),
   /** Which data these are; `evaluation`: where it is data of its own. */
-  contents: z.object({ training: dataContents, evaluation: dataContents.optional() }),
+  contents: z.object({
+    training: dataContents,
+    evaluation: dataContents.optional(),
+    /** Where the samples come in the split order. */
+    splitSamples: z.int().min(1).optional(),
+  }),
   /** Longest bag of each feature, over both. */
   idsMax: z.array(count),
   /** Of dense features whose missing values are the mean: that of the training data. */

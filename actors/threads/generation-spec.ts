@@ -2,6 +2,7 @@
 // it (`generationSpecOf`), the message host.assemble carries it to the hosts, and every thread is
 // started with it. How it lies in memory follows from it alone (generation-layout.ts).
 
+import type { Dealing } from "../../src/exchange/batch-ring.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
@@ -60,6 +61,11 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
   const place = hostPlaces(spec).findLast(({ first }) => first <= device);
   if (place === undefined) throw new RangeError(`There is no device ${device}`);
   return place;
+}
+
+/** How the readers of a host share its batches. */
+export function dealingOf({ data }: Pick<GenerationSpec, "data">): Dealing {
+  return data.contents.splitSamples === undefined ? "batches" : "devices";
 }
 
 /** Whether the hosts have replicas of each other's parts in their memory. */

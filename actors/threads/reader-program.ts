@@ -3,17 +3,15 @@
 // next, so another reader may take its place at any time.
 
 import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
-import { fillOrder } from "../../src/data/sample-order.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { placesOf } from "../../src/training/loop/schedule.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
-import { samplesOf } from "../../src/training/topology/topology.ts";
-import { type Datasets, openDatasets } from "./data/open-datasets.ts";
+import { BatchSource } from "./data/batch-source.ts";
+import { openDatasets } from "./data/open-datasets.ts";
 import { type Generation, progressOver } from "./generation-memory.ts";
-import { type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
+import { dealingOf, type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
@@ -34,7 +32,9 @@ export async function runReader(
   ports: ReaderPorts,
 ): Promise<void> {
   const { spec, layout, memory } = generation;
+  const { splitSamples } = spec.data.contents;
   const outlet = createBatchOutlet({
+    dealing: dealingOf(spec),
     shape: layout.ringShape,
     memory: memory.ring,
     cells: ports.cells,
@@ -44,7 +44,10 @@ export async function runReader(
     readers: spec.job.readers,
   });
   const datasets = openDatasets(spec, ports.disk);
-  const batch = new BatchSource(generation, datasets);
+  const { schedule, topology } = layout;
+  const { seed, data } = spec.job;
+  const order = { seed, shuffle: data.shuffle, splitSamples, schedule, topology };
+  const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets);
   const { reading } = progressOver(memory, spec.devices);
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
@@ -61,7 +64,7 @@ export async function runReader(
     );
     if (next === undefined) continue;
     const startMs = ports.clock.now();
-    batch.serve(outlet, next.stream, next.ticket);
+    await batch.serve(outlet, next.stream, next.ticket);
     Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
     Atomics.add(reading, 0, 1n);
     if (startMs - touchedMs >= touchEveryMs) {
@@ -89,48 +92,4 @@ function placeOfReader(spec: GenerationSpec, reader: number): HostPlace {
   const place = hostPlaces(spec)[Math.floor(reader / spec.job.readers)];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;
-}
-
-class BatchSource {
-  readonly #generation: Pick<Generation, "spec" | "layout">;
-  readonly #datasets: Datasets;
-
-  constructor(generation: Pick<Generation, "spec" | "layout">, datasets: Datasets) {
-    this.#generation = generation;
-    this.#datasets = datasets;
-  }
-
-  /** Fills the slots of a ticket on every device that still lacks it. */
-  serve(outlet: BatchOutlet, stream: Stream, ticket: number): void {
-    const indices = this.#indicesOf(stream, ticket);
-    const dataset = this.#datasets[stream];
-    if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
-    const { topology } = this.#generation.layout;
-    for (const device of outlet.devices) {
-      if (!outlet.lacks(stream, device, ticket)) continue;
-      const { first, count } = samplesOf(topology, device, indices.length);
-      const memory = outlet.slotMemory(stream, device, ticket, count);
-      const idCount = dataset.read(indices.subarray(first, first + count), memory);
-      const counts = { samples: count, batchSamples: indices.length, idCount };
-      outlet.publish(stream, device, ticket, counts);
-    }
-  }
-
-  /** The samples of a batch, in its order. */
-  #indicesOf(stream: Stream, ticket: number): Uint32Array {
-    const { job, data, fromStep } = this.#generation.spec;
-    const { schedule } = this.#generation.layout;
-    if (stream === "training") {
-      const { epoch, first, count } = placesOf(schedule, fromStep + ticket);
-      const indices = new Uint32Array(count);
-      const { samples } = schedule;
-      fillOrder(indices, { seed: job.seed, epoch, samples, first, shuffle: job.data.shuffle });
-      return indices;
-    }
-    const samples = data.evaluation?.samples ?? 0;
-    const batches = Math.ceil(samples / schedule.batchSize);
-    const first = (ticket % batches) * schedule.batchSize;
-    const count = Math.min(schedule.batchSize, samples - first);
-    return Uint32Array.from({ length: count }, (_, i) => first + i);
-  }
 }

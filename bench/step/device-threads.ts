@@ -13,7 +13,7 @@ import { collectAlone } from "../../src/ports/launcher.ts";
 import type { Recipe } from "../../src/training/step/device-state.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { type ConfigurationName, configuration } from "../configurations.ts";
-import type { ReaderThreadData } from "./reader-thread.ts";
+import type { Feed, ReaderThreadData } from "./reader-thread.ts";
 import { linkBytes } from "./slow-link.ts";
 import { abortTier, tierMemoryOf } from "./tier-memory.ts";
 import type { TierThreadData } from "./tier-thread.ts";
@@ -56,10 +56,10 @@ export function benchWork(
 }
 
 /**
- * The same for any model and plan. With `sleepMs` a reader feeds the devices and sleeps that long
- * before each batch; without `sleepMs` every device has its batches in memory.
+ * The same for any model and plan. With `feed` a reader feeds the devices from there; without it
+ * every device has its batches in memory.
  */
-export async function runDevices(work: TrainWork, sleepMs?: number): Promise<TrainThreadReport[]> {
+export async function runDevices(work: TrainWork, feed?: Feed): Promise<TrainThreadReport[]> {
   const topology = topologyOf(work.input, work.devices);
   const layout = layoutOf(exchangeShapeOf(topology));
   const ringLayout = ringLayoutOf(ringShapeOf(topology));
@@ -67,14 +67,14 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
   const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells + ringLayout.cells));
   const exchange = new SharedArrayBuffer(layout.bytes);
   const arrivals = new SharedArrayBuffer(linkBytes(work.devices));
-  const ring = sleepMs === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
+  const ring = feed === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
   const readers =
-    ring === undefined || sleepMs === undefined
+    ring === undefined || feed === undefined
       ? []
       : [
           startThread("./reader-thread.js", {
             work,
-            sleepMs,
+            feed,
             words,
             ring,
           } satisfies ReaderThreadData),

@@ -1,25 +1,40 @@
-// A reader's thread in the benches: hands prepared batches over through the real ring. Before each
-// batch it sleeps a given time, as a reader that waits for a disk does.
+// A reader's thread in the benches: hands batches over through the real ring. They are the samples
+// of a cache, as a run reads them; or prepared, and before each the reader sleeps a given time, as
+// one that waits for a disk does.
 
 import { workerData } from "node:worker_threads";
+import { BatchSource } from "../../actors/threads/data/batch-source.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createBatchOutlet } from "../../src/exchange/batch-ring.ts";
 import { nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
+/** Where its batches come from. */
+export type Feed = { readonly sleepMs: number } | CacheFeed;
+
+/** A cache file, read in the split order or in the global one. */
+export interface CacheFeed {
+  readonly path: string;
+  readonly splitSamples?: number | undefined;
+  /** Bytes up to which the whole cache is read into memory. */
+  readonly memoryBytesMax: number;
+}
+
 export interface ReaderThreadData {
   readonly work: TrainWork;
-  /** How long it sleeps before it hands a batch over. */
-  readonly sleepMs: number;
+  readonly feed: Feed;
   readonly words: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
 }
 
-const { work, sleepMs, words, ring } = workerData as ReaderThreadData;
+const { work, feed, words, ring } = workerData as ReaderThreadData;
 const topology = topologyOf(work.input, work.devices);
 const cells = createAtomicCells({
   words: new Int32Array(words),
@@ -38,10 +53,7 @@ const outlet = createBatchOutlet({
   reader: 0,
   readers: 1,
 });
-const pool = Array.from({ length: work.batches }, (_, i) =>
-  outlet.devices.map((device) => makeBatch(topology, device, i)),
-);
-const asleep = new Int32Array(new SharedArrayBuffer(4));
+const serve = "path" in feed ? cacheServer(feed) : poolServer(feed.sleepMs);
 
 try {
   for (let ticket = 0; ; ticket++) {
@@ -50,6 +62,28 @@ try {
       () => outlet.nextTicket("training") === ticket,
       nobody,
     );
+    await serve(ticket);
+  }
+} catch (error) {
+  if (!(error instanceof GenerationAbortedError)) throw error; // The devices have done.
+}
+
+function cacheServer({ path, splitSamples, memoryBytesMax }: CacheFeed) {
+  const training = openCache(path, realDisk, memoryBytesMax);
+  const { samples } = training;
+  const { batchSize } = work.input;
+  const schedule = scheduleOf({ samples, batchSize, passes: 1_000_000 });
+  const order = { seed: 727, shuffle: true, splitSamples, schedule, topology, fromStep: 0 };
+  const source = new BatchSource(order, { training, evaluation: undefined });
+  return (ticket: number) => source.serve(outlet, "training", ticket);
+}
+
+function poolServer(sleepMs: number) {
+  const pool = Array.from({ length: work.batches }, (_, i) =>
+    outlet.devicesOf("training").map((device) => makeBatch(topology, device, i)),
+  );
+  const asleep = new Int32Array(new SharedArrayBuffer(4));
+  return async (ticket: number) => {
     if (sleepMs > 0) Atomics.wait(asleep, 0, 0, sleepMs);
     for (const [device, batch] of (pool[ticket % pool.length] ?? []).entries()) {
       const slot = outlet.slotMemory("training", device, ticket, batch.samples);
@@ -59,7 +93,5 @@ try {
       slot.ids.set(batch.ids);
       outlet.publish("training", device, ticket, batch);
     }
-  }
-} catch (error) {
-  if (!(error instanceof GenerationAbortedError)) throw error; // The devices have done.
+  };
 }

@@ -155,7 +155,7 @@ const asleepShare = 0.8;
 async function depth({ rounds, seconds }: ScalingBenchOptions): Promise<BenchRow> {
   const work = benchWork({ config: "a", batch, devices: 1, seconds });
   const msOf = async (own: TrainWork, sleepMs: number) => {
-    const [report] = await runDevices(own, sleepMs);
+    const [report] = await runDevices(own, sleepMs === undefined ? undefined : { sleepMs });
     return { ms: quantiles(report?.stepMs ?? []).median, report };
   };
   const gains: number[] = [];

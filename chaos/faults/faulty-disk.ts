@@ -68,6 +68,7 @@ export class FaultyDisk implements Disk {
       path: file.path,
       write: (bytes, offset) => this.#write(file, bytes, offset),
       read: (bytes, offset) => file.read(bytes, offset),
+      readLater: (bytes, offset) => file.readLater(bytes, offset),
       size: () => file.size(),
       truncate: (size) => file.truncate(size),
       sync: () => this.#sync(file),

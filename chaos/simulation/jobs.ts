@@ -73,7 +73,7 @@ export const jobs: readonly JobOptions[] = [
   {
     ...plain,
     readers: 2,
-    data: { ...plain.data, epochs: 2 } as JobOptions["data"],
+    data: { ...plain.data, epochs: 2, order: "split" } as JobOptions["data"],
     model: {
       ...plain.model,
       tables: [

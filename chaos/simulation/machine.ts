@@ -92,6 +92,7 @@ export class SimulatedMachine {
       path: file.path,
       write: (bytes, offset) => act("write", file.path, () => file.write(bytes, offset)),
       read: (bytes, offset) => act("read", file.path, () => file.read(bytes, offset)),
+      readLater: async (bytes, offset) => act("read", file.path, () => file.read(bytes, offset)),
       size: () => file.size(),
       truncate: (size) => act("truncate", file.path, () => file.truncate(size)),
       sync: () => act("sync", file.path, () => file.sync()),

@@ -27,7 +27,11 @@ import {
   parseGenerationName,
   pathsOf,
 } from "../../storage/checkpoint-store/store-paths.ts";
-import { type Stretch, sampleLedger } from "../../storage/checkpoints/sample-ledger.ts";
+import {
+  epochOrderOf,
+  type Stretch,
+  sampleLedger,
+} from "../../storage/checkpoints/sample-ledger.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
@@ -137,9 +141,10 @@ export class Monitor {
     }
     const job = resolveJob(this.#cluster.job);
     const prepared = this.#cluster.events.find((event) => event.type === "run.prepared");
-    const { batchSize, passes, shuffle } = job.data;
+    const { batchSize, passes } = job.data;
     const schedule = scheduleOf({ samples: prepared?.samples ?? 0, batchSize, passes });
-    const ledger = sampleLedger(stretches, schedule, { seed: job.seed, shuffle });
+    const metrics = this.#lineage.get(newest)?.manifest.metrics;
+    const ledger = sampleLedger(stretches, schedule, epochOrderOf(job, metrics));
     const wrong = ledger.find(({ samples, once }) => once !== samples);
     if (wrong === undefined && schedule.steps === step) return;
     throw new SafetyError(

@@ -9,9 +9,12 @@ import { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
 import type { RunResult } from "../../actors/run-state/run-result.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { type Schedule as Steps, scheduleOf } from "../../src/training/loop/schedule.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import {
   type EpochLedger,
+  epochOrderOf,
   sampleLedger,
   stretchesOf,
   timesTrained,
@@ -107,9 +110,10 @@ export async function verdictOf(
     const differences = [`The run did not come to an end (${faulted.end}): ${why}`, ...left];
     return { ...common, verdict: "liveness", differences, ledger: [] };
   }
-  const { seed, data } = resolveJob(job);
   const stretches = stretchesOf(faulted.directory);
-  const ledger = sampleLedger(stretches, reference.steps, { seed, shuffle: data.shuffle });
+  const { manifests } = openExistingStore(faulted.directory, realDisk).list();
+  const order = epochOrderOf(resolveJob(job), manifests[0]?.metrics);
+  const ledger = sampleLedger(stretches, reference.steps, order);
   const differences = [
     ...(await modelDifferences(faulted.result, reference)),
     ...seriesDifferences(faulted.result, reference.result),

@@ -21,6 +21,8 @@ export interface RunContents {
   readonly training: DataContents;
   /** Left out where a part of the training data is held out, or nothing is evaluated. */
   readonly evaluation?: DataContents | undefined;
+  /** Samples of a split, where the samples come in the split order. */
+  readonly splitSamples?: number | undefined;
 }
 
 /** Files whose hashes stand in every manifest: enough to name the one that changed. */
@@ -47,6 +49,20 @@ export function contentsOf({ samples, digest, sources }: CacheMeta): DataContent
 export function recordedContents(metrics: unknown): RunContents | undefined {
   const { contents } = (metrics ?? {}) as { readonly contents?: RunContents };
   return contents;
+}
+
+/**
+ * The contents of a run that goes on: its samples come in the order that it began with, whatever a
+ * new run on the same data would have. `then`: what the run recorded, undefined in a run of before
+ * contents were recorded, and in one that has not trained a step, which `isNew` says.
+ */
+export function inOrderOf(
+  then: RunContents | undefined,
+  now: RunContents,
+  isNew: boolean,
+): RunContents {
+  if (then === undefined && isNew) return now;
+  return { ...now, splitSamples: then?.splitSamples };
 }
 
 /** Whether both have the same samples, as far as caches of two versions can tell. */

@@ -22,6 +22,20 @@ export interface BatchMemory {
   readonly weights?: Float32Array | undefined;
 }
 
+/** Samples first .. end-1. */
+export interface SampleRange {
+  readonly first: number;
+  readonly end: number;
+}
+
+/** What a dataset has read since it was opened, in bytes. */
+export interface BytesRead {
+  /** From its file. */
+  readonly file: number;
+  /** Of the samples that were asked for. */
+  readonly samples: number;
+}
+
 export interface Dataset {
   readonly samples: number;
   /** Dense features of a sample. */
@@ -40,5 +54,12 @@ export interface Dataset {
    * and with weights where one has them. Lengths are at t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
+  /**
+   * Reads whole ranges of samples in large reads, and holds them until the next call. Resolves when
+   * those of `now` are there; those of `next` are read meanwhile. Does nothing where all samples
+   * are in memory.
+   */
+  hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void>;
+  readonly bytesRead: BytesRead;
   close(): void;
 }

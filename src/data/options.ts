@@ -15,6 +15,11 @@ const common = {
    * A different order in every epoch, a function of the job's seed; else file order. @default true
    */
   shuffle: z.boolean().default(true),
+  /**
+   * `global`: any sample may follow any other; `split`: in large pieces, for data larger than
+   * memory (docs/data.md). @default "split" where the cache of the training data is above 256 MiB
+   */
+  order: z.enum(["global", "split"]).optional(),
   /** Directory of the binary cache. @default ".osiris/cache" */
   cache: z.string().min(1).default(".osiris/cache"),
   /**

@@ -44,22 +44,29 @@ export function fillOrder(
   for (let i = 0; i < out.length; i++) out[i] = permutation.at(first + i);
 }
 
-/** A permutation of 0..size-1, keyed by (seed, purpose, step). */
+/** A permutation of 0..size-1, keyed by (seed, purpose, step, part). */
 export class Permutation {
   readonly #size: number;
   readonly #leftBits: number;
   readonly #rightBits: number;
   readonly #keys = new Uint32Array(rounds);
 
-  constructor(spec: { seed: number; purpose: number; step: number; size: number }) {
+  constructor(spec: {
+    seed: number;
+    purpose: number;
+    step: number;
+    part?: number;
+    size: number;
+  }) {
     assert(spec.size >= 1 && spec.size <= samplesMax, "a size of 1 to 2^32");
     this.#size = spec.size;
     const bits = Math.max(2, 32 - Math.clz32(spec.size - 1));
     this.#leftBits = bits >> 1;
     this.#rightBits = bits - this.#leftBits;
     const key = keyOf(spec.seed);
+    const { step, purpose, part = 0 } = spec;
     for (let block = 0; 4 * block < rounds; block++) {
-      philox(this.#keys.subarray(4 * block), key, [block, 0, spec.step >>> 0, spec.purpose]);
+      philox(this.#keys.subarray(4 * block), key, [block, part, step >>> 0, purpose]);
     }
   }
 

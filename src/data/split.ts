@@ -2,7 +2,7 @@
 
 import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
-import type { Dataset } from "./dataset.ts";
+import type { Dataset, SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 
 /** Chooses a part of a dataset. */
@@ -50,6 +50,15 @@ export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
         scratch[b] = chosen[indices[b] ?? 0] ?? size;
       }
       return dataset.read(scratch.subarray(0, indices.length), batch);
+    },
+    hold(now, next) {
+      const rangeOf = ({ first, end }: SampleRange) => {
+        return { first: chosen[first] ?? 0, end: (chosen[end - 1] ?? 0) + 1 };
+      };
+      return dataset.hold(now.map(rangeOf), next.map(rangeOf));
+    },
+    get bytesRead() {
+      return dataset.bytesRead;
     },
     close: () => dataset.close(),
   };

@@ -113,13 +113,33 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
   };
 }
 
+/**
+ * How the tickets of the training stream are dealt to the readers of a host: each reader has every
+ * n-th batch, or every n-th device. In the split order a device's part of a batch lies in splits of
+ * its own, and each split should be read by one reader.
+ */
+export type Dealing = "batches" | "devices";
+
 interface RingPlace {
+  /** @default "batches" */
+  readonly dealing?: Dealing | undefined;
   readonly shape: RingShape;
   /** The devices of this host: readers serve only these. */
   readonly local: { readonly first: number; readonly count: number };
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
+}
+
+/** Which of the readers fills a device's slot for a ticket. */
+function readerOf(
+  { dealing, local, readers }: Pick<RingPlace, "dealing" | "local"> & { readonly readers: number },
+  stream: Stream,
+  device: number,
+  ticket: number,
+): number {
+  const isByDevice = dealing === "devices" && stream === "training";
+  return (isByDevice ? device - local.first : ticket) % readers;
 }
 
 /** A device's end of the ring. */
@@ -143,6 +163,7 @@ export function createBatchIntake(
 ): BatchIntake {
   const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
+  const dealing = { ...place, readers: readers.length };
   /** Batches handed to the device, and batches that it released. */
   const given: Record<Stream, number> = { training: 0, evaluation: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
@@ -160,7 +181,7 @@ export function createBatchIntake(
       await cells.waitUntil(
         () => `batch ${ticket} of the ${stream} stream`,
         () => isThere(stream, ticket),
-        readers[ticket % readers.length] ?? nobody,
+        readers[readerOf(dealing, stream, device, ticket)] ?? nobody,
       );
       return give(stream);
     },
@@ -184,8 +205,8 @@ export function createBatchIntake(
 
 /** A reader's end of the ring. */
 export interface BatchOutlet {
-  /** The devices that it serves. */
-  readonly devices: readonly number[];
+  /** The devices that it serves in this stream. */
+  devicesOf(stream: Stream): readonly number[];
   /** The first ticket that this reader should fill for some device, if there is room for it. */
   nextTicket(stream: Stream): number | undefined;
   /** Whether this device still lacks batch `ticket`. */
@@ -221,25 +242,33 @@ export function batchesOf(
 export function createBatchOutlet(
   place: RingPlace & { readonly reader: number; readonly readers: number },
 ): BatchOutlet {
-  const { shape, memory, cells, local, reader, readers } = place;
+  const { shape, memory, cells, local, reader, dealing } = place;
   const layout = ringLayoutOf(shape);
   const devices = Array.from({ length: local.count }, (_, i) => local.first + i);
+  const isOurs = (stream: Stream, device: number, ticket: number) =>
+    readerOf(place, stream, device, ticket) === reader;
+  const trained =
+    dealing === "devices" ? devices.filter((device) => isOurs("training", device, 0)) : devices;
+  const devicesOf = (stream: Stream) => (stream === "training" ? trained : devices);
   const lacks = (stream: Stream, device: number, ticket: number): boolean => {
+    if (!isOurs(stream, device, ticket)) return false;
     const at = cellsOf(shape, place.cellBase, stream);
     const isTaken = cells.load(at.taken(device)) > ticket;
     return !isTaken && cells.load(at.filled(device, ticket % shape.slots)) !== ticket + 1; // R2
   };
   return {
-    devices,
+    devicesOf,
     lacks,
     nextTicket(stream) {
       const at = cellsOf(shape, place.cellBase, stream);
       const granted = cells.load(at.granted);
       let behind = Number.POSITIVE_INFINITY;
-      for (const device of devices) behind = Math.min(behind, cells.load(at.taken(device)));
+      for (const device of devicesOf(stream)) {
+        behind = Math.min(behind, cells.load(at.taken(device)));
+      }
+      if (behind === Number.POSITIVE_INFINITY) return undefined;
       const end = Math.min(granted, behind + shape.slots); // R1, R3
       for (let ticket = behind; ticket < end; ticket++) {
-        if (ticket % readers !== reader) continue;
         if (devices.some((device) => lacks(stream, device, ticket))) return ticket;
       }
       return undefined;

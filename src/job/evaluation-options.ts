@@ -53,7 +53,7 @@ export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data"> 
 export type EvaluationSpec = z.output<typeof evaluationOptions>;
 
 /** Options that say which samples there are, or how training goes through them. */
-const notInherited = ["paths", "samples", "epochs", "passes", "shuffle"];
+const notInherited = ["paths", "samples", "epochs", "passes", "shuffle", "order"];
 
 /**
  * `given` with what it leaves out, from the training data. Data of another kind inherit the batch

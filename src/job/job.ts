@@ -201,6 +201,13 @@ function completed(options: unknown): unknown {
 
 /** @throws InvalidOptionError where columns and tables, or dense features, contradict each other */
 function checkData({ data, model }: JobSpec): void {
+  if (!data.shuffle && data.order !== undefined) {
+    throw expected(
+      "data.order",
+      "left out, as `data.shuffle` is false: samples come as in the file",
+      data.order,
+    );
+  }
   if (data.kind !== "synthetic") checkTables(data, shapesOf(model));
   const dense = denseOf(data);
   if (dense === model.dense) return;

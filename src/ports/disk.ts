@@ -1,5 +1,6 @@
 // The disk as an argument: the few calls of a file system that a checkpoint store and a binary
-// cache need. All calls except `synced` are synchronous and block the calling thread.
+// cache need. All calls are synchronous and block the calling thread, except
+// `synced` and `readLater`.
 
 import {
   closeSync,
@@ -10,6 +11,7 @@ import {
   ftruncateSync,
   mkdirSync,
   openSync,
+  read,
   readdirSync,
   readSync,
   renameSync,
@@ -29,6 +31,8 @@ export interface DiskFile {
   write(bytes: Uint8Array, offset: number): void;
   /** Reads into `bytes` from `offset`. Returns the number of bytes read. */
   read(bytes: Uint8Array, offset: number): number;
+  /** As `read`, without blocking the thread. `bytes` are undefined until then. */
+  readLater(bytes: Uint8Array, offset: number): Promise<number>;
   /** Length of the file. */
   size(): number;
   truncate(size: number): void;
@@ -74,6 +78,7 @@ export interface Disk {
 }
 
 const fsyncLater = promisify(fsync);
+const readSome = promisify(read);
 
 const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as const;
 
@@ -119,6 +124,16 @@ function openReal(path: string, flag: string): DiskFile {
         const count = readSync(descriptor, bytes, done, bytes.length - done, offset + done);
         if (count === 0) break;
         done += count;
+      }
+      return done;
+    },
+    async readLater(bytes, offset) {
+      let done = 0;
+      while (done < bytes.length) {
+        const rest = bytes.length - done;
+        const { bytesRead } = await readSome(descriptor, bytes, done, rest, offset + done);
+        if (bytesRead === 0) break;
+        done += bytesRead;
       }
       return done;
     },

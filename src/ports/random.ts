@@ -16,6 +16,9 @@ export const purposes = {
   faults: 8,
   syntheticWeights: 9,
   sweep: 10,
+  /** Splits of an epoch, and the samples of each. */
+  splitOrder: 11,
+  splitRows: 12,
   cacheSizes: 20,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,

@@ -224,6 +224,13 @@ export class SimulatedDisk implements Disk {
         file.unsynced = [];
       });
     };
+    const read = (bytes: Uint8Array, offset: number) => {
+      use("read", false);
+      const found = file.live.subarray(Math.min(offset, file.size), file.size);
+      const count = Math.min(found.length, bytes.length);
+      bytes.set(found.subarray(0, count));
+      return count;
+    };
     return {
       path,
       write: (bytes, offset) => {
@@ -233,13 +240,8 @@ export class SimulatedDisk implements Disk {
         const torn = () => write(this.#random?.below(bytes.length + 1) ?? 0);
         this.#mutate(path, () => write(bytes.length), torn);
       },
-      read(bytes, offset) {
-        use("read", false);
-        const found = file.live.subarray(Math.min(offset, file.size), file.size);
-        const count = Math.min(found.length, bytes.length);
-        bytes.set(found.subarray(0, count));
-        return count;
-      },
+      read,
+      readLater: async (bytes, offset) => read(bytes, offset),
       size() {
         use("fstat", false);
         return file.size;

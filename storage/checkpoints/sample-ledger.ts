@@ -11,8 +11,10 @@
 //   generation 2              20 ── 30   they were thrown away
 
 import { dirname } from "node:path";
-import { fillOrder } from "../../src/data/sample-order.ts";
+import { recordedContents } from "../../src/data/contents.ts";
+import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { EpochOrder, type EpochOrderOptions } from "../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
@@ -74,13 +76,24 @@ export function timesTrained(stretches: readonly Stretch[], { steps }: Schedule)
   return times;
 }
 
-/** How often the samples of each epoch were trained. `seed` and `shuffle` are the job's. */
+/** The order of a run of the job, which its checkpoints' `metrics` name. */
+export function epochOrderOf(
+  { seed, slices, data }: Pick<JobSpec, "seed" | "slices" | "data">,
+  metrics: unknown,
+): EpochOrderOptions {
+  const splitSamples = recordedContents(metrics)?.splitSamples;
+  const split = splitSamples === undefined ? undefined : { splitSamples, slices };
+  return { seed, shuffle: data.shuffle, split };
+}
+
+/** How often the samples of each epoch were trained, in the order of the job. */
 export function sampleLedger(
   stretches: readonly Stretch[],
   schedule: Schedule,
-  order: { readonly seed: number; readonly shuffle: boolean },
+  options: EpochOrderOptions,
 ): EpochLedger[] {
   const { samples, steps, stepsPerEpoch, begin } = schedule;
+  const order = new EpochOrder(options, schedule);
   const times = timesTrained(stretches, schedule);
   const epochs = Array.from(
     { length: (steps - begin) / stepsPerEpoch },
@@ -89,7 +102,7 @@ export function sampleLedger(
   for (let step = begin; step < steps; step++) {
     const { epoch, first, count } = placesOf(schedule, step);
     const indices = new Uint32Array(count);
-    fillOrder(indices, { ...order, epoch, samples, first });
+    order.fill(indices, epoch, first);
     const trained = epochs[epoch];
     if (trained === undefined) continue;
     for (const sample of indices) trained[sample] = (trained[sample] ?? 0) + (times[step] ?? 0);

@@ -19,6 +19,8 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
       for (const [b, index] of indices.entries()) batch.dense[b] = index;
       return 0;
     },
+    hold: async () => {},
+    bytesRead: { file: 0, samples: 0 },
     close: onClose,
   };
 }

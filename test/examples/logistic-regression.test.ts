@@ -25,6 +25,8 @@ function datasetOf(ids: readonly number[], labels: readonly number[]): Dataset {
       batch.ids.set(ids);
       return ids.length;
     },
+    hold: async () => {},
+    bytesRead: { file: 0, samples: 0 },
     close: () => {},
   };
 }

@@ -172,12 +172,12 @@ test("a reader gets no ticket that was not granted, and runs ahead by the slots 
 test("the readers of a host serve its devices only, as its first device grants", (t) => {
   const ring = startRing({ seed: 1, readers: 1, local: { first: 1, count: 2 } });
   const outlet = ring.outlet(0);
-  t.deepEqual(outlet.devices, [1, 2]);
+  t.deepEqual(outlet.devicesOf("training"), [1, 2]);
   for (const device of [0, 2]) ring.intake(device).grant("training", 1);
   t.is(outlet.nextTicket("training"), undefined);
   ring.intake(1).grant("training", 1);
   t.is(outlet.nextTicket("training"), 0);
-  for (const device of outlet.devices) {
+  for (const device of outlet.devicesOf("training")) {
     fill(outlet, { stream: "training", device, ticket: 0, dies: false });
   }
   t.is(outlet.nextTicket("training"), undefined, "device 0 is another host's");

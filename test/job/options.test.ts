@@ -111,6 +111,7 @@ const rules: readonly Rule[] = [
   ],
   ["data.batchSize", 0, "data.batchSize", "a number >= 1", "`0` (number)"],
   ["data.epochs", 0.5, "data.epochs", "an integer", "`0.5` (number)"],
+  ["data.order", "shards", "data.order", 'one of "global", "split"', "`shards` (string)"],
   ["data.shuffle", "yes", "data.shuffle", "a boolean", "`yes` (string)"],
   ["data.samples", 0, "data.samples", "a number >= 1", "`0` (number)"],
   ["data.idsPerBag", "x", "data.idsPerBag", "a number, or an object", "`x` (string)"],
@@ -259,6 +260,16 @@ test("an exact job refuses stale tables, and a bounded one has them in its ident
   t.is(new Set(identities).size, identities.length);
 });
 
+test("a job in the order of its file has no other order", (t) => {
+  const sorted = withOption("data.shuffle", false, withOption("data.order", "split") as JobOptions);
+  t.throws(() => resolveJob(sorted), {
+    instanceOf: InvalidOptionError,
+    message:
+      "Expected `data.order` to be left out, as `data.shuffle` is false: samples come as in the " +
+      "file, got `split` (string)",
+  });
+});
+
 test("an evaluation's batch size is that of the training data, or left out", (t) => {
   t.is(resolveJob({ ...job, ...held }).evaluation?.data?.batchSize, 10);
   const other = withOption("evaluation.data.batchSize", 20, { ...job, ...held });
@@ -343,6 +354,8 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
     ["slices", 4],
     ["data.batchSize", 20],
     ["data.shuffle", false],
+    ["data.order", "split"],
+    ["data.order", "global"],
     ["model.dropout", 0.1],
     ["model.tables.0.rows", 11],
     ["optimizer.dense", { kind: "sgd" }],

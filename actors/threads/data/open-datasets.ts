@@ -26,18 +26,26 @@ export function openDatasets(
 ): Datasets {
   const { training, evaluation, contents, means } = data;
   const held = contents.evaluation ?? contents.training; // Held out of the training data.
-  const open = ({ path, split }: DatasetPlan, { digest }: DataContents) => {
-    const dataset = openSame(path, digest, disk, means);
+  // In the split order the splits are all that is in memory, however small the data are.
+  const bytesMax = contents.splitSamples === undefined ? undefined : 0;
+  const open = ({ path, split }: DatasetPlan, { digest }: DataContents, bytes?: number) => {
+    const dataset = openSame(path, digest, disk, means, bytes);
     return split === undefined ? dataset : splitDataset(dataset, { seed, ...split });
   };
   return {
-    training: open(training, contents.training),
+    training: open(training, contents.training, bytesMax),
     evaluation: evaluation && open(evaluation, held),
   };
 }
 
-function openSame(path: string, digest: string, disk: Disk, means: Means | undefined): Dataset {
-  const dataset = openCache(path, disk, undefined, means);
+function openSame(
+  path: string,
+  digest: string,
+  disk: Disk,
+  means: Means | undefined,
+  memoryBytesMax: number | undefined,
+): Dataset {
+  const dataset = openCache(path, disk, memoryBytesMax, means);
   if (dataset.digest !== digest) {
     dataset.close();
     const message =

@@ -2,8 +2,10 @@
 // to know of it.
 
 import { isDeepStrictEqual } from "node:util";
+import { cacheMemoryBytesMax, readSampleBytes } from "../../../src/data/cache/cache-reader.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
+import { splitSamplesOf } from "../../../src/data/split-order.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
@@ -34,11 +36,13 @@ export async function prepareData(
     throw expected("evaluation.data.dense", wanted, evaluation.dense);
   }
   const reports = evaluation === undefined ? [training] : [training, evaluation];
+  const datasets = datasetsOf(job, training, evaluation);
   return {
-    ...datasetsOf(job, training, evaluation),
+    ...datasets,
     contents: {
       training: contentsOf(training),
       ...(evaluation === undefined ? {} : { evaluation: contentsOf(evaluation) }),
+      splitSamples: splitSamplesFor(job, training, datasets.training.samples, disk),
     },
     idsMax: training.idsMax.map((_, feature) =>
       Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
@@ -139,6 +143,22 @@ function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport
   };
 }
 
+/**
+ * Samples of a split, if the samples come in the split order: a function of the job and the data.
+ * `samples`: those that are trained on.
+ */
+function splitSamplesFor(
+  { data: { order, shuffle }, slices }: JobSpec,
+  training: CacheReport,
+  samples: number,
+  disk: Disk,
+): number | undefined {
+  if (!shuffle || order === "global") return undefined;
+  const bytes = readSampleBytes(training.path, disk);
+  if (order === undefined && bytes <= cacheMemoryBytesMax) return undefined;
+  return splitSamplesOf({ samples, bytes: (bytes * samples) / training.samples, slices });
+}
+
 /** Held-out samples that are training samples say how well a model remembers. */
 function equalityWarnings(
   { data, evaluation: section }: JobSpec,
@@ -181,6 +201,7 @@ function isSameStream(data: JobSpec["data"], held: JobSpec["data"]): boolean {
     samples: 0,
     passes: 0,
     shuffle: true,
+    order: undefined,
     cache: "",
   });
   return isDeepStrictEqual(streamOf(data), streamOf(held));

@@ -1,19 +1,18 @@
 // Reads samples of a binary cache by index. A small cache is loaded whole and checked when it is
-// opened. Of a larger cache, the recently used blocks are in memory, each checked when it is read.
+// opened. Of a larger cache, the ranges that its user holds are in memory (held-ranges.ts), and the
+// recently used blocks beside them, each checked when it is read.
 //
 // A cache is derived data. A reader that finds damage sets the file aside and fails; the next
 // preparation makes the cache anew (prepare-cache.ts). Other readers may still have the damaged
 // file open, or find its damage later: they must not set the new file aside.
 
 import assert from "node:assert/strict";
-import { crc32 } from "node:zlib";
-import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
-import type { BatchMemory, Dataset } from "../dataset.ts";
+import type { BatchMemory, BytesRead, Dataset, SampleRange } from "../dataset.ts";
+import { type BlockPlace, blocksInMemory, blocksOnDisk, type FindBlock } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
 import {
-  type BlockTable,
   blockSamples,
   type CacheMeta,
   headerBytes,
@@ -22,6 +21,7 @@ import {
   readFrame,
   sampleHeadWords,
 } from "./cache-format.ts";
+import { HeldRanges } from "./held-ranges.ts";
 
 /** A dataset that knows which samples it has. */
 export interface CachedSamples extends Dataset {
@@ -50,16 +50,25 @@ export function openCache(
     const { table, meta, dataEnd } = readFrame(file);
     const filled = { ...meta, means: means ?? meta.means };
     if (dataEnd - headerBytes <= memoryBytesMax) {
-      return new CachedDataset(file, filled, blocksInMemory(file, table, dataEnd));
+      return new CachedDataset(file, filled, {
+        find: blocksInMemory(file, table, dataEnd),
+        hold: async () => {},
+        bytesRead: () => dataEnd - headerBytes,
+      });
     }
-    const find = blocksOnDisk(file, table, memoryBytesMax);
-    return new CachedDataset(file, filled, (place, block) => {
-      try {
-        find(place, block);
-      } catch (error) {
-        setAside(path, disk, error);
-        throw error;
-      }
+    const recent = blocksOnDisk(file, table, memoryBytesMax);
+    const held = new HeldRanges(file, table);
+    return new CachedDataset(file, filled, {
+      find(place, block) {
+        try {
+          if (!held.find(place, block)) recent.find(place, block);
+        } catch (error) {
+          setAside(path, disk, error);
+          throw error;
+        }
+      },
+      hold: (now, next) => held.hold(now, next),
+      bytesRead: () => held.bytesRead + recent.bytesRead(),
     });
   } catch (error) {
     file.close();
@@ -81,7 +90,7 @@ function isDamaged(path: string, disk: Disk, block: number | undefined): boolean
   try {
     const { table } = readFrame(file);
     if (block !== undefined)
-      blocksOnDisk(file, table, 1)({ words: new Int32Array(0), at: 0 }, block);
+      blocksOnDisk(file, table, 1).find({ words: new Int32Array(0), at: 0 }, block);
     return false;
   } catch (error) {
     if (error instanceof DataCacheDamagedError) return true;
@@ -101,6 +110,19 @@ export function readCacheMeta(path: string, disk: Disk): CacheMeta {
   }
 }
 
+/**
+ * Bytes of the samples in the cache file at `path`: a function of the samples alone, which the
+ * rest of the file is not. @throws DataCacheDamagedError
+ */
+export function readSampleBytes(path: string, disk: Disk): number {
+  const file = openFile(path, disk);
+  try {
+    return readFrame(file).dataEnd - headerBytes;
+  } finally {
+    file.close();
+  }
+}
+
 function openFile(path: string, disk: Disk): DiskFile {
   if (!disk.exists(path)) {
     throw new DataCacheDamagedError(path, "it is not there");
@@ -108,66 +130,12 @@ function openFile(path: string, disk: Disk): DiskFile {
   return onDisk("open", path, () => disk.open(path, "read"));
 }
 
-/** The memory of a block: it starts at word `at` of `words`. */
-interface BlockPlace {
-  words: Int32Array;
-  at: number;
-}
-
-/** Points `place` at a block. */
-type FindBlock = (place: BlockPlace, block: number) => void;
-
-function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: number): FindBlock {
-  const words = new Int32Array((dataEnd - headerBytes) / 4);
-  const starts = startsOf(table);
-  const bytes = new Uint8Array(words.buffer);
-  onDisk("read", file.path, () => file.read(bytes, headerBytes));
-  for (let block = 0; 2 * block < table.length; block++) {
-    const end = 4 * (starts[block + 1] ?? 0);
-    checkBlock(file.path, table, block, bytes.subarray(4 * (starts[block] ?? 0), end));
-  }
-  return (place, block) => {
-    place.words = words;
-    place.at = starts[block] ?? 0;
-  };
-}
-
-function blocksOnDisk(file: DiskFile, table: BlockTable, memoryBytesMax: number): FindBlock {
-  const starts = startsOf(table);
-  const recent = new LRUCache<number, Int32Array>({
-    maxSize: Math.max(1, memoryBytesMax),
-    sizeCalculation: (words) => words.byteLength,
-  });
-  return (place, block) => {
-    let words = recent.get(block);
-    if (words === undefined) {
-      words = new Int32Array(table[2 * block] ?? 0);
-      const bytes = new Uint8Array(words.buffer);
-      const offset = headerBytes + 4 * (starts[block] ?? 0);
-      const read = onDisk("read", file.path, () => file.read(bytes, offset));
-      checkBlock(file.path, table, block, bytes.subarray(0, read));
-      recent.set(block, words);
-    }
-    place.words = words;
-    place.at = 0;
-  };
-}
-
-/** First word of each block, relative to the first block, and the end. */
-function startsOf(table: BlockTable): Float64Array {
-  const starts = new Float64Array(table.length / 2 + 1);
-  for (let block = 0; 2 * block < table.length; block++) {
-    starts[block + 1] = (starts[block] ?? 0) + (table[2 * block] ?? 0);
-  }
-  return starts;
-}
-
-function checkBlock(path: string, table: BlockTable, block: number, bytes: Uint8Array): void {
-  if (bytes.length === 4 * (table[2 * block] ?? 0) && crc32(bytes) === table[2 * block + 1]) return;
-  const first = block * blockSamples;
-  const samples = `${first}..${first + blockSamples - 1}`;
-  const reason = `the checksum of block ${block} (samples ${samples}) differs`;
-  throw new DataCacheDamagedError(path, reason, block);
+/** Where the samples of a dataset come from. */
+interface Blocks {
+  readonly find: FindBlock;
+  readonly hold: Dataset["hold"];
+  /** Bytes that were read from the file. */
+  bytesRead(): number;
 }
 
 class CachedDataset implements CachedSamples {
@@ -179,7 +147,7 @@ class CachedDataset implements CachedSamples {
   readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly #file: DiskFile;
-  readonly #findBlock: FindBlock;
+  readonly #blocks: Blocks;
   readonly #headWords: number;
   /** The dense features with values that await a mean, and the mean of each. */
   readonly #means: readonly (readonly [feature: number, mean: number])[];
@@ -190,8 +158,9 @@ class CachedDataset implements CachedSamples {
   /** Where each sample of the batch starts in `#words`; later, the position of its next id. */
   #starts = new Int32Array(0);
   #isOpen = true;
+  #wordsGathered = 0;
 
-  constructor(file: DiskFile, meta: CacheMeta, findBlock: FindBlock) {
+  constructor(file: DiskFile, meta: CacheMeta, blocks: Blocks) {
     this.digest = meta.digest;
     this.samples = meta.samples;
     this.dense = meta.dense;
@@ -200,7 +169,7 @@ class CachedDataset implements CachedSamples {
     this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.#file = file;
-    this.#findBlock = findBlock;
+    this.#blocks = blocks;
     this.#headWords = sampleHeadWords(meta);
     this.#means = Object.entries(meta.means ?? {}).map(([at, mean]) => [Number(at), mean]);
   }
@@ -222,6 +191,15 @@ class CachedDataset implements CachedSamples {
     return copied.ids;
   }
 
+  hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void> {
+    assert(this.#isOpen, "the dataset is open");
+    return this.#blocks.hold(now, next);
+  }
+
+  get bytesRead(): BytesRead {
+    return { file: this.#blocks.bytesRead(), samples: 4 * this.#wordsGathered };
+  }
+
   close(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
@@ -236,7 +214,7 @@ class CachedDataset implements CachedSamples {
     for (let b = 0; b < indices.length; b++) {
       const index = indices[b] ?? 0;
       assert(index < this.samples, "an index of the dataset");
-      this.#findBlock(place, Math.floor(index / blockSamples));
+      this.#blocks.find(place, Math.floor(index / blockSamples));
       const { words, at } = place;
       const slot = at + (index % blockSamples);
       const first = at + (words[slot] ?? 0);
@@ -246,6 +224,7 @@ class CachedDataset implements CachedSamples {
       this.#starts[b] = used;
       for (let from = first; from < end; from++) out[used++] = words[from] ?? 0;
     }
+    this.#wordsGathered += used;
     return used;
   }
 

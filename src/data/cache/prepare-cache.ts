@@ -143,7 +143,8 @@ function freeName(path: string, disk: Disk): string {
 
 /** The source of the cache's name: everything that decides its content. */
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
-  const { batchSize: _, passes: _passes, shuffle: _shuffle, ...rest } = options;
+  const { batchSize: _, passes: _passes, shuffle: _shuffle, ...others } = options;
+  const { order: _order, ...rest } = others;
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
   const isText = options.kind !== "synthetic";
   const files = isText ? options.paths.map(identityOf) : [];

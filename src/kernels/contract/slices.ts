@@ -31,6 +31,11 @@ export function sliceStart(slice: number, slices: number, samples: number): numb
   return Math.floor((slice * samples) / slices);
 }
 
+/** First sample of each slice in a batch of `samples`, and the end. */
+export function sliceBoundsOf(slices: number, samples: number): number[] {
+  return Array.from({ length: slices + 1 }, (_, slice) => sliceStart(slice, slices, samples));
+}
+
 /** The slices first .. first+count-1 of a batch, with bounds relative to their first sample. */
 export function slicesOf(first: number, count: number, slices: number, samples: number): Slices {
   const bounds = new Int32Array(count + 1);

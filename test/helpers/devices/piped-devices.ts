@@ -106,7 +106,7 @@ export function startPipedDevices(options: {
           nobody,
         );
         await reading();
-        for (const device of outlet.devices) {
+        for (const device of outlet.devicesOf("training")) {
           const part = localPart(topology, device, batch);
           const slot = outlet.slotMemory(stream, device, ticket, part.samples);
           slot.dense.set(part.dense);

@@ -17,6 +17,7 @@ function slow(file: DiskFile): DiskFile {
     path: file.path,
     write: (bytes, at) => file.write(bytes, at),
     read: (into, at) => file.read(into, at),
+    readLater: (into, at) => file.readLater(into, at),
     size: () => file.size(),
     truncate: (bytes) => file.truncate(bytes),
     close: () => file.close(),

@@ -1,11 +1,13 @@
 // The ledger of samples: how often the committed stretches trained each sample.
 
 import test from "ava";
+import { resolveJob } from "../../../src/job/job.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import {
+  epochOrderOf,
   type Stretch,
   sampleLedger,
   stretchesOf,
@@ -34,6 +36,32 @@ test("a generation that began too early trained samples twice, one too late left
   t.deepEqual(twice, { samples: 25, once: 15, never: 0, twice: 10 });
   const [never] = sampleLedger([stretch(1, 0, 2), stretch(2, 3, 6)], schedule, order);
   t.deepEqual(never, { samples: 25, once: 20, never: 5, twice: 0 }, "the short batch is missing");
+});
+
+test("a run in the split order trains every sample once, in the order that its metrics name", (t) => {
+  const job = resolveJob({
+    model: {
+      kind: "dlrm",
+      dense: 1,
+      tables: [{ name: "a", rows: 9, dim: 4 }],
+      bottom: [4],
+      top: [1],
+    },
+    data: { kind: "synthetic", samples: 25, dense: 1, batchSize: 10, order: "split" },
+    seed: 3,
+    slices: 2,
+  });
+  const contents = {
+    training: { samples: 25, digest: "", version: 3, files: [] },
+    splitSamples: 4,
+  };
+  const split = epochOrderOf(job, { contents });
+  t.deepEqual(split, { ...order, split: { splitSamples: 4, slices: 2 } });
+  const whole = { samples: 25, once: 25, never: 0, twice: 0 };
+  t.deepEqual(sampleLedger([stretch(1, 0, 6)], schedule, split), [whole, whole]);
+  const [twice] = sampleLedger([stretch(1, 0, 2), stretch(2, 1, 6)], schedule, split);
+  t.deepEqual(twice, { samples: 25, once: 15, never: 0, twice: 10 });
+  t.deepEqual(epochOrderOf(job, undefined), { ...order, split: undefined });
 });
 
 /** Generation 1 commits 10 and 20; generation 2 goes on from the given one of them. */

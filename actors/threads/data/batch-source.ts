@@ -1,0 +1,85 @@
+// What a reader fills its slots from: the samples of a step, in the order that the seed gives them,
+// or a part of the evaluation data, in the order of the file.
+
+import type { BytesRead } from "../../../src/data/dataset.ts";
+import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
+import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
+import { samplesOf, type Topology } from "../../../src/training/topology/topology.ts";
+import type { Datasets } from "./open-datasets.ts";
+
+/** What decides which samples a batch has. */
+export interface BatchSourceOptions {
+  readonly seed: number;
+  readonly shuffle: boolean;
+  /** Where the samples come in the split order. */
+  readonly splitSamples?: number | undefined;
+  readonly schedule: Schedule;
+  readonly topology: Topology;
+  /** The step of the first ticket. */
+  readonly fromStep: number;
+}
+
+export class BatchSource {
+  readonly #options: BatchSourceOptions;
+  readonly #datasets: Datasets;
+  readonly #order: EpochOrder;
+
+  constructor(options: BatchSourceOptions, datasets: Datasets) {
+    const { seed, shuffle, splitSamples, schedule, topology } = options;
+    const { slices } = topology.input;
+    const split = splitSamples === undefined ? undefined : { splitSamples, slices };
+    this.#options = options;
+    this.#datasets = datasets;
+    this.#order = new EpochOrder({ seed, shuffle, split }, schedule);
+  }
+
+  /** Fills the slots of a ticket on every device of this reader that still lacks it. */
+  async serve(outlet: BatchOutlet, stream: Stream, ticket: number): Promise<void> {
+    const dataset = this.#datasets[stream];
+    if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
+    const devices = outlet.devicesOf(stream);
+    const { count: batchSamples, fill } =
+      stream === "training"
+        ? await this.#training(ticket, devices)
+        : this.#evaluation(ticket, dataset.samples);
+    for (const device of devices) {
+      if (!outlet.lacks(stream, device, ticket)) continue;
+      const { first, count } = samplesOf(this.#options.topology, device, batchSamples);
+      const indices = new Uint32Array(count);
+      fill(indices, first);
+      const memory = outlet.slotMemory(stream, device, ticket, count);
+      const idCount = dataset.read(indices, memory);
+      outlet.publish(stream, device, ticket, { samples: count, batchSamples, idCount });
+    }
+  }
+
+  /** The bytes that were read of the training data. */
+  get bytesRead(): BytesRead {
+    return this.#datasets.training.bytesRead;
+  }
+
+  /** A batch to train on, with its samples for these devices in memory or at hand. */
+  async #training(ticket: number, devices: readonly number[]) {
+    const { schedule, topology, fromStep } = this.#options;
+    const { epoch, first, count } = placesOf(schedule, fromStep + ticket);
+    const ranges = devices.flatMap((device) => {
+      const part = samplesOf(topology, device, count);
+      return this.#order.rangesAt(epoch, first + part.first, part.count) ?? [];
+    });
+    const now = ranges.flatMap((range) => range.now);
+    const next = ranges.flatMap((range) => range.next);
+    if (now.length > 0) await this.#datasets.training.hold(now, next);
+    const fill = (out: Uint32Array, from: number) => this.#order.fill(out, epoch, first + from);
+    return { count, fill };
+  }
+
+  #evaluation(ticket: number, samples: number) {
+    const { batchSize } = this.#options.schedule;
+    const first = (ticket % Math.ceil(samples / batchSize)) * batchSize;
+    const fill = (out: Uint32Array, from: number) => {
+      for (let i = 0; i < out.length; i++) out[i] = first + from + i;
+    };
+    return { count: Math.min(batchSize, samples - first), fill };
+  }
+}

@@ -1,0 +1,82 @@
+// Where a reader finds the blocks of a cache: all of them in memory, or those that were used last.
+// Every block is checked when it comes from the disk.
+
+import { crc32 } from "node:zlib";
+import { LRUCache } from "lru-cache";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
+import type { DiskFile } from "../../ports/disk.ts";
+import { type BlockTable, blockSamples, headerBytes, onDisk } from "./cache-format.ts";
+
+/** The memory of a block: it starts at word `at` of `words`. */
+export interface BlockPlace {
+  words: Int32Array;
+  at: number;
+}
+
+/** Points `place` at a block. */
+export type FindBlock = (place: BlockPlace, block: number) => void;
+
+export function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: number): FindBlock {
+  const words = new Int32Array((dataEnd - headerBytes) / 4);
+  const starts = startsOf(table);
+  const bytes = new Uint8Array(words.buffer);
+  onDisk("read", file.path, () => file.read(bytes, headerBytes));
+  for (let block = 0; 2 * block < table.length; block++) {
+    const end = 4 * (starts[block + 1] ?? 0);
+    checkBlock(file.path, table, block, bytes.subarray(4 * (starts[block] ?? 0), end));
+  }
+  return (place, block) => {
+    place.words = words;
+    place.at = starts[block] ?? 0;
+  };
+}
+
+export function blocksOnDisk(
+  file: DiskFile,
+  table: BlockTable,
+  memoryBytesMax: number,
+): { readonly find: FindBlock; bytesRead(): number } {
+  const starts = startsOf(table);
+  const recent = new LRUCache<number, Int32Array>({
+    maxSize: Math.max(1, memoryBytesMax),
+    sizeCalculation: (words) => words.byteLength,
+  });
+  let bytesRead = 0;
+  const find: FindBlock = (place, block) => {
+    let words = recent.get(block);
+    if (words === undefined) {
+      words = new Int32Array(table[2 * block] ?? 0);
+      const bytes = new Uint8Array(words.buffer);
+      const offset = headerBytes + 4 * (starts[block] ?? 0);
+      const read = onDisk("read", file.path, () => file.read(bytes, offset));
+      bytesRead += read;
+      checkBlock(file.path, table, block, bytes.subarray(0, read));
+      recent.set(block, words);
+    }
+    place.words = words;
+    place.at = 0;
+  };
+  return { find, bytesRead: () => bytesRead };
+}
+
+/** First word of each block, relative to the first block, and the end. */
+export function startsOf(table: BlockTable): Float64Array {
+  const starts = new Float64Array(table.length / 2 + 1);
+  for (let block = 0; 2 * block < table.length; block++) {
+    starts[block + 1] = (starts[block] ?? 0) + (table[2 * block] ?? 0);
+  }
+  return starts;
+}
+
+export function checkBlock(
+  path: string,
+  table: BlockTable,
+  block: number,
+  bytes: Uint8Array,
+): void {
+  if (bytes.length === 4 * (table[2 * block] ?? 0) && crc32(bytes) === table[2 * block + 1]) return;
+  const first = block * blockSamples;
+  const samples = `${first}..${first + blockSamples - 1}`;
+  const reason = `the checksum of block ${block} (samples ${samples}) differs`;
+  throw new DataCacheDamagedError(path, reason, block);
+}

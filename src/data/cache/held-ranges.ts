@@ -1,0 +1,129 @@
+// The ranges of samples that a reader of a large cache holds in memory: the splits that it reads
+// from, and the next ones, which are read ahead. A range is read with one call of the disk, while
+// the reader's thread does other work; each of its blocks is checked when it is first used.
+//
+// Invariants
+//   H1. Memory is that of the ranges of the last call of `hold`, and of reads that it cut short.
+//   H2. A buffer is used again only when no read can still write to it.
+
+import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
+import type { DiskFile } from "../../ports/disk.ts";
+import type { SampleRange } from "../dataset.ts";
+import { type BlockPlace, checkBlock, startsOf } from "./blocks.ts";
+import { type BlockTable, blockSamples, headerBytes } from "./cache-format.ts";
+
+/** A range of blocks on its way to memory, or there. */
+interface Held {
+  readonly firstBlock: number;
+  readonly endBlock: number;
+  readonly words: Int32Array;
+  readonly bytes: Uint8Array;
+  /** By block: whether its checksum was compared. */
+  readonly isChecked: Uint8Array;
+  /** Resolves with the error of the read; it never rejects. */
+  readonly read: Promise<unknown>;
+  isThere: boolean;
+}
+
+export class HeldRanges {
+  readonly #file: DiskFile;
+  readonly #table: BlockTable;
+  readonly #starts: Float64Array;
+  #held = new Map<string, Held>();
+  /** The range of the last block: the next block is most often of the same. */
+  #last: Held | undefined;
+  readonly #free: ArrayBuffer[] = [];
+  bytesRead = 0;
+
+  constructor(file: DiskFile, table: BlockTable) {
+    this.#file = file;
+    this.#table = table;
+    this.#starts = startsOf(table);
+  }
+
+  /** As `Dataset.hold`. @throws StoreFailedError */
+  async hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void> {
+    const before = this.#held;
+    const wanted = [...now, ...next].map((range) => [keyOf(range), range] as const);
+    const keys = new Set(wanted.map(([key]) => key));
+    for (const [key, held] of before) if (!keys.has(key)) this.#drop(held);
+    const held = new Map<string, Held>();
+    for (const [key, range] of wanted) {
+      const one = before.get(key) ?? held.get(key) ?? this.#start(range);
+      held.set(key, one);
+    }
+    this.#held = held;
+    this.#last = undefined;
+    for (const range of now) {
+      const key = keyOf(range);
+      const one = held.get(key);
+      if (one === undefined || one.isThere) continue;
+      const cause = await one.read;
+      if (cause === undefined) continue;
+      this.#held.delete(key); // Asked for again, it is read again.
+      if (cause instanceof TrainingError) throw cause;
+      throw new StoreFailedError("read", this.#file.path, { cause });
+    }
+  }
+
+  /**
+   * Points `place` at a block, if a range that is there has it. @throws DataCacheDamagedError
+   */
+  find(place: BlockPlace, block: number): boolean {
+    const held = this.#rangeWith(block);
+    if (held === undefined) return false;
+    this.#last = held;
+    const at = (this.#starts[block] ?? 0) - (this.#starts[held.firstBlock] ?? 0);
+    if (held.isChecked[block - held.firstBlock] === 0) {
+      const end = at + (this.#table[2 * block] ?? 0);
+      checkBlock(this.#file.path, this.#table, block, held.bytes.subarray(4 * at, 4 * end));
+      held.isChecked[block - held.firstBlock] = 1;
+    }
+    place.words = held.words;
+    place.at = at;
+    return true;
+  }
+
+  #rangeWith(block: number): Held | undefined {
+    const has = (one: Held) => one.isThere && block >= one.firstBlock && block < one.endBlock;
+    if (this.#last !== undefined && has(this.#last)) return this.#last;
+    for (const held of this.#held.values()) if (has(held)) return held;
+    return undefined;
+  }
+
+  #start({ first, end }: SampleRange): Held {
+    const firstBlock = Math.floor(first / blockSamples);
+    const endBlock = Math.ceil(end / blockSamples);
+    const from = this.#starts[firstBlock] ?? 0;
+    const words = this.#memory((this.#starts[endBlock] ?? 0) - from);
+    const bytes = new Uint8Array(words.buffer, 0, words.byteLength);
+    const isChecked = new Uint8Array(endBlock - firstBlock);
+    const held: Held = {
+      ...{ firstBlock, endBlock, words, bytes, isChecked, isThere: false },
+      read: this.#file.readLater(bytes, headerBytes + 4 * from).then(
+        (read) => {
+          this.bytesRead += read;
+          bytes.fill(0, read); // What the file lacks fails the check of its block.
+          held.isThere = true;
+        },
+        (error: unknown) => error ?? new Error("The disk gave no reason"),
+      ),
+    };
+    return held;
+  }
+
+  #memory(words: number): Int32Array {
+    const fits = this.#free.findIndex(({ byteLength }) => byteLength >= 4 * words);
+    const [found] = fits < 0 ? [] : this.#free.splice(fits, 1);
+    if (found === undefined) this.#free.length = 0; // Too small for the ranges of now.
+    return new Int32Array(found ?? new ArrayBuffer(4 * words), 0, words);
+  }
+
+  #drop({ words, isThere }: Held): void {
+    if (isThere) this.#free.push(words.buffer as ArrayBuffer); // H2
+  }
+}
+
+function keyOf({ first, end }: SampleRange): string {
+  return `${first} ${end}`;
+}

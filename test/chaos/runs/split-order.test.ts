@@ -1,0 +1,105 @@
+// Runs in the split order: what fails in the midst of a split, and how many devices there are,
+// changes no bit of the model.
+
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import {
+  compareWithReference,
+  killAt,
+  type RunEvent,
+  type RunResult,
+  type ThreadFault,
+} from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  runJob,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const split = (place: TestCluster, rest = {}) => {
+  const job = place.job(rest);
+  return { ...job, data: { ...job.data, order: "split" as const, epochs: 2 } };
+};
+
+/** Pauses device 0 before a step, so that it can be harmed there. */
+const holdAt = (step: number): ThreadFault => ({
+  actor: "device:0",
+  generation: 1,
+  step,
+  point: 2,
+  effect: "pause",
+  pauseMs: 300,
+});
+
+async function undisturbed(devices: number): Promise<RunResult> {
+  await using place = await startTestCluster(devices);
+  return (await runJob(place, split(place))).result;
+}
+
+let onTwo: Promise<RunResult> | undefined;
+
+/** What the job comes to with nothing in the way. */
+function calm(): Promise<RunResult> {
+  onTwo ??= undisturbed(2);
+  return onTwo;
+}
+
+test.serial(
+  "the model is that of any number of devices, and not that of the global order",
+  async (t) => {
+    const result = await calm();
+    for (const devices of [1, 3]) t.is((await undisturbed(devices)).digest, result.digest);
+    t.not(result.digest, (await calmResult(2)).digest);
+  },
+);
+
+test.serial("readers and devices may end in mid-split: the model is the same", async (t) => {
+  const expected = await calm();
+  await using place = await startTestCluster();
+  place.threads.plan([holdAt(4), holdAt(25)]);
+  const { result } = await runJob(place, split(place, { readers: 2 }), (event: RunEvent) => {
+    if (event.type === "run.started") place.threads.kill("reader:1");
+    if (event.type !== "run.checkpointed") return;
+    if (event.step === 10) place.threads.kill("reader:0");
+    if (event.step === 40) place.threads.kill("device:1");
+  });
+  t.is(result.digest, expected.digest);
+  t.deepEqual(result.history, expected.history);
+  t.is(result.generation, 2, "a reader is replaced, a device is restored");
+});
+
+test.serial("a block that is damaged in mid-split is made anew, with the same model", async (t) => {
+  const expected = await calm();
+  await using place = await startTestCluster();
+  const job = split(place);
+  place.threads.plan([holdAt(13)]);
+  const { result, events } = await runJob(place, job, (event: RunEvent) => {
+    if (event.type !== "run.checkpointed" || event.step !== 10) return;
+    const [name = "none"] = readdirSync(job.data.cache ?? "");
+    const path = join(job.data.cache ?? "", name);
+    const bytes = readFileSync(path);
+    for (let at = 64; at < bytes.length - 10_000; at += 500) bytes[at] = (bytes[at] ?? 0) ^ 1;
+    writeFileSync(path, bytes);
+    place.threads.kill("reader:0");
+  });
+  t.is(result.digest, expected.digest);
+  const codes = only(events, "run.incident").map(({ error }) => error.code);
+  t.true(codes.includes("DATA_CACHE_DAMAGED"), codes.join());
+});
+
+test.serial(
+  "a device killed at a step: the oracle finds the run equal to its reference",
+  async (t) => {
+    await using place = await startTestCluster();
+    const job = split(place);
+    place.threads.plan([holdAt(25)]);
+    const run = await place.cluster.submit(job);
+    await killAt(run, "device:1", { step: 20, threads: place.threads });
+    const verdict = await compareWithReference(run, job, { devices: 1 });
+    t.true(verdict.equal, `${verdict.digest} ${verdict.referenceDigest}`);
+    t.is(verdict.result.generation, 2);
+  },
+);

@@ -1,0 +1,156 @@
+// Ranges of samples that a reader holds: read ahead in large reads, each byte once, each block
+// checked.
+
+import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { blockSamples, headerBytes } from "../../src/data/cache/cache-format.ts";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { synthetic } from "../../src/data/sources.ts";
+import { splitDataset } from "../../src/data/split.ts";
+import { evenSplits, SplitOrder, splitSamplesOf } from "../../src/data/split-order.ts";
+import { DataCacheDamagedError, StoreFailedError } from "../../src/errors/errors.ts";
+import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { prepare, readPlain, startDirectory } from "./data-files.ts";
+
+const tables = Array.from({ length: 26 }, (_, i) => ({ name: `t${i}`, rows: 50 }));
+
+function startCache(t: ExecutionContext, samples = 1000) {
+  const cache = join(startDirectory(t), "cache");
+  return prepare(synthetic({ samples, batchSize: 64, dense: 13, cache }), tables);
+}
+
+/** A disk that counts what is read of its files, and refuses to read where it is told to. */
+function startDisk() {
+  const reads: { bytes: number; offset: number }[] = [];
+  const told = { code: "" };
+  const disk: Disk = {
+    ...realDisk,
+    open(path, mode) {
+      const file = realDisk.open(path, mode);
+      return {
+        ...file,
+        async readLater(bytes, offset) {
+          reads.push({ bytes: bytes.length, offset });
+          if (told.code !== "") throw Object.assign(new Error(told.code), { code: told.code });
+          return file.readLater(bytes, offset);
+        },
+      };
+    },
+  };
+  return { disk, reads, told };
+}
+
+const range = (first: number, end: number) => ({ first, end });
+const indicesOf = (first: number, end: number) =>
+  Array.from({ length: end - first }, (_, i) => first + i);
+
+test("samples of held ranges are the same, each range is read once, in one read", async (t) => {
+  const report = await startCache(t);
+  const { disk, reads } = startDisk();
+  const whole = openCache(report.path, realDisk);
+  const streamed = openCache(report.path, disk, 0);
+  t.teardown(() => whole.close());
+  t.teardown(() => streamed.close());
+  const all = readPlain(whole);
+  await streamed.hold([range(40, 100)], [range(500, 1000)]);
+  t.deepEqual(readPlain(streamed, indicesOf(40, 100)), all.slice(40, 100));
+  await streamed.hold([range(500, 1000)], [range(0, 40)]);
+  t.deepEqual(readPlain(streamed, indicesOf(500, 1000)), all.slice(500));
+  await streamed.hold([range(0, 40), range(0, 40)], []);
+  t.deepEqual(readPlain(streamed, indicesOf(0, 40)), all.slice(0, 40));
+  t.is(reads.length, 3);
+  const file = reads.reduce((sum, { bytes }) => sum + bytes, 0);
+  t.is(streamed.bytesRead.file, file, "no block was read by itself");
+  // Blocks that lie half in a range are read with it.
+  const blocks = 4 - 1 + (32 - 15) + 2;
+  const blockBytes = 4 * (blockSamples + 1 + blockSamples * (1 + 13 + 13 + 26));
+  t.true(file <= blocks * blockBytes && file > (blocks - 1) * blockBytes);
+  // A sample that nothing holds is read by its block.
+  t.deepEqual(readPlain(streamed, [300]), [all[300]] as typeof all);
+  t.true(streamed.bytesRead.file > file);
+});
+
+test("what is held of a part are the samples of the whole between its first and its last", async (t) => {
+  const report = await startCache(t);
+  const { disk, reads } = startDisk();
+  const split = { seed: 1, fraction: 0.5, part: "train" } as const;
+  const whole = splitDataset(openCache(report.path, realDisk), split);
+  const streamed = splitDataset(openCache(report.path, disk, 0), split);
+  t.teardown(() => whole.close());
+  t.teardown(() => streamed.close());
+  await streamed.hold([range(100, 200)], []);
+  const { file } = streamed.bytesRead;
+  t.deepEqual(readPlain(streamed, indicesOf(100, 200)), readPlain(whole, indicesOf(100, 200)));
+  t.is(reads.length, 1);
+  t.is(streamed.bytesRead.file, file);
+});
+
+test("a damaged block of a range is found when it is used, named, and the file is set aside", async (t) => {
+  const report = await startCache(t);
+  const offset = headerBytes + 40;
+  const byte = readFileSync(report.path)[offset] ?? 0;
+  const descriptor = openSync(report.path, "r+");
+  writeSync(descriptor, Uint8Array.of(byte ^ 1), 0, 1, offset);
+  closeSync(descriptor);
+  const streamed = openCache(report.path, realDisk, 0);
+  t.teardown(() => streamed.close());
+  await streamed.hold([range(0, 200)], []);
+  t.is(readPlain(streamed, indicesOf(32, 200)).length, 168);
+  t.throws(() => readPlain(streamed, [31]), {
+    instanceOf: DataCacheDamagedError,
+    message: /the checksum of block 0 \(samples 0\.\.31\) differs/,
+  });
+  t.false(realDisk.exists(report.path));
+});
+
+test("a read that the disk refuses fails when its samples are needed, and is tried again", async (t) => {
+  const report = await startCache(t);
+  const { disk, told } = startDisk();
+  const streamed = openCache(report.path, disk, 0);
+  t.teardown(() => streamed.close());
+  told.code = "EIO";
+  await streamed.hold([], [range(0, 64)]);
+  told.code = "";
+  const error = await t.throwsAsync(streamed.hold([range(0, 64)], []), {
+    instanceOf: StoreFailedError,
+  });
+  t.regex(error.message, /read/);
+  await streamed.hold([range(0, 64)], []);
+  t.is(readPlain(streamed, indicesOf(0, 64)).length, 64);
+});
+
+for (const readers of [1, 2, 4]) {
+  test(`an epoch reads little more than its samples: ${readers} readers`, async (t) => {
+    const samples = 40_000;
+    const report = await startCache(t, samples);
+    const slices = 8;
+    const [batchSize, seed, epoch] = [512, 2, 1];
+    const bytes = 4 * samples * (1 + 13 + 13 + 26);
+    const starts = evenSplits(samples, splitSamplesOf({ samples, bytes, slices }));
+    const bounds = sliceBoundsOf(slices, batchSize);
+    const order = new SplitOrder({ seed, epoch, starts, batchSize, bounds });
+    const sum = { file: 0, samples: 0 };
+    for (let reader = 0; reader < readers; reader++) {
+      const dataset = openCache(report.path, realDisk, 0);
+      for (let first = 0; first < samples; first += batchSize) {
+        const count = Math.min(batchSize, samples - first);
+        const [from, to] = [reader, reader + 1].map((r) => Math.floor((r * count) / readers));
+        const places = (to ?? 0) - (from ?? 0);
+        const { now, next } = order.rangesAt(first + (from ?? 0), places);
+        await dataset.hold(now, next);
+        const indices = new Uint32Array(places);
+        order.fill(indices, first + (from ?? 0));
+        readPlain(dataset, [...indices]);
+      }
+      sum.file += dataset.bytesRead.file;
+      sum.samples += dataset.bytesRead.samples;
+      dataset.close();
+    }
+    t.is(sum.samples, bytes);
+    // Of 53 words a sample, a block has one more; each slice reads two splits in part.
+    const blocksRead = sum.file / ((1 + 1 / 53) * bytes);
+    t.true(blocksRead > 1 && blocksRead < 1 + 1 / 64, `${blocksRead}`);
+  });
+}

@@ -1,7 +1,8 @@
 // Frappe: which app a person uses in which context, the published split; a DLRM with early stopping
 // on the validation AUC, tested by the saved model of its best cut.
 //
-//   node dist/examples/frappe.js [--data ../shared/data/frappe] [--seeds 5] [--devices 2] [--json]
+//   node dist/examples/frappe.js [--data ../shared/data/frappe] [--seeds 5] [--devices 2]
+//     [--order split] [--json]
 //
 // docs/models.md has what it printed. The data may be used for research only and are not part of
 // this project; the caches made of them go when it ends.
@@ -10,7 +11,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { adam, Cluster, csv, dlrm, type JobOptions } from "../index.ts";
+import { adam, Cluster, csv, type DataOptions, dlrm, type JobOptions } from "../index.ts";
 
 /** Columns of the files: the values are global ids, a column's ids from its `offset` on. */
 const columns = [
@@ -59,6 +60,7 @@ const { values: flags } = parseArgs({
     seeds: { type: "string", default: "5" },
     epochs: { type: "string", default: "40" },
     devices: { type: "string", default: "2" },
+    order: { type: "string" },
     json: { type: "boolean", default: false },
   },
 });
@@ -107,7 +109,7 @@ function jobOf(seed: number, home: string): JobOptions {
       top: [256, 128, 1],
       dropout: 0.5,
     }),
-    data: { ...dataOf("train", home), epochs: Number(flags.epochs) },
+    data: { ...dataOf("train", home), epochs: Number(flags.epochs), ...orderOf(flags.order) },
     optimizer: { dense: adam({ learningRate: 1e-3 }), sparse: adam({ learningRate: 1e-3 }) },
     evaluation: {
       data: dataOf("valid", home),
@@ -116,6 +118,11 @@ function jobOf(seed: number, home: string): JobOptions {
     checkpoint: { directory: join(home, `seed-${seed}`), everySteps: 100_000 },
     seed,
   };
+}
+
+/** `--order split` trains in the split order, as data larger than memory would. */
+function orderOf(order: string | undefined): Pick<DataOptions, "order"> {
+  return order === undefined ? {} : { order: order as "global" | "split" };
 }
 
 function dataOf(part: "train" | "valid" | "test", home: string) {

@@ -81,6 +81,11 @@ function createFigures(
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
     batches: gauge("batches_ready", "Batches that were there when a step began"),
     reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
+    overRead: gauge("over_read", "Bytes read of the file for a byte of the samples trained"),
+    diskWait: gauge(
+      "disk_wait_seconds",
+      "Mean time of a batch in which its reader waits for the disk",
+    ),
     share: gauge("step_share", "Share of a step spent on its part", "part"),
     tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
     metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
@@ -234,6 +239,10 @@ function noteProgress(
   if (times === undefined) return;
   figures.batches.set({ run }, times.batchesThere);
   figures.reading.set({ run }, times.readMs / 1000);
+  if (times.splits !== undefined) {
+    figures.overRead.set({ run }, times.splits.overRead);
+    figures.diskWait.set({ run }, times.splits.waitMs / 1000);
+  }
   figures.stepSeconds.set({ run }, times.stepMs / 1000);
   for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
   if (times.tiers === undefined) return;

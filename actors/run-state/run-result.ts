@@ -43,6 +43,7 @@ export const stepTimes: z.ZodType<StepTimes> = z.object({
   batchesThere: z.number(),
   shares: z.record(z.enum(["computing", "sendingIds", ...waitedFor]), z.number()),
   tiers: tierRates.exactOptional(),
+  splits: z.object({ overRead: z.number(), waitMs: z.number() }).exactOptional(),
 });
 
 const tierExpectation = z.object({

@@ -194,26 +194,33 @@ export interface Progress {
   readonly pause: Int32Array;
   /** Loss of step n at n % windowStepsMax, written by device 0. */
   readonly losses: Float64Array;
-  /** Batches that the readers of this host have read, and the microseconds that it took. */
+  /**
+   * Batches that the readers of this host have read, and the microseconds that it took; in the
+   * split order also the bytes of the file, those of its samples, and microseconds of waiting for
+   * the disk.
+   */
   readonly reading: BigInt64Array;
   /** The words of a device's meter (src/training/meters/step-meter.ts). */
   metersOf(device: number): BigInt64Array;
 }
 
+/** Numbers of `Progress.reading`. */
+const readingWords = 5;
+
 function progressBytes(devices: number): number {
-  return 8 * (windowStepsMax + 2 + meterWords * devices) + 4 * (devices + 1);
+  return 8 * (windowStepsMax + readingWords + meterWords * devices) + 4 * (devices + 1);
 }
 
 export function progressOver(memory: GenerationMemory, devices: number): Progress {
   const { progress } = memory;
   const reading = 8 * windowStepsMax;
-  const meterOf = (device: number) => reading + 8 * (2 + meterWords * device);
+  const meterOf = (device: number) => reading + 8 * (readingWords + meterWords * device);
   const steps = meterOf(devices);
   return {
     losses: new Float64Array(progress, 0, windowStepsMax),
     steps: new Int32Array(progress, steps, devices),
     pause: new Int32Array(progress, steps + 4 * devices, 1),
-    reading: new BigInt64Array(progress, reading, 2),
+    reading: new BigInt64Array(progress, reading, readingWords),
     metersOf: (device) => new BigInt64Array(progress, meterOf(device), meterWords),
   };
 }

@@ -47,10 +47,11 @@ export async function runReader(
   const { schedule, topology } = layout;
   const { seed, data } = spec.job;
   const order = { seed, shuffle: data.shuffle, splitSamples, schedule, topology };
-  const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets);
+  const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets, ports.clock);
   const { reading } = progressOver(memory, spec.devices);
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
+  let counted = { file: 0, samples: 0, waitedMs: 0 };
   let touchedMs = ports.clock.now();
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
@@ -66,6 +67,7 @@ export async function runReader(
     const startMs = ports.clock.now();
     await batch.serve(outlet, next.stream, next.ticket);
     Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
+    if (splitSamples !== undefined) counted = countBytes(reading, batch, counted);
     Atomics.add(reading, 0, 1n);
     if (startMs - touchedMs >= touchEveryMs) {
       touchedMs = startMs;
@@ -78,6 +80,22 @@ export async function runReader(
     const fromMs = toMs - (ports.clock.now() - startMs);
     ports.traced({ step, intervals: [{ name: "read", fromMs, toMs }] });
   }
+}
+
+/** Adds what was read since `before`. Returns what was read so far. */
+function countBytes(reading: BigInt64Array, batch: BatchSource, before: ReadSoFar): ReadSoFar {
+  const { bytesRead, waitedMs } = batch;
+  const { file, samples } = bytesRead;
+  Atomics.add(reading, 2, BigInt(file - before.file));
+  Atomics.add(reading, 3, BigInt(samples - before.samples));
+  Atomics.add(reading, 4, BigInt(Math.round(1000 * (waitedMs - before.waitedMs))));
+  return { file, samples, waitedMs };
+}
+
+interface ReadSoFar {
+  readonly file: number;
+  readonly samples: number;
+  readonly waitedMs: number;
 }
 
 function nextOf(outlet: BatchOutlet): { stream: Stream; ticket: number } | undefined {

@@ -35,9 +35,9 @@ export function splitSamplesOf(data: {
   const { samples, bytes, slices } = data;
   const byMemory = Math.floor((bytesMax * samples) / (bytes * slices));
   const byData = Math.floor(samples / (splitsMin * slices));
-  const most = Math.max(1, Math.min(byMemory, byData));
   // Whole blocks: none is read with two splits.
-  return most < blockSamples ? most : most - (most % blockSamples);
+  const blocks = Math.floor(Math.min(byMemory, byData) / blockSamples);
+  return blockSamples * Math.max(1, blocks);
 }
 
 /** Splits of equally many samples; the last may have fewer. The first of each, and the end. */

@@ -3,6 +3,7 @@
 
 import type { BytesRead } from "../../../src/data/dataset.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
 import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 import { samplesOf, type Topology } from "../../../src/training/topology/topology.ts";
@@ -24,13 +25,17 @@ export class BatchSource {
   readonly #options: BatchSourceOptions;
   readonly #datasets: Datasets;
   readonly #order: EpochOrder;
+  /** Only for the meter of reading. */
+  readonly #clock: Clock;
+  #waitedMs = 0;
 
-  constructor(options: BatchSourceOptions, datasets: Datasets) {
+  constructor(options: BatchSourceOptions, datasets: Datasets, clock: Clock) {
     const { seed, shuffle, splitSamples, schedule, topology } = options;
     const { slices } = topology.input;
     const split = splitSamples === undefined ? undefined : { splitSamples, slices };
     this.#options = options;
     this.#datasets = datasets;
+    this.#clock = clock;
     this.#order = new EpochOrder({ seed, shuffle, split }, schedule);
   }
 
@@ -59,6 +64,11 @@ export class BatchSource {
     return this.#datasets.training.bytesRead;
   }
 
+  /** How long training has waited for splits that were not there yet. */
+  get waitedMs(): number {
+    return this.#waitedMs;
+  }
+
   /** A batch to train on, with its samples for these devices in memory or at hand. */
   async #training(ticket: number, devices: readonly number[]) {
     const { schedule, topology, fromStep } = this.#options;
@@ -69,7 +79,11 @@ export class BatchSource {
     });
     const now = ranges.flatMap((range) => range.now);
     const next = ranges.flatMap((range) => range.next);
-    if (now.length > 0) await this.#datasets.training.hold(now, next);
+    if (now.length > 0) {
+      const fromMs = this.#clock.now();
+      await this.#datasets.training.hold(now, next);
+      this.#waitedMs += this.#clock.now() - fromMs;
+    }
     const fill = (out: Uint32Array, from: number) => this.#order.fill(out, epoch, first + from);
     return { count, fill };
   }

@@ -150,6 +150,16 @@ export interface StepTimes {
   readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
   /** Where the rows of cached tables came from; left out, none was needed. */
   readonly tiers?: TierRates;
+  /** How the file was read in the split order; left out: in another order. */
+  readonly splits?: SplitReading;
+}
+
+/** How readers read data in the split order. */
+export interface SplitReading {
+  /** Bytes of the file for each byte of the samples that were trained, those ahead among them. */
+  readonly overRead: number;
+  /** Milliseconds in which a reader waits for the disk, of a batch: the mean. */
+  readonly waitMs: number;
 }
 
 /** Where the rows of cached tables came from. The shares add up to 1. */
@@ -164,7 +174,10 @@ export interface TierRates {
   readonly conflicts: number;
 }
 
-/** The counters of a host: the words of its devices; of its readers, batches and microseconds. */
+/**
+ * The counters of a host: the words of its devices; of its readers batches and microseconds, and in
+ * the split order bytes of the file, bytes of samples and microseconds of waiting for the disk.
+ */
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
   readonly reading: readonly number[];
@@ -178,7 +191,7 @@ export function timesBetween(
 ): StepTimes | undefined {
   const sums = new Float64Array(meterWords);
   let devices = 0;
-  let [batches, readMicros] = [0, 0];
+  const reading = new Float64Array(5);
   for (const { from, to } of samples) {
     for (const [device, words] of to.devices.entries()) {
       devices++;
@@ -186,9 +199,11 @@ export function timesBetween(
         sums[at] = (sums[at] ?? 0) + (words[at] ?? 0) - (from?.devices[device]?.[at] ?? 0);
       }
     }
-    batches += (to.reading[0] ?? 0) - (from?.reading[0] ?? 0);
-    readMicros += (to.reading[1] ?? 0) - (from?.reading[1] ?? 0);
+    for (let at = 0; at < reading.length; at++) {
+      reading[at] = (reading[at] ?? 0) + (to.reading[at] ?? 0) - (from?.reading[at] ?? 0);
+    }
   }
+  const [batches = 0, readMicros = 0] = reading;
   const [steps = 0, there = 0, micros = 0, input = 0] = sums;
   const waits = sums.subarray(waitsFirst, tiersFirst);
   if (steps === 0 || micros === 0) return undefined;
@@ -209,7 +224,14 @@ export function timesBetween(
       ) as Record<WaitedFor, number>),
     },
     ...tierRatesOf(sums.subarray(tiersFirst), steps),
+    ...splitReadingOf(reading),
   };
+}
+
+function splitReadingOf(reading: Float64Array): { readonly splits?: SplitReading } {
+  const [batches = 0, , file = 0, samples = 0, waitMicros = 0] = reading;
+  if (samples === 0) return {};
+  return { splits: { overRead: file / samples, waitMs: waitMicros / batches / 1000 } };
 }
 
 function tierRatesOf(counts: Float64Array, steps: number): { readonly tiers?: TierRates } {

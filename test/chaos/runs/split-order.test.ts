@@ -51,6 +51,10 @@ test.serial(
   "the model is that of any number of devices, and not that of the global order",
   async (t) => {
     const result = await calm();
+    // Splits of 32 samples, with the evaluation's samples among them: of two blocks or three.
+    const { overRead = 0, waitMs = 0 } = result.times?.splits ?? {};
+    t.true(overRead > 1.2 && overRead < 3.2, `${overRead}`);
+    t.true(waitMs > 0);
     for (const devices of [1, 3]) t.is((await undisturbed(devices)).digest, result.digest);
     t.not(result.digest, (await calmResult(2)).digest);
   },

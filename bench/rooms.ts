@@ -54,7 +54,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 700,
-    "src/training/planning": 470,
+    "src/training/planning": 530,
   },
   {
     "src/job": 1150,

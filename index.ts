@@ -142,7 +142,11 @@ export {
 export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, type CalibrationOptions } from "./actors/calibration/calibrate.ts";
+export {
+  briefCalibration,
+  calibrate,
+  type CalibrationOptions,
+} from "./actors/calibration/calibrate.ts";
 export {
   constantsOfDevice,
   type KnownMachine,

@@ -18,7 +18,7 @@ import { calibrationShape, type DeviceRates } from "../threads/calibration-progr
 import type { RowRates } from "../threads/calibration-rows.ts";
 import type { CalibrationSize } from "../threads/calibration-time.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import { measureSteps, type ProbeOptions } from "./step-probes.ts";
+import { measureSteps, type ProbeOptions, usualProbes } from "./step-probes.ts";
 
 export interface CalibrationOptions {
   /** Device threads that measure side by side. */
@@ -57,6 +57,18 @@ export function quickSize(kernels: string): CalibrationSize {
   if (kernels.startsWith("reference")) return { ...referenceSize, tableBytes: 2 ** 24 };
   return { ...usualSize, tableBytes: 2 ** 27, rounds: 5 };
 }
+
+/** A calibration that takes a second or two, for constants that are no more than near. */
+export const briefCalibration: Pick<CalibrationOptions, "size" | "probes"> = {
+  size: {
+    ...{ tableBytes: 2 ** 20, samples: 64, idsPerBag: 8, partBytes: 2 ** 16 },
+    ...{ gradientLength: 2 ** 14, productExtent: 64, rounds: 2 },
+  },
+  probes: {
+    probes: usualProbes.slice(0, 2),
+    times: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 },
+  },
+};
 
 /**
  * Constants of this machine. Links between hosts, the tier below memory and the factors of

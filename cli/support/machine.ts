@@ -5,6 +5,9 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
+  briefCalibration,
+  type CalibrationOptions,
+  calibrate,
   checkConstants,
   chooseDevices,
   constantsOfDevice,
@@ -56,14 +59,31 @@ export async function constantsFor(
   }
   const { constants, path, notKept } = await machineConstants({
     arithmetic,
+    measure: calibrateHere,
     onMeasure: (reason) => {
-      say(`Measuring this machine, for about ten seconds, as ${reason} ...`);
+      const time = isBrief() ? "briefly" : "for about ten seconds";
+      say(`Measuring this machine, ${time}, as ${reason} ...`);
     },
     onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),
   });
   if (notKept !== undefined)
     say(`The constants of this machine are not kept in ${path}: ${notKept}`);
   return (devices) => constantsOfDevice(constants, devices);
+}
+
+/** Measures this machine; briefly, where the variable `OSIRIS_CALIBRATION` is `brief`. */
+export function calibrateHere(options: CalibrationOptions): Promise<MachineConstants> {
+  return calibrate(isBrief() ? { ...options, ...briefCalibration } : options);
+}
+
+/** @throws InvalidOptionError where the variable is anything but `brief` or nothing */
+function isBrief(): boolean {
+  const { OSIRIS_CALIBRATION: given = "" } = process.env;
+  if (given === "" || given === "brief") return given === "brief";
+  throw new InvalidOptionError(
+    "OSIRIS_CALIBRATION",
+    `Expected the variable \`OSIRIS_CALIBRATION\` to be \`brief\` or left out, got \`${given}\``,
+  );
 }
 
 /** Calls `tell` for every third of the way that is done. */

@@ -83,13 +83,17 @@ test.serial(
     const job = { ...jobOf("none"), arithmetic: "reference" };
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
     const path = join(directory, "cache", "osiris", "machine.json");
-    const plan = () => {
-      const env = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${join(directory, "cache")}`];
+    const plan = (...variables: string[]) => {
+      const cache = `XDG_CACHE_HOME=${join(directory, "cache")}`;
+      const env = ["env", "-u", "OSIRIS_CONSTANTS", cache, ...variables];
       return startCli(["plan", "job.json"], directory, env).ended;
     };
+    const wrong = await plan("OSIRIS_CALIBRATION=short");
+    t.is(wrong.code, 2);
+    t.regex(wrong.stderr, /Expected the variable `OSIRIS_CALIBRATION` to be `brief` or left out/);
     const measured = await plan();
     t.is(measured.code, 0, measured.stderr);
-    t.regex(measured.stderr, /^Measuring this machine, for about ten seconds, as it has not been /);
+    t.regex(measured.stderr, /^Measuring this machine, briefly, as it has not been measured /);
     const { key, constants } = JSON.parse(readFileSync(path, "utf8"));
     t.regex(key.arithmetic, /^reference/);
     t.true(constants.steps.length > 0);

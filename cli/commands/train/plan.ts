@@ -6,7 +6,6 @@ import { availableParallelism, cpus, totalmem } from "node:os";
 import { type Command, InvalidArgumentError } from "commander";
 import { z } from "zod";
 import {
-  calibrate,
   chooseDevices,
   InputUnusableError,
   InvalidOptionError,
@@ -29,7 +28,7 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { constantsFor, devicesFrom, withConstants } from "../../support/machine.ts";
+import { calibrateHere, constantsFor, devicesFrom, withConstants } from "../../support/machine.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
 
 interface PlanArguments extends CommonOptions, ChangeArguments {
@@ -122,8 +121,8 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
 async function measure({ devices, memory, out, json }: PlanArguments): Promise<number> {
   const constants =
     devices === undefined || devices === "auto"
-      ? (await machineConstants({ isRenewed: true })).constants
-      : await calibrate({
+      ? (await machineConstants({ isRenewed: true, measure: calibrateHere })).constants
+      : await calibrateHere({
           devices,
           memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
           source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,

@@ -21,6 +21,7 @@ export type {
   Staleness,
 } from "./actors/run-state/run-result.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
+export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
 export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";
 export type {
   ActorReport,

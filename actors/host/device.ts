@@ -7,7 +7,7 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
-//         device.salvage
+//         device.salvage; of its writer: parts.saved, for its shards
 // Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
 //         device.remains
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
@@ -22,6 +22,7 @@
 
 import { assign, enqueueActions, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
@@ -30,8 +31,9 @@ import { type Address, type Mailbox, type Network, openMailbox } from "../runtim
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
-import { shardMachine } from "./shard.ts";
+import { type ShardPart, shardMachine } from "./shard.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
+import type { PartsSaved } from "./writer.ts";
 
 export interface DeviceInput {
   readonly network: Network;
@@ -50,6 +52,7 @@ type DeviceEvent =
   | MessageEvent<"device.pause" | "device.salvage">
   | { readonly type: "thread.remains"; readonly report: SurvivingState }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
+  | PartsSaved
   | ThreadEnded;
 
 export interface DeviceContext extends DeviceInput {
@@ -107,9 +110,9 @@ const machine = setup({
   actions: {
     startShards: enqueueActions(({ context, enqueue }) => {
       const { network, generation, device } = context;
-      for (const { shard } of context.shards) {
-        const input = { network, scope: generation.spec, shard, device };
-        enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
+      for (const shard of context.shards) {
+        const input = { network, generation, shard, device };
+        enqueue.spawnChild("shard", { id: `shard:${shard.shard}`, input });
       }
     }),
     begin: enqueueActions(({ context, event, enqueue }) => {
@@ -130,6 +133,18 @@ const machine = setup({
       if (event.type !== "device.salvage") return;
       const isFirst = event.body.first === context.device;
       enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+    }),
+    tellSaved: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "parts.saved") return;
+      const { tables } = context.generation.spec.job.model;
+      const byName = new Map(event.parts.map((part) => [part.name, part]));
+      for (const shard of context.shards) {
+        const saved = byName.get(partNameOf(shard, tables));
+        if (saved === undefined) continue;
+        const { name, bytes, sha256 } = saved;
+        const part: ShardPart = { cut: event.cut, name, bytes, sha256 };
+        enqueue.sendTo(`shard:${shard.shard}` as never, { type: "shard.saved", part } as never);
+      }
     }),
     noteSurvivingState: assign({
       surviving: ({ context, event }) =>
@@ -223,6 +238,7 @@ const machine = setup({
     "thread.remains": { actions: ["noteSurvivingState", "tellSurvivingState"] },
     "device.salvage": [{ guard: "isLeft", actions: "tellSurvivingState" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
+    "parts.saved": { actions: "tellSaved" },
   },
   initial: "starting",
   states: {

@@ -14,7 +14,14 @@
 //   G2. When it ends, however it ends, every thread that waits on its memory is released first.
 //   G3. Nothing starts before this host has seen the files that the other hosts write.
 
-import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import {
+  type AnyActorRef,
+  assign,
+  type ErrorActorEvent,
+  enqueueActions,
+  fromCallback,
+  setup,
+} from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
@@ -47,7 +54,7 @@ import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
 import type { ThreadPlace } from "./thread-actor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
-import { writerMachine } from "./writer.ts";
+import { type PartsSaved, writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
   readonly network: Network;
@@ -79,6 +86,7 @@ type HostGenerationEvent =
   | { readonly type: "reader.restart"; readonly id: string }
   | { readonly type: "bridge.ready" }
   | { readonly type: "tier.told"; readonly news: TierNews }
+  | PartsSaved
   | ErrorActorEvent<unknown, string>;
 
 /** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
@@ -141,6 +149,11 @@ const machine = setup({
           ? { ...context.tiers, [event.news.device]: event.news }
           : context.tiers,
     }),
+    passOn: ({ event, self }) => {
+      if (event.type !== "parts.saved") return;
+      const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
+      children[`device:${event.device}`]?.send(event);
+    },
     beat: enqueueActions(({ context, enqueue }) => {
       const { generation, mailbox, toldLosses } = context;
       const progress = progressOf(generation);
@@ -247,6 +260,7 @@ const machine = setup({
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
+    "parts.saved": { actions: "passOn" },
     "tier.told": { actions: ["noteTier", "beat"] }, // At once: the next beat may be too late.
   },
   initial: "beating",

@@ -6,12 +6,13 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   writer.save { cut }
-// Tells   the checkpoint coordinator: part.saved, also when it is asked again
+// Tells   the checkpoint coordinator: part.saved, also when it is asked again; its host generation:
+//         parts.saved
 //
 // Invariants
 //   W1. A part is told once it is on disk, and with its hash.
 
-import { assign, setup } from "xstate";
+import { assign, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
@@ -32,6 +33,12 @@ export interface WriterInput {
 }
 
 type Saved = Extract<WriterReport, { type: "saved" }>;
+
+/** What a writer tells its host generation, and that the device whose parts they are. */
+export interface PartsSaved extends Pick<Saved, "cut" | "parts"> {
+  readonly type: "parts.saved";
+  readonly device: number;
+}
 
 type WriterEvent =
   | MessageEvent<"writer.save">
@@ -80,6 +87,9 @@ const machine = setup({
         mailbox.tell({ role: "checkpoint", index: 0 }, "part.saved", body);
       }
     },
+    tellHost: sendParent(({ context: { saved, device } }): PartsSaved => {
+      return { type: "parts.saved", device, cut: saved?.cut ?? 0, parts: saved?.parts ?? [] };
+    }),
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `writer:${context.device}`);
     },
@@ -104,7 +114,7 @@ const machine = setup({
     "writer.save": { guard: "isSaved", actions: "tellSaved" },
     "thread.writing": { target: ".writing" },
     "thread.paused": { target: ".paused" },
-    "thread.saved": { target: ".idle", actions: ["noteSaved", "tellSaved"] },
+    "thread.saved": { target: ".idle", actions: ["noteSaved", "tellSaved", "tellHost"] },
   },
   initial: "idle",
   states: { idle: {}, writing: {}, paused: {} },

@@ -13,6 +13,7 @@ import { contentTypeOf, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Subscription } from "../../src/wire/messages/transport.ts";
 import type { Membership } from "../host/membership.ts";
+import type { ShardReport } from "../host/shard.ts";
 import type { TierNews } from "../host/tier.ts";
 import type { MirrorReport, RunMirror } from "../mirror/run-mirror.ts";
 import type { IncidentRecord } from "../run-state/incident-record.ts";
@@ -87,6 +88,9 @@ const parts = {
   },
   tiers: ({ processes, silent }: ClusterReport) => {
     return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
+  },
+  shards: ({ processes, silent }: ClusterReport) => {
+    return { shards: ofAll<ShardReport>(processes, ({ shards }) => shards), silent };
   },
   mirror: ({ mirror }: ClusterReport) => ({ mirror }),
 };

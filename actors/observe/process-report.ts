@@ -1,6 +1,6 @@
 // Process report: what a process is doing. It shows the tree of actors, the messages that wait in
-// mailboxes, the use of each bounded buffer, and the tiers. A report is read off the running actors
-// and nothing is kept for it: without a request for a report there is no work.
+// mailboxes, the use of each bounded buffer, the tiers and the shards. A report is read off the
+// running actors and nothing is kept for it: without a request for a report there is no work.
 
 import { hostname } from "node:os";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
@@ -11,6 +11,7 @@ import { type Cells, cellWords } from "../../src/exchange/cells.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
+import { reportShard, type ShardReport } from "../host/shard.ts";
 import type { TierContext, TierNews } from "../host/tier.ts";
 import type { Mailbox, Network } from "../runtime/mailbox.ts";
 import type { Generation } from "../threads/generation-memory.ts";
@@ -61,6 +62,7 @@ export interface ProcessReport {
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
   readonly tiers: readonly TierNews[];
+  readonly shards: readonly ShardReport[];
 }
 
 let lastAsked: EventLoopUtilization | undefined;
@@ -88,6 +90,7 @@ export function reportProcess(
       ...generations.flatMap(creditsOf),
     ],
     tiers: generations.flatMap(({ tiers }) => Object.values(tiers)),
+    shards: shardsIn(root),
   };
 }
 
@@ -147,6 +150,15 @@ function generationsIn(ref: AnyActorRef): HostGenerationContext[] {
   if (snapshot === undefined) return [];
   const own = snapshot.machine.id === "hostGeneration" ? [snapshot.context] : [];
   return [...own, ...childrenOf(snapshot).flatMap((child) => generationsIn(child))];
+}
+
+function shardsIn(ref: AnyActorRef): ShardReport[] {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return [];
+  if (snapshot.machine.id === "shard") {
+    return [reportShard(snapshot.context, snapshot.matches("serving") ? "serving" : "restoring")];
+  }
+  return childrenOf(snapshot).flatMap((child) => shardsIn(child));
 }
 
 function creditsOf({ generation, place }: HostGenerationContext): CreditReport[] {

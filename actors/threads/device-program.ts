@@ -134,7 +134,8 @@ export async function runDevice(
   const hasIncrements = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;
   const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
-  const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace };
+  const heat = new Float64Array(memory.heat);
+  const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace, heat };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,

@@ -17,6 +17,7 @@ import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
+import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
@@ -52,6 +53,8 @@ export interface GenerationMemory {
    * (src/training/planning/tier-advice.ts).
    */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
+  /** Ids looked up in each shard of the job, by the device that holds it (shard-heat.ts). */
+  readonly heat: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
 }
 
@@ -102,6 +105,7 @@ function allocate(
     tiers,
     saves,
     curves,
+    heat: new SharedArrayBuffer(8 * heatWords(topology)),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
   };
   progressOver(memory, spec.devices).pause.fill(-1);

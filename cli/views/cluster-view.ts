@@ -28,6 +28,32 @@ export function topLines(report: ClusterReport): string[] {
   ];
 }
 
+/** The shards of all runs, those that are looked up most first. */
+export function shardLines({ processes, silent }: ClusterReport): string[] {
+  const shards = processes.flatMap((one) => one.shards);
+  const hottest = [...shards].sort((a, b) => b.lookupsPerStep - a.lookupsPerStep);
+  const cells = hottest.map((one) => {
+    const { actor, run, table, device, state, tier, part } = one;
+    const rows = `${count(one.firstRow)} to ${count(one.firstRow + Math.max(0, one.rows - 1))}`;
+    const columns = `${one.firstColumn} to ${one.firstColumn + one.columns - 1}`;
+    const size = [
+      `device:${device}`,
+      tier,
+      bytes(one.bytes),
+      count(Math.round(one.lookupsPerStep)),
+    ];
+    const saved = part === null ? "not yet" : `step ${count(part.cut)}, ${bytes(part.bytes)}`;
+    return [actor, run, table, rows, columns, ...size, state, saved];
+  });
+  const missing = silent.map((host) => `host:${host}: no answer`);
+  return [...(cells.length === 0 ? [] : aligned([shardTitles, ...cells])), ...missing];
+}
+
+const shardTitles = [
+  ...["shard", "run", "table", "rows", "columns", "device", "tier", "memory"],
+  ...["ids a step", "state", "last checkpoint"],
+];
+
 /** One line a run, for readers that parse no table. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {

@@ -11,13 +11,14 @@ import {
 } from "../../support/arguments.ts";
 import { count, percent } from "../../support/format.ts";
 import { namedRun } from "../../support/named-run.ts";
-import { treeLines } from "../../views/cluster-view.ts";
+import { shardLines, treeLines } from "../../views/cluster-view.ts";
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
 import { tellRuns } from "./ls.ts";
 
 interface StatusArguments extends CommonOptions, ConnectionArguments {
   readonly tree?: true;
+  readonly shards?: true;
 }
 
 /** Adds the command. */
@@ -26,11 +27,13 @@ export function addStatus(program: Command): void {
     .command("status")
     .argument("[run]", "a run or the name of its job; left out: all of them")
     .option("--tree", "the actors of all its processes, as they supervise each other")
+    .option("--shards", "the embedding shards of all runs, the most looked up first")
     .description("tell what the runs of a running cluster are doing");
-  const examples = ["status", "status r12-1 --json", "status --tree"];
+  const examples = ["status", "status r12-1 --json", "status --tree", "status --shards"];
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
     if (options.tree === true) tellTree(await client.inspect(), options.json === true);
+    else if (options.shards === true) tellShards(await client.inspect(), options.json === true);
     else if (run === undefined) tellRuns("status", await client.list(), options);
     else tellOne(await (await namedRun(client, run)).status(), options.json === true);
   });
@@ -41,6 +44,13 @@ function tellTree(report: ClusterReport, json: boolean): void {
   const trees = processes.map(({ host, actors }) => ({ host, actors }));
   if (json) console.log(JSON.stringify({ report: "tree", trees, silent }));
   else for (const line of treeLines(report)) console.log(line);
+}
+
+function tellShards(report: ClusterReport, json: boolean): void {
+  const { processes, silent } = report;
+  const shards = processes.flatMap(({ host, shards: own }) => own.map((one) => ({ host, ...one })));
+  if (json) console.log(JSON.stringify({ report: "shards", shards, silent }));
+  else for (const line of shardLines(report)) console.log(line);
 }
 
 function tellOne(summary: RunSummary, json: boolean): void {

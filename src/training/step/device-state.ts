@@ -66,6 +66,8 @@ export interface DeviceState
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
   readonly trace: StepTrace;
+  /** By shard of the job, ids looked up in it here (shard-heat.ts); undefined: not counted. */
+  readonly heat?: Float64Array | undefined;
 }
 
 /** The state as it is before the first step; `restore` puts a checkpoint into it. */
@@ -81,6 +83,8 @@ export function createDeviceState(options: {
   readonly hasIncrements?: boolean;
   /** @default nothing is traced */
   readonly trace?: StepTrace | undefined;
+  /** As of `DeviceState`. */
+  readonly heat?: Float64Array | undefined;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange, backing, hasIncrements } = options;
   const { shape, replicated, heldBy } = topology;

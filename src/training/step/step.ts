@@ -22,6 +22,7 @@ import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense } from "../../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../../model/dlrm.ts";
 import { purposes } from "../../ports/random.ts";
+import { countHeat } from "../meters/shard-heat.ts";
 import type { StepStage } from "../meters/step-trace.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
 import { tableOf } from "../topology/topology.ts";
@@ -187,6 +188,7 @@ export async function finishStep(
   await sendReads(device, arrived);
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
+  heatShards(device, staged);
   await receiveReads(device, arrived);
 
   // Stage 5: interaction, top MLP and loss, forward and backward.
@@ -260,6 +262,14 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
 /** Tells the trace which stage begins. An evaluation is not traced. */
 function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
   device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
+}
+
+/** Counts the ids of a step, where somebody may ask for them. */
+function heatShards({ heat, rank, topology }: DeviceState, { bags, lookups }: StagedRows): void {
+  if (heat === undefined) return;
+  const held = { shards: topology.heldBy[rank] ?? [], bags };
+  const asked = lookups.map((own) => own.bags);
+  countHeat(heat, held, { shards: topology.distinctBy[rank] ?? [], bags: asked });
 }
 
 function tensorsOf(device: DeviceState, batch: LocalBatch) {

@@ -2,7 +2,8 @@
 // its log.
 
 import test from "ava";
-import { topLines, treeLines } from "../../../cli/views/cluster-view.ts";
+import type { ShardReport } from "../../../actors/host/shard.ts";
+import { shardLines, topLines, treeLines } from "../../../cli/views/cluster-view.ts";
 import { type ClusterReport, Host, readRunLog } from "../../../index.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";
 import {
@@ -10,6 +11,7 @@ import {
   inEpochs,
   runJob,
   type Story,
+  smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
@@ -20,6 +22,8 @@ let spans: readonly CollectedSpan[];
 let report: ClusterReport;
 /** The answer to a plain request in JSON, as any NATS client may send it. */
 const parts: Record<string, Record<string, unknown>> = {};
+/** The shards when a checkpoint was committed. */
+let later: { readonly shards: readonly (ShardReport & { readonly host: number })[] };
 let log: ReturnType<typeof readRunLog>;
 /** The output of the second host's process. */
 const hostLines: string[] = [];
@@ -42,9 +46,15 @@ test.before(async () => {
     return decodeBody(await transport.request(subject, new Uint8Array(), { deadlineMs: 5000 }));
   };
   story = await runJob(place, inEpochs(place.job(), epochs), async ({ type }) => {
+    if (type === "run.checkpointed") {
+      const now = (await ask("shards")) as typeof later;
+      if (now.shards.length > 0) later = now; // After the last checkpoint the run may be over.
+    }
     if (type !== "run.started") return;
     report = await cluster.client.inspect();
-    for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents", "waits"]) {
+    for (const part of [
+      ...["tree", "mailboxes", "credits", "tiers", "shards", "runs", "incidents", "waits"],
+    ]) {
       parts[part] = (await ask(part)) as Record<string, unknown>;
     }
   });
@@ -81,6 +91,32 @@ test("a step is one trace: of both hosts, their devices and readers, with every 
     }
   }
 });
+
+test("each shard answers for its rows, how they are looked up, and its part of a checkpoint", (t) => {
+  const shards = later.shards.filter(({ part }) => part !== null);
+  t.true(shards.length > 0);
+  for (const { actor, host, device, state, lookups, lookupsPerStep, part, ...own } of shards) {
+    t.like(own, { run: story.run.run, generation: 1, firstRow: 0, firstColumn: 0, tier: "memory" });
+    t.regex(actor, /^shard:\d+$/);
+    t.is(host, device);
+    t.is(state, "serving");
+    t.true(lookups > 0 && Number.isInteger(lookups), `${lookups}`);
+    t.true(lookupsPerStep > 0);
+    t.true(own.bytes >= 4 * own.rows * own.columns);
+    t.regex(part?.name ?? "", /^table-0000\d$/);
+    t.true((part?.cut ?? 0) > 0 && (part?.bytes ?? 0) > 0);
+  }
+  const tables = new Set(later.shards.map(({ table }) => table));
+  t.is(tables.size, smallModel.tables?.length ?? 0);
+  const lines = shardLines({ ...report, processes: [{ ...onlyProcess(), shards: later.shards }] });
+  t.is(lines.length, 1 + later.shards.length);
+});
+
+function onlyProcess() {
+  const [process] = report.processes;
+  if (process === undefined) throw new RangeError("No process answered");
+  return process;
+}
 
 test("a cluster tells its runs, actors, mailboxes and credits, those of other hosts too", (t) => {
   const [run] = report.runs;

@@ -32,7 +32,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels/checked": 750,
     "src/kernels/native": 550,
     "src/model": 1150,
-    "src/training/meters": 400,
+    "src/training/meters": 450,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
     "src/wire/tenancy": 350,

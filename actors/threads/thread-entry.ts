@@ -5,4 +5,4 @@ import { workerPorts } from "./thread-ports.ts";
 import { runThread, type ThreadTask } from "./thread-program.ts";
 
 if (parentPort === null) throw new Error("thread-entry.js is started by the launcher, as a thread");
-await runThread(workerData as ThreadTask, workerPorts(parentPort));
+void runThread(workerData as ThreadTask, workerPorts(parentPort));

@@ -14,7 +14,7 @@ export const threadFile = threadFileOf("actors/threads/thread-entry.js");
  * the compiled modules is stale, and is left alone.
  */
 export function threadFileOf(entry: string, compiled = compiledFolder): URL {
-  const rollup = new URL(`threads/${basename(entry)}`, compiled);
+  const rollup = new URL(`threads/${basename(entry, ".js")}.cjs`, compiled);
   const rolledMs = changedMs(rollup);
   const compiledMs = changedMs(new URL(".tsbuildinfo", compiled)) ?? 0;
   const isCurrent = rolledMs !== undefined && rolledMs >= compiledMs;

@@ -33,9 +33,9 @@ export const threadsBench: Bench<ThreadsBenchOptions> = {
 async function programRow(program: string, rounds: number): Promise<BenchRow> {
   const [rolled, modules]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    rolled.push(await startMs([`threads/thread-entry.js`, `threads/${program}-program.js`]));
+    rolled.push(await startMs(["threads/thread-entry.cjs", `threads/${program}-program.cjs`]));
     modules.push(
-      await startMs([`actors/threads/thread-entry.js`, `actors/threads/${program}-program.js`]),
+      await startMs(["actors/threads/thread-entry.js", `actors/threads/${program}-program.js`]),
     );
   }
   return rowOf({ name: `thread.${program}`, unit, limitIs: "modules" }, rolled, modules);

@@ -13,4 +13,4 @@ const { steps } = progressOver(task.memory, task.spec.devices);
 const own = task.program === "reader" ? 0 : task.index;
 const stepsDone = () => Atomics.load(steps, own);
 const wrapCells = (cells: Cells) => breakingCells(cells, fault, stepsDone);
-await runThread(task, { ...workerPorts(parentPort), wrapCells });
+void runThread(task, { ...workerPorts(parentPort), wrapCells });

@@ -16,7 +16,7 @@ const place = { ...rest, injections: new Injections(injectionsIn), ...watched(ta
 // What is prepared lies outside the checkpoint directory: all of the disk counts.
 const watchedDirectory = task.program === "prepare" ? "" : directory;
 const ports = faultyPorts(workerPorts(parentPort), { ...place, directory: watchedDirectory });
-await runThread(task, ports);
+void runThread(task, ports);
 
 /** What the thread can see of the run: the steps of its own device, or of its host's first one. */
 function watched(task: ThreadTask) {

@@ -3,7 +3,7 @@
 import { InputUnusableError } from "../errors/errors.ts";
 import { checkKernels } from "./checked/checked.ts";
 import type { Kernels } from "./contract/kernels.ts";
-import { addonPath } from "./native/build-native.ts";
+import { addonPath } from "./native/addon-path.ts";
 import { createNative } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 

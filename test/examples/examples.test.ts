@@ -19,7 +19,7 @@ async function resultOf(
 
 test("Criteo: both models beat chance on the same split", async (t) => {
   if (realData(t, "criteo/criteo_kaggle_4584_full39.csv.gz") === undefined) return;
-  const { results } = await resultOf("criteo", ["--seeds", "1"]);
+  const { results } = await resultOf("criteo", ["--seeds", "1", "--devices", "1"]);
   const slices = results as { pairs: { logistic: number; dlrm: number }[] }[];
   t.is(slices.length, 2);
   for (const { pairs } of slices) {

@@ -1,27 +1,9 @@
 // Builds the native kernels inside the package: `osiris build-native`. Installing never builds.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-
-/**
- * The folder native/ of this package: the first one above src/kernels/native or
- * dist/src/kernels/native.
- */
-export function nativeFolder(): string {
-  const here = dirname(fileURLToPath(import.meta.url));
-  for (const up of ["../../..", "../../../.."]) {
-    const folder = join(here, up, "native");
-    if (existsSync(join(folder, "build.sh"))) return folder;
-  }
-  return join(here, "../../../../native");
-}
-
-/** The path of the built addon, whether it exists or not. */
-export function addonPath(): string {
-  return join(nativeFolder(), "build", "osiris.node");
-}
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { addonPath, nativeFolder } from "./addon-path.ts";
 
 /**
  * Builds the native kernels, unless they are newer than their source. Takes up to a minute and

@@ -18,7 +18,7 @@ import { type Slices, subtreesOf } from "../contract/slices.ts";
 import { bceWithLogits } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
-import { addonPath } from "./build-native.ts";
+import { addonPath } from "./addon-path.ts";
 import { cache, records } from "./cache.ts";
 import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts";
 

@@ -19,10 +19,10 @@ test("threads start with the rollup, unless it is older than what was compiled l
     threadFileOf("actors/threads/thread-entry.js", compiled).href.slice(compiled.href.length);
   t.is(chosen(), "actors/threads/thread-entry.js", "there is no rollup");
   mkdirSync(join(directory, "threads"));
-  write("threads/thread-entry.js", 100);
-  t.is(chosen(), "threads/thread-entry.js", "as in an installed package");
+  write("threads/thread-entry.cjs", 100);
+  t.is(chosen(), "threads/thread-entry.cjs", "as in an installed package");
   write(".tsbuildinfo", 90);
-  t.is(chosen(), "threads/thread-entry.js");
+  t.is(chosen(), "threads/thread-entry.cjs");
   write(".tsbuildinfo", 110);
   t.is(chosen(), "actors/threads/thread-entry.js", "compiled since the rollup");
 });

@@ -62,7 +62,7 @@ export { criteo, csv, synthetic } from "./src/data/sources.ts";
 // A trained model ----
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
-export { Model } from "./storage/model/model.ts";
+export { type EvaluateOptions, Model } from "./storage/model/model.ts";
 export {
   type PredictFileOptions,
   type PredictReport,

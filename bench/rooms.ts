@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 900 },
   { "src/ports": 1500 },
   {
-    "src/data": 5000,
+    "src/data": 5500,
     "src/kernels/contract": 1300,
     "src/planner": 3350,
     "src/wire/messages": 1000,
@@ -57,7 +57,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 530,
   },
   {
-    "src/job": 1150,
+    "src/job": 1250,
     "storage/checkpoint-store": 1400,
   },
   {
@@ -65,7 +65,7 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 2700,
+    "actors/threads": 2950,
     "storage/model": 800,
     "storage/table-files": 1550,
   },

@@ -1,6 +1,7 @@
 // What the doctor looks at for one job: its memory, its directories, and its data. All problems are
 // found in one go, before anything is started. Nothing is made but a file to try a disk with.
 
+import { type KeyColumn, keyColumnOf } from "../../src/data/split-options.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles } from "../../src/job/job-files.ts";
@@ -27,17 +28,19 @@ export async function checkJob(given: JobOptions, devices?: number): Promise<Job
   return { checks, isFit: checks.every(({ state }) => state !== "fail") };
 }
 
-/** Memory, directories, checkpoints, and the data of training and evaluation. */
+/** Memory, directories, checkpoints, and the data of training, evaluation and test. */
 export async function jobChecks(given: JobSpec, devices: number): Promise<Check[]> {
   const job = withFiles(given);
-  const held = job.evaluation?.data;
+  const { data: held, test, split } = job.evaluation ?? {};
+  const key = keyColumnOf(split);
   return [
     memoryCheck(job, devices),
     ...(await diskChecks(job, realClock)),
     runCheck(job),
     writableCheck("cache", job.data.cache),
-    ...(await dataChecks("data", job.data, job)),
+    ...(await dataChecks("data", job.data, job, key)),
     ...(held === undefined ? [] : await dataChecks("evaluation", held, job)),
+    ...(test?.data === undefined ? [] : await dataChecks("test", test.data, job)),
   ];
 }
 
@@ -64,9 +67,14 @@ function runCheck(job: JobSpec): Check {
   }
 }
 
-async function dataChecks(name: string, data: JobSpec["data"], job: JobSpec): Promise<Check[]> {
+async function dataChecks(
+  name: string,
+  data: JobSpec["data"],
+  job: JobSpec,
+  key?: KeyColumn,
+): Promise<Check[]> {
   if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
-  const look = await lookAtText(data, shapesOf(job.model), linesMax);
+  const look = await lookAtText(data, shapesOf(job.model), linesMax, key);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
     const advice = "name files that are there, with these columns";
@@ -80,8 +88,9 @@ async function dataChecks(name: string, data: JobSpec["data"], job: JobSpec): Pr
 /** Of a message about columns: whose they are. */
 function sentenceOf(name: string, problem: string): string {
   if (name === "data") return problem;
-  const options = problem.replaceAll("`data.", "`evaluation.data.");
-  return options.replace(", which ", ", which the evaluation's file ");
+  const option = name === "test" ? "evaluation.test.data" : "evaluation.data";
+  const options = problem.replaceAll("`data.", `\`${option}.`);
+  return options.replace(", which ", `, which the ${name}'s file `);
 }
 
 /** What the lines come to that were looked at. */

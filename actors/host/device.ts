@@ -285,7 +285,7 @@ function doingOf(event: Question): string {
     case "device.run":
       return `device.run to step ${event.body.toStep}`;
     case "device.evaluate":
-      return "device.evaluate";
+      return `device.evaluate${event.body.part === "test" ? " of the test" : ""}`;
     case "device.save":
       return `device.save of cut ${event.body.cut}`;
     default:
@@ -298,7 +298,7 @@ function commandOf(event: Question): DeviceCommand {
     case "device.run":
       return { type: "run", toStep: event.body.toStep, lossSum: event.body.lossSum };
     case "device.evaluate":
-      return { type: "evaluate" };
+      return { type: "evaluate", part: event.body.part };
     case "device.save":
       return { type: "save", cut: event.body.cut, isBaseline: event.body.isBaseline };
     default:

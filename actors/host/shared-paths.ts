@@ -18,7 +18,7 @@ export function checkShared(
 ): void {
   if (host === 0) return; // It is the process that wrote them.
   const record = pathsOf(job.checkpoint.directory).generation(generation);
-  for (const path of [record, data.training.path, data.evaluation?.path]) {
+  for (const path of [record, data.training.path, data.evaluation?.path, data.test?.path]) {
     if (path === undefined || disk.exists(path)) continue;
     throw new PathNotSharedError(`host:${host}`, resolve(path));
   }

@@ -52,15 +52,17 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
     const paths = of.paths.map((path, i) => within(dataRoot, path, `${at}.paths[${i}]`));
     return { ...of, cache, paths };
   };
+  const held = <Section extends { data?: JobSpec["data"] | undefined }>(of: Section, at: string) =>
+    of.data === undefined ? of : { ...of, data: data(of.data, at) };
   const { evaluation, checkpoint, tiers, warmStart } = job;
   const kept = (path: string, option: string) => within(checkpointRoot, path, option);
   const own: JobSpec = {
     ...job,
     data: data(job.data, "data"),
-    evaluation:
-      evaluation?.data === undefined
-        ? evaluation
-        : { ...evaluation, data: data(evaluation.data, "evaluation.data") },
+    evaluation: evaluation && {
+      ...held(evaluation, "evaluation.data"),
+      ...(evaluation.test && { test: held(evaluation.test, "evaluation.test.data") }),
+    },
     checkpoint: { ...checkpoint, directory: kept(checkpoint.directory, "checkpoint.directory") },
     tiers:
       tiers.directory === undefined

@@ -32,6 +32,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
     type: "run.prepared",
     samples: plan.training.samples,
     heldOut: plan.evaluation?.samples ?? 0,
+    ...(plan.test === undefined ? {} : { test: plan.test.samples }),
     steps: schedule.steps,
     quarantined: plan.quarantined,
     quarantine: plan.quarantine,

@@ -201,14 +201,27 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Reque
 );
 
 /** The metrics of this cut. */
-export const evaluating = fromPromise<Metrics, RequestInput>(async ({ input, signal }) => {
+export const evaluating = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
+  evaluate("evaluation", input, signal),
+);
+
+/** The metrics of the test. */
+export const testing = fromPromise<Metrics, RequestInput>(({ input, signal }) =>
+  evaluate("test", input, signal),
+);
+
+async function evaluate(
+  part: "evaluation" | "test",
+  input: RequestInput,
+  signal: AbortSignal,
+): Promise<Metrics> {
   const { network, mailbox, job, command } = input;
   const answers = await ask({
     network,
     mailbox,
     to: allDevices(input),
     type: "device.evaluate",
-    body: { command },
+    body: { command, part },
     answer: (message) =>
       message.type === "device.evaluated" && message.body.command === command
         ? { from: message.body.device, answer: message.body.metrics }
@@ -220,7 +233,7 @@ export const evaluating = fromPromise<Metrics, RequestInput>(async ({ input, sig
   const metrics = answers[0];
   if (metrics === undefined || metrics === null) throw new RangeError("No device has metrics");
   return metrics;
-});
+}
 
 /** All devices have taken this cut, and may go on. */
 export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(

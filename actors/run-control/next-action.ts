@@ -1,5 +1,5 @@
-// What a generation does next between two steps: train, evaluate, make a checkpoint, or end. Pure
-// functions of the run's position, so that a restored generation decides as its predecessor
+// What a generation does next between two steps: train, evaluate, test, make a checkpoint, or end.
+// Pure functions of the run's position, so that a restored generation decides as its predecessor
 // did (T1 of training-coordinator.ts). What each action asks of whom is in coordinator-requests.ts.
 
 import type { JobSpec } from "../../src/job/job.ts";
@@ -38,15 +38,17 @@ export interface RunPosition {
 }
 
 /**
- * run: train up to the cut. evaluate: measure the held-out samples. checkpoint: save the state
- * after this step. pass: the cut is done, choose the next one. end: the generation is over.
+ * run: train up to the cut. evaluate: measure the held-out samples. test: measure those of the
+ * test. checkpoint: save the state after this step. pass: the cut is done, choose the next one.
+ * end: the generation is over.
  */
-export type Action = "run" | "evaluate" | "checkpoint" | "pass" | "end";
+export type Action = "run" | "evaluate" | "test" | "checkpoint" | "pass" | "end";
 
-/** The next action at this step. Evaluation comes before the checkpoint of the same cut (T2). */
+/** The next action at this step. Evaluation and test come before the checkpoint of a cut (T2). */
 export function nextAction(position: RunPosition): Action {
   if (mustRun(position)) return "run";
   if (mustEvaluate(position)) return "evaluate";
+  if (mustTest(position)) return "test";
   if (mustSave(position)) return "checkpoint";
   return isOver(position) ? "end" : "pass";
 }
@@ -59,6 +61,18 @@ function mustRun(position: RunPosition): boolean {
 
 function mustEvaluate({ cut, metrics, step }: RunPosition): boolean {
   return cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step;
+}
+
+/**
+ * The test is of models that a run may return: the last one; and, where the best is kept, each one
+ * that becomes the best, as it may be gone when the run ends. A replay tests nothing.
+ */
+function mustTest({ job, record, cut, step, metrics, schedule }: RunPosition): boolean {
+  const { test, earlyStopping } = job.evaluation ?? {};
+  if (test === undefined || record.cuts !== undefined || metrics.testedStep === step) return false;
+  if (metrics.isBest && metrics.evaluatedStep === step) return true;
+  const isEnd = cut?.step === step && step === schedule?.steps;
+  return isEnd && (earlyStopping === undefined || metrics.earlyStopping.bestCut === null);
 }
 
 /** A checkpoint is due for the run itself, on request, or to go on with other devices. */

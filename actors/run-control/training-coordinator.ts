@@ -4,7 +4,7 @@
 //
 //   training, three regions side by side:
 //     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
-//                         ├─▶ evaluating ─────────▶ deciding
+//                         ├─▶ evaluating, testing ▶ deciding    the last model, each kept best
 //                         ├─▶ waiting ▶ cutting ──▶ deciding    waits for the checkpoint before
 //                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
 //                         └─▶ ending ▶ resting ▶ releasing      once the last one is committed
@@ -15,7 +15,7 @@
 //   preparing    host.prepare, of the first host           host.prepared (host.preparing: how far)
 //   assembling   host.assemble, of all hosts               device.ready of all, host.progress
 //   running      device.run, of all devices                device.reached; device.pause ends it
-//   evaluating   device.evaluate, of all devices           device.evaluated
+//   evaluating, testing  device.evaluate, of all devices   device.evaluated
 //   cutting      checkpoint.cut, of checkpoint:0           checkpoint.taken
 //   cut          checkpoint.commit, of checkpoint:0        checkpoint.committed
 //   resting      tier.rest, of durable tiers               tier.rested
@@ -30,7 +30,7 @@
 //
 // Invariants
 //   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
-//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of it.
+//   T2. Evaluation and test come before the checkpoint of their cut: what they find is part of it.
 //   T3. A failure of any participant ends this generation; nothing is retried (law 3).
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
@@ -38,7 +38,12 @@ import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { hostWatchMachine, watchingMembership } from "../host/heartbeat-watch.ts";
 import { devicesOf } from "../host/membership.ts";
-import { afterCheckpoint, afterEvaluation, afterWindow } from "../run-state/run-metrics.ts";
+import {
+  afterCheckpoint,
+  afterWindow,
+  withEvaluation,
+  withTest,
+} from "../run-state/run-metrics.ts";
 import type { RunResult } from "../run-state/run-result.ts";
 import { isPaused } from "../run-state/tier-watch.ts";
 import { defineActor } from "../runtime/define-actor.ts";
@@ -238,6 +243,7 @@ const machine = setup({
               always: [
                 { guard: { type: "isNext", params: "run" }, target: "running" },
                 { guard: { type: "isNext", params: "evaluate" }, target: "evaluating" }, // T2
+                { guard: { type: "isNext", params: "test" }, target: "testing" }, // T2
                 { guard: { type: "isNext", params: "checkpoint" }, target: "waiting" },
                 { guard: { type: "isNext", params: "end" }, target: "ending" },
                 { guard: { type: "isNext", params: "pass" }, target: "cutMade" },
@@ -290,16 +296,19 @@ const machine = setup({
                 onDone: {
                   target: "deciding",
                   actions: [
-                    assign(({ context, event }) => ({
-                      metrics: afterEvaluation(
-                        context.metrics,
-                        context.job,
-                        context.step,
-                        event.output,
-                      ),
-                    })),
+                    assign(({ context, event }) => withEvaluation(context, event.output)),
                     ({ context, event }) => tellEvaluated(context, event.output),
                   ],
+                },
+              },
+            },
+            testing: {
+              invoke: {
+                src: "testing",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "deciding",
+                  actions: assign(({ context, event }) => withTest(context, event.output)),
                 },
               },
             },

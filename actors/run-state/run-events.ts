@@ -31,6 +31,8 @@ const eventBody = z.discriminatedUnion("type", [
     type: z.literal("run.prepared"),
     samples: count,
     heldOut: count,
+    /** Samples of the test; left out where there is none. */
+    test: count.optional(),
     steps: count,
     quarantined: count,
     quarantine: list(quarantined),

@@ -24,8 +24,15 @@ import type { Lost } from "../../storage/checkpoints/partial-checkpoint.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
 import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
 import type { RunRecord } from "./run-record.ts";
-import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-result.ts";
-import { warningsOf } from "./warnings.ts";
+import type {
+  CutRecord,
+  DynamicTable,
+  RepairedTable,
+  RunResult,
+  Staleness,
+  Tested,
+} from "./run-result.ts";
+import { testWarnings, warningsOf } from "./warnings.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -45,6 +52,11 @@ export interface RunMetrics {
   readonly best?: BestEvaluation;
   /** The data of the run; undefined before they are prepared, and in older checkpoints. */
   readonly contents?: RunContents;
+  /** The test of the last model, and of the best; undefined where there was none. */
+  readonly test?: Tested;
+  readonly bestTest?: Tested;
+  /** The step of the newest test. */
+  readonly testedStep?: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
   /** What partial recoveries have cost; undefined where there was none. */
@@ -148,12 +160,10 @@ export function stalenessOf(job: JobSpec, metrics: RunMetrics): Staleness | unde
   return tables.length === 0 ? undefined : { freshSteps: metrics.freshSteps, tables };
 }
 
-export function afterEvaluation(
-  metrics: RunMetrics,
-  job: JobSpec,
-  step: number,
+export function withEvaluation(
+  { metrics, job, step }: { metrics: RunMetrics; job: JobSpec; step: number },
   evaluation: Metrics,
-): RunMetrics {
+): { readonly metrics: RunMetrics } {
   const options = job.evaluation?.earlyStopping;
   const { state, improved } =
     options === undefined
@@ -164,13 +174,19 @@ export function afterEvaluation(
   const before = bestBefore(metrics, options?.metric ?? keepBest);
   const best = bestOf(before.metric, [...(before.best ? [before.best] : []), point]);
   const isBest = options === undefined ? keepBest !== undefined && best?.step === step : improved;
-  return {
-    ...withPoint(metrics, point),
-    earlyStopping: state,
-    ...(best === undefined ? {} : { best }),
-    evaluatedStep: step,
-    isBest,
-  };
+  const found = best === undefined ? {} : { best };
+  const own = { earlyStopping: state, ...found, evaluatedStep: step, isBest };
+  return { metrics: { ...withPoint(metrics, point), ...own } };
+}
+
+/** A test counts for the model that it is of: a newer best drops that of the best before. */
+export function withTest(
+  { metrics, step }: { metrics: RunMetrics; step: number },
+  found: Metrics,
+): { readonly metrics: RunMetrics } {
+  const test = { step, metrics: found };
+  const best = metrics.isBest ? { bestTest: test } : {};
+  return { metrics: { ...metrics, test, ...best, testedStep: step } };
 }
 
 /** The best evaluation so far; by another metric than before, and in older checkpoints: as told. */
@@ -237,6 +253,9 @@ export function resultOf(context: {
     throw new StoreFailedError("find the last checkpoint, as it was committed, in", path);
   }
   const manifest = job.evaluation?.earlyStopping === undefined ? last : (best ?? last);
+  const tests = [metrics.test, metrics.bestTest].filter((test) => test !== undefined);
+  const test = isCancelled ? undefined : tests.find(({ step }) => step === manifest?.cut);
+  const bestTest = isCancelled ? undefined : tests.find(({ step }) => step === best?.cut);
   const evaluation = metrics.history.findLast(
     (point) => point.step === manifest?.cut && point.evaluation !== undefined,
   )?.evaluation;
@@ -259,6 +278,8 @@ export function resultOf(context: {
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
     evaluations: evaluationsOf(metrics, job, manifests),
+    test,
+    bestTest: bestTest?.step === test?.step ? undefined : bestTest,
     history: metrics.history,
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
@@ -276,6 +297,8 @@ export function resultOf(context: {
     warnings: [
       ...warningsOf(context.plan?.warnings ?? [], metrics, evaluation),
       ...(alreadyFinished ? unevaluated(job, metrics, store.directory) : []),
+      ...(alreadyFinished ? untested(job, test, store.directory) : []),
+      ...testWarnings(test?.metrics),
     ],
     incidents: record.incidents.all().slice(-incidentsMax),
   };
@@ -289,6 +312,15 @@ function unevaluated({ evaluation }: JobSpec, { history }: RunMetrics, directory
     `The run in ${directory} had ended before its job asked for an evaluation, so there are no ` +
     `figures: \`osiris eval ${directory} --data FILE\` evaluates the model`;
   return [{ code: "NOT_EVALUATED", message }];
+}
+
+/** A warning where the job asks for a test that its run, which had ended, never made. */
+function untested({ evaluation }: JobSpec, test: Tested | undefined, directory: string) {
+  if (evaluation?.test === undefined || test !== undefined) return [];
+  const message =
+    `The run in ${directory} had ended before its job asked for a test, so there are no figures ` +
+    `of one: \`osiris eval ${directory} --test\` tests the model`;
+  return [{ code: "NOT_TESTED", message }];
 }
 
 function pointOf(metrics: RunMetrics, step: number, evaluation: Metrics | undefined): CutRecord {

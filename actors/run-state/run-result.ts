@@ -120,6 +120,11 @@ const bestEvaluated = evaluated
   .extend({ metric: comparedMetric, manifest: z.string().optional() })
   .readonly();
 
+const tested = z.object({ step: count, metrics }).readonly();
+
+/** What the test found of the model of a step. */
+export type Tested = z.output<typeof tested>;
+
 export const runResultSchema = z
   .object({
     run: z.string(),
@@ -142,6 +147,10 @@ export const runResultSchema = z
      * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.
      */
     evaluations: z.object({ last: evaluated, best: bestEvaluated }).readonly().optional(),
+    /** The test of the returned model; left out where there is none, and of cancelled runs. */
+    test: tested.optional(),
+    /** That of the kept best model, where it is another one. */
+    bestTest: tested.optional(),
     history: list(cutRecord),
     /** Of all steps of training, each epoch counted; tables without any are not in it. */
     repairedIds: list(repairedTable),

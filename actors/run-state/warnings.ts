@@ -30,3 +30,14 @@ function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefin
     `${positives === 0 ? 0 : 1}; hold out more samples, or name \`evaluation.data\``;
   return [{ code: oneClass, message }];
 }
+
+/** The same of the test. */
+export function testWarnings(test: Metrics | undefined): Warning[] {
+  if (test === undefined) return [];
+  const { samples, positives } = test;
+  if (samples === 0 || (positives > 0 && positives < samples)) return [];
+  const message =
+    `The test has no AUC and no normalized entropy: all ${samples} samples of it have the label ` +
+    `${positives === 0 ? 0 : 1}; keep more samples for it, or name \`evaluation.test.data\``;
+  return [{ code: "TEST_OF_ONE_CLASS", message }];
+}

@@ -53,7 +53,7 @@ import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
-  | { readonly type: "evaluate" }
+  | { readonly type: "evaluate"; readonly part: "evaluation" | "test" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
   /** `isFirst`: this device also writes the state that all devices have. */
   | { readonly type: "salvage"; readonly isFirst: boolean }
@@ -196,7 +196,8 @@ async function serve(
         break;
       }
       case "evaluate": {
-        const scores = await scoreAll(device, intake, spec.data.evaluation?.samples ?? 0);
+        const { part } = command;
+        const scores = await scoreAll(device, intake, spec.data[part]?.samples ?? 0, part);
         const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
         tell({ type: "evaluated", metrics });
         break;

@@ -57,7 +57,7 @@ export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
   const topology = topologyOfGeneration(spec);
   const exchangeShape = exchangeShapeOf(topology);
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
-  const ringShape = ringShapeOf(topology);
+  const ringShape = { ...ringShapeOf(topology), isTested: spec.data.test !== undefined };
   const exchangeCells = layoutOf(exchangeShape).cells;
   const tierRings = topology.sliceRuns.map((_, rank) =>
     tierRingOf(topology, rank, job.optimizer.sparse),

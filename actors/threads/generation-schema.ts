@@ -1,6 +1,7 @@
 // The schema of a generation spec: how the spec looks on the wire, and how a host checks it.
 
 import { z } from "zod";
+import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 
@@ -14,12 +15,25 @@ const dataContents = z.object({
   files: z.array(z.object({ path: z.string(), sha256: z.string() })).readonly(),
 });
 
+const datasetPart: z.ZodType<DatasetPart> = z.union([
+  z.object({
+    fraction: z.number(),
+    testFraction: z.number().optional(),
+    part: z.enum(["train", "heldOut", "test"]),
+  }),
+  z.object({
+    by: z.enum(["place", "key"]),
+    from: z.number().optional(),
+    to: z.number().optional(),
+  }),
+]);
+
 const datasetPlan = z.object({
   path: z.string(),
   /** Samples of the part that is read. */
   samples: count,
   /** Which part of the file, if the file is split. */
-  split: z.object({ fraction: z.number(), part: z.enum(["train", "heldOut"]) }).optional(),
+  split: datasetPart.optional(),
 });
 
 /** What a run warns of: a name that stays the same, and a sentence for people. */
@@ -35,14 +49,18 @@ export type DatasetPlan = z.output<typeof datasetPlan>;
 export const dataPlanSchema = z.object({
   training: datasetPlan,
   evaluation: datasetPlan.optional(),
-  /** Which data these are; `evaluation`: where it is data of its own. */
+  /** What is evaluated once, when training has ended. */
+  test: datasetPlan.optional(),
+  /** Which data these are; `evaluation`, `test`: where these are data of their own. */
   contents: z.object({
     training: dataContents,
+    trained: count.optional(),
     evaluation: dataContents.optional(),
+    test: dataContents.optional(),
     /** Where the samples come in the split order. */
     splitSamples: z.int().min(1).optional(),
   }),
-  /** Longest bag of each feature, over both. */
+  /** Longest bag of each feature, over all of them. */
   idsMax: z.array(count),
   /** Of dense features whose missing values are the mean: that of the training data. */
   means: z.record(z.string(), z.number()).optional(),

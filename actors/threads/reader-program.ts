@@ -23,7 +23,7 @@ export interface ReaderPorts {
 }
 
 /**
- * Serves both streams of one host until the generation ends, with GenerationAbortedError. `reader`
+ * Serves all streams of one host until the generation ends, with GenerationAbortedError. `reader`
  * counts through the readers of all hosts.
  */
 export async function runReader(
@@ -48,6 +48,8 @@ export async function runReader(
   const { seed, data } = spec.job;
   const order = { seed, shuffle: data.shuffle, splitSamples, schedule, topology };
   const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets, ports.clock);
+  const tests = spec.data.test === undefined ? [] : (["test"] as const);
+  const streams = [...tests, "evaluation", "training"] as const;
   const { reading } = progressOver(memory, spec.devices);
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
@@ -58,7 +60,7 @@ export async function runReader(
     await ports.cells.waitUntil(
       () => `room in the batch ring for reader ${reader}`,
       () => {
-        next = nextOf(outlet);
+        next = nextOf(outlet, streams);
         return next !== undefined;
       },
       nobody,
@@ -71,8 +73,8 @@ export async function runReader(
     Atomics.add(reading, 0, 1n);
     if (startMs - touchedMs >= touchEveryMs) {
       touchedMs = startMs;
-      const { training, evaluation } = spec.data;
-      for (const plan of [training, evaluation]) if (plan) markUsed(plan.path, ports.disk);
+      const { training, evaluation, test } = spec.data;
+      for (const plan of [training, evaluation, test]) if (plan) markUsed(plan.path, ports.disk);
     }
     const step = fromStep + next.ticket;
     if (next.stream !== "training" || !isTraced(step, tracedEvery)) continue;
@@ -98,8 +100,11 @@ interface ReadSoFar {
   readonly waitedMs: number;
 }
 
-function nextOf(outlet: BatchOutlet): { stream: Stream; ticket: number } | undefined {
-  for (const stream of ["evaluation", "training"] as const) {
+function nextOf(
+  outlet: BatchOutlet,
+  streams: readonly Stream[],
+): { stream: Stream; ticket: number } | undefined {
+  for (const stream of streams) {
     const ticket = outlet.nextTicket(stream);
     if (ticket !== undefined) return { stream, ticket };
   }

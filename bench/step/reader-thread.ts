@@ -74,7 +74,11 @@ function cacheServer({ path, splitSamples, memoryBytesMax }: CacheFeed) {
   const { batchSize } = work.input;
   const schedule = scheduleOf({ samples, batchSize, passes: 1_000_000 });
   const order = { seed: 727, shuffle: true, splitSamples, schedule, topology, fromStep: 0 };
-  const source = new BatchSource(order, { training, evaluation: undefined }, realClock);
+  const source = new BatchSource(
+    order,
+    { training, evaluation: undefined, test: undefined },
+    realClock,
+  );
   return (ticket: number) => source.serve(outlet, "training", ticket);
 }
 

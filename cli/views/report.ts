@@ -20,6 +20,8 @@ export function reportOf(result: RunResult): string[] {
           `Calibration          ${metric(calibration)}`,
         ]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
+    ...(result.test === undefined ? [] : [testLine("Test", result.test)]),
+    ...(result.bestTest === undefined ? [] : [testLine("Test of the best", result.bestTest)]),
     // A run that was over before it was asked for again has made no step.
     ...(result.samplesPerSecond > 0
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
@@ -71,6 +73,15 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
     `Best evaluation      step ${count(step)}: ${told({ step, evaluation })}` +
       (step === last.step ? "" : ` (${kept})`),
   ];
+}
+
+/** What the test found, and of which model. */
+function testLine(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string {
+  const { auc, normalizedEntropy, logLoss, samples } = metrics;
+  return (
+    `${name.padEnd(20)} AUC ${metric(auc)}, normalized entropy ${metric(normalizedEntropy)}, ` +
+    `log loss ${metric(logLoss)} (step ${count(step)}, ${count(samples)} samples)`
+  );
 }
 
 const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {

@@ -221,10 +221,11 @@ function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): strin
 }
 
 function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
-  const { samples, heldOut, quarantined, quarantine, bestAuc } = event;
+  const { samples, heldOut, test = 0, quarantined, quarantine, bestAuc } = event;
   const held = heldOut > 0 ? `, ${count(heldOut)} held out` : "";
+  const tested = test > 0 ? `, ${count(test)} for the test` : "";
   const best = bestAuc === undefined ? "" : `; best reachable AUC ${metric(bestAuc)}`;
-  const line = `Data: ${count(samples)} training samples${held}${best}`;
+  const line = `Data: ${count(samples)} training samples${held}${tested}${best}`;
   const [first] = quarantine;
   if (first === undefined) return line;
   return (

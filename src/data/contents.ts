@@ -19,8 +19,12 @@ export interface DataContents {
 /** The contents of the data of a run. */
 export interface RunContents {
   readonly training: DataContents;
+  /** Samples that are trained on, where that does not follow from `evaluation.fraction` alone. */
+  readonly trained?: number | undefined;
   /** Left out where a part of the training data is held out, or nothing is evaluated. */
   readonly evaluation?: DataContents | undefined;
+  /** The same of the test. */
+  readonly test?: DataContents | undefined;
   /** Samples of a split, where the samples come in the split order. */
   readonly splitSamples?: number | undefined;
 }

@@ -1,40 +1,256 @@
-// The held-out part of a dataset, as a view: the same seed gives the same samples on every host.
+// The parts of a dataset, as views: the same options and the same data give the same samples on
+// every host.
+//
+//   random   the first samples of a permutation by the seed are validation, the next ones the test
+//   order    the last lines are the test, those before them validation
+//   time     the latest keys are the test, those before them validation; one key, one part
+//   hash     the lowest hashes are validation, the next ones the test; one key, one part
 
+import assert from "node:assert/strict";
+import { InvalidOptionError } from "../errors/errors.ts";
 import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
 import type { Dataset, SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
+import type { SplitKeys, SplitSpec } from "./split-options.ts";
+import { dateOf, momentOf } from "./text/split-keys.ts";
 
-/** Chooses a part of a dataset. */
-export interface SplitOptions {
-  /** Seed of the random choice. */
-  readonly seed: number;
-  /** Held-out share of the samples, above 0 and below 1. */
+/** Chooses one of the parts that chance makes. */
+export interface RandomPart {
+  /** Share of validation, above 0 and below 1. */
   readonly fraction: number;
-  readonly part: "train" | "heldOut";
+  /** Share of the test part; left out: there is none. */
+  readonly testFraction?: number | undefined;
+  readonly part: "train" | "heldOut" | "test";
+}
+
+/** Samples whose place in the data, or whose key, is at least `from` and less than `to`. */
+export interface RangePart {
+  readonly by: "place" | "key";
+  /** @default -Infinity */
+  readonly from?: number | undefined;
+  /** @default Infinity */
+  readonly to?: number | undefined;
+}
+
+/** A part of a dataset. Plain data: it crosses the wire. */
+export type DatasetPart = RandomPart | RangePart;
+
+/** A part, and the number of its samples. */
+export interface SizedPart<Part extends DatasetPart = DatasetPart> {
+  readonly samples: number;
+  readonly split: Part;
+}
+
+/** The parts of one set of files. */
+export interface SplitPlan {
+  readonly training: SizedPart;
+  readonly evaluation: SizedPart;
+  readonly test?: SizedPart;
+}
+
+/** Shares of the parts, and how they are chosen; `split` left out: by chance. */
+export interface SplitShares {
+  readonly fraction: number;
+  readonly testFraction?: number | undefined;
+  readonly split?: SplitSpec | undefined;
 }
 
 /**
- * A view of one part of `dataset`, in its order. The two parts are disjoint and together make the
- * whole. Takes 4 bytes per sample. Closing the view closes the dataset.
+ * The parts of `samples` samples. `keysOf` reads their keys, where a column splits them.
+ * @throws InvalidOptionError where a part would be empty, or a boundary is of another form than the
+ * column
+ */
+export function planSplit(
+  samples: number,
+  shares: SplitShares,
+  keysOf: () => SplitKeys,
+): SplitPlan {
+  const { fraction, testFraction, split } = shares;
+  if (split === undefined) return checked(samples, shares, randomPlan(samples, shares));
+  const tests = testFraction === undefined ? 0 : Math.round(samples * testFraction);
+  const held = Math.round(samples * fraction);
+  if (split.kind === "order") {
+    const [from, testFrom] = [samples - tests - held, samples - tests];
+    const places = (first = 0, end = samples) => Math.max(0, end - Math.max(0, first));
+    return checked(samples, shares, rangePlan("place", from, testFrom, shares, places));
+  }
+  const keys = keysOf();
+  const count = (from = -Infinity, to = Infinity) =>
+    keys.values.reduce((sum, key) => (key >= from && key < to ? sum + 1 : sum), 0);
+  if (split.kind === "hash") {
+    return checked(samples, shares, hashPlan(shares, count), keys);
+  }
+  const [from, testFrom] = timeBoundaries(keys, shares, split, held, tests);
+  return checked(samples, shares, rangePlan("key", from, testFrom, shares, count), keys);
+}
+
+function randomPlan(samples: number, { fraction, testFraction }: SplitShares): SplitPlan {
+  const shares = { fraction, ...(testFraction === undefined ? {} : { testFraction }) };
+  const [held, tests] = heldOutOf(samples, shares);
+  const training = {
+    samples: samples - held - tests,
+    split: { ...shares, part: "train" },
+  } as const;
+  const evaluation = { samples: held, split: { ...shares, part: "heldOut" } } as const;
+  if (testFraction === undefined) return { training, evaluation };
+  return { training, evaluation, test: { samples: tests, split: { ...shares, part: "test" } } };
+}
+
+/** Samples of validation and of the test, by their shares. */
+function heldOutOf(
+  samples: number,
+  { fraction, testFraction = 0 }: Pick<SplitShares, "fraction" | "testFraction">,
+): [number, number] {
+  return [Math.round(samples * fraction), Math.round(samples * testFraction)];
+}
+
+/** Training up to `from`, validation up to `testFrom`, then the test, where there is one. */
+function rangePlan(
+  by: RangePart["by"],
+  from: number,
+  testFrom: number,
+  { testFraction }: SplitShares,
+  count: (from?: number, to?: number) => number,
+): SplitPlan {
+  const part = (range: Omit<RangePart, "by">) => {
+    return { samples: count(range.from, range.to), split: { by, ...range } };
+  };
+  const training = part({ to: from });
+  if (testFraction === undefined) return { training, evaluation: part({ from }) };
+  return { training, evaluation: part({ from, to: testFrom }), test: part({ from: testFrom }) };
+}
+
+function hashPlan(
+  { fraction, testFraction }: SplitShares,
+  count: (from?: number, to?: number) => number,
+): SplitPlan {
+  const part = (range: Omit<RangePart, "by">) => {
+    return { samples: count(range.from, range.to), split: { by: "key" as const, ...range } };
+  };
+  const hashes = 2 ** 32;
+  const to = Math.round(fraction * hashes);
+  const testTo = Math.round((fraction + (testFraction ?? 0)) * hashes);
+  const parts = { training: part({ from: testTo }), evaluation: part({ to }) };
+  return testFraction === undefined ? parts : { ...parts, test: part({ from: to, to: testTo }) };
+}
+
+/** Where validation and the test begin. All samples of one time lie on the later side. */
+function timeBoundaries(
+  { form, values }: SplitKeys,
+  { testFraction }: SplitShares,
+  { column, from, testFrom }: Extract<SplitSpec, { kind: "time" }>,
+  held: number,
+  tests: number,
+): [number, number] {
+  const named = (option: string, value: number | string): number => {
+    const moment = momentOf(String(value));
+    if (moment?.form === form) return moment.value;
+    const has = form === "date" ? "an ISO date" : "a number";
+    throw expected(`evaluation.split.${option}`, `${has}, as the column \`${column}\` has`, value);
+  };
+  if (from !== undefined) {
+    return [named("from", from), testFrom === undefined ? Infinity : named("testFrom", testFrom)];
+  }
+  const sorted = values.slice().sort();
+  const end = sorted.length - tests;
+  const testAt = testFraction === undefined ? Infinity : (sorted[end] ?? Infinity);
+  const before = testAt === Infinity ? sorted.length : sorted.indexOf(testAt);
+  return [sorted[Math.max(0, before - held)] ?? -Infinity, testAt];
+}
+
+/** @throws InvalidOptionError where a part has no sample */
+function checked(
+  samples: number,
+  { fraction, testFraction, split }: SplitShares,
+  plan: SplitPlan,
+  keys?: SplitKeys,
+): SplitPlan {
+  const { training, evaluation, test } = plan;
+  if ([training, evaluation, test].every((part) => part === undefined || part.samples > 0)) {
+    return plan;
+  }
+  if (split === undefined && testFraction === undefined) {
+    const expectation = `a share that leaves samples in both parts of ${samples}`;
+    throw expected("evaluation.fraction", expectation, fraction);
+  }
+  const option = split === undefined ? "evaluation.test.fraction" : "evaluation.split";
+  const got =
+    `${training.samples} for training, ${evaluation.samples} for validation` +
+    (test === undefined ? "" : `, ${test.samples} for the test`);
+  const column = split === undefined || split.kind === "order" ? undefined : split.column;
+  const what = keys && column !== undefined ? `; ${rangeOf(keys, column)}` : "";
+  const message =
+    `Expected \`${option}\` to leave samples in each part of ${samples}, got ${got}${what}: ` +
+    "change the shares, or where the parts begin";
+  throw new InvalidOptionError(option, message);
+}
+
+/** What the keys of a column are, for people. */
+function rangeOf({ form, values }: SplitKeys, column: string): string {
+  if (form === "hash") return `\`${column}\` has ${new Set(values).size} values`;
+  const [least, most] = [values.reduce(min, Infinity), values.reduce(max, -Infinity)];
+  const shown = (value: number) => (form === "date" ? dateOf(value) : `${value}`);
+  return `\`${column}\` goes from ${shown(least)} to ${shown(most)}`;
+}
+
+const min = (one: number, other: number) => Math.min(one, other);
+const max = (one: number, other: number) => Math.max(one, other);
+
+/**
+ * A view of one part of `dataset`, in its order. The parts are disjoint and together make the
+ * whole. Takes 4 bytes per sample. Closing the view closes the dataset. `keysOf` reads the keys of
+ * its samples, where a column splits it.
  * @throws InvalidOptionError where a part would be empty
  */
-export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
-  const { seed, fraction, part } = options;
-  const heldOut = Math.round(dataset.samples * fraction);
-  if (!(heldOut > 0 && heldOut < dataset.samples)) {
-    const expectation = `a share that leaves samples in both parts of ${dataset.samples}`;
-    throw expected("fraction", expectation, fraction);
+export function splitDataset(
+  dataset: Dataset,
+  part: DatasetPart & { readonly seed: number },
+  keysOf?: () => SplitKeys,
+): Dataset {
+  const chosen = "by" in part ? inRange(dataset, part, keysOf) : drawn(dataset, part);
+  return viewOf(dataset, chosen);
+}
+
+/** The samples of a range. */
+function inRange(
+  { samples }: Dataset,
+  { by, from = -Infinity, to = Infinity }: RangePart,
+  keysOf: (() => SplitKeys) | undefined,
+): Uint32Array {
+  const keys = by === "key" ? keysOf?.().values : undefined;
+  assert(by === "place" || keys !== undefined, "keys where a column splits the data");
+  return chosenOf(samples, (sample) => {
+    const key = keys === undefined ? sample : (keys[sample] ?? 0);
+    return key >= from && key < to;
+  });
+}
+
+/** The samples that chance gives to a part. */
+function drawn(
+  { samples: size }: Dataset,
+  { seed, ...wanted }: RandomPart & { readonly seed: number },
+): Uint32Array {
+  const [held, tests] = heldOutOf(size, wanted);
+  if (!(held > 0 && tests >= 0 && held + tests < size)) {
+    const expectation = `a share that leaves samples in both parts of ${size}`;
+    throw expected("fraction", expectation, wanted.fraction);
   }
-  const isHeldOut = new Uint8Array(dataset.samples);
-  const size = dataset.samples;
+  const parts = new Uint8Array(size);
   const permutation = new Permutation({ seed, purpose: purposes.split, step: 0, size });
-  for (let i = 0; i < heldOut; i++) isHeldOut[permutation.at(i)] = 1;
-  const wanted = part === "heldOut" ? 1 : 0;
-  const chosen = new Uint32Array(wanted === 1 ? heldOut : size - heldOut);
-  for (let sample = 0, at = 0; sample < size; sample++) {
-    if (isHeldOut[sample] === wanted) chosen[at++] = sample;
-  }
+  for (let i = 0; i < held + tests; i++) parts[permutation.at(i)] = i < held ? 1 : 2;
+  const number = { train: 0, heldOut: 1, test: 2 }[wanted.part];
+  return chosenOf(size, (sample) => parts[sample] === number);
+}
+
+function chosenOf(samples: number, isChosen: (sample: number) => boolean): Uint32Array {
+  const chosen = new Uint32Array(samples);
+  let count = 0;
+  for (let sample = 0; sample < samples; sample++) if (isChosen(sample)) chosen[count++] = sample;
+  return chosen.slice(0, count);
+}
+
+function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
   let scratch = new Uint32Array(0);
   return {
     samples: chosen.length,
@@ -47,7 +263,7 @@ export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
       if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);
       for (let b = 0; b < indices.length; b++) {
         // An index beyond the view becomes an index beyond the dataset, which refuses it.
-        scratch[b] = chosen[indices[b] ?? 0] ?? size;
+        scratch[b] = chosen[indices[b] ?? 0] ?? dataset.samples;
       }
       return dataset.read(scratch.subarray(0, indices.length), batch);
     },

@@ -1,6 +1,6 @@
 // The batch ring: readers pass batches to the devices of their host. Each device has a few slots in
-// shared memory for each stream (training, evaluation). A reader fills slot t % slots with batch t
-// of the stream; the device empties the slots in order.
+// shared memory for each stream (training, evaluation, test). A reader fills slot t % slots with
+// batch t of the stream; the device empties the slots in order.
 //
 //   granted[stream]          tickets that readers may fill: batches 0 .. granted-1, as the host's
 //                            first device says
@@ -15,7 +15,7 @@
 import type { BatchMemory } from "../data/dataset.ts";
 import { type Cells, nobody } from "./cells.ts";
 
-export type Stream = "training" | "evaluation";
+export type Stream = "training" | "evaluation" | "test";
 
 /**
  * Slots where no batch is staged ahead: two batches ahead hide a reader behind the step; more would
@@ -23,7 +23,7 @@ export type Stream = "training" | "evaluation";
  */
 export const ringSlots = 3;
 
-const streams: readonly Stream[] = ["training", "evaluation"];
+const streams: readonly Stream[] = ["training", "evaluation", "test"];
 const headerInts = 4;
 
 export interface RingShape {
@@ -39,6 +39,12 @@ export interface RingShape {
   readonly samplesMax: readonly number[];
   /** Number of batches that fit for a device. */
   readonly slots: number;
+  /** Whether there is a test, the last of the streams. @default false */
+  readonly isTested?: boolean;
+}
+
+function streamsIn({ isTested }: RingShape): number {
+  return isTested === true ? streams.length : streams.length - 1;
 }
 
 /** One device's part of a batch: the samples of its slices. */
@@ -81,11 +87,11 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   let bytes = 0;
   for (let device = 0; device < shape.devices; device++) {
     base.push(bytes);
-    bytes += slotBytes(device) * shape.slots * streams.length;
+    bytes += slotBytes(device) * shape.slots * streamsIn(shape);
   }
   return {
     bytes: Math.max(bytes, 4),
-    cells: streams.length * (1 + shape.devices * (shape.slots + 1)),
+    cells: streamsIn(shape) * (1 + shape.devices * (shape.slots + 1)),
     slot(stream, device, slot) {
       const index = streams.indexOf(stream) * shape.slots + slot;
       const header = (base[device] ?? 0) + index * slotBytes(device);
@@ -165,8 +171,8 @@ export function createBatchIntake(
   const layout = ringLayoutOf(shape);
   const dealing = { ...place, readers: readers.length };
   /** Batches handed to the device, and batches that it released. */
-  const given: Record<Stream, number> = { training: 0, evaluation: 0 };
-  const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
+  const given: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
+  const taken: Record<Stream, number> = { training: 0, evaluation: 0, test: 0 };
   const isThere = (stream: Stream, ticket: number): boolean => {
     const { filled } = cellsOf(shape, place.cellBase, stream);
     return cells.load(filled(device, ticket % shape.slots)) === ticket + 1;

@@ -29,32 +29,36 @@ export function checkContents(
       "new job in another `checkpoint.directory`, or put the old contents back";
     throw new DataChangedError(name, directory, sentence);
   }
-  const held = evaluation?.data;
-  if (held === undefined || then.evaluation === undefined || now.evaluation === undefined) return;
-  if (haveSameSamples(then.evaluation, now.evaluation)) return;
-  const { name, what } = changeOf("evaluation", held, then.evaluation, now.evaluation);
-  const sentence =
-    `${what} since the run in ${directory} was evaluated: name another \`checkpoint.directory\` ` +
-    "for a new run, or the old contents for this one; `osiris eval " +
-    `${directory} --data FILE\` evaluates the model on any file`;
-  throw new DataChangedError(name, directory, sentence);
+  for (const [part, section] of Object.entries({ evaluation, test: evaluation?.test })) {
+    const named = part === "test" ? "test" : "evaluation";
+    const [before, after] = [then[named], now[named]];
+    if (section?.data === undefined || before === undefined || after === undefined) continue;
+    if (haveSameSamples(before, after)) continue;
+    const { name, what } = changeOf(named, section.data, before, after);
+    const sentence =
+      `${what} since the run in ${directory} was evaluated: name another \`checkpoint.directory\` ` +
+      "for a new run, or the old contents for this one; `osiris eval " +
+      `${directory} --data FILE\` evaluates the model on any file`;
+    throw new DataChangedError(name, directory, sentence);
+  }
 }
 
 /**
  * As `checkContents`, for the data that a trained model is evaluated on where none is named: the
- * part of the training data that the job holds out, or the job's evaluation data.
+ * part of the training data that the job holds out, or the job's data for it.
  * @throws DataChangedError
  */
 export function checkHeldOut(
   { data, evaluation }: Pick<JobSpec, "data" | "evaluation">,
+  which: "evaluation" | "test",
   then: RunContents | undefined,
   now: DataContents,
   directory: string,
 ): void {
-  const held = evaluation?.data;
-  const recorded = held === undefined ? then?.training : then?.evaluation;
+  const held = (which === "test" ? evaluation?.test : evaluation)?.data;
+  const part = held === undefined ? "training" : which;
+  const recorded = then?.[part];
   if (recorded === undefined || haveSameSamples(recorded, now)) return;
-  const part = held === undefined ? "training" : "evaluation";
   const { name, what } = changeOf(part, held ?? data, recorded, now);
   const sentence =
     `${what} since the run in ${directory}: name the data to evaluate on, or put the old ` +
@@ -64,7 +68,7 @@ export function checkHeldOut(
 
 /** The data as people call it, and what has become of it: the beginning of a sentence. */
 function changeOf(
-  part: "training" | "evaluation",
+  part: "training" | "evaluation" | "test",
   data: JobSpec["data"],
   then: DataContents,
   now: DataContents,

@@ -1,6 +1,6 @@
-// The job's evaluation section. Held-out data are read as the training data are: what the section
-// leaves out of `data` is taken from there, and what reads the same fields in another way is
-// refused, unless the section says that it is meant.
+// The job's evaluation section, and the test in it. Held-out data are read as the training data
+// are: what the section leaves out of `data` is taken from there, and what reads the same fields in
+// another way is refused, unless the section says that it is meant.
 
 import { z } from "zod";
 import {
@@ -12,7 +12,9 @@ import {
   type SyntheticOptions,
   type TableShape,
 } from "../data/options.ts";
+import { type SplitSpec, splitOptions } from "../data/split-options.ts";
 import { checkWeights } from "../data/text/match-features.ts";
+import { momentOf } from "../data/text/split-keys.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { isSection } from "../ports/written.ts";
@@ -27,6 +29,19 @@ export const evaluationOptions = z.strictObject({
   dataDiffers: z.boolean().optional().meta({ default: false }),
   /** Share of the training data that is held out, where there is no `data`. */
   fraction: z.number().gt(0).lt(1).default(0.1),
+  /** How the training data is split into parts, where there is no `data`. @default at random */
+  split: splitOptions.optional(),
+  /** Data that is evaluated once, when training has ended. Left out: there is no test. */
+  test: z
+    .strictObject({
+      /** Data of its own. Left out: a share of the training data. */
+      data: dataOptions.optional(),
+      /** Whether `data` may be read in another way than the training data. @default false */
+      dataDiffers: z.boolean().optional().meta({ default: false }),
+      /** Share of the training data that is the test, where it has no `data`. */
+      fraction: z.number().gt(0).lt(1).default(0.1),
+    })
+    .optional(),
   /** Evaluate every this many steps; 0: only at the end of each epoch. */
   everySteps: z.int().min(0).default(0),
   /**
@@ -45,8 +60,13 @@ export type EvaluationData =
   | Partial<SyntheticOptions>;
 
 /** The evaluation section as a user writes it. */
-export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data"> & {
+export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data" | "test"> & {
   readonly data?: EvaluationData;
+  readonly test?: {
+    readonly data?: EvaluationData;
+    readonly dataDiffers?: boolean;
+    readonly fraction?: number;
+  };
 };
 
 /** The evaluation section after its checks. */
@@ -199,21 +219,102 @@ export function checkEvaluation(
       "left out beside `earlyStopping`, which keeps the best checkpoint by its own metric";
     throw expected("evaluation.keepBest", why, evaluation.keepBest);
   }
-  if (evaluation?.data === undefined) return;
-  if (evaluation.data.batchSize !== data.batchSize) {
-    const usual = `left out, or that of the training data, ${data.batchSize}`;
-    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
+  if (evaluation === undefined) return;
+  checkParts(evaluation, data);
+  const named = { evaluation, "evaluation.test": evaluation.test };
+  for (const [option, section] of Object.entries(named)) {
+    if (section?.data === undefined) continue;
+    if (section.data.batchSize !== data.batchSize) {
+      const usual = `left out, or that of the training data, ${data.batchSize}`;
+      throw expected(`${option}.data.batchSize`, usual, section.data.batchSize);
+    }
+    const differs = section.dataDiffers === true;
+    checkSameReading(section.data, `${option}.data`, data, tables, differs);
   }
-  const differs = evaluation.dataDiffers === true;
-  checkSameReading(evaluation.data, "evaluation.data", data, tables, differs);
 }
 
-/** Completes an evaluation's data from the training data. */
+/** @throws InvalidOptionError where the parts of the data contradict each other */
+function checkParts(
+  { data: own, fraction, split, test }: EvaluationSpec,
+  data: ResolvedDataOptions,
+) {
+  const isTestSplit = test !== undefined && test.data === undefined;
+  if (own !== undefined && split !== undefined) {
+    const why = "left out beside `evaluation.data`: it splits the training data";
+    throw expected("evaluation.split", why, split.kind);
+  }
+  if (own !== undefined && isTestSplit) {
+    const why = "named where `evaluation.data` is: then nothing is held out of the training data";
+    throw expected("evaluation.test.data", why, undefined);
+  }
+  if (isTestSplit && fraction + test.fraction >= 1) {
+    const why = `less than ${1 - fraction}, as \`evaluation.fraction\` is ${fraction}`;
+    throw expected("evaluation.test.fraction", why, test.fraction);
+  }
+  if (split === undefined || split.kind === "order") return;
+  if (data.kind !== "csv") {
+    const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
+    throw expected("evaluation.split.kind", why, split.kind);
+  }
+  if (split.column === data.label) {
+    const why = "another column than the label, which would give each part one class";
+    throw expected("evaluation.split.column", why, split.column);
+  }
+  if (split.kind === "time") checkBoundaries(split, isTestSplit);
+}
+
+/** @throws InvalidOptionError where a boundary is none, or is missing */
+function checkBoundaries(
+  { from, testFrom }: Extract<SplitSpec, { kind: "time" }>,
+  isTestSplit: boolean,
+): void {
+  const [validation, test] = Object.entries({ from, testFrom }).map(([option, value]) => {
+    const moment = value === undefined ? undefined : momentOf(String(value));
+    if (value === undefined || moment !== undefined) return moment;
+    const forms = "a number, or an ISO date: 2024-01-31, 2024-01-31T12:00:00Z";
+    throw expected(`evaluation.split.${option}`, forms, value);
+  });
+  const isNamed = validation !== undefined;
+  if (isTestSplit && isNamed !== (test !== undefined)) {
+    const option = isNamed ? "testFrom" : "from";
+    const other = isNamed ? "from" : "testFrom";
+    const why = `named beside \`${other}\`: where one part begins, the other one must`;
+    throw expected(`evaluation.split.${option}`, why, undefined);
+  }
+  if (!isTestSplit && test !== undefined) {
+    const why = "left out where no `evaluation.test` is held out of the training data";
+    throw expected("evaluation.split.testFrom", why, testFrom);
+  }
+  if (validation === undefined || test === undefined) return;
+  if (validation.form === test.form && validation.value < test.value) return;
+  throw expected("evaluation.split.testFrom", `later than \`from\`, ${from}`, testFrom);
+}
+
+/** All that decides which samples are trained on; of an older job, the share alone. */
+export function splitIdentity(evaluation: EvaluationSpec | undefined) {
+  if (evaluation === undefined || evaluation.data !== undefined) return undefined;
+  const { fraction, split, test } = evaluation;
+  const testFraction = test !== undefined && test.data === undefined ? test.fraction : undefined;
+  if (split === undefined && testFraction === undefined) return fraction;
+  return { fraction, split, testFraction };
+}
+
+/** All that decides at which step the run stops, and which checkpoint it returns. */
+export function stoppingOf(evaluation: EvaluationSpec | undefined, data: unknown) {
+  if (evaluation?.earlyStopping === undefined) return undefined;
+  const { fraction, everySteps, earlyStopping } = evaluation;
+  return { fraction, everySteps, earlyStopping, data };
+}
+
+/** Completes the data of an evaluation and of its test from the training data. */
 export function withEvaluationData(options: unknown): unknown {
   if (!isSection(options) || !isSection(options.evaluation) || !isSection(options.data)) {
     return options;
   }
   const { evaluation, data } = options;
-  if (!isSection(evaluation.data)) return options;
-  return { ...options, evaluation: { ...evaluation, data: inheritData(evaluation.data, data) } };
+  const completed = (section: Fields) =>
+    isSection(section.data) ? { ...section, data: inheritData(section.data, data) } : section;
+  const { test } = evaluation;
+  const own = completed(evaluation);
+  return { ...options, evaluation: isSection(test) ? { ...own, test: completed(test) } : own };
 }

@@ -7,12 +7,15 @@ import type { JobSpec } from "./job.ts";
 /** The job with its files by name. @throws InputUnusableError where a path names no file */
 export function withFiles(job: JobSpec): JobSpec {
   const { data, evaluation } = job;
-  const held = evaluation?.data;
-  return {
-    ...job,
-    data: named(data),
-    ...(held === undefined ? {} : { evaluation: { ...evaluation, data: named(held) } }),
-  } as JobSpec;
+  if (evaluation === undefined) return { ...job, data: named(data) };
+  const { test } = evaluation;
+  const held = { ...withNamed(evaluation), ...(test && { test: withNamed(test) }) };
+  return { ...job, data: named(data), evaluation: held };
+}
+
+/** The section with the files of its data by name, where it has data of its own. */
+function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: Section): Section {
+  return of.data === undefined ? of : { ...of, data: named(of.data) };
 }
 
 function named(data: JobSpec["data"]): JobSpec["data"] {

@@ -35,6 +35,8 @@ import {
   checkEvaluation,
   type EvaluationOptions,
   evaluationOptions,
+  splitIdentity,
+  stoppingOf,
   withEvaluationData,
 } from "./evaluation-options.ts";
 import { withLeftOut } from "./left-out.ts";
@@ -157,8 +159,11 @@ export function jobJsonSchema() {
   // Evaluation data inherit what they leave out, before the schema checks them.
   type Schema = typeof schema;
   const evaluation = schema.properties?.evaluation as Schema | undefined;
-  const data = evaluation?.properties?.data as Schema | undefined;
-  for (const kind of data?.oneOf ?? []) delete kind.required;
+  const test = evaluation?.properties?.test as Schema | undefined;
+  for (const section of [evaluation, test]) {
+    const data = section?.properties?.data as Schema | undefined;
+    for (const kind of data?.oneOf ?? []) delete kind.required;
+  }
   return schema;
 }
 
@@ -357,7 +362,7 @@ export function jobIdentity(job: JobSpec): string {
   const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
-  const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
+  const split = splitIdentity(evaluation);
   const stop = stoppingOf(evaluation, held);
   const mode = job.mode === "exact" ? undefined : job.mode;
   const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
@@ -366,13 +371,6 @@ export function jobIdentity(job: JobSpec): string {
   const begin = warmStartIdentity(job);
   const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts, begin };
   return createHash("sha256").update(canonical(parts)).digest("hex");
-}
-
-/** All that decides at which step the run stops, and which checkpoint it returns. */
-function stoppingOf(evaluation: JobSpec["evaluation"], data: unknown) {
-  if (evaluation?.earlyStopping === undefined) return undefined;
-  const { fraction, everySteps, earlyStopping } = evaluation;
-  return { fraction, everySteps, earlyStopping, data };
 }
 
 /** A model without the placement of its rows and their path, which decide no bit. */

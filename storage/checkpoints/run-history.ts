@@ -22,6 +22,15 @@ export interface HistoryPoint {
   readonly logLoss: number | undefined;
   readonly auc: number | undefined;
   readonly normalizedEntropy: number | undefined;
+  /** The test of the model of this step, once the run has ended; left out where there is none. */
+  readonly test?: HistoryTest;
+}
+
+/** What a test found. */
+export interface HistoryTest {
+  readonly logLoss: number;
+  readonly auc: number;
+  readonly normalizedEntropy: number;
 }
 
 /** The columns of the curve as CSV. */
@@ -34,17 +43,24 @@ const columns = [
   "auc",
   "normalizedEntropy",
 ] as const satisfies readonly (keyof HistoryPoint)[];
+/** Those of the test, where there is one. */
+const testColumns = ["logLoss", "auc", "normalizedEntropy"] as const;
 
 /** What a manifest has of it; JSON has no number for NaN. */
 const figure = z.number().nullable();
+const figures = z.object({ logLoss: figure, auc: figure, normalizedEntropy: figure });
+const tested = z.object({ step: z.number(), metrics: figures });
 const historySchema = z.object({
   history: z.array(
     z.object({
       step: z.number(),
       trainLoss: figure,
-      evaluation: z.object({ logLoss: figure, auc: figure, normalizedEntropy: figure }).optional(),
+      evaluation: figures.optional(),
     }),
   ),
+  earlyStopping: z.object({ stopped: z.boolean() }).optional(),
+  test: tested.optional(),
+  bestTest: tested.optional(),
 });
 
 /**
@@ -57,33 +73,58 @@ export function runHistory(
   { disk = realDisk }: { readonly disk?: Disk } = {},
 ): HistoryPoint[] {
   const { job, manifest } = openCheckpoint(directory, "last", disk);
-  const { history } = historySchema.catch({ history: [] }).parse(manifest.metrics);
+  const metrics = historySchema.catch({ history: [] }).parse(manifest.metrics);
+  const { history, earlyStopping } = metrics;
   const schedule = scheduleIn(job, manifest.metrics);
-  const ofNull = (value: number | null | undefined) => (value === null ? Number.NaN : value);
+  const isEnded = earlyStopping?.stopped === true || manifest.cut === schedule?.steps;
+  const tests = isEnded ? [metrics.test, metrics.bestTest] : [];
   return history.map(({ step, trainLoss, evaluation }) => ({
     ...positionAt(step, schedule),
     loss: trainLoss ?? Number.NaN,
     logLoss: ofNull(evaluation?.logLoss),
     auc: ofNull(evaluation?.auc),
     normalizedEntropy: ofNull(evaluation?.normalizedEntropy),
+    ...testOf(tests.find((test) => test?.step === step)?.metrics),
   }));
+}
+
+const ofNull = (value: number | null | undefined) => (value === null ? Number.NaN : value);
+
+function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "test"> {
+  if (found === undefined) return {};
+  const { logLoss, auc, normalizedEntropy } = found;
+  const ofNone = (value: number | null) => value ?? Number.NaN;
+  return {
+    test: {
+      logLoss: ofNone(logLoss),
+      auc: ofNone(auc),
+      normalizedEntropy: ofNone(normalizedEntropy),
+    },
+  };
 }
 
 /** The curve as CSV, with a header; what is unknown or undefined is an empty field. */
 export function historyCsv(points: readonly HistoryPoint[]): string {
   const cell = (value: number | undefined) =>
     value === undefined || Number.isNaN(value) ? "" : String(value);
-  const lines = points.map((point) => columns.map((name) => cell(point[name])).join(","));
-  return `${[columns.join(","), ...lines].join("\n")}\n`;
+  const isTested = points.some(({ test }) => test !== undefined);
+  const tests = isTested ? testColumns : [];
+  const head = [...columns, ...tests.map((name) => `test.${name}`)];
+  const lines = points.map((point) => [
+    ...columns.map((name) => cell(point[name])),
+    ...tests.map((name) => cell(point.test?.[name])),
+  ]);
+  return `${[head, ...lines].map((line) => line.join(",")).join("\n")}\n`;
 }
 
 /** The steps of the run's data; undefined where the manifest does not name its data. */
 function scheduleIn(job: JobSpec, metrics: unknown): Schedule | undefined {
   const { data, evaluation } = job;
-  const all = recordedContents(metrics)?.training.samples;
-  if (all === undefined) return undefined;
+  const { training, trained } = recordedContents(metrics) ?? {};
+  if (training === undefined) return undefined;
+  const all = training.samples;
   const isSplit = evaluation !== undefined && evaluation.data === undefined;
-  const samples = isSplit ? all - Math.round(all * evaluation.fraction) : all;
+  const samples = trained ?? (isSplit ? all - Math.round(all * evaluation.fraction) : all);
   const { batchSize, passes } = data;
   return scheduleOf({ samples, batchSize, passes, begin: stepBefore(job) });
 }

@@ -9,8 +9,9 @@
 import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { Means } from "../../src/data/cache/cache-format.ts";
+import { readKeys } from "../../src/data/cache/cache-keys.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
-import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { contentsOf, recordedContents } from "../../src/data/contents.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import {
@@ -18,7 +19,8 @@ import {
   type RecordEncoder,
   type SampleRecord,
 } from "../../src/data/records.ts";
-import { splitDataset } from "../../src/data/split.ts";
+import { planSplit, splitDataset } from "../../src/data/split.ts";
+import { keyColumnOf } from "../../src/data/split-options.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import {
@@ -134,27 +136,29 @@ export class Model implements AsyncDisposable {
 
   /**
    * Metrics over all samples of `data`, in which what is left out is as in the training data;
-   * without `data`: over the samples that the job holds out. `dataDiffers`: `data` may be read in
-   * another way than the training data.
+   * without `data`: over the samples that the job holds out, those of its test with `part: "test"`.
+   * `dataDiffers`: `data` may be read in another way than the training data.
    * @throws InvalidOptionError where the data do not fit the job, or the job holds nothing out
    * @throws InputUnusableError where the data cannot be read
    * @throws DataChangedError where the held-out samples are not those of the run any more
    */
   async evaluate(
     data?: EvaluationData,
-    { dataDiffers = false }: { readonly dataDiffers?: boolean } = {},
+    { dataDiffers = false, part = "evaluation" }: EvaluateOptions = {},
   ): Promise<Metrics> {
+    const open = () =>
+      data === undefined ? this.#openPart(part) : this.#openData(data, dataDiffers);
     try {
-      return await this.#evaluate(data, dataDiffers);
+      return await this.#evaluate(open);
     } catch (error) {
       if (!(error instanceof DataCacheDamagedError)) throw error;
-      return await this.#evaluate(data, dataDiffers); // The cache is made anew.
+      return await this.#evaluate(open); // The cache is made anew.
     }
   }
 
-  async #evaluate(data: EvaluationData | undefined, differs: boolean): Promise<Metrics> {
+  async #evaluate(open: () => Promise<Dataset>): Promise<Metrics> {
     this.#live("evaluate");
-    const dataset = await this.#openData(data, differs);
+    const dataset = await open();
     try {
       const logits = new Float32Array(dataset.samples);
       const labels = new Float32Array(dataset.samples);
@@ -255,29 +259,54 @@ export class Model implements AsyncDisposable {
     return turn;
   }
 
-  async #openData(data: EvaluationData | undefined, differs: boolean): Promise<Dataset> {
+  async #openData(data: EvaluationData, differs: boolean): Promise<Dataset> {
     const { job } = this;
-    const { disk } = this.#parts;
     const shapes = shapesOf(job.model);
-    const named =
-      data === undefined ? job.evaluation?.data : evaluationDataOf(data, job.data, shapes, differs);
-    if (named === undefined && job.evaluation === undefined) {
-      throw expected("data", "named, as the job holds nothing out", data);
-    }
-    const report = await prepareCache(named ?? job.data, shapes, disk);
-    const { path, dense } = report;
-    if (data === undefined) {
-      const recorded = recordedContents(this.#parts.manifest.metrics);
-      checkHeldOut(job, recorded, contentsOf(report), job.checkpoint.directory);
-    }
-    if (dense !== job.model.dense) {
-      throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
-    }
-    const dataset = openCache(path, disk, undefined, this.means);
-    if (named !== undefined) return dataset;
-    const fraction = job.evaluation?.fraction ?? 0;
-    return splitDataset(dataset, { seed: job.seed, fraction, part: "heldOut" });
+    const named = evaluationDataOf(data, job.data, shapes, differs);
+    return this.#open(await prepareCache(named, shapes, this.#parts.disk));
   }
+
+  /** The samples that the job holds out, or those of its test. */
+  async #openPart(part: "evaluation" | "test"): Promise<Dataset> {
+    const { job } = this;
+    const { disk, manifest } = this.#parts;
+    const { evaluation, seed, checkpoint } = job;
+    const section = part === "test" ? evaluation?.test : evaluation;
+    if (section === undefined || evaluation === undefined) {
+      const what = part === "test" ? "has no `evaluation.test`" : "holds nothing out";
+      throw expected("data", `named, as the job ${what}`, undefined);
+    }
+    const key = section.data === undefined ? keyColumnOf(evaluation.split) : undefined;
+    const named = section.data ?? job.data;
+    const report = await prepareCache(named, shapesOf(job.model), disk, undefined, key);
+    const recorded = recordedContents(manifest.metrics);
+    checkHeldOut(job, part, recorded, contentsOf(report), checkpoint.directory);
+    const dataset = this.#open(report);
+    if (section.data !== undefined) return dataset;
+    const keysOf = () => readKeys(report.path, disk);
+    const { fraction, split, test } = evaluation;
+    const testFraction = test?.data === undefined ? test?.fraction : undefined;
+    const plan = planSplit(report.samples, { fraction, testFraction, split }, keysOf);
+    const chosen = part === "test" ? plan.test : plan.evaluation;
+    assert(chosen !== undefined, "a test that is held out");
+    return splitDataset(dataset, { seed, ...chosen.split }, keysOf);
+  }
+
+  #open({ path, dense }: CacheReport): Dataset {
+    const { model } = this.job;
+    if (dense !== model.dense) {
+      throw expected("data.dense", `as many as the model's, ${model.dense}`, dense);
+    }
+    return openCache(path, this.#parts.disk, undefined, this.means);
+  }
+}
+
+/** What `Model.evaluate` may be told. */
+export interface EvaluateOptions {
+  /** Whether the data may be read in another way than the training data. @default false */
+  readonly dataDiffers?: boolean;
+  /** Which part of the job's data, where no data are named. @default "evaluation" */
+  readonly part?: "evaluation" | "test";
 }
 
 /**

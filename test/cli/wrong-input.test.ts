@@ -11,6 +11,7 @@ import { dataCases } from "./wrong-input/data-cases.ts";
 import { fileCases } from "./wrong-input/file-cases.ts";
 import { flagCases } from "./wrong-input/flag-cases.ts";
 import { jobCases } from "./wrong-input/job-cases.ts";
+import { splitCases } from "./wrong-input/split-cases.ts";
 
 const home = mkdtempSync(join(tmpdir(), "osiris-wrong-input-"));
 test.after.always(() => rmSync(home, { recursive: true, force: true }));
@@ -22,7 +23,7 @@ async function told(input: WrongInput) {
   return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);
 }
 
-for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases]) {
+for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases]) {
   test.serial(`wrong input: ${input.title}`, async (t) => {
     const { code, stdout, stderr } = await told(input);
     const lines = stderr.trimEnd().split("\n");

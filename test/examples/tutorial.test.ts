@@ -89,14 +89,15 @@ function movielens(): Days {
     .map((line) => line.split("\t"))
     .sort((one, other) => Number(one[3]) - Number(other[3]))
     .slice(0, 20_000)
-    .map(([user, movie, rating]) => {
+    .map(([user, movie, rating, time]) => {
       const [, age, gender, occupation] = users.get(user) ?? [];
       const flags = movies.get(movie)?.slice(5) ?? [];
       const own = genres.split(" ").filter((_, i) => flags[i] === "1");
-      return [Number(rating) >= 4 ? 1 : 0, user, movie, age, gender, occupation, own.join("|")];
+      const liked = Number(rating) >= 4 ? 1 : 0;
+      return [liked, user, movie, age, gender, occupation, own.join("|"), time];
     })
     .map((fields) => fields.join(","));
-  return { header: ["liked,user,movie,age,gender,occupation,genres"], lines };
+  return { header: ["liked,user,movie,age,gender,occupation,genres,time"], lines };
 }
 
 function frappe(): Days {

@@ -43,7 +43,7 @@ function defaultOf(schema: Schema): string {
 
 test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const schema = jobJsonSchema() as Schema;
-  const isRepeated = (option: string) => option.startsWith("evaluation.data.");
+  const isRepeated = (option: string) => /^evaluation\.(test\.)?data\./.test(option);
   // A plan is a file written by `osiris plan`: readers of the table do not need its options.
   // `model.table` has the options of `model.tables[]`.
   const options = [...optionsOf(schema, "")].map((option) => {
@@ -81,10 +81,12 @@ test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swe
 test("by the JSON Schema, evaluation data may leave out all that they inherit", (t) => {
   const schema = jobJsonSchema() as Schema;
   t.true(schema.properties?.data?.oneOf?.every(({ required }) => required?.includes("batchSize")));
-  const held = schema.properties?.evaluation?.properties?.data?.oneOf ?? [];
-  t.is(held.length, 3);
-  t.deepEqual(
-    held.flatMap(({ required = [] }) => required),
-    [],
-  );
+  const { data, test } = schema.properties?.evaluation?.properties ?? {};
+  for (const held of [data?.oneOf ?? [], test?.properties?.data?.oneOf ?? []]) {
+    t.is(held.length, 3);
+    t.deepEqual(
+      held.flatMap(({ required = [] }) => required),
+      [],
+    );
+  }
 });

@@ -1,7 +1,8 @@
 // Opens the datasets of a generation on its host: the caches that the first host has made, or the
-// parts of them that are trained on and held out.
+// parts of them that are trained on, held out, and kept for the test.
 
 import type { Means } from "../../../src/data/cache/cache-format.ts";
+import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import type { DataContents } from "../../../src/data/contents.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
@@ -13,6 +14,7 @@ import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
 export interface Datasets {
   readonly training: Dataset;
   readonly evaluation: Dataset | undefined;
+  readonly test: Dataset | undefined;
 }
 
 /**
@@ -24,17 +26,19 @@ export function openDatasets(
   { data, job: { seed } }: Pick<GenerationSpec, "data" | "job">,
   disk: Disk,
 ): Datasets {
-  const { training, evaluation, contents, means } = data;
-  const held = contents.evaluation ?? contents.training; // Held out of the training data.
+  const { training, evaluation, test, contents, means } = data;
   // In the split order the splits are all that is in memory, however small the data are.
   const bytesMax = contents.splitSamples === undefined ? undefined : 0;
-  const open = ({ path, split }: DatasetPlan, { digest }: DataContents, bytes?: number) => {
+  const open = ({ path, split }: DatasetPlan, own: DataContents | undefined, bytes?: number) => {
+    const { digest } = own ?? contents.training; // Held out of the training data.
     const dataset = openSame(path, digest, disk, means, bytes);
-    return split === undefined ? dataset : splitDataset(dataset, { seed, ...split });
+    if (split === undefined) return dataset;
+    return splitDataset(dataset, { seed, ...split }, () => readKeys(path, disk));
   };
   return {
     training: open(training, contents.training, bytesMax),
-    evaluation: evaluation && open(evaluation, held),
+    evaluation: evaluation && open(evaluation, contents.evaluation),
+    test: test && open(test, contents.test),
   };
 }
 

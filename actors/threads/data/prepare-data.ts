@@ -2,9 +2,12 @@
 // to know of it.
 
 import { isDeepStrictEqual } from "node:util";
+import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { cacheMemoryBytesMax, readSampleBytes } from "../../../src/data/cache/cache-reader.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
+import { planSplit } from "../../../src/data/split.ts";
+import { keyColumnOf, type SplitKeys } from "../../../src/data/split-options.ts";
 import { splitSamplesOf } from "../../../src/data/split-order.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
@@ -21,28 +24,32 @@ export async function prepareData(
 ): Promise<DataPlan> {
   const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
-  const training = await prepareCache(job.data, tables, disk, tell);
+  const key = keyColumnOf(job.evaluation?.split);
+  const training = await prepareCache(job.data, tables, disk, tell, key);
   checkClasses(job.data, training);
   if (training.dense !== job.model.dense) {
     throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
   }
-  const held = job.evaluation?.data;
-  const evaluation =
-    held === undefined
-      ? undefined
-      : await ofEvaluation(() => prepareCache(held, tables, disk, tell));
-  if (evaluation !== undefined && evaluation.dense !== job.model.dense) {
+  const further = async (name: "evaluation" | "test") => {
+    const held = name === "test" ? job.evaluation?.test?.data : job.evaluation?.data;
+    if (held === undefined) return undefined;
+    const report = await told(name, () => prepareCache(held, tables, disk, tell));
+    if (report.dense === job.model.dense) return report;
     const wanted = `as many columns as the model has dense features, ${job.model.dense}`;
-    throw expected("evaluation.data.dense", wanted, evaluation.dense);
-  }
-  const reports = evaluation === undefined ? [training] : [training, evaluation];
-  const datasets = datasetsOf(job, training, evaluation);
+    throw expected(`${optionOf(name)}.dense`, wanted, report.dense);
+  };
+  const [evaluation, test] = [await further("evaluation"), await further("test")];
+  const reports = [training, evaluation, test].filter((report) => report !== undefined);
+  const parts = partsOf(job, training, evaluation, test, () => readKeys(training.path, disk));
+  const isTold = job.evaluation?.split !== undefined || parts.test?.split !== undefined;
   return {
-    ...datasets,
+    ...parts,
     contents: {
       training: contentsOf(training),
+      ...(isTold ? { trained: parts.training.samples } : {}),
       ...(evaluation === undefined ? {} : { evaluation: contentsOf(evaluation) }),
-      splitSamples: splitSamplesFor(job, training, datasets.training.samples, disk),
+      ...(test === undefined ? {} : { test: contentsOf(test) }),
+      splitSamples: splitSamplesFor(job, training, parts.training.samples, disk),
     },
     idsMax: training.idsMax.map((_, feature) =>
       Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
@@ -53,7 +60,7 @@ export async function prepareData(
     bestAuc: training.bestAuc,
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),
-      ...equalityWarnings(job, training, evaluation),
+      ...equalityWarnings(job, training, evaluation, test),
       ...classWarnings(job, evaluation),
     ],
     remade: reports.flatMap(({ path, remade }) =>
@@ -62,17 +69,23 @@ export async function prepareData(
   };
 }
 
-/** Runs `work` on the held-out data: what it refuses is told as the evaluation's, not the job's. */
-async function ofEvaluation<Result>(work: () => Promise<Result>): Promise<Result> {
+const optionOf = (name: "evaluation" | "test") =>
+  name === "test" ? "evaluation.test.data" : "evaluation.data";
+
+/** Runs `work` on further data: what it refuses is told as theirs, not as the training data's. */
+async function told<Result>(
+  name: "evaluation" | "test",
+  work: () => Promise<Result>,
+): Promise<Result> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
     const problems = error.problems.map(({ option, message }) => ({
-      option: option.replace(/^data\b/, "evaluation.data"),
+      option: option.replace(/^data\b/, optionOf(name)),
       message: message
-        .replaceAll("`data.", "`evaluation.data.")
-        .replace(", which ", ", which the evaluation's file "),
+        .replaceAll("`data.", `\`${optionOf(name)}.`)
+        .replace(", which ", `, which the ${name}'s file `),
     }));
     throw InvalidOptionError.ofAll(problems, { cause: error });
   }
@@ -121,25 +134,27 @@ function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | unde
   return [{ code: "EVALUATION_OF_ONE_CLASS", message }];
 }
 
-function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport | undefined) {
-  const { path, samples } = training;
+/** What is trained on, evaluated at cuts, and tested at the end. */
+function partsOf(
+  { evaluation: section }: JobSpec,
+  { path, samples }: CacheReport,
+  evaluation: CacheReport | undefined,
+  test: CacheReport | undefined,
+  keysOf: () => SplitKeys,
+): Pick<DataPlan, "training" | "evaluation" | "test"> {
+  const whole = (report: CacheReport) => ({ path: report.path, samples: report.samples });
+  const tested = test === undefined ? {} : { test: whole(test) };
+  if (section === undefined) return { training: { path, samples } };
   if (evaluation !== undefined) {
-    const { path: heldPath, samples: heldSamples } = evaluation;
-    return { training: { path, samples }, evaluation: { path: heldPath, samples: heldSamples } };
+    return { training: { path, samples }, evaluation: whole(evaluation), ...tested };
   }
-  if (job.evaluation === undefined) return { training: { path, samples } };
-  const { fraction } = job.evaluation;
-  const heldOut = Math.round(samples * fraction);
-  if (heldOut < 1 || heldOut >= samples) {
-    throw expected(
-      "evaluation.fraction",
-      `a share that leaves samples in both parts of ${samples}`,
-      fraction,
-    );
-  }
+  const testFraction = test === undefined ? section.test?.fraction : undefined;
+  const { fraction, split } = section;
+  const plan = planSplit(samples, { fraction, testFraction, split }, keysOf);
   return {
-    training: { path, samples: samples - heldOut, split: { fraction, part: "train" as const } },
-    evaluation: { path, samples: heldOut, split: { fraction, part: "heldOut" as const } },
+    training: { path, ...plan.training },
+    evaluation: { path, ...plan.evaluation },
+    ...(plan.test === undefined ? tested : { test: { path, ...plan.test } }),
   };
 }
 
@@ -164,33 +179,59 @@ function equalityWarnings(
   { data, evaluation: section }: JobSpec,
   training: CacheReport,
   evaluation: CacheReport | undefined,
+  test: CacheReport | undefined,
 ): Warning[] {
-  const held = section?.data;
-  if (held === undefined) return [];
-  const both = `The evaluation data (${namesOf(held)}) and the training data (${namesOf(data)}) are`;
-  const file = sharedFile(held, evaluation, training);
-  const what =
-    evaluation?.digest === training.digest
-      ? `${both} the same samples`
-      : isSameStream(data, held)
-        ? `${both} drawn from one stream: the smaller is the beginning of the other`
-        : file && `The evaluation file ${file} has the text of a training file`;
-  if (what === undefined) return [];
-  const advice =
-    "so its figures tell what the model remembers, not how well it predicts: name other data, or " +
-    "leave `evaluation.data` out, which holds out a part of the training data";
-  return [{ code: "EVALUATION_EQUALS_TRAINING", message: `${what}, ${advice}` }];
+  const trained = { name: "training", data, report: training };
+  const held = { name: "evaluation", data: section?.data, report: evaluation };
+  const tested = { name: "test", data: section?.test?.data, report: test };
+  return [
+    ...equality(held, trained, "EVALUATION_EQUALS_TRAINING"),
+    ...equality(tested, trained, "TEST_EQUALS_TRAINING"),
+    ...equality(tested, held, "TEST_EQUALS_EVALUATION"),
+  ];
 }
 
-/** The first evaluation file with the text of a training file, as the job names it. */
+/** Data of a job, its name for people, and its cache. */
+interface NamedData {
+  readonly name: string;
+  readonly data: JobSpec["data"] | undefined;
+  readonly report: CacheReport | undefined;
+}
+
+function equality(held: NamedData, other: NamedData, code: string): Warning[] {
+  if (held.data === undefined || other.data === undefined) return [];
+  const named = `The ${held.name} data (${namesOf(held.data)})`;
+  const both = `${named} and the ${other.name} data (${namesOf(other.data)}) are`;
+  const file = sharedFile(held.data, held.report, other.report);
+  const what =
+    held.report?.digest === other.report?.digest
+      ? `${both} the same samples`
+      : isSameStream(other.data, held.data)
+        ? `${both} drawn from one stream: the smaller is the beginning of the other`
+        : file && `The ${held.name} file ${file} has the text of ${article(other.name)} file`;
+  if (what === undefined) return [];
+  const option = held.name === "test" ? "evaluation.test.data" : "evaluation.data";
+  const why =
+    other.name === "training"
+      ? "so its figures tell what the model remembers, not how well it predicts"
+      : "so its figures are those by which the model was chosen";
+  const advice = `${why}: name other data, or leave \`${option}\` out, which holds out a part of the training data`;
+  return [{ code, message: `${what}, ${advice}` }];
+}
+
+function article(name: string): string {
+  return name === "evaluation" ? `an ${name}` : `a ${name}`;
+}
+
+/** The first file of `held` with the text of a file of the other data, as the job names it. */
 function sharedFile(
   held: JobSpec["data"],
-  evaluation: CacheReport | undefined,
-  training: CacheReport,
+  report: CacheReport | undefined,
+  other: CacheReport | undefined,
 ): string | undefined {
   if (held.kind === "synthetic") return undefined;
-  const trained = new Set(training.sources?.flatMap(({ sha256 }) => sha256 ?? []));
-  return held.paths.find((_, i) => trained.has(evaluation?.sources?.[i]?.sha256 ?? ""));
+  const texts = new Set(other?.sources?.flatMap(({ sha256 }) => sha256 ?? []));
+  return held.paths.find((_, i) => texts.has(report?.sources?.[i]?.sha256 ?? ""));
 }
 
 /** Whether both are generated, and equal in all but their number. */

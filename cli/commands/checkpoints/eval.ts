@@ -1,4 +1,4 @@
-// osiris eval DIRECTORY: how good a trained model is on other data.
+// osiris eval DIRECTORY: how good a trained model is on other data, or on the test of its job.
 
 import type { Command } from "commander";
 import { type EvaluationData, InvalidOptionError, loadModel, type Model } from "../../../index.ts";
@@ -7,7 +7,8 @@ import { criteoData } from "../../support/criteo-file.ts";
 import { count, metric } from "../../support/format.ts";
 
 interface EvalOptions extends CommonOptions {
-  readonly data: readonly string[];
+  readonly data?: readonly string[];
+  readonly test?: boolean;
   readonly manifest?: string;
 }
 
@@ -17,19 +18,30 @@ export function addEval(program: Command): void {
     .command("eval")
     .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
     .description("evaluate a trained model on files with the columns that it was trained on")
-    .requiredOption("--data <FILE>", "file to evaluate on; may be repeated", collected)
+    .option("--data <FILE>", "file to evaluate on; may be repeated", collected)
+    .option("--test", "evaluate on the test of the job that trained the model")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(command, [
     "eval checkpoints --data test.tsv",
     "eval checkpoints --data test.tsv --manifest best",
+    "eval checkpoints --test",
   ]).action(async (directory: string, options: EvalOptions) => {
-    const { manifest } = options;
+    const { manifest, data, test: isTest = false } = options;
+    if ((data === undefined) !== isTest) {
+      const message = "Expected either `--data FILE` or `--test`, the test of the job itself";
+      throw new InvalidOptionError("--data", message);
+    }
     await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
     const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
-    const metrics = await model.evaluate(await dataOf(model, options.data), { dataDiffers });
+    const metrics =
+      data === undefined
+        ? await model.evaluate(undefined, { part: "test" })
+        : await model.evaluate(await dataOf(model, data), { dataDiffers });
     const warnings = warningsOf(metrics);
     if (options.json === true) {
-      console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest, warnings }));
+      const of = isTest ? { part: "test" } : {};
+      const report = { report: "eval", ...of, ...metrics, digest: model.digest, warnings };
+      console.log(JSON.stringify(report));
       return;
     }
     const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;

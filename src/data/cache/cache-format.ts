@@ -5,6 +5,7 @@
 //                      CRC-32 of the 36 bytes before u32
 //   blocks             one for every 32 samples, from byte 64 on
 //   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
+//   keys               f64 of each sample, if a column splits the data (split-options.ts)
 //
 //   block   words      first word of each sample, and of the end, counted from the block's start
 //   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · bags
@@ -18,6 +19,7 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { KeyForm } from "../split-options.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key: each version has files of its own. */
@@ -105,6 +107,8 @@ export interface CacheMeta {
   readonly warnings?: readonly DataWarning[];
   /** What was counted of each feature; left out: unknown, in a cache of an older release. */
   readonly statistics?: readonly FeatureStatistics[];
+  /** The keys behind the tail, if a column splits the data. */
+  readonly keys?: { readonly form: KeyForm; readonly crc: number } | undefined;
   /** Its source, for people: the name of the cache decides what it is of. */
   readonly sources?: readonly SourceFile[];
 }
@@ -120,12 +124,13 @@ export function sampleHeadWords(shape: { dense: number; features: number }): num
   return 1 + shape.dense + Math.ceil(shape.features / 2);
 }
 
-/** Writes the tail at `offset`, then the header. */
+/** Writes the tail at `offset`, with the keys behind it, then the header. */
 export function writeFrame(
   file: DiskFile,
   offset: number,
   table: BlockTable,
   meta: CacheMeta,
+  keys?: Float64Array,
 ): void {
   const tableBytes = new Uint8Array(table.buffer, table.byteOffset, table.byteLength);
   const metaBytes = new TextEncoder().encode(JSON.stringify(meta));
@@ -141,12 +146,23 @@ export function writeFrame(
   onDisk("write", file.path, () => {
     file.write(tableBytes, offset);
     file.write(metaBytes, offset + tableBytes.length);
+    if (keys) file.write(bytesOfKeys(keys), offset + tableBytes.length + metaBytes.length);
     file.write(header, 0);
   });
 }
 
-/** The checked tail of a cache. @throws DataCacheDamagedError */
-export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta; dataEnd: number } {
+/** The keys as they lie on the disk. */
+export function bytesOfKeys({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+/** The checked tail of a cache, and where it ends. @throws DataCacheDamagedError */
+export function readFrame(file: DiskFile): {
+  table: BlockTable;
+  meta: CacheMeta;
+  dataEnd: number;
+  end: number;
+} {
   const header = new Uint8Array(headerBytes);
   const read = onDisk("read", file.path, () => file.read(header, 0));
   const view = new DataView(header.buffer);
@@ -174,7 +190,7 @@ export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta;
     2 * Math.ceil(meta.samples / blockSamples),
     "a block for every sample",
   );
-  return { table, meta, dataEnd };
+  return { table, meta, dataEnd, end: dataEnd + tail.length };
 }
 
 /** Runs `work`. An error of the disk becomes a StoreFailedError. */

@@ -4,8 +4,10 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../../ports/disk.ts";
 import { Sample } from "../sample.ts";
+import type { SplitKeys } from "../split-options.ts";
 import {
   blockSamples,
+  bytesOfKeys,
   type CacheMeta,
   headerBytes,
   onDisk,
@@ -114,8 +116,11 @@ export class CacheWriter {
   /** Completes the file except for `sync`. @throws StoreFailedError */
   finish(
     rest: Pick<CacheMeta, "quarantine" | "means" | "warnings" | "sources" | "bestAuc">,
+    keys?: SplitKeys,
   ): CacheMeta {
     if (this.#inBlock > 0) this.#endBlock();
+    // The same samples with other keys fall into other parts: they are other data.
+    if (keys !== undefined) this.#digest.update(bytesOfKeys(keys.values));
     const meta: CacheMeta = {
       samples: this.#samples,
       features: this.#shape.features,
@@ -127,8 +132,10 @@ export class CacheWriter {
       digest: this.#digest.digest("hex"),
       statistics: this.#statistics.finish(),
       ...rest,
+      ...(keys && { keys: { form: keys.form, crc: crc32(bytesOfKeys(keys.values)) } }),
     };
-    writeFrame(this.#file, this.#offset, this.#table.slice(0, 2 * this.#blocks), meta);
+    const table = this.#table.slice(0, 2 * this.#blocks);
+    writeFrame(this.#file, this.#offset, table, meta, keys?.values);
     return meta;
   }
 

@@ -8,6 +8,7 @@ import { DataCacheDamagedError, DiskRefusedError, StoreFailedError } from "../..
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
+import type { KeyColumn } from "../split-options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
@@ -30,8 +31,9 @@ type OnProgress = (progress: CacheProgress) => void;
 
 /**
  * The cache of this data for these tables, which exists already or is made now. Its name is a
- * function of the files (path, size, time of change), the options that decide its content, and the
- * tables. Generating blocks the thread; reading text awaits its files.
+ * function of the files (path, size, time of change), the options that decide its content, the
+ * tables, and `key`, the column that splits the data. Generating blocks the thread; reading text
+ * awaits its files.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or has no good line
  * @throws DataRejectedError where too many lines are bad
@@ -43,9 +45,10 @@ export async function prepareCache(
   tables: readonly TableShape[],
   disk: Disk,
   onProgress: OnProgress = () => {},
+  key?: KeyColumn,
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
-  const path = pathOf(options, tables);
+  const path = pathOf(options, tables, key);
   const check = (meta: CacheMeta) => {
     if (options.kind !== "synthetic") checkRejected(options.paths, options.rejectedMax, meta);
   };
@@ -61,10 +64,11 @@ export async function prepareCache(
   let meta: CacheMeta;
   let fraction = 0;
   try {
-    meta = await fill(file, options, tables, (progress) => {
+    const tell = (progress: CacheProgress) => {
       fraction = progress.fraction;
       onProgress(progress);
-    });
+    };
+    meta = await fill(file, options, tables, tell, key);
     check(meta);
     onDisk("sync", building, () => file.sync());
   } catch (error) {
@@ -91,14 +95,19 @@ export function findCache(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
   disk: Disk,
+  key?: KeyColumn,
 ): CacheReport | undefined {
-  const path = pathOf(options, tables);
+  const path = pathOf(options, tables, key);
   const { meta } = presentCache(path, disk);
   return meta === undefined ? undefined : { path, ...meta };
 }
 
-function pathOf(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
-  return join(options.cache, `${options.kind}-${cacheKey(options, tables)}${cacheSuffix}`);
+function pathOf(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  key: KeyColumn | undefined,
+): string {
+  return join(options.cache, `${options.kind}-${cacheKey(options, tables, key)}${cacheSuffix}`);
 }
 
 /** Makes what the cache lies in. @throws DiskRefusedError */
@@ -142,7 +151,11 @@ function freeName(path: string, disk: Disk): string {
 }
 
 /** The source of the cache's name: everything that decides its content. */
-function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
+function cacheKey(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  key: KeyColumn | undefined,
+): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, ...others } = options;
   const { order: _order, ...rest } = others;
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
@@ -152,7 +165,8 @@ function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): 
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
     return column === undefined ? shape : [...shape, column, table];
   });
-  const text = JSON.stringify([cacheVersion, files, { ...content, ...undeciding }, shapes]);
+  const parts = [cacheVersion, files, { ...content, ...undeciding }, shapes];
+  const text = JSON.stringify(key === undefined ? parts : [...parts, key]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
 
@@ -187,17 +201,18 @@ async function fill(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
   onProgress: OnProgress,
+  key: KeyColumn | undefined,
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
   const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
-  const { hashes, ...meta } = await writeText(writer, options, tables, onProgress);
+  const { hashes, keys, ...meta } = await writeText(writer, options, tables, onProgress, key);
   const sources = files.map(([path, bytes, modifiedMs], i) => {
     return { path, bytes, modifiedMs, sha256: hashes[i] };
   });
-  return writer.finish({ ...meta, sources });
+  return writer.finish({ ...meta, sources }, keys);
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

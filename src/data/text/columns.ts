@@ -9,6 +9,7 @@ import type {
   ResolvedDataOptions,
   TableShape,
 } from "../options.ts";
+import type { KeyColumn } from "../split-options.ts";
 import { type LabelReader, labelReader } from "./labels.ts";
 import { matchTables } from "./match-features.ts";
 
@@ -68,6 +69,8 @@ export interface Columns {
   readonly dense: readonly DenseField[];
   /** In the order of the model's tables. */
   readonly categorical: readonly CategoricalField[];
+  /** The field that splits the data; undefined: none does. */
+  readonly key?: number | undefined;
 }
 
 /** The columns of a Criteo line. @throws InvalidOptionError where the tables are not C1..C26 */
@@ -148,6 +151,7 @@ export function csvColumns(
   tables: readonly TableShape[],
   path: string,
   header: readonly string[],
+  key?: KeyColumn,
 ): Columns {
   const problems: { option: string; message: string }[] = [];
   const fieldOf = (option: string, name: string): number => {
@@ -172,9 +176,10 @@ export function csvColumns(
       weightSeparator: source.weightSeparator,
       missing: source.missing ?? usualMissing(source),
     })),
+    key: key && fieldOf("evaluation.split.column", key.column),
   };
   if (problems.length > 0) {
-    const asked = 1 + options.dense.length + options.categorical.length;
+    const asked = 1 + options.dense.length + options.categorical.length + (key ? 1 : 0);
     throw (
       delimiterProblem(options, path, header) ??
       (problems.length === asked && asked > 1

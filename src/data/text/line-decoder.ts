@@ -17,13 +17,22 @@ import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
 import type { CategoricalField, Columns, DenseField } from "./columns.ts";
 import { type Fault, show } from "./faults.ts";
+import type { KeyCollector } from "./split-keys.ts";
 
 /**
- * Fills `sample` from a line with one byte per character. Returns the line's fault, if it has one.
+ * Fills `sample` from a line with one byte per character, and reads its key if `keys` are wanted.
+ * Returns the line's fault, if it has one.
  */
-export function decodeLine(sample: Sample, line: string, columns: Columns): Fault | undefined {
+export function decodeLine(
+  sample: Sample,
+  line: string,
+  columns: Columns,
+  keys?: Pick<KeyCollector, "read">,
+): Fault | undefined {
   const fields = fieldsOf(line, columns);
   if (!Array.isArray(fields)) return fields;
+  const fault = columns.key === undefined ? undefined : keys?.read(fields[columns.key] ?? "");
+  if (fault !== undefined) return fault;
   const label = columns.readLabel(fields[columns.label] ?? "");
   if (typeof label === "object") return label;
   sample.label = label;

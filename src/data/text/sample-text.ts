@@ -6,9 +6,11 @@ import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
+import type { KeyColumn } from "../split-options.ts";
 import { denseOf } from "./columns.ts";
 import { BadLines } from "./faults.ts";
 import { decodeLine } from "./line-decoder.ts";
+import { KeyCollector } from "./split-keys.ts";
 import { textLines, tooLongReason } from "./text-fields.ts";
 
 /** What a look at text finds. */
@@ -32,7 +34,9 @@ export async function lookAtText(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
   linesMax: number,
+  key?: KeyColumn,
 ): Promise<TextLook> {
+  const keys = key && new KeyCollector(key);
   const problems: string[] = [];
   const bad = new BadLines(0);
   const sample = new Sample({ dense: denseOf(options), features: tables.length });
@@ -42,10 +46,10 @@ export async function lookAtText(
     let left = ofFile;
     try {
       bytes += statSync(path).size;
-      for await (const { columns, lines, tooLong } of textLines(path, options, tables)) {
+      for await (const { columns, lines, tooLong } of textLines(path, options, tables, key)) {
         for (const line of tooLong) bad.add(path, line, { kind: tooLongReason });
         for (const { line, text } of lines.slice(0, left)) {
-          const fault = decodeLine(sample, text, columns);
+          const fault = decodeLine(sample, text, columns, keys);
           if (fault !== undefined) bad.add(path, line, fault);
           else {
             samples++;

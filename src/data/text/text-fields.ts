@@ -3,6 +3,7 @@
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import type { KeyColumn } from "../split-options.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
@@ -34,6 +35,7 @@ export async function* textLines(
   path: string,
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
+  key?: KeyColumn,
 ): AsyncGenerator<TextLines> {
   let columns = options.kind === "csv" ? undefined : criteoColumns(tables);
   for await (const { firstLine, lines, bytesRead } of readLines(path)) {
@@ -42,7 +44,8 @@ export async function* textLines(
     for (const [index, text] of lines.entries()) {
       if (text === "") continue;
       if (columns === undefined && options.kind === "csv") {
-        columns = csvColumns(options, tables, path, headerNames(path, text, options.delimiter));
+        const names = headerNames(path, text, options.delimiter);
+        columns = csvColumns(options, tables, path, names, key);
       } else if (text === undefined) tooLong.push(firstLine + index);
       else good.push({ line: firstLine + index, text });
     }

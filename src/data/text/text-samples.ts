@@ -7,10 +7,12 @@ import { InputUnusableError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import type { KeyColumn, SplitKeys } from "../split-options.ts";
 import { criteoColumns, csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
 import { decodeLine } from "./line-decoder.ts";
+import { KeyCollector } from "./split-keys.ts";
 import { TextFacts } from "./text-facts.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
@@ -28,8 +30,10 @@ export async function writeText(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
-): Promise<TextMeta & { readonly hashes: readonly string[] }> {
+  key?: KeyColumn,
+): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
   const sample = writer.newSample();
+  const collector = key && new KeyCollector(key);
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
   const sizes = options.paths.map((path) => statSync(path).size);
@@ -46,14 +50,15 @@ export async function writeText(
         if (columns === undefined) {
           assert(options.kind === "csv", "only a CSV file has a header");
           columns = about.of(
-            csvColumns(options, tables, path, headerNames(path, line, options.delimiter)),
+            csvColumns(options, tables, path, headerNames(path, line, options.delimiter), key),
           );
           continue;
         }
-        const fault = line === undefined ? tooLong : decodeLine(sample, line, columns);
+        const fault = line === undefined ? tooLong : decodeLine(sample, line, columns, collector);
         if (fault === undefined) {
           writer.append(sample);
           about.add(sample);
+          collector?.keep();
         } else {
           bad.add(path, firstLine + index, fault);
         }
@@ -67,7 +72,8 @@ export async function writeText(
     hashes.push(hash.digest("hex"));
   }
   if (writer.samples === 0) throw noSamples(options.paths, bad);
-  return { quarantine: bad.summary(), ...about.meta(), hashes };
+  const keys = collector && { keys: collector.keys() };
+  return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
 }
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };

@@ -15,13 +15,14 @@ export interface Scores {
 }
 
 /**
- * Scores `samples` held-out samples, batch by batch. Resolves to the scores of all devices on
- * device 0, and to undefined on the others.
+ * Scores the `samples` held-out samples of a stream, batch by batch. Resolves to the scores of all
+ * devices on device 0, and to undefined on the others.
  */
 export async function scoreAll(
   device: DeviceState,
   intake: Pick<BatchIntake, "next" | "release" | "grant">,
   samples: number,
+  stream: "evaluation" | "test",
 ): Promise<Scores | undefined> {
   const { batchSize } = device.topology.input;
   const batches = Math.ceil(samples / batchSize);
@@ -29,12 +30,12 @@ export async function scoreAll(
     device.rank === 0
       ? { logits: new Float32Array(samples), labels: new Float32Array(samples) }
       : undefined;
-  intake.grant("evaluation", batches);
+  intake.grant(stream, batches);
   for (let index = 0; index < batches; index++) {
-    const batch = await intake.next("evaluation");
+    const batch = await intake.next(stream);
     await sendScores(device, batch, await forwardStep(device, batch));
     await receiveScores(device, batch.batchSamples, scores, index * batchSize);
-    intake.release("evaluation");
+    intake.release(stream);
   }
   return scores;
 }

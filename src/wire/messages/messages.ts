@@ -160,7 +160,7 @@ export const messages = defineMessages({
 
   /** `lossSum`: sum over the steps since the last point of the history; the device adds to it. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),
-  "device.evaluate": z.object({ command }),
+  "device.evaluate": z.object({ command, part: z.enum(["evaluation", "test"]) }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
   /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */

@@ -67,7 +67,8 @@ test("an answer of somebody who was not asked is none", async (t) => {
   const { network, mailbox, say, pass } = startActorOf("coordinator");
   let isAnswered = false;
   void ask({
-    ...{ network, mailbox, type: "device.evaluate", body },
+    ...{ network, mailbox, type: "device.evaluate" },
+    body: { ...body, part: "evaluation" },
     to: [0, 1].map((index) => ({ role: "device", index })),
     answer: (message) =>
       message.type === "device.evaluated" ? { from: message.body.device, answer: true } : undefined,

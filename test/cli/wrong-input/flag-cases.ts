@@ -103,7 +103,7 @@ export const flagCases: readonly WrongInput[] = [
   {
     title: "no data to evaluate on",
     args: ["eval", "checkpoints"],
-    says: ["required option '--data <FILE>' not specified", "(`osiris help <command>` tells more)"],
+    says: ["Expected either `--data FILE` or `--test`, the test of the job itself"],
   },
   {
     title: "hosts that do not divide the devices",

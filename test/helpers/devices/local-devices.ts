@@ -110,7 +110,7 @@ export function startLocalDevices(options: {
             return localPart(topology, state.rank, batch);
           };
           const intake = { next, release() {}, grant() {} };
-          found[state.rank] = await scoreAll(state, intake, samples);
+          found[state.rank] = await scoreAll(state, intake, samples, "evaluation");
         }),
       );
       const [scores, ...others] = found;

@@ -63,7 +63,7 @@ export async function trainPiped(
         isPaused = stopAfter >= 0 && step >= stopAfter;
         hasPaused ||= isPaused;
       }
-      const found = await scoreAll(state, intake, evaluated);
+      const found = await scoreAll(state, intake, evaluated, "evaluation");
       if (state.rank !== 0) continue;
       cuts.push(step);
       if (step === steps) scores.push(...(found?.logits ?? []));

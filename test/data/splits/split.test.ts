@@ -1,10 +1,10 @@
 // The split into training and evaluation data: disjoint and complete.
 
 import test from "ava";
-import type { Dataset } from "../../src/data/dataset.ts";
-import { splitDataset } from "../../src/data/split.ts";
-import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { readPlain } from "./data-files.ts";
+import type { Dataset } from "../../../src/data/dataset.ts";
+import { splitDataset } from "../../../src/data/split.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { readPlain } from "../data-files.ts";
 
 /** Samples with their index as the one dense feature. */
 function startDataset(samples: number, onClose = () => {}): Dataset {

@@ -1,0 +1,36 @@
+// Reads the keys of a cache's samples, by which a column splits the data (cache-format.ts). Damaged
+// keys set the file aside, as damaged samples do (cache-reader.ts).
+
+import { crc32 } from "node:zlib";
+import { DataCacheDamagedError } from "../../errors/errors.ts";
+import type { Disk } from "../../ports/disk.ts";
+import type { SplitKeys } from "../split-options.ts";
+import { setAsideNameOf } from "./cache-directory.ts";
+import { bytesOfKeys, onDisk, readFrame } from "./cache-format.ts";
+
+/**
+ * The keys of the samples of the cache at `path`, in their order.
+ * @throws DataCacheDamagedError, StoreFailedError
+ */
+export function readKeys(path: string, disk: Disk): SplitKeys {
+  const keys = keysOf(path, disk) ?? keysOf(path, disk); // Another reader may have mended it.
+  if (keys !== undefined) return keys;
+  onDisk("set aside", path, () => disk.rename(path, setAsideNameOf(path)));
+  throw new DataCacheDamagedError(path, "the checksum of its keys differs");
+}
+
+/** Undefined: they are damaged. */
+function keysOf(path: string, disk: Disk): SplitKeys | undefined {
+  if (!disk.exists(path)) throw new DataCacheDamagedError(path, "it is not there");
+  const file = onDisk("open", path, () => disk.open(path, "read"));
+  try {
+    const { meta, end } = readFrame(file);
+    const values = new Float64Array(meta.samples);
+    const bytes = bytesOfKeys(values);
+    const read = onDisk("read", path, () => file.read(bytes, end));
+    const isWhole = read === bytes.length && crc32(bytes) === meta.keys?.crc;
+    return isWhole && meta.keys ? { form: meta.keys.form, values } : undefined;
+  } finally {
+    file.close();
+  }
+}

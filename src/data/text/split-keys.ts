@@ -1,0 +1,97 @@
+// The key of a line, by which lines are split into parts: the number that a column's field is, its
+// point in time, or its hash.
+
+import { murmurHash3 } from "../murmur-hash.ts";
+import type { KeyColumn, KeyForm, SplitKeys } from "../split-options.ts";
+import { type Fault, show } from "./faults.ts";
+
+/** A number or a date, and which of the two it is. */
+export interface Moment {
+  readonly form: "number" | "date";
+  readonly value: number;
+}
+
+const decimal = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+const isoDate =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(?:(Z)|([+-])(\d\d):?(\d\d))?)?$/;
+
+/**
+ * A number, or an ISO date; one without a zone is UTC, wherever it is read. Undefined: neither, or
+ * no day of the calendar.
+ */
+export function momentOf(text: string): Moment | undefined {
+  const trimmed = text.trim();
+  if (decimal.test(trimmed)) {
+    const value = Number(trimmed);
+    return Number.isFinite(value) ? { form: "number", value } : undefined;
+  }
+  const parts = isoDate.exec(trimmed);
+  if (parts === null) return undefined;
+  const numberAt = (place: number) => Number(parts[place] ?? 0);
+  const [year, month, day] = [numberAt(1), numberAt(2), numberAt(3)];
+  const [hour, minute, second] = [numberAt(4), numberAt(5), numberAt(6)];
+  const [zoneHours, zoneMinutes] = [numberAt(10), numberAt(11)];
+  if (hour > 23 || minute > 59 || second > 59 || zoneHours > 23 || zoneMinutes > 59)
+    return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
+  const zone = (parts[9] === "-" ? -1 : 1) * (60 * zoneHours + zoneMinutes);
+  const seconds = 60 * (60 * hour + minute - zone) + second;
+  return { form: "date", value: date.getTime() + 1000 * (seconds + numberAt(7)) };
+}
+
+/** A date as people write it. */
+export function dateOf(value: number): string {
+  return new Date(value).toISOString();
+}
+
+/** Collects the keys of lines. All dates of a column, or none: two scales have no common order. */
+export class KeyCollector {
+  readonly #key: KeyColumn;
+  #form: KeyForm | undefined;
+  #values = new Float64Array(1024);
+  #count = 0;
+  #next = 0;
+
+  constructor(key: KeyColumn) {
+    this.#key = key;
+  }
+
+  /** Reads the field of a line, one byte per character. Returns its fault, if it has one. */
+  read(text: string): Fault | undefined {
+    const { kind, column } = this.#key;
+    if (text.trim() === "") return { kind: `\`${column}\`, which splits the data, is missing` };
+    if (this.#key.kind === "hash") {
+      this.#next = murmurHash3(text, this.#key.salt);
+      this.#form = "hash";
+      return undefined;
+    }
+    const moment = momentOf(text);
+    if (moment === undefined) {
+      const what = `expected \`${column}\`, which splits the data by ${kind}, to be`;
+      return { kind: `${what} a number or an ISO date`, got: show(text) };
+    }
+    this.#form ??= moment.form;
+    if (moment.form !== this.#form) {
+      const all = `a ${this.#form}, as in the first line`;
+      return { kind: `expected \`${column}\` to be ${all}`, got: show(text) };
+    }
+    this.#next = moment.value;
+    return undefined;
+  }
+
+  /** Keeps the key that was read last: its line is a good one. */
+  keep(): void {
+    if (this.#count === this.#values.length) {
+      const larger = new Float64Array(2 * this.#count);
+      larger.set(this.#values);
+      this.#values = larger;
+    }
+    this.#values[this.#count++] = this.#next;
+  }
+
+  keys(): SplitKeys {
+    return { form: this.#form ?? "number", values: this.#values.slice(0, this.#count) };
+  }
+}

@@ -83,12 +83,23 @@ function refusals(
     });
   }
   const value = valueAt(root, issue.path);
-  const refusal = expected(option === "" ? "options" : option, expectationOf(issue), value);
+  const expectation = expectationOf(issue);
+  const refusal = expected(option === "" ? "options" : option, expectation, value);
+  const plain = /\b(integer|number)\b/.test(expectation) ? withoutUnderscores(value) : undefined;
+  if (plain !== undefined) {
+    return [new InvalidOptionError(refusal.option, `${refusal.message}; write ${plain}`)];
+  }
   const nearest = typeof value === "string" ? nearestName(value, wordsOf(issue)) : undefined;
   if (nearest === undefined) return [refusal];
   return [
     new InvalidOptionError(refusal.option, `${refusal.message}; did you mean \`${nearest}\`?`),
   ];
+}
+
+/** `5_000_000` as the number that was meant: YAML 1.2 reads it as text. */
+function withoutUnderscores(value: unknown): string | undefined {
+  const isMeant = typeof value === "string" && /^[+-]?\d+(_\d+)+(\.\d+)?$/.test(value);
+  return isMeant ? value.replaceAll("_", "") : undefined;
 }
 
 /** The options that there are, where they are few. */

@@ -101,6 +101,11 @@ export const flagCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "a number with underscores, which YAML reads as text",
+    args: ["train", "job.json", "--devices", "1", "--set", "data.batchSize=5_000"],
+    says: ["job.json: Expected `data.batchSize` to be a number, got `5_000` (string); write 5000"],
+  },
+  {
     title: "no data to evaluate on",
     args: ["eval", "checkpoints"],
     says: ["Expected either `--data FILE` or `--test`, the test of the job itself"],

@@ -4,8 +4,7 @@
 
 import { mix32, mix64Low } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
-import { HyperLogLog } from "./hyper-log-log.ts";
-import { type ReuseCounts, ReuseWindow } from "./reuse-window.ts";
+import { DistinctSample } from "./distinct-sample.ts";
 
 /** Samples of the window in which the reuse of ids is counted: the first of the data. */
 export const windowSamplesMax = 65_536;
@@ -18,21 +17,35 @@ export interface FeatureStatistics {
   readonly idsMean: number;
   /** Longest bag. */
   readonly idsMax: number;
-  /** Distinct ids, estimated: to 1.6 % (standard error). */
+  /** Distinct ids: exact up to 2,048, of more estimated to 3 % (standard error). */
   readonly distinctIds: number;
-  /** How often ids return within the first samples. */
-  readonly window: ReuseCounts & { readonly samples: number };
+  /** The first samples, and how often ids return in them. */
+  readonly window: {
+    readonly samples: number;
+    /** Ids of these samples, repeated ones included. */
+    readonly ids: number;
+    /**
+     * Distinct ids by how often each occurs: once, twice, 3–4, 5–8, …, 16,385–32,768 times, more
+     * often. As exact as `distinctIds`.
+     */
+    readonly reuse: readonly number[];
+  };
 }
+
+/** Ids of a feature that are counted at once: one after the other they find its counts nearby. */
+const pendingMax = 256;
 
 /** Counts one cache's features, sample by sample. */
 export class StatisticsCollector {
   readonly #wide: readonly boolean[];
   readonly #sums: Float64Array;
   readonly #idsMax: Uint16Array;
-  readonly #distinct: readonly HyperLogLog[];
-  /** Undefined once the window is over, so that its memory is free. */
-  #windows: readonly ReuseWindow[] | undefined;
-  #counts: readonly ReuseCounts[] = [];
+  readonly #distinct: readonly DistinctSample[];
+  /** (features, pendingMax): ids that are not counted yet; `highs`: empty where none is wide. */
+  readonly #lows: Int32Array;
+  readonly #highs: Int32Array;
+  readonly #pending: Uint16Array;
+  #windows: FeatureStatistics["window"][] = [];
   #samples = 0;
 
   /** `wide`: whether the ids of each feature have 64 bits. */
@@ -40,8 +53,10 @@ export class StatisticsCollector {
     this.#wide = wide;
     this.#sums = new Float64Array(wide.length);
     this.#idsMax = new Uint16Array(wide.length);
-    this.#distinct = wide.map((isWide) => new HyperLogLog(isWide));
-    this.#windows = wide.map(() => new ReuseWindow());
+    this.#distinct = wide.map(() => new DistinctSample());
+    this.#lows = new Int32Array(pendingMax * wide.length);
+    this.#highs = new Int32Array(wide.includes(true) ? this.#lows.length : 0);
+    this.#pending = new Uint16Array(wide.length);
   }
 
   /** Longest bag of each feature. */
@@ -50,7 +65,6 @@ export class StatisticsCollector {
   }
 
   add({ lengths, ids, highs }: Sample): void {
-    const windows = this.#windows;
     let end = 0;
     for (let feature = 0; feature < lengths.length; feature++) {
       const length = lengths[feature] ?? 0;
@@ -58,38 +72,55 @@ export class StatisticsCollector {
       end += length;
       this.#sums[feature] = (this.#sums[feature] ?? 0) + length;
       if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
-      const distinct = this.#distinct[feature];
-      const window = windows?.[feature];
-      const isWide = this.#wide[feature] === true;
+      let pending = this.#pending[feature] ?? 0;
       for (; at < end; at++) {
-        const low = ids[at] ?? 0;
-        const hash = isWide ? mix64Low(low, highs[at] ?? 0) : mix32(low);
-        distinct?.add(hash);
-        window?.add(hash);
+        this.#lows[feature * pendingMax + pending] = ids[at] ?? 0;
+        if (this.#highs.length > 0) this.#highs[feature * pendingMax + pending] = highs[at] ?? 0;
+        if (++pending < pendingMax) continue;
+        this.#count(feature, pending);
+        pending = 0;
       }
+      this.#pending[feature] = pending;
     }
     this.#samples++;
     if (this.#samples === windowSamplesMax) this.#endWindow();
   }
 
-  /** The counts so far, by feature. */
+  /** The counts of all samples, by feature. */
   finish(): FeatureStatistics[] {
-    if (this.#windows !== undefined) this.#endWindow();
-    const samples = Math.min(this.#samples, windowSamplesMax);
-    return this.#counts.map((counts, feature): FeatureStatistics => {
+    if (this.#samples < windowSamplesMax) this.#endWindow();
+    this.#countAll();
+    return this.#windows.map((window, feature): FeatureStatistics => {
       const idsSum = this.#sums[feature] ?? 0;
       return {
         idsSum,
         idsMean: idsSum / Math.max(1, this.#samples),
         idsMax: this.#idsMax[feature] ?? 0,
-        distinctIds: this.#distinct[feature]?.count() ?? 0,
-        window: { samples, ...counts },
+        distinctIds: this.#distinct[feature]?.distinct(this.#wide[feature] === true) ?? 0,
+        window,
       };
     });
   }
 
+  #countAll(): void {
+    for (const [feature, pending] of this.#pending.entries()) this.#count(feature, pending);
+    this.#pending.fill(0);
+  }
+
+  #count(feature: number, pending: number): void {
+    const distinct = this.#distinct[feature];
+    const isWide = this.#wide[feature] === true;
+    const end = feature * pendingMax + pending;
+    for (let at = feature * pendingMax; at < end; at++) {
+      const low = this.#lows[at] ?? 0;
+      distinct?.add(isWide ? mix64Low(low, this.#highs[at] ?? 0) : mix32(low));
+    }
+  }
+
   #endWindow(): void {
-    this.#counts = this.#windows?.map((window) => window.counts()) ?? [];
-    this.#windows = undefined;
+    this.#countAll();
+    this.#windows = this.#distinct.map((distinct, feature) => {
+      return { samples: this.#samples, ids: this.#sums[feature] ?? 0, reuse: distinct.reuse() };
+    });
   }
 }

@@ -1,7 +1,7 @@
 // A job as the planner sees it: the bytes of its tables are the bytes that the runtime reserves.
 
 import test from "ava";
-import { reuseBins } from "../../../src/data/cache/reuse-window.ts";
+import { reuseBins } from "../../../src/data/cache/distinct-sample.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";

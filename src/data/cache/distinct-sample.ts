@@ -1,0 +1,97 @@
+// Counts the distinct ids of one feature, and how often each returns. Up to 2,048 distinct ids are
+// all counted. Of more, a sample is: the ids whose hash ends in so many zero bits, one bit more
+// whenever they become too many (distinct sampling: Gibbons, "Distinct sampling for highly-accurate
+// answers to distinct values queries", VLDB 2001). Each counted id then stands for 2^bits, and the
+// standard error of their number is 2.2 to 3.1 %.
+//
+// Why not HyperLogLog: it writes to memory for every id, and cost caching Criteo's logs 14 % of its
+// time. A sampled count rejects nearly all ids by their hash alone, and counts repeats besides.
+
+/** Bins: ids seen once, twice, 3–4, 5–8, …, 16,385–32,768 times, and more often. */
+export const reuseBins = 17;
+
+/** Distinct ids that are counted one by one. */
+const countedMax = 2048;
+const slotsMin = 64;
+/** At most half of the slots are taken. */
+const slotsMax = 2 * countedMax;
+/** A count stands still where it is beyond all bins, so that it never overflows. */
+const reuseMax = 2 ** reuseBins;
+const hashes = 2 ** 32;
+
+/** The distinct ids of one feature. */
+export class DistinctSample {
+  /**
+   * (slots, 2): a hash and its count, by open addressing with linear probing; a free slot has the
+   * count 0.
+   */
+  #slots = new Int32Array(2 * slotsMin);
+  #mask = slotsMin - 1;
+  #counted = 0;
+  /** These bits are zero in every counted hash. */
+  #sampled = 0;
+
+  /** Counts an id by its hash of 32 bits, all of them as good as random. */
+  add(hash: number): void {
+    if ((hash & this.#sampled) === 0) this.#count(hash | 0);
+  }
+
+  /**
+   * The number of distinct ids, a whole number. `canCollide`: different ids may have one hash; else
+   * the hash is a permutation.
+   */
+  distinct(canCollide: boolean): number {
+    const seen = this.#counted * (this.#sampled + 1);
+    return canCollide
+      ? Math.round(-hashes * Math.log1p(-Math.min(seen, hashes - 1) / hashes))
+      : seen;
+  }
+
+  /** Distinct ids by how often each occurs (`reuseBins`). */
+  reuse(): number[] {
+    const bins = new Array<number>(reuseBins).fill(0);
+    for (let at = 1; at < this.#slots.length; at += 2) {
+      const count = this.#slots[at] ?? 0;
+      if (count === 0) continue;
+      const bin = Math.min(reuseBins - 1, 32 - Math.clz32(count - 1));
+      bins[bin] = (bins[bin] ?? 0) + this.#sampled + 1;
+    }
+    return bins;
+  }
+
+  #count(hash: number): void {
+    const at = this.#slotOf(hash);
+    const count = this.#slots[at + 1] ?? 0;
+    if (count < reuseMax) this.#slots[at + 1] = count + 1;
+    if (count > 0) return;
+    this.#slots[at] = hash;
+    this.#counted++;
+    if (2 * this.#counted > this.#mask) this.#makeRoom();
+  }
+
+  #slotOf(hash: number): number {
+    const slots = this.#slots;
+    const mask = this.#mask;
+    // The upper half decides the slot: the lower bits of a sampled hash are all zero.
+    let slot = (hash >>> 16) & mask;
+    while ((slots[2 * slot + 1] ?? 0) > 0 && slots[2 * slot] !== hash) slot = (slot + 1) & mask;
+    return 2 * slot;
+  }
+
+  /** Doubles the slots, or, where they are as many as may be, halves the sample. */
+  #makeRoom(): void {
+    const slots = this.#slots;
+    if (this.#mask + 1 >= slotsMax) this.#sampled = 2 * this.#sampled + 1;
+    else this.#mask = 2 * this.#mask + 1;
+    this.#slots = new Int32Array(2 * (this.#mask + 1));
+    this.#counted = 0;
+    for (let from = 0; from < slots.length; from += 2) {
+      const [hash, count] = [slots[from] ?? 0, slots[from + 1] ?? 0];
+      if (count === 0 || (hash & this.#sampled) !== 0) continue;
+      const at = this.#slotOf(hash);
+      this.#slots[at] = hash;
+      this.#slots[at + 1] = count;
+      this.#counted++;
+    }
+  }
+}

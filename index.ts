@@ -129,6 +129,7 @@ export {
 export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
 
 // The binary caches of data ----
+export type { FeatureStatistics } from "./src/data/cache/feature-statistics.ts";
 export {
   type CacheChoice,
   type CachedSource,
@@ -156,6 +157,10 @@ export {
   measuredDevices,
 } from "./actors/calibration/machine-constants.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
+export {
+  type CountedStatistics,
+  countedStatistics,
+} from "./src/training/planning/counted-statistics.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {

@@ -11,6 +11,7 @@ import {
   checkConstants,
   chooseDevices,
   constantsOfDevice,
+  countedStatistics,
   type DeviceChoice,
   defaultConstants,
   InputUnusableError,
@@ -121,6 +122,7 @@ export async function fastestDevices(
 ): Promise<number> {
   const choice = chooseDevices(job, await constantsFor(constants, job.arithmetic, say), {
     cores: availableParallelism(),
+    statistics: countedStatistics(job)?.features,
   });
   say(choiceLine(choice));
   return choice.devices;

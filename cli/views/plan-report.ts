@@ -28,14 +28,22 @@ const stageNames: Readonly<Record<Stage, string>> = {
   overhead: "fixed costs",
 };
 
+/** What is known of the job's data: samples that were counted, if any, and what a flag says. */
+export interface StatisticsSource {
+  readonly samples: number | undefined;
+  readonly poolingFactor: number | undefined;
+  readonly data: { readonly kind: string };
+}
+
 /** The report as lines. */
 export function reportOf(
   path: string,
   found: JobPlan,
   constants: MachineConstants,
+  statistics: StatisticsSource,
   choice?: DeviceChoice,
 ): string[] {
-  const times = `Predicted with: ${constants.source}`;
+  const times = `Predicted with: ${constants.source}\nStatistics: ${sentenceOf(statistics)}`;
   if (!found.isFeasible) {
     return [
       `No plan was found that fits ${path}.`,
@@ -68,6 +76,15 @@ export function reportOf(
     times,
     `Plan                 sha256:${sha256}`,
   ];
+}
+
+/** Where the ids of a bag and their popularity are known from. */
+function sentenceOf({ samples, poolingFactor, data }: StatisticsSource): string {
+  const bags = poolingFactor === undefined ? "" : `, but ${poolingFactor} ids in every bag as told`;
+  if (samples !== undefined) return `from the data cache, ${count(samples)} samples${bags}`;
+  if (data.kind === "synthetic") return `as the job says of its generated data${bags}`;
+  const assumed = `${poolingFactor ?? 1} ids in every bag, popular by Zipf's law`;
+  return `assumed (${assumed}): there is no data cache yet; a run of the job makes it`;
 }
 
 type Feasible = Extract<JobPlan, { isFeasible: true }>;
@@ -141,9 +158,11 @@ function alternativeLines({ considered }: Feasible): string[] {
 export function jsonOf(
   found: JobPlan,
   { source }: MachineConstants,
+  { samples }: StatisticsSource,
   choice?: DeviceChoice,
 ): object {
-  const head = { report: "plan", source, predictions: choice?.predictions };
+  const statistics = samples === undefined ? { from: "assumed" } : { from: "cache", samples };
+  const head = { report: "plan", source, statistics, predictions: choice?.predictions };
   if (!found.isFeasible) return { ...head, ...found };
   const { text: _text, ...rest } = found;
   return { ...head, ...rest };

@@ -177,6 +177,27 @@ const csvOptions = z
   .transform(withPasses)
   .transform(withColumnRules);
 
+/** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. */
+const zipf = z.number().min(0).max(10);
+/** Ids of a bag: exactly this many, between `min` and `max`, or drawn around a mean. */
+const idsPerBag = z.union([
+  z
+    .int()
+    .min(1)
+    .max(65_535)
+    .transform((ids) => ({ min: ids, max: ids })),
+  z
+    .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
+    .refine(({ min, max }) => min <= max, {
+      error: "a range whose `min` is at most its `max`",
+    }),
+]);
+const idsAround = z.strictObject({
+  mean: z.number().gt(0).max(10_000),
+  /** Standard deviation of the length's logarithm: lengths are lognormal. @default 0 */
+  spread: z.number().min(0).max(2).default(0),
+});
+
 /** Schema of generated data. */
 export const syntheticOptions = z
   .strictObject({
@@ -186,22 +207,21 @@ export const syntheticOptions = z
     /** Dense features. @default 13 */
     dense: z.int().min(0).max(65_536).default(13),
     /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
-    zipf: z.number().min(0).max(10).default(1.05),
+    zipf: zipf.default(1.05),
     /** Ids of a bag: exactly this many, or between `min` and `max`. @default 1 */
-    idsPerBag: z
-      .union([
-        z
-          .int()
-          .min(1)
-          .max(65_535)
-          .transform((ids) => ({ min: ids, max: ids })),
-        z
-          .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
-          .refine(({ min, max }) => min <= max, {
-            error: "a range whose `min` is at most its `max`",
-          }),
-      ])
-      .default({ min: 1, max: 1 }),
+    idsPerBag: idsPerBag.default({ min: 1, max: 1 }),
+    /** Features by name whose ids differ from those of the others. @default none */
+    perFeature: z
+      .record(
+        visibleName,
+        z.strictObject({
+          /** @default that of all features */
+          zipf: zipf.optional(),
+          /** As for all features, or `mean` and `spread`. @default that of all features */
+          idsPerBag: z.union([idsPerBag, idsAround]).optional(),
+        }),
+      )
+      .optional(),
     /** Weight of each id in its bag: uniform between 0 and 2. @default none: weight 1 */
     weights: z.literal("uniform").optional(),
     /** Seed of samples and truth, independent of the job's. @default 1 */
@@ -278,6 +298,25 @@ export type SyntheticOptions = Written<z.input<typeof syntheticOptions>>;
 export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
+
+/** Ids of a bag of generated data. */
+export type BagLengths =
+  | ResolvedSyntheticOptions["idsPerBag"]
+  | { readonly mean: number; readonly spread: number };
+
+/** The bags and the popularity of the ids of a feature, generated. */
+export function idsOfFeature(
+  { idsPerBag: bags, zipf: exponent, perFeature = {} }: ResolvedSyntheticOptions,
+  feature: string,
+): { readonly idsPerBag: BagLengths; readonly zipf: number } {
+  const own = Object.hasOwn(perFeature, feature) ? perFeature[feature] : undefined;
+  return { idsPerBag: own?.idsPerBag ?? bags, zipf: own?.zipf ?? exponent };
+}
+
+/** Mean ids of a bag. */
+export function meanIdsOf(bags: BagLengths): number {
+  return "mean" in bags ? bags.mean : (bags.min + bags.max) / 2;
+}
 
 /** The data section's view of a categorical feature of the model, and of its table. */
 export interface TableShape {

@@ -150,7 +150,7 @@ const free: ReadonlySet<string> = new Set([
     "rejectedMax",
     "labelAsFeature",
   ],
-  ...["zipf", "idsPerBag"],
+  ...["zipf", "idsPerBag", "perFeature"],
 ]);
 
 function differencesOf(data: ResolvedDataOptions, training: ResolvedDataOptions): Difference[] {

@@ -33,6 +33,7 @@ test.serial("a plan is explained: load, bytes, step and what was considered", as
   for (const stage of stages.split(",")) t.regex(stdout, new RegExp(`\n  ${stage} +\\S+`));
   t.regex(stdout, /Considered .*\n +\S+ us +greedy, greedy by cost\n/);
   t.regex(stdout, /Plan +sha256:[0-9a-f]{64}\n$/);
+  t.regex(stdout, /\nStatistics: as the job says of its generated data\n/);
   t.notRegex(stdout, /between hosts|!/); // One host; and a run that follows the job.
 });
 
@@ -67,6 +68,15 @@ test.serial("a run follows a plan, and trains the same model as without", async 
     return lastJson<{ digest: string }>(run).digest;
   };
   t.is(await train("--plan", "plan.json"), await train("--devices", "1"));
+
+  const counted = await runCli(["plan", "job.json", "--pooling-factor", "3"], directory);
+  const source =
+    /\nStatistics: from the data cache, 1,000 samples, but 3 ids in every bag as told\n/;
+  t.regex(counted.stdout, source);
+  const { statistics } = lastJson<{ statistics: object }>(
+    await runCli(["plan", "job.json", "--json"], directory),
+  );
+  t.deepEqual(statistics, { from: "cache", samples: 1000 });
 });
 
 test.serial("a plan that is not the job's is refused, and why", async (t) => {

@@ -7,9 +7,9 @@ import { DistinctSample, reuseBins } from "../../src/data/cache/distinct-sample.
 import { StatisticsCollector, windowSamplesMax } from "../../src/data/cache/feature-statistics.ts";
 import { findCache } from "../../src/data/cache/prepare-cache.ts";
 import { mix32, mix64Low } from "../../src/data/murmur-hash.ts";
-import { syntheticOptions } from "../../src/data/options.ts";
+import { dataOptions, syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
-import { synthetic } from "../../src/data/sources.ts";
+import { csv, synthetic } from "../../src/data/sources.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -117,10 +117,12 @@ test("a cache has the statistics of its samples, and one without them opens stil
   ];
   const data = synthetic({ samples: 2000, batchSize: 8, idsPerBag: { min: 1, max: 4 }, cache });
   const options = checkOptions(syntheticOptions, data);
-  t.is(findCache(options, tables, realDisk), undefined);
+  t.is(findCache(options, tables), undefined);
+  const gone = checkOptions(dataOptions, csv("gone.csv", { label: "y", batchSize: 8, cache }));
+  t.is(findCache(gone, tables), undefined);
   const report = await prepare(data, tables);
   const { path, ...meta } = report;
-  t.deepEqual(findCache(options, tables, realDisk), { path, ...meta });
+  t.deepEqual(findCache(options, tables), { path, ...meta });
   t.is(meta.statistics?.length, 2);
   const [a, b] = meta.statistics ?? [];
   t.true(Math.abs((a?.idsMean ?? 0) - 2.5) < 0.1 && a?.idsSum === a?.window.ids);
@@ -133,7 +135,7 @@ test("a cache has the statistics of its samples, and one without them opens stil
   file.truncate(dataEnd);
   writeFrame(file, dataEnd, table, older);
   file.close();
-  const found = findCache(options, tables, realDisk);
+  const found = findCache(options, tables);
   t.is(found?.statistics, undefined);
   t.is(found?.digest, meta.digest);
   t.is((await prepare(data, tables)).statistics, undefined, "it is used as it is");

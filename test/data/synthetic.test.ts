@@ -163,3 +163,43 @@ test("text that cannot be generated or written is refused", (t) => {
     t.throws(() => writeSyntheticTsv(options, path), { instanceOf: InvalidOptionError });
   }
 });
+
+test("features have bags and a popularity of their own", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const tables = ["plain", "ranged", "long", "few"].map((name) => ({ name, rows: 20_000 }));
+  const options = {
+    ...synthetic({ samples: 4000, batchSize: 8, dense: 2, cache }),
+    perFeature: {
+      ranged: { idsPerBag: { min: 2, max: 4 }, zipf: 0 },
+      long: { idsPerBag: { mean: 6, spread: 0.7 } },
+      few: { idsPerBag: { mean: 0.5 }, zipf: 2 },
+    },
+  };
+  const { statistics = [], idsMax } = await prepare(options, tables);
+  for (const [feature, mean] of [1, 3, 6, 0.5].entries()) {
+    const found = statistics[feature]?.idsMean ?? 0;
+    t.true(Math.abs(found / mean - 1) < 0.05, `feature ${feature}: ${found}, not ${mean}`);
+  }
+  t.deepEqual([idsMax[0], idsMax[1], idsMax[3]], [1, 4, 1]);
+  t.true((idsMax[2] ?? 0) > 30, "lengths spread");
+  const [, ranged, long, few] = statistics.map(({ distinctIds, idsSum }) => distinctIds / idsSum);
+  t.true((few ?? 1) < (long ?? 0) / 2 && (long ?? 1) < (ranged ?? 0), `${[ranged, long, few]}`);
+
+  const unknown = { ...options, perFeature: { other: { zipf: 1 } } };
+  const refused = await t.throwsAsync(prepare(unknown, tables), { instanceOf: InvalidOptionError });
+  t.regex(refused.message, /`data.perFeature` to be names of features.*got `other`/);
+});
+
+test("a job without features of its own has the samples that it always had", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const tables = [
+    { name: "a", rows: 100 },
+    { name: "b", rows: 7 },
+  ];
+  const idsPerBag = { min: 0, max: 3 };
+  const { digest } = await prepare(
+    synthetic({ samples: 500, batchSize: 8, dense: 2, idsPerBag, weights: "uniform", cache }),
+    tables,
+  );
+  t.is(digest, "fbd696cfbff0873faccfe16dae02705bc6b84a602a9b685d1d76371d1cec7e5e");
+});

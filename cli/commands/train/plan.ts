@@ -7,6 +7,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { z } from "zod";
 import {
   chooseDevices,
+  countedStatistics,
   InputUnusableError,
   InvalidOptionError,
   type MissPoint,
@@ -67,7 +68,7 @@ export function addPlan(program: Command): void {
       schemesFrom,
     )
     .option("--cache", "tables may rest below memory, behind a cache of their popular rows")
-    .option("--pooling-factor <IDS>", "mean ids of a bag, where the data is text", numberFrom0)
+    .option("--pooling-factor <IDS>", "mean ids of every bag (default: as counted)", numberFrom0)
     .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
     .option("--plan <FILE>", "assess this plan instead of searching one")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
@@ -91,8 +92,9 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   }
   const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
   const { schemes: allowed, cache, poolingFactor, memory } = options;
+  const counted = countedStatistics(job);
   const ways = {
-    ...{ schemes: allowed, cache, poolingFactor },
+    ...{ schemes: allowed, cache, poolingFactor, statistics: counted?.features },
     curves: options.curves === undefined ? undefined : readCurves(options.curves),
   };
   const say = (line: string) => console.error(line);
@@ -111,9 +113,10 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   const given =
     options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
   const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given });
+  const source = { samples: counted?.samples, poolingFactor, data: job.data };
   if (found.isFeasible && options.out !== undefined) writeText(options.out, found.text);
-  if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants, choice)));
-  else for (const line of reportOf(path, found, constants, choice)) console.log(line);
+  if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants, source, choice)));
+  else for (const line of reportOf(path, found, constants, source, choice)) console.log(line);
   return found.isFeasible ? exitCodes.done : exitCodes.failed;
 }
 

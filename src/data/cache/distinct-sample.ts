@@ -4,8 +4,8 @@
 // answers to distinct values queries", VLDB 2001). Each counted id then stands for 2^bits, and the
 // standard error of their number is 2.2 to 3.1 %.
 //
-// Why not HyperLogLog: it writes to memory for every id, and cost caching Criteo's logs 14 % of its
-// time. A sampled count rejects nearly all ids by their hash alone, and counts repeats besides.
+// Why not HyperLogLog: it tells no repeats, and would be a second structure. Where ids are many,
+// this one rejects nearly all of them by their hash alone.
 
 /** Bins: ids seen once, twice, 3–4, 5–8, …, 16,385–32,768 times, and more often. */
 export const reuseBins = 17;

@@ -4,8 +4,13 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { DataCacheDamagedError, DiskRefusedError, StoreFailedError } from "../../errors/errors.ts";
-import type { Disk, DiskFile } from "../../ports/disk.ts";
+import {
+  DataCacheDamagedError,
+  DiskRefusedError,
+  InputUnusableError,
+  StoreFailedError,
+} from "../../errors/errors.ts";
+import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
@@ -86,20 +91,24 @@ export async function prepareCache(
 }
 
 /**
- * The cache of this data for these tables, where it has been made; undefined: it has not, or it is
- * damaged. Looks, and changes nothing.
- * @throws InputUnusableError where a file of the data cannot be read
+ * The cache of this data for these tables, where it has been made; undefined: it has not, it is
+ * damaged, or a file of the data cannot be read. Looks, and changes nothing.
  * @throws StoreFailedError where the disk fails
  */
 export function findCache(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
-  disk: Disk,
+  disk: Disk = realDisk,
   key?: KeyColumn,
 ): CacheReport | undefined {
-  const path = pathOf(options, tables, key);
-  const { meta } = presentCache(path, disk);
-  return meta === undefined ? undefined : { path, ...meta };
+  try {
+    const path = pathOf(options, tables, key);
+    const { meta } = presentCache(path, disk);
+    return meta === undefined ? undefined : { path, ...meta };
+  } catch (error) {
+    if (error instanceof InputUnusableError) return undefined;
+    throw error;
+  }
 }
 
 function pathOf(

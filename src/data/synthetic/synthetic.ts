@@ -9,9 +9,15 @@
 // To come near the best AUC, a model must learn every kind of term. The best AUC is the AUC of the
 // true logit against the drawn labels.
 
+import { expected } from "../../ports/check-options.ts";
 import { type Key, keyOf, philox, purposes } from "../../ports/random.ts";
-import type { ResolvedSyntheticOptions, TableShape } from "../options.ts";
-import { Sample } from "../sample.ts";
+import {
+  type BagLengths,
+  idsOfFeature,
+  type ResolvedSyntheticOptions,
+  type TableShape,
+} from "../options.ts";
+import { bagIdsMax, Sample } from "../sample.ts";
 import { rankAuc } from "./rank-auc.ts";
 import { Zipf } from "./zipf.ts";
 
@@ -66,7 +72,8 @@ const scales = { effects: 0.8, pairs: 1.1, dense: 0.7 };
 /** The samples of one seed, by index. */
 export class SyntheticSamples {
   readonly #key: Key;
-  readonly #bag: { readonly min: number; readonly max: number };
+  /** Of each feature. */
+  readonly #bags: readonly BagLengths[];
   readonly #isWeighted: boolean;
   readonly #samplers: readonly Zipf[];
   readonly #pairs: number;
@@ -85,9 +92,20 @@ export class SyntheticSamples {
 
   constructor(options: ResolvedSyntheticOptions, tables: readonly TableShape[]) {
     this.#key = keyOf(options.seed);
-    this.#bag = options.idsPerBag;
+    const unknown = Object.keys(options.perFeature ?? {}).find((name) => {
+      return !tables.some((table) => table.name === name);
+    });
+    if (unknown !== undefined) {
+      throw expected(
+        "data.perFeature",
+        "names of features: of tables, or of `model.features`",
+        unknown,
+      );
+    }
+    const ids = tables.map(({ name }) => idsOfFeature(options, name));
+    this.#bags = ids.map(({ idsPerBag }) => idsPerBag);
     this.#isWeighted = options.weights !== undefined;
-    this.#samplers = tables.map(({ rows }) => new Zipf(rows, options.zipf));
+    this.#samplers = tables.map(({ rows }, i) => new Zipf(rows, ids[i]?.zipf ?? options.zipf));
     this.#pairs = Math.min(pairsMax, Math.floor(tables.length / 2));
     this.#means = new Float64Array(tables.length * idNumbers);
     this.#keptIds = Math.min(keptIdsMax, Math.floor(keptMax / Math.max(1, tables.length)));
@@ -130,15 +148,15 @@ export class SyntheticSamples {
 
   /** Draws the bag of one feature, and computes the mean of its ids' numbers. */
   #fillBag(sample: Sample, feature: number, index: number): void {
-    const { min, max } = this.#bag;
+    const bag = this.#bags[feature];
     const sampler = this.#samplers[feature];
-    if (sampler === undefined) return;
+    if (sampler === undefined || bag === undefined) return;
     let drawn = 0;
     const uniform = (): number => {
       if (drawn % 2 === 0) this.#draw(index, drawn / 2, feature, purposes.syntheticIds);
       return this.#uniform(2 * (drawn++ % 2));
     };
-    const length = min === max ? min : min + Math.floor(uniform() * (max - min + 1));
+    const length = lengthOf(bag, uniform);
     const first = sample.idCount;
     for (let i = 0; i < length; i++) sample.push(feature, sampler.draw(uniform));
     for (let i = 0; this.#isWeighted && i < length; i++) {
@@ -225,6 +243,20 @@ export class SyntheticSamples {
       this.#normals[n + 1] = radius * Math.sin(angle);
     }
   }
+}
+
+/** The ids of a bag. Where all bags are equally long, nothing is drawn. */
+function lengthOf(bag: BagLengths, uniform: () => number): number {
+  if ("min" in bag) {
+    const { min, max } = bag;
+    return min === max ? min : min + Math.floor(uniform() * (max - min + 1));
+  }
+  const { mean, spread } = bag;
+  const radius = Math.sqrt(-2 * Math.log(1 - uniform()));
+  const normal = radius * Math.cos(2 * Math.PI * uniform());
+  const real = mean * Math.exp(spread * normal - (spread * spread) / 2);
+  // Rounded at random, up as often as its fraction says: small means stay as they are.
+  return Math.min(bagIdsMax, Math.floor(real + uniform()));
 }
 
 function sigmoid(x: number): number {

@@ -1,7 +1,7 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
-import type { ResolvedDataOptions } from "../../data/options.ts";
+import { idsOfFeature, meanIdsOf, type ResolvedDataOptions } from "../../data/options.ts";
 import { indexBytes } from "../../embedding/rows/cache-sizes.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
@@ -20,8 +20,8 @@ import {
 } from "../../planner/shards.ts";
 import { fittedZipf } from "./fit-zipf.ts";
 
-/** Assumed exponent of popularity of ids without counts. */
-const usualZipf = 1.05;
+/** Assumed of ids without counts: one in a bag, and their popularity. */
+const usualIds = { idsPerBag: { min: 1, max: 1 }, zipf: 1.05 };
 
 /** What of a job decides its plan. */
 export interface PlannableJob {
@@ -118,23 +118,20 @@ function popularityOf(
   features: readonly Feature[],
   options: WorkloadOptions,
 ) {
-  const assumed =
-    data.kind === "synthetic"
-      ? { idsMean: (data.idsPerBag.min + data.idsPerBag.max) / 2, zipf: data.zipf }
-      : { idsMean: 1, zipf: usualZipf };
   const rows = model.tables[table]?.rows ?? 1;
   let [poolingFactor, lookups, exponents, distinct] = [0, 0, 0, 0];
-  for (const [feature, { table: of, pooling, positions }] of features.entries()) {
+  for (const [feature, { name, table: of, pooling, positions }] of features.entries()) {
     if (of !== table) continue;
     const counted = options.statistics?.[feature];
-    const bag = options.poolingFactor ?? counted?.idsMean ?? assumed.idsMean;
+    const assumed = data.kind === "synthetic" ? idsOfFeature(data, name) : usualIds;
+    const bag = options.poolingFactor ?? counted?.idsMean ?? meanIdsOf(assumed.idsPerBag);
     const ids = pooling === "none" ? Math.min(bag, positions) : bag;
     poolingFactor += ids;
     lookups += positions;
     exponents += ids * ((counted && fittedZipf(counted, rows)) ?? assumed.zipf);
     distinct += counted?.distinctIds ?? rows;
   }
-  const zipf = poolingFactor > 0 ? exponents / poolingFactor : assumed.zipf;
+  const zipf = poolingFactor > 0 ? exponents / poolingFactor : usualIds.zipf;
   const known = options.statistics !== undefined && distinct < rows;
   return { poolingFactor, lookups, zipf, ...(known ? { distinctRowsMax: distinct } : {}) };
 }

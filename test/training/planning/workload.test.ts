@@ -1,13 +1,20 @@
 // A job as the planner sees it: the bytes of its tables are the bytes that the runtime reserves.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "ava";
 import { reuseBins } from "../../../src/data/cache/distinct-sample.ts";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { createDlrm } from "../../../src/model/dlrm.ts";
+import { shapesOf } from "../../../src/model/features.ts";
 import { distinctRows } from "../../../src/planner/cost/cost.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { countedStatistics } from "../../../src/training/planning/counted-statistics.ts";
 import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
 
@@ -92,6 +99,23 @@ test("what was counted of a table's data decides its bags and its exponent", (t)
   t.like(least, { poolingFactor: 2, distinctRowsMax: 8 });
   // No batch needs more rows than the data has.
   t.is(hot && distinctRows(hot, 1_000_000), 8);
+});
+
+test("the counts of a job's cache are found once it is made, and decide its plan", async (t) => {
+  const cache = mkdtempSync(join(tmpdir(), "osiris-counted-"));
+  t.teardown(() => rmSync(cache, { recursive: true, force: true }));
+  const tables = ["A", "B"].map((name) => ({ name, rows: 5000, dim: 48 }));
+  const perFeature = { B: { idsPerBag: 20, zipf: 1.4 } };
+  const data = { kind: "synthetic", samples: 3000, dense: 4, batchSize: 32, cache } as const;
+  const job = startJob({ tables, data: { ...data, zipf: 0.4, perFeature } });
+  t.is(countedStatistics(job), undefined);
+  t.like(workloadOf(job).tables[1], { poolingFactor: 20, zipf: 1.4 });
+  await prepareCache(job.data, shapesOf(job.model), realDisk);
+  const counted = countedStatistics(job);
+  t.is(counted?.samples, 3000);
+  const [a, b] = workloadOf(job, { statistics: counted?.features }).tables;
+  t.deepEqual([a?.poolingFactor, b?.poolingFactor], [1, 20]);
+  t.true(Math.abs((a?.zipf ?? 0) - 0.4) < 0.15 && Math.abs((b?.zipf ?? 0) - 1.4) < 0.06);
 });
 
 test("the dense layers are those of the model", (t) => {

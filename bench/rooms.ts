@@ -92,7 +92,7 @@ export const layers: readonly Rooms[] = [
   { chaos: 300 },
   { "index.ts": 275 },
   { "cli/support": 1250 },
-  { "cli/views": 1100 },
+  { "cli/views": 1150 },
   {
     "cli/commands/train": 850,
     "cli/commands/runs": 400,

@@ -39,6 +39,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
     runCheck(job),
     writableCheck("cache", job.data.cache),
     ...(await dataChecks("data", job.data, job, key)),
+    orderCheck(job.data),
     ...(held === undefined ? [] : await dataChecks("evaluation", held, job)),
     ...(test?.data === undefined ? [] : await dataChecks("test", test.data, job)),
   ];
@@ -83,6 +84,12 @@ async function dataChecks(
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
   const isSeen = look.samples + look.rejected.count > 0;
   return isSeen ? [...files, linesCheck(name, data.rejectedMax, look)] : files;
+}
+
+/** The order of the samples, as far as the job alone decides it. */
+function orderCheck({ shuffle, order }: JobSpec["data"]): Check {
+  const bySize = "global; split where the samples come to more than 256 MiB in the cache";
+  return check("data: order", "ok", shuffle ? (order ?? bySize) : "that of the files");
 }
 
 /** Of a message about columns: whose they are. */

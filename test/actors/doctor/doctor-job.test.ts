@@ -60,6 +60,19 @@ test("a job that fits its data is told with its counts, and nothing is made", as
     "of the first 300 lines 150 have label 1, 150 label 0, 0 are bad (0.00 %)",
   );
   t.is(found("checkpoints: run"), "begins anew");
+  t.regex(found("data: order") ?? "", /^global; split where .* more than 256 MiB/);
+});
+
+test("the order of the samples is told, where the job decides it", async (t) => {
+  const { job } = startJob(t);
+  for (const [more, order] of [
+    [{ order: "split" }, "split"],
+    [{ order: "global" }, "global"],
+    [{ shuffle: false }, "that of the files"],
+  ] as const) {
+    const { checks } = await checkJob(withData(job, more), 1);
+    t.is(checks.find(({ name }) => name === "data: order")?.found, order);
+  }
 });
 
 test("all that is wrong with the data of a job is told at once", async (t) => {

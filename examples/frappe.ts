@@ -1,8 +1,8 @@
 // Frappe: which app a person uses in which context, the published split; a DLRM with early stopping
 // on the validation AUC, tested by the saved model of its best cut.
 //
-//   node dist/examples/frappe.js [--data ../shared/data/frappe] [--seeds 5] [--devices 2]
-//     [--order split] [--json]
+//   node dist/examples/frappe.js [--data ../shared/data/frappe] [--seeds 5] [--first 1]
+//     [--devices 2] [--order split] [--json]
 //
 // docs/models.md has what it printed. The data may be used for research only and are not part of
 // this project; the caches made of them go when it ends.
@@ -58,6 +58,7 @@ const { values: flags } = parseArgs({
   options: {
     data: { type: "string", default: "../shared/data/frappe" },
     seeds: { type: "string", default: "5" },
+    first: { type: "string", default: "1" },
     epochs: { type: "string", default: "40" },
     devices: { type: "string", default: "2" },
     order: { type: "string" },
@@ -80,7 +81,8 @@ async function trainAll(): Promise<void> {
     const names = figures.map(([, name, width]) => name.padStart(width)).join("  ");
     console.log(`seed  ${names}  best epoch  epochs  seconds  digest`);
     const outcomes: Outcome[] = [];
-    for (let seed = 1; seed <= Number(flags.seeds); seed++) {
+    for (let i = 0; i < Number(flags.seeds); i++) {
+      const seed = Number(flags.first) + i;
       const outcome = await train(cluster, seed, home);
       outcomes.push(outcome);
       console.log(rowOf(outcome));

@@ -7,6 +7,7 @@ import {
   readFrame,
   writeFrame,
 } from "../../src/data/cache/cache-format.ts";
+import { readCacheMeta, readSampleBytes } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import type { ModelSpec } from "../../src/model/options.ts";
@@ -41,6 +42,10 @@ export async function makeCaches(
 }
 
 function repeat(from: string, path: string, bytesMin: number) {
+  if (realDisk.exists(path)) {
+    const { samples } = readCacheMeta(path, realDisk);
+    return { path, samples, bytes: readSampleBytes(path, realDisk) };
+  }
   const source = realDisk.open(from, "read");
   const file = realDisk.open(path, "write");
   const { table, meta, dataEnd } = readFrame(source);

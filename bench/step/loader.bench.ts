@@ -25,6 +25,7 @@ interface LoaderBenchOptions {
   readonly rounds: number;
   readonly seconds: number;
   readonly directory: string;
+  readonly keep: boolean;
 }
 
 /** The cache that is read into memory whole. */
@@ -40,6 +41,7 @@ export const loaderBench: Bench<LoaderBenchOptions> = {
     new Option("--rounds <count>", "rounds of each").argParser(positive).default(3),
     new Option("--seconds <seconds>", "of each round").argParser(positive).default(8),
     new Option("--directory <path>", "where the caches lie meanwhile").default(tmpdir()),
+    new Option("--keep", "use the caches that are there, and leave them").default(false),
   ],
   measurements(options) {
     const { batch, megabytes, rounds, seconds } = options;
@@ -54,7 +56,10 @@ async function* measure(
   options: LoaderBenchOptions,
   isWanted: (name: string) => boolean,
 ): AsyncIterable<BenchRow> {
-  const directory = mkdtempSync(join(options.directory, "osiris-loader-"));
+  const { keep } = options;
+  const directory = keep
+    ? join(options.directory, "osiris-loader")
+    : mkdtempSync(join(options.directory, "osiris-loader-"));
   try {
     const { model } = configuration("a");
     const sizes = { small: smallBytes, large: 1e6 * options.megabytes };
@@ -62,7 +67,7 @@ async function* measure(
     if (isWanted(names[0])) yield await streamRow(names[0], options, caches);
     if (isWanted(names[1])) yield await epochRow(names[1], options, caches);
   } finally {
-    rmSync(directory, { recursive: true, force: true });
+    if (!keep) rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -162,6 +162,7 @@ export {
   countedStatistics,
 } from "./src/training/planning/counted-statistics.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
+export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {
   checkConstants,

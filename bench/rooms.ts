@@ -54,7 +54,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 700,
-    "src/training/planning": 530,
+    "src/training/planning": 800,
   },
   {
     "src/job": 1250,
@@ -65,7 +65,7 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 2950,
+    "actors/threads": 3150,
     "storage/model": 800,
     "storage/table-files": 1550,
   },
@@ -92,7 +92,7 @@ export const layers: readonly Rooms[] = [
   { chaos: 300 },
   { "index.ts": 275 },
   { "cli/support": 1250 },
-  { "cli/views": 1150 },
+  { "cli/views": 1200 },
   {
     "cli/commands/train": 850,
     "cli/commands/runs": 400,

@@ -2,26 +2,17 @@
 // anew where the file is damaged, or was measured elsewhere: on another processor, with other
 // kernels, by another version.
 
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { availableParallelism, cpus, homedir, totalmem } from "node:os";
-import { dirname, join } from "node:path";
-import { z } from "zod";
-import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { openKernels } from "../../src/kernels/index.ts";
-import { checkConstants, type MachineConstants } from "../../src/planner/cost/constants.ts";
-import { packageVersion } from "../runtime/version.ts";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { dirname } from "node:path";
+import type { MachineConstants } from "../../src/planner/cost/constants.ts";
+import {
+  type MachineKey,
+  machineConstantsPath,
+  machineKeyOf,
+  readKept,
+} from "../threads/kept-constants.ts";
 import { type CalibrationOptions, calibrate, quickSize } from "./calibrate.ts";
-
-const keySchema = z.strictObject({
-  version: z.string(),
-  processor: z.string(),
-  cores: z.int(),
-  arithmetic: z.string(),
-});
-const fileSchema = z.strictObject({ key: keySchema, constants: z.unknown() });
-
-/** What the constants of a machine depend on. */
-type MachineKey = z.output<typeof keySchema>;
 
 export interface MachineConstantsOptions {
   readonly arithmetic?: "auto" | "native" | "reference";
@@ -51,19 +42,13 @@ const memoryShare = 0.75;
 /** Most devices that whole steps are measured on. */
 const devicesMax = 8;
 
-/** The file of this user: in `$XDG_CACHE_HOME`, or in `~/.cache`. */
-export function machineConstantsPath(): string {
-  const { XDG_CACHE_HOME: given = "" } = process.env;
-  return join(given === "" ? join(homedir(), ".cache") : given, "osiris", "machine.json");
-}
-
 /** The constants of this machine, as they are kept; if they are not, measured in some seconds. */
 export async function machineConstants(
   options: MachineConstantsOptions = {},
 ): Promise<KnownMachine> {
   const { path = machineConstantsPath(), arithmetic = "auto", isRenewed = false } = options;
   const { onMeasure, onProgress, measure = calibrate } = options;
-  const key = keyOf(arithmetic);
+  const key = machineKeyOf(arithmetic);
   const kept = isRenewed ? "it is measured anew" : readKept(path, key);
   if (typeof kept !== "string") return { constants: kept, path };
   onMeasure?.(kept);
@@ -89,34 +74,11 @@ export function constantsOfDevice(constants: MachineConstants, devices: number):
   return { ...constants, memoryBytes: Math.floor(constants.memoryBytes / devices) };
 }
 
-function keyOf(arithmetic: "auto" | "native" | "reference"): MachineKey {
-  return {
-    version: packageVersion(),
-    processor: cpus()[0]?.model.trim() || "an unnamed processor",
-    cores: availableParallelism(),
-    arithmetic: openKernels(arithmetic).arithmetic,
-  };
-}
-
-/** The constants in the file; or why they are not those of this machine. */
-function readKept(path: string, key: MachineKey): MachineConstants | string {
-  if (!existsSync(path)) return "it has not been measured";
-  try {
-    const found = fileSchema.parse(JSON.parse(readFileSync(path, "utf8")));
-    const other = (Object.keys(key) as (keyof MachineKey)[]).find(
-      (name) => found.key[name] !== key[name],
-    );
-    if (other === undefined) return checkConstants(found.constants);
-    return `${path} is of ${other} ${found.key[other]}, not ${key[other]}`;
-  } catch (error) {
-    const isKnown = error instanceof SyntaxError || error instanceof z.ZodError;
-    if (isKnown || error instanceof InvalidOptionError) return `${path} is damaged`;
-    return `${path} cannot be read (${String(error)})`;
-  }
-}
-
 /** Writes the file, whole or not at all. Returns why that was not possible. */
-function keep(path: string, file: z.output<typeof fileSchema>): string | undefined {
+function keep(
+  path: string,
+  file: { readonly key: MachineKey; readonly constants: MachineConstants },
+): string | undefined {
   const temporary = `${path}.${process.pid}`;
   try {
     mkdirSync(dirname(path), { recursive: true });

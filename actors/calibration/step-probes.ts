@@ -145,6 +145,7 @@ function jobOf(probe: Probe, directory: string): JobOptions {
       tables: Array.from({ length: tables }, (_, i) => ({ name: `T${i}`, rows: 10_000, dim })),
       ...{ bottom: [...bottom], top: [...top], interaction },
     },
+    sharding: "as-written",
     data: {
       ...{ kind: "synthetic", samples: samplesOfProbe, dense, batchSize, idsPerBag },
       ...{ epochs: endlessEpochs, cache: directory },

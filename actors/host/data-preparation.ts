@@ -1,4 +1,5 @@
-// Data preparation: a host turns a job's data into its cache, on a reader's thread.
+// Data preparation: a host turns a job's data into its cache, on a reader's thread. The same thread
+// then seeks a plan of the tables, where it is asked for one; a run goes on without a plan.
 //
 // Takes   host.prepare, by way of host.ts
 // Tells   host.preparing · host.prepared; host.failed where the thread ends without a plan
@@ -6,11 +7,16 @@
 import { fromCallback } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import { type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { unsearched } from "../threads/data/plan-program.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
+import type { PrepareTask } from "../threads/thread-program.ts";
+import { memoryOfProcess } from "./memory-check.ts";
 import { lossOf } from "./thread-actor.ts";
 
 export interface PreparationInput {
@@ -25,7 +31,8 @@ export interface PreparationInput {
 
 type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
-  | { readonly type: "prepared"; readonly plan: DataPlan };
+  | { readonly type: "prepared"; readonly plan: DataPlan }
+  | { readonly type: "placed"; readonly placement: RunPlan };
 
 const coordinator: Address = { role: "coordinator", index: 0 };
 
@@ -35,18 +42,45 @@ const preparer = "reader:0";
 /** Runs until the cache is there or the thread is gone; then raises host.forget in the host. */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
   const { network, launcher, host, question, job } = input;
-  const { command } = question.body;
+  const { command, hosts } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const task = { program: "prepare", job };
+  const memoryBytes = network.memoryBytes ?? memoryOfProcess();
+  const planFor = hosts && { hosts, memoryBytes };
+  const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   let plan: DataPlan | undefined;
+  let placement: RunPlan | undefined;
+  let late: string | undefined;
+  let forgetDeadline = () => {};
+  /** Of a search that ended without a plan. */
+  const noneOf = (end: ThreadEnd) =>
+    unplanned(unsearched(late ?? recordError(lossOf(end, preparer)).message));
   thread.onReport((report) => {
-    if (report.type === "prepared") plan = report.plan;
-    else mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
+    switch (report.type) {
+      case "preparing":
+        return mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
+      case "placed":
+        placement = report.placement;
+        return;
+      case "prepared": {
+        plan = report.plan;
+        if (planFor === undefined) return;
+        const { planning } = deadlinesOf(job);
+        forgetDeadline = network.clock.after(planning, () => {
+          late = `it took longer than the deadline \`planning\`, ${planning / 1000} s`;
+          thread.kill();
+        });
+        return;
+      }
+      default:
+        report satisfies never;
+    }
   });
   const finish = (end: ThreadEnd) => {
-    if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
-    else {
+    if (plan !== undefined) {
+      if (planFor !== undefined) placement ??= noneOf(end);
+      mailbox.tell(coordinator, "host.prepared", { command, plan, placement });
+    } else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
       const error = recordError(lossOf(end, preparer));
       const context = "host.prepare";
@@ -57,10 +91,12 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   };
   let isStopped = false;
   void thread.ended.then((end) => {
+    forgetDeadline();
     if (!isStopped) finish(end);
   });
   return () => {
     isStopped = true;
+    forgetDeadline();
     thread.kill();
   };
 });

@@ -122,7 +122,7 @@ const machine = setup({
       const { network, launcher, spec, generation, replicas } = context;
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
-      checkMemory(spec, generation.layout, context.place);
+      checkMemory(spec, generation.layout, context.place, network.memoryBytes);
       tellAssembled(context);
       // Without buddies no copy is renewed; what the devices restore from is in `memory`.
       if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);

@@ -9,6 +9,7 @@
 import type { AnyActorRef } from "xstate";
 import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
+import type { PlanReport } from "../../src/training/planning/run-plan.ts";
 import { contentTypeOf, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Subscription } from "../../src/wire/messages/transport.ts";
@@ -36,6 +37,8 @@ export interface RunReport {
   /** 0: its data is not prepared yet. */
   readonly steps: number;
   readonly devices: number;
+  /** How the tables of its last generation are placed, and what is predicted of it. */
+  readonly plan?: PlanReport | undefined;
   readonly loss: number | null;
   /** 0 while it makes no steps. */
   readonly samplesPerSecond: number;
@@ -230,6 +233,7 @@ function runOf(network: Network, record: RunRecord): RunReport {
     step: progress?.step ?? started?.fromStep ?? 0,
     steps: progress?.steps ?? started?.steps ?? 0,
     devices: isStepping ? (started?.devices ?? 0) : 0,
+    plan: started?.plan,
     loss: progress?.loss ?? null,
     samplesPerSecond: isStepping ? (progress?.samplesPerSecond ?? 0) : 0,
     standstill,

@@ -68,6 +68,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
     command: 1,
     plan: undefined,
+    placement: undefined,
     schedule: undefined,
     restored: { memoryBytes: 0, storeBytes: 0 },
     step: input.latest?.cut ?? 0,

@@ -43,7 +43,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
 
 /** run.started */
 export function tellStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, schedule, hosts, arithmetic, step } = context;
+  const { record, scope, schedule, hosts, arithmetic, step, placement } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
@@ -51,6 +51,7 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     devices: devicesOf(hosts),
     hosts,
     slices: slicesOf(context),
+    plan: placement?.report,
     arithmetic,
     notice: kernelNotice(),
   });

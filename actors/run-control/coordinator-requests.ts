@@ -11,6 +11,7 @@ import { stepBefore } from "../../src/job/warm-start.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { Cut } from "../../src/training/loop/schedule.ts";
+import { type RunPlan, runPlanSchema } from "../../src/training/planning/run-plan.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { durableRanks } from "../../storage/tiers/shape.ts";
 import { devicesOf, type HostShare } from "../host/membership.ts";
@@ -49,6 +50,8 @@ export interface RequestInput {
   /** Number of the request: an answer to an older one is ignored. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
+  /** How the tables are placed. */
+  readonly placement: RunPlan | undefined;
   /** The checkpoint that the generation goes on from. */
   readonly latest: Manifest | undefined;
   /** Hash of the newest checkpoint's manifest. */
@@ -57,7 +60,7 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
-  readonly record: Pick<RunRecord, "replayed">;
+  readonly record: Pick<RunRecord, "replayed" | "placed">;
   readonly arithmetic: string;
   /** Computed when the generation is assembled. */
   readonly layout: GenerationLayout | undefined;
@@ -79,32 +82,45 @@ export interface TakenCut {
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
+/** The data of a generation, and the place of its tables. */
+export interface Prepared {
+  readonly plan: DataPlan;
+  readonly placement: RunPlan;
+}
+
 /**
- * The data of the run, prepared by its first host. host.preparing tells how far it is.
+ * The data of the run, prepared by its first host, and the plan that it has found for the devices
+ * of the generation; the plan of the generation before, if the devices are the same. host.preparing
+ * tells how far it is.
  * @throws DataChangedError where the run goes on from a checkpoint of other data
  */
-export const preparing = fromPromise<DataPlan, RequestInput>(async ({ input, signal }) => {
+export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command, record, metrics } = input;
-  const [plan] = await ask({
+  const hosts = input.hosts.map(({ devices }) => devices);
+  const known = record.placed?.hosts.join() === hosts.join() ? record.placed.placement : undefined;
+  const [found] = await ask({
     network,
     mailbox,
     to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
-    body: { command, job },
+    body: { command, job, ...(known === undefined ? { hosts } : {}) },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
-        ? { from: 0, answer: message.body.plan }
+        ? { from: 0, answer: message.body }
         : undefined,
     // Terabytes may be read; the messages host.preparing tell of progress.
     deadlineMs: Number.POSITIVE_INFINITY,
     signal,
   });
-  const prepared = dataPlanSchema.parse(plan);
+  const prepared = dataPlanSchema.parse(found?.plan);
   const own = { directory: job.checkpoint.directory, contents: metrics.contents };
   const { directory, contents } = record.replayed ?? own;
   checkContents(job, contents, prepared.contents, directory);
+  const placement = known ?? runPlanSchema.parse(found?.placement);
+  if (placement.plan !== undefined) record.placed = { hosts, placement };
   const isNew = input.step === stepBefore(job);
-  return { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
+  const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
+  return { plan, placement };
 });
 
 /** The devices of a generation, ready. */

@@ -194,10 +194,10 @@ const machine = setup({
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            const plan = event.output;
+            const { plan, placement } = event.output;
             const contents = { ...context.metrics.contents, ...plan.contents };
             const metrics = { ...context.metrics, contents };
-            return { plan, metrics, schedule: scheduleFor(context, plan) };
+            return { plan, placement, metrics, schedule: scheduleFor(context, plan) };
           }),
         },
       },

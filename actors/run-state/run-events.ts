@@ -2,6 +2,7 @@
 // follow from the schemas, and the JSON Schema that the job service answers.
 
 import { z } from "zod";
+import { planReportSchema } from "../../src/training/planning/run-plan.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
 import { warningSchema } from "../threads/generation-schema.ts";
 import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
@@ -51,6 +52,8 @@ const eventBody = z.discriminatedUnion("type", [
     hosts: list(hostShare),
     /** Slices of each device, by rank. */
     slices: list(count),
+    /** How the tables are placed, and what is predicted of it. */
+    plan: planReportSchema.readonly().optional(),
     arithmetic: z.string(),
     /** The one sentence where the kernels are slow, and why. */
     notice: z.string().optional(),

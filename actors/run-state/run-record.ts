@@ -6,6 +6,7 @@ import type { ErrorRecord } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
+import type { RunPlan } from "../../src/training/planning/run-plan.ts";
 import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
 import type { Incident } from "../runtime/incident.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
@@ -80,6 +81,8 @@ export class RunRecord {
   replayed: { readonly directory: string; readonly contents: RunContents | undefined } | undefined;
   /** How fast devices are that were found slow, beside the others: their share of the slices. */
   readonly speeds = new Map<DeviceName, number>();
+  /** The plan of the last generation, and the devices of the hosts that it is for. */
+  placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
   /** What failed, and what was done about it. */

@@ -45,6 +45,8 @@ export interface Network {
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
   readonly log: Log;
+  /** What this process may use of memory; undefined: as the system says. */
+  readonly memoryBytes?: number | undefined;
   /** Each step that this number divides is traced, in runs supervised here; undefined: none is. */
   readonly tracedEvery?: number | undefined;
   /** How long the broker has been within reach; while it is not (0), silence means nothing. */

@@ -12,12 +12,14 @@ import { WaitBook } from "./wait-graph.ts";
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
 
-/** Clock and disk of a process, if its starter replaces them. */
+/** Clock, disk and memory of a process, if its starter replaces them. */
 export interface World {
   /** @default the machine's own */
   readonly clock?: Clock | undefined;
   /** Where checkpoints lie. @default the machine's own */
   readonly disk?: Disk | undefined;
+  /** Bytes of memory that it may use. @default those of the machine, or of its container */
+  readonly memoryBytes?: number | undefined;
 }
 
 /** Connects. The caller closes the transport of the network. @throws TransportLostError */
@@ -34,7 +36,7 @@ export async function openNetwork(options: {
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
-  const { clock = realClock, disk = realDisk } = options.world ?? {};
+  const { clock = realClock, disk = realDisk, memoryBytes } = options.world ?? {};
   const refused = { frames: 0 };
   const onCorrupt = (error: Error) => {
     refused.frames++;
@@ -52,6 +54,7 @@ export async function openNetwork(options: {
     clock,
     disk,
     log,
+    memoryBytes,
     tracedEvery,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),

@@ -10,6 +10,7 @@ import type { ExchangeShape } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
 import { shapesOf } from "../../src/model/features.ts";
+import { unpackPlan } from "../../src/planner/packed-plan.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
 import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
@@ -102,8 +103,12 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
   return topologyOf(input, devices, hostOf);
 }
 
-/** The job's plan, if the plan is for as many devices as the generation has. */
-function planFor({ job, devices }: GenerationSpec): Plan | undefined {
+/**
+ * The plan that was found for the generation; else the job's, if it is for as many devices as the
+ * generation has.
+ */
+function planFor({ job, devices, placement }: GenerationSpec): Plan | undefined {
+  if (placement !== undefined) return unpackPlan(placement, job.model.tables);
   if (job.plan === undefined) return undefined;
   const plan = planOfFile(job.plan);
   return deviceCount(plan.devices) === devices ? plan : undefined;

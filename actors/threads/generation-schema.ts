@@ -3,6 +3,7 @@
 import { z } from "zod";
 import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
+import { packedPlanSchema } from "../../src/planner/plan-file.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 
 const count = z.int().min(0);
@@ -100,6 +101,8 @@ export const generationSpecSchema = z.object({
   /** Slices of each device, if the devices do not have equally many. */
   sliceCounts: z.array(z.int().min(1)).optional(),
   data: dataPlanSchema,
+  /** The place of each shard; left out: the job's plan, if it is for these devices, or none. */
+  placement: packedPlanSchema.optional(),
   /** Steps done at the cut from which the generation goes on; 0 at the start of the run. */
   fromStep: count,
   /** The checkpoint of that cut. */

@@ -5,6 +5,7 @@
 import type { Dealing } from "../../src/exchange/batch-ring.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import type { RunPlan } from "../../src/training/planning/run-plan.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
@@ -22,19 +23,21 @@ export function generationSpecOf(from: {
   readonly job: JobSpec;
   readonly hosts: readonly GenerationSpec["hosts"][number][];
   readonly plan: DataPlan | undefined;
+  readonly placement?: RunPlan | undefined;
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
   readonly network: Pick<Network, "tracedEvery">;
 }): GenerationSpec {
-  const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
+  const { scope, job, hosts, plan, placement, step, latest, sliceCounts } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
   const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
   const { tracedEvery } = from.network;
   const traced = tracedEvery === undefined ? {} : { tracedEvery };
-  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...traced };
+  const placed = placement?.plan === undefined ? {} : { placement: placement.plan };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...placed, ...traced };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */

@@ -6,6 +6,7 @@ import { type ErrorRecord, FrameCorruptError, recordError } from "../../src/erro
 import { type Sleep, sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Observation } from "../../src/ports/launcher.ts";
@@ -23,6 +24,8 @@ export interface ThreadPorts {
   readonly sleepTurning: Sleep;
   /** Puts something between a participant and its cells: chaos breaks threads there. */
   wrapCells(cells: Cells): Cells;
+  /** What a plan is reckoned with: the speeds of the machine (kept-constants.ts). */
+  constantsOf(arithmetic: "auto" | "native" | "reference"): Promise<MachineConstants>;
   /** Puts something between a device and its kernels. */
   wrapKernels(kernels: Kernels): Kernels;
   /** Tells the thread's actor. */
@@ -43,6 +46,10 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     clock: realClock,
     disk: realDisk,
     sleepTurning,
+    async constantsOf(arithmetic) {
+      const { constantsOfRun } = await import("./kept-constants.ts");
+      return constantsOfRun(arithmetic);
+    },
     wrapCells: (cells) => cells,
     wrapKernels: (kernels) => kernels,
     report: (value) => port.postMessage({ report: value }),

@@ -12,6 +12,7 @@ import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
+import type { PlanRequest } from "./data/plan-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import {
   type Generation,
@@ -24,11 +25,14 @@ import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
-export type ThreadTask =
-  | ParticipantTask
-  | BridgeTask
-  | CalibrationTask
-  | { readonly program: "prepare"; readonly job: JobSpec };
+export type ThreadTask = ParticipantTask | BridgeTask | CalibrationTask | PrepareTask;
+
+/** A thread that prepares the data of a job, and then seeks a plan, if it is asked to. */
+export interface PrepareTask {
+  readonly program: "prepare";
+  readonly job: JobSpec;
+  readonly planFor?: PlanRequest | undefined;
+}
 
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
@@ -85,8 +89,12 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
         const { prepareData } = await import("./data/prepare-data.ts");
-        const plan = await prepareData(task.job, disk, onProgress);
-        return tell({ type: "prepared", plan });
+        const { statistics, ...plan } = await prepareData(task.job, disk, onProgress);
+        tell({ type: "prepared", plan });
+        if (task.planFor === undefined) return;
+        const { planOrNone } = await import("./data/plan-program.ts");
+        const placement = await planOrNone(task.job, task.planFor, statistics, ports.constantsOf);
+        return tell({ type: "placed", placement });
       }
       case "calibrate": {
         const { runCalibration } = await import("./calibration-program.ts");

@@ -9,6 +9,7 @@ const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
 export const directory = "/run";
 
 const plain: JobOptions = {
+  sharding: "as-written",
   model: { kind: "dlrm", dense: 2, tables, bottom: [4, 4], top: [4, 1] },
   data: { kind: "synthetic", samples: 360, dense: 2, batchSize: 16, cache: "/cache" },
   evaluation: { everySteps: 7 },
@@ -66,6 +67,7 @@ export const jobs: readonly JobOptions[] = [
   plain,
   {
     ...plain,
+    sharding: "auto",
     pipeline: { depth: 1 },
     optimizer: { dense: { kind: "adam" }, sparse: { kind: "adam" } },
     checkpoint: { everySteps: 2, directory, keep: 1 },
@@ -98,5 +100,5 @@ export const jobs: readonly JobOptions[] = [
     },
     checkpoint: { everySteps: 1, directory, keep: 2, differential: "consecutive" },
   },
-  { ...short, ...shared },
+  { ...short, ...shared, sharding: "auto" },
 ];

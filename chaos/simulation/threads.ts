@@ -20,6 +20,7 @@ import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { DiskOwner, SimulatedMachine } from "./machine.ts";
@@ -214,6 +215,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       sleep,
       sleepTurning: sleep,
       pause: (ms) => this.spend(ms),
+      constantsOf: async () => defaultConstants,
       wrapKernels: (kernels) => kernels,
       wrapCells: (cells) => this.#wrap(cells),
       report: (value) => this.#report(value),

@@ -3,6 +3,7 @@
 import type { ActorReport, ClusterReport, ProcessReport } from "../../index.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
 import { endOf } from "./incidents.ts";
+import { planLine } from "./plan-line.ts";
 import { timeOf } from "./report.ts";
 
 /** Mailboxes and buffers in the view: the fullest. */
@@ -57,7 +58,7 @@ const shardTitles = [
 /** One line a run, for readers that parse no table. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
-    const { loss, samplesPerSecond, standstill, times, name } = rest;
+    const { loss, samplesPerSecond, standstill, times, name, plan } = rest;
     const parts = [
       ...(standstill === undefined ? [] : [standstill]),
       ...(steps === 0 ? [] : [`step ${count(step)} of ${count(steps)}`, `loss ${metric(loss)}`]),
@@ -66,7 +67,12 @@ export function runLines({ runs }: ClusterReport): string[] {
       ...(devices === 0 ? [] : [plural(devices, "device")]),
     ];
     const first = `${run} (${name}) ${[status, parts.join(", ")].filter(Boolean).join(": ")}`;
-    return times === undefined ? [first] : [first, `  a step: ${timeOf(times)}`];
+    const placed = devices === 0 ? "" : planLine(plan);
+    return [
+      first,
+      ...(placed === "" ? [] : placed.split("\n")),
+      ...(times === undefined ? [] : [`  a step: ${timeOf(times)}`]),
+    ];
   });
 }
 

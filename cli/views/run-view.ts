@@ -4,6 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { ErrorRecord, RunEvent } from "../../index.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
+import { planLine } from "./plan-line.ts";
 import { repairedCounts, timeOf } from "./report.ts";
 
 /** Shows a run's events, one by one, in their order. */
@@ -148,7 +149,8 @@ function lineOf(event: RunEvent): string | undefined {
       const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
       const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
       const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
-      return `Training on ${place}, ${count(steps)} steps${from}`;
+      const plan = planLine(event.plan);
+      return `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}`;
     }
     case "run.evaluated": {
       const { auc, normalizedEntropy, logLoss } = event.metrics;

@@ -88,10 +88,9 @@ export const jobSchema = z.strictObject({
   priority: z.int().min(-100).max(100).default(0),
   /** Devices to run on; 0, `auto`: all of the cluster, or the fastest number. Changes no bit. */
   devices: z.union([autoDevices, z.int().min(0).max(128)], { error: devicesAre }).prefault(0),
-  /**
-   * The device of each shard, as written by `osiris plan --out`; `--plan` sets it. It is for its
-   * number of devices: a run that has fewer after a failure places its tables itself.
-   */
+  /** How tables of `sharding: "auto"` are placed: by a plan, or whole. It changes no bit. */
+  sharding: z.enum(["auto", "as-written"]).default("auto"),
+  /** A plan of `osiris plan --out`, for its number of devices; with another, as `sharding` says. */
   plan: planFileSchema.optional(),
   /** How many batches are in flight at one time. */
   pipeline: pipelineOptions.prefault({}),
@@ -133,6 +132,7 @@ export interface JobOptions {
   readonly slices?: z.input<typeof jobSchema>["slices"];
   readonly priority?: number;
   readonly devices?: number | "auto";
+  readonly sharding?: "auto" | "as-written";
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;
   readonly tiers?: TiersOptions;
@@ -299,10 +299,11 @@ function checkDynamic({ model }: JobSpec): void {
   const wrong = model.tables.flatMap((table, i) => {
     const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
     if (dynamic === undefined) return [];
+    const hasRows = sharding === "auto" || isRowScheme(sharding);
     const wanted = {
       idBits: idBits === 64 || "64",
       ids: ids === "reject" || "left out, as any id may come,",
-      sharding: isRowScheme(sharding) || `one of ${schemes}, as whole rows lie on one device,`,
+      sharding: hasRows || `one of ${schemes}, as whole rows lie on one device,`,
       dedup: !dedup || "false, as only the device of the rows knows them,",
       staleness: staleness === 0 || "0, as an id may be new in any step,",
     };

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { InputUnusableError, InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions } from "../ports/check-options.ts";
 import { checkCover } from "./assess.ts";
+import type { PackedPlan } from "./packed-plan.ts";
 import {
   type PlacedShard,
   type Plan,
@@ -36,6 +37,16 @@ export const planFileSchema = z.strictObject({
   ),
   sha256: z.string(),
 }) satisfies z.ZodType<PlanFile>;
+
+const count = z.int().min(0);
+const counts = [count, count, count, count, count, count, count] as const;
+
+/** Schema of a packed plan. */
+export const packedPlanSchema = z.object({
+  hosts: z.int().min(1),
+  perHost: z.int().min(1),
+  shards: z.array(z.tuple([...counts, z.int().min(-1)]).rest(count)).readonly(),
+}) satisfies z.ZodType<PackedPlan>;
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 

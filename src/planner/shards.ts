@@ -27,6 +27,11 @@ export type Scheme = (typeof schemes)[number];
 /** The schemes that keep rows whole, each on one device. */
 export const rowSchemes: readonly Scheme[] = ["table-wise", "row-wise", "table-row-wise"];
 
+/** The scheme of a table that no plan places: whole on one device, if the job does not say. */
+export function schemeOf({ sharding }: { readonly sharding: Scheme | "auto" }): Scheme {
+  return sharding === "auto" ? "table-wise" : sharding;
+}
+
 export function isRowScheme(scheme: Scheme): boolean {
   return rowSchemes.includes(scheme);
 }

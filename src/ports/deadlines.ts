@@ -42,6 +42,12 @@ const rules = {
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },
   stall: { within: undefined, what: "the coordinator waits for the next step", share: 2 },
+  planning: {
+    within: undefined,
+    what: "the first host waits for a plan of the tables",
+    share: 1,
+    msMax: 20_000,
+  },
   assembly: { within: undefined, what: "hosts make a generation and restore it", share: 10 },
   cut: { within: undefined, what: "the coordinator waits for a cut to be taken", share: 20 },
   taken: { within: "cut", what: "the checkpoint coordinator waits for the devices", share: 10 },

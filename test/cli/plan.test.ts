@@ -18,6 +18,7 @@ const tables = [
 const job = {
   model: { kind: "dlrm", dense: 4, tables, bottom: [64], top: [16, 1] },
   data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, idsPerBag: 10 },
+  sharding: "as-written",
 };
 
 test.serial("a plan is explained: load, bytes, step and what was considered", async (t) => {

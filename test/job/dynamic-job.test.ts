@@ -101,7 +101,7 @@ test("a plan for dynamic ids keeps rows whole, and the planner looks for no othe
   const of = (options: { schemes?: readonly Scheme[] }) =>
     workloadOf(job, options).tables[0]?.schemes;
   t.deepEqual(of({ schemes: ["row-wise", "column-wise", "data-parallel"] }), ["row-wise"]);
-  t.deepEqual(of({ schemes: ["grid"] }), ["table-wise"]);
+  t.deepEqual(of({ schemes: ["grid"] }), ["table-wise", "row-wise", "table-row-wise"]);
   const tile = (more: Partial<PlacedShard>): PlacedShard => ({
     ...{ table: "user", scheme: "row-wise", tier: "memory", device: 0 },
     ...{ firstBlock: 0, blocks: 2, firstQuantum: 0, quanta: 2, ...more },

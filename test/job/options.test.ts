@@ -69,7 +69,7 @@ const rules: readonly Rule[] = [
     "model.tables.0.sharding",
     "row",
     "model.tables[0].sharding",
-    `one of ${schemes.map((scheme) => `"${scheme}"`).join(", ")}`,
+    `one of "auto", ${schemes.map((scheme) => `"${scheme}"`).join(", ")}`,
     "`row` (string)",
   ],
   ["model.tables.0.staleness", 2, "model.tables[0].staleness", "one of 0, 1", "`2` (number)"],

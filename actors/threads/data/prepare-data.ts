@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { cacheMemoryBytesMax, readSampleBytes } from "../../../src/data/cache/cache-reader.ts";
+import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { planSplit } from "../../../src/data/split.ts";
@@ -16,12 +17,18 @@ import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { DataPlan, Warning } from "../generation-spec.ts";
 
+/** The data of a run, and what the planner takes from it. */
+export interface PreparedData extends DataPlan {
+  /** Of the training data, by feature; undefined: its cache has none. */
+  readonly statistics?: readonly FeatureStatistics[] | undefined;
+}
+
 /** Makes or finds the caches of a job. @throws as `prepareCache` does */
 export async function prepareData(
   job: JobSpec,
   disk: Disk,
   onProgress: (fraction: number) => void,
-): Promise<DataPlan> {
+): Promise<PreparedData> {
   const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const key = keyColumnOf(job.evaluation?.split);
@@ -57,6 +64,7 @@ export async function prepareData(
     quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
     quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
     means: training.means,
+    statistics: training.statistics,
     bestAuc: training.bestAuc,
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),

@@ -64,7 +64,7 @@ export function addPlan(program: Command): void {
     .option("--memory <BYTES>", "memory of a device: 16GB (default: the constants')", bytesFrom)
     .option(
       "--schemes <LIST>",
-      `any of ${schemes.join(",")}, or all (default: as the job says of each table)`,
+      `any of ${schemes.join(",")}, or all (default: as a run cuts each table)`,
       schemesFrom,
     )
     .option("--cache", "tables may rest below memory, behind a cache of their popular rows")

@@ -44,10 +44,11 @@ export const tableOptions = z.strictObject({
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /**
    * How devices share the table. It changes speed, and no bit. A plan (`--plan`) overrides it.
+   * `auto`: as the job's `sharding` says, which plans it, or leaves it whole on one device.
    * `data-parallel`: a copy on every device, for small tables. Rows are cut between row blocks,
    * columns every 32.
    */
-  sharding: z.enum(schemes).default("table-wise"),
+  sharding: z.enum(["auto", ...schemes]).default("auto"),
   /**
    * Where rows rest: `memory`: all in device memory; `cached`: in the backing store (`tiers`), from
    * which a batch's rows are fetched. It changes speed, and no bit. A plan overrides it.

@@ -12,9 +12,11 @@ import { type Feature, featuresOf } from "../../model/features.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 import {
+  schemes as allSchemes,
   isRowScheme,
   type PlannedTable,
   type Scheme,
+  schemeOf,
   type Tier,
   type Workload,
 } from "../../planner/shards.ts";
@@ -30,6 +32,8 @@ export interface PlannableJob {
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
   readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
   readonly readers: number;
+  /** `auto`: tables whose own `sharding` is `auto` may be cut in any way. */
+  readonly sharding?: "auto" | "as-written" | undefined;
 }
 
 /** What the job does not say, or the planner may do beyond it. */
@@ -65,7 +69,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       // Its state, an int8 row's exponent, and whether it was touched.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
-      schemes: schemesOf(table, options),
+      schemes: schemesOf(table, job, options),
       tiers: tiersOf(table, options),
       missCurve: options.curves?.get(name),
     };
@@ -92,9 +96,16 @@ function activationsOf(widths: readonly number[]): number {
 }
 
 /** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
-function schemesOf({ dynamic, sharding }: TableSpec, { schemes }: WorkloadOptions) {
-  const fit = schemes?.filter((scheme) => dynamic === undefined || isRowScheme(scheme)) ?? [];
-  return fit.length > 0 ? fit : [sharding];
+function schemesOf(
+  table: TableSpec,
+  { sharding }: PlannableJob,
+  { schemes }: WorkloadOptions,
+): readonly Scheme[] {
+  const isFree = table.sharding === "auto" && sharding === "auto";
+  const own = isFree ? allSchemes : [schemeOf(table)];
+  const fits = (scheme: Scheme) => table.dynamic === undefined || isRowScheme(scheme);
+  const given = schemes?.filter(fits) ?? [];
+  return given.length > 0 ? given : own.filter(fits);
 }
 
 function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {

@@ -18,7 +18,7 @@ import { type ModelShape, shapeOf } from "../../model/dlrm.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
-import { type Devices, deviceCount, type Plan } from "../../planner/shards.ts";
+import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
 import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
 import { distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
@@ -199,7 +199,7 @@ function placeJob(input: TopologyInput, devices: Devices): Plan {
       (sum, one) => sum + Math.max(1, idsMaxIn(input.idsMax, one)),
       0,
     );
-    return { ...table, scheme: table.sharding, cost: table.dim * (ids ?? 1) };
+    return { ...table, scheme: schemeOf(table), cost: table.dim * (ids ?? 1) };
   });
   return place(tables, devices);
 }

@@ -91,8 +91,13 @@ const wait = z.object({
 });
 
 export const messages = defineMessages({
-  "host.prepare": z.object({ command, job: z.unknown() }),
-  "host.prepared": z.object({ command, plan: z.unknown() }),
+  /** `hosts`: the devices of each host, for which a plan is sought; left out: none is. */
+  "host.prepare": z.object({
+    command,
+    job: z.unknown(),
+    hosts: z.array(z.int().min(1)).optional(),
+  }),
+  "host.prepared": z.object({ command, plan: z.unknown(), placement: z.unknown().optional() }),
   "host.preparing": z.object({ fraction: z.number() }),
   "host.assemble": z.object({ command, assembly: z.unknown() }),
   "host.release": z.object({ command }),

@@ -42,7 +42,11 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
     latest: undefined,
     failedAtMs: undefined,
   });
-  say(self, "host.prepared", { command: 1, plan: data });
+  say(self, "host.prepared", {
+    command: 1,
+    plan: data,
+    placement: { report: { by: "as-written" } },
+  });
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
     const restored = { memoryBytes: 0, storeBytes: 0 };

@@ -303,6 +303,13 @@ export const jobCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "a placement that there is not",
+    set: { sharding: "greedy" },
+    says: [
+      'job.json: Expected `sharding` to be one of "auto", "as-written", got `greedy` (string)',
+    ],
+  },
+  {
     title: "a cached table on every device",
     set: { "model.tables.0.tier": "cached", "model.tables.0.sharding": "data-parallel" },
     says: [

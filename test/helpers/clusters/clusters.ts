@@ -58,6 +58,7 @@ export async function startTestCluster(
           directory: join(directory, `run-${jobs++}`),
           ...checkpoint,
         },
+        sharding: "as-written", // Small tables would be copied, and no vector would travel.
         stepDeadlineMs: 5000,
         restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
         ...rest,

@@ -13,6 +13,7 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { createDlrm } from "../../../src/model/dlrm.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { distinctRows } from "../../../src/planner/cost/cost.ts";
+import { rowSchemes, schemes } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { countedStatistics } from "../../../src/training/planning/counted-statistics.ts";
 import { fittedZipf } from "../../../src/training/planning/fit-zipf.ts";
@@ -30,6 +31,7 @@ function startJob({ tables, ...change }: Change = {}) {
       top: [16, 1],
     },
     data: { kind: "synthetic", samples: 100, dense: 4, batchSize: 32 },
+    sharding: "as-written",
     ...change,
   });
 }
@@ -55,14 +57,30 @@ test("a table keeps the job's scheme, unless schemes are given", (t) => {
     { name: "B", rows: 10, dim: 48, sharding: "data-parallel" },
   ];
   const job = startJob({ tables });
-  const schemes = (options = {}) => workloadOf(job, options).tables.map((table) => table.schemes);
-  t.deepEqual(schemes(), [["table-wise"], ["data-parallel"]]);
-  t.deepEqual(schemes({ schemes: ["row-wise"] }), [["row-wise"], ["row-wise"]]);
+  const schemesOf = (options = {}) => workloadOf(job, options).tables.map((table) => table.schemes);
+  t.deepEqual(schemesOf(), [["table-wise"], ["data-parallel"]]);
+  t.deepEqual(schemesOf({ schemes: ["row-wise"] }), [["row-wise"], ["row-wise"]]);
   t.deepEqual(
     workloadOf(job).tables.map((table) => table.rowBlocks),
     [4, 1],
   );
   t.deepEqual(workloadOf(job, { cache: true }).tables[0]?.tiers, ["memory", "cached"]);
+});
+
+test("a table that says nothing may be cut in any way, where the job plans", (t) => {
+  const tables = [
+    { name: "free", rows: 10, dim: 48 },
+    { name: "ids", rows: 10, dim: 48, idBits: 64, dynamic: {} },
+    { name: "own", rows: 10, dim: 48, sharding: "row-wise" },
+  ];
+  const of = (sharding: "auto" | "as-written", options = {}) => {
+    return workloadOf({ ...startJob({ tables }), sharding }, options).tables.map(
+      (table) => table.schemes,
+    );
+  };
+  t.deepEqual(of("auto"), [[...schemes], [...rowSchemes], ["row-wise"]]);
+  t.deepEqual(of("as-written"), [["table-wise"], ["table-wise"], ["row-wise"]]);
+  t.deepEqual(of("auto", { schemes: ["grid"] }), [["grid"], [...rowSchemes], ["grid"]]);
 });
 
 test("optimizers that need a sum over a row say in how many rounds", (t) => {

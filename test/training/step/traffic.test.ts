@@ -14,6 +14,7 @@ import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import { place } from "../../../src/planner/placement.ts";
+import { schemeOf } from "../../../src/planner/shards.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createDeviceState } from "../../../src/training/step/device-state.ts";
@@ -274,7 +275,7 @@ for (const [title, table, columns] of [
       const toOne = steps * b * columns * e; // b D e, as docs/parallelism.md has it.
       const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
       const input = inputOf(table, exchange);
-      const tables = input.model.tables.map((own) => ({ ...own, scheme: own.sharding, cost: 1 }));
+      const tables = input.model.tables.map((own) => ({ ...own, scheme: schemeOf(own), cost: 1 }));
       const plan = place(tables, { hosts: N, perHost: L });
       for (const { sent } of await trainOnHosts(t, input)) {
         t.is(sent.partials.shared + sent.pooled.shared, up);

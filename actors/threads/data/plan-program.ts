@@ -1,0 +1,34 @@
+// The plan of a generation, sought on the thread that prepares its data: no search runs on the
+// event loop of a host. The plan decides speed and memory alone: a search that fails ends no run.
+
+import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
+import { recordError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
+import { planRun, type RunPlan, unplanned } from "../../../src/training/planning/run-plan.ts";
+
+/** What is planned for: the devices of each host, and the bytes that each host may use. */
+export interface PlanRequest {
+  readonly hosts: readonly number[];
+  readonly memoryBytes: number;
+}
+
+/** The plan of a generation; if the search fails, none, and why. */
+export async function planOrNone(
+  job: JobSpec,
+  request: PlanRequest,
+  statistics: readonly FeatureStatistics[] | undefined,
+  constantsOf: (arithmetic: JobSpec["arithmetic"]) => Promise<MachineConstants>,
+): Promise<RunPlan> {
+  try {
+    const constants = await constantsOf(job.arithmetic);
+    return planRun(job, { ...request, constants, statistics });
+  } catch (error) {
+    return unplanned(unsearched(recordError(error).message));
+  }
+}
+
+/** The sentence of a search that gave no plan. */
+export function unsearched(why: string): string {
+  return `the search for a plan failed (${why}): each table is placed as written`;
+}

@@ -1,0 +1,74 @@
+// The constants of a machine in their file: where it lies, what it is of, and whether it is of this
+// machine. Who measures them is actors/calibration; a thread that plans takes them as they are.
+
+import { existsSync, readFileSync } from "node:fs";
+import { availableParallelism, cpus, homedir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import {
+  checkConstants,
+  defaultConstants,
+  type MachineConstants,
+} from "../../src/planner/cost/constants.ts";
+import { packageVersion } from "../runtime/version.ts";
+
+const keySchema = z.strictObject({
+  version: z.string(),
+  processor: z.string(),
+  cores: z.int(),
+  arithmetic: z.string(),
+});
+const constantsFileSchema = z.strictObject({ key: keySchema, constants: z.unknown() });
+
+/** What the constants of a machine depend on. */
+export type MachineKey = z.output<typeof keySchema>;
+
+type Arithmetic = "auto" | "native" | "reference";
+
+/** The file of this user: in `$XDG_CACHE_HOME`, or in `~/.cache`. */
+export function machineConstantsPath(): string {
+  const { XDG_CACHE_HOME: given = "" } = process.env;
+  return join(given === "" ? join(homedir(), ".cache") : given, "osiris", "machine.json");
+}
+
+/** What constants depend on, here and with these kernels. */
+export function machineKeyOf(arithmetic: Arithmetic): MachineKey {
+  return {
+    version: packageVersion(),
+    processor: cpus()[0]?.model.trim() || "an unnamed processor",
+    cores: availableParallelism(),
+    arithmetic: openKernels(arithmetic).arithmetic,
+  };
+}
+
+/** The constants in the file; or why they are not those of this machine. */
+export function readKept(path: string, key: MachineKey): MachineConstants | string {
+  if (!existsSync(path)) return "it has not been measured";
+  try {
+    const found = constantsFileSchema.parse(JSON.parse(readFileSync(path, "utf8")));
+    const other = (Object.keys(key) as (keyof MachineKey)[]).find(
+      (name) => found.key[name] !== key[name],
+    );
+    if (other === undefined) return checkConstants(found.constants);
+    return `${path} is of ${other} ${found.key[other]}, not ${key[other]}`;
+  } catch (error) {
+    const isKnown = error instanceof SyntaxError || error instanceof z.ZodError;
+    if (isKnown || error instanceof InvalidOptionError) return `${path} is damaged`;
+    return `${path} cannot be read (${String(error)})`;
+  }
+}
+
+/**
+ * The constants for a run's plan: those that `OSIRIS_CONSTANTS` names (a file, or v100), else those
+ * that are kept of this machine, else the defaults. Nothing is measured.
+ * @throws InvalidOptionError, or the disk's error, where OSIRIS_CONSTANTS names no constants
+ */
+export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
+  const { OSIRIS_CONSTANTS: named = "" } = process.env;
+  if (named === "v100") return defaultConstants;
+  if (named !== "") return checkConstants(JSON.parse(readFileSync(named, "utf8")));
+  const kept = readKept(machineConstantsPath(), machineKeyOf(arithmetic));
+  return typeof kept === "string" ? defaultConstants : kept;
+}

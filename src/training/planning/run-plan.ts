@@ -1,0 +1,224 @@
+// The plan of a generation: how a run places its tables, and why so. The devices of a host share
+// its memory: a plan fits if the bytes of each host's devices, added up, are no more than the host
+// has. First the fastest plan is sought; if it needs too much of a host, a plan in which each
+// device keeps to an even share; then one with tables below memory.
+
+import { z } from "zod";
+import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
+import { type Assessment, assessPlan } from "../../planner/assess.ts";
+import type { MachineConstants } from "../../planner/cost/constants.ts";
+import { type PackedPlan, packPlan } from "../../planner/packed-plan.ts";
+import { packedPlanSchema, writePlan } from "../../planner/plan-file.ts";
+import {
+  type Devices,
+  deviceCount,
+  type Plan,
+  type PlanFile,
+  planOfFile,
+  schemes,
+} from "../../planner/shards.ts";
+import { withCurves } from "../../planner/size-caches.ts";
+import { planJob } from "./plan-job.ts";
+import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
+
+const bytes = z.number().min(0);
+
+/** What is told of a generation's plan: small, however many tables there are. */
+export const planReportSchema = z.object({
+  /**
+   * Who placed the tables: a search (`auto`), the job's `plan`, or each table's own `sharding`
+   * alone.
+   */
+  by: z.enum(["auto", "plan", "as-written"]),
+  /** Why it is not as the job asks, or what it takes to fit; for people. */
+  note: z.string().optional(),
+  /** Hash of the plan, as its file has it. */
+  sha256: z.string().optional(),
+  /** Tables of each scheme; and the scheme of each table, where there are few. */
+  schemes: z.partialRecord(z.enum(schemes), z.int()).optional(),
+  tables: z.record(z.string(), z.enum(schemes)).optional(),
+  /** Tables with rows below memory. */
+  cached: z.int().optional(),
+  /** Predicted seconds of a step. */
+  stepSeconds: z.number().optional(),
+  /** Predicted load of the busiest device, over the mean of all. */
+  imbalance: z.number().optional(),
+  /** Predicted memory of each device. */
+  memoryBytes: z.array(bytes).readonly().optional(),
+  /** The machine whose constants predicted it. */
+  constants: z.string().optional(),
+  /** Whether the data's statistics were known; else bags and popularity are assumed. */
+  statistics: z.boolean().optional(),
+});
+
+/** What is told of a generation's plan. */
+export type PlanReport = z.output<typeof planReportSchema>;
+
+/** Schema of `RunPlan`. */
+export const runPlanSchema = z.object({
+  /** The plan that was found; left out: the job's, or each table by its own `sharding`. */
+  plan: packedPlanSchema.optional(),
+  report: planReportSchema,
+});
+
+/** How a generation places its tables. */
+export interface RunPlan {
+  readonly plan?: PackedPlan | undefined;
+  readonly report: PlanReport;
+}
+
+/** What of a job decides the plan of its run. */
+export interface RunPlanJob extends PlannableJob {
+  readonly sharding: "auto" | "as-written";
+  readonly plan?: PlanFile | undefined;
+  readonly checkpoint: { readonly partial?: object | undefined };
+}
+
+/** What a plan is made for. */
+export interface RunPlanSetting {
+  /** The devices of each host, in the order of their ranks. */
+  readonly hosts: readonly number[];
+  readonly constants: MachineConstants;
+  /** What the process of a host may use. */
+  readonly memoryBytes: number;
+  readonly statistics?: readonly FeatureStatistics[] | undefined;
+}
+
+/** Most tables of which a report names the schemes. */
+const namedMax = 32;
+
+/** Each table by its own `sharding`, because of this. */
+export function unplanned(note?: string): RunPlan {
+  return { report: { by: "as-written", ...(note === undefined ? {} : { note }) } };
+}
+
+/** The plan of a generation. The same arguments give the same plan. */
+export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
+  const { hosts, constants, memoryBytes, statistics } = setting;
+  const devices = evenDevices(hosts);
+  const given = job.plan === undefined ? undefined : planOfFile(job.plan);
+  const machine = { ...constants, memoryBytes };
+  if (given !== undefined && deviceCount(given.devices) === deviceCount(devices)) {
+    const workload = workloadOf(job, { statistics });
+    const of = withCurves({ workload, devices: given.devices, constants: machine });
+    return { report: reportOf("plan", setting, given, assessPlan(of, given)) };
+  }
+  if (job.sharding === "as-written") return unplanned();
+  return deviceCount(devices) === 1
+    ? planAlone(job, setting)
+    : (planAmong(job, setting, devices) ?? unplanned(lackOf(setting)));
+}
+
+/** The devices of these hosts, for the planner: unequal hosts count as one. */
+function evenDevices(hosts: readonly number[]): Devices {
+  const [first = 1] = hosts;
+  if (hosts.every((count) => count === first)) return { hosts: hosts.length, perHost: first };
+  return { hosts: 1, perHost: hosts.reduce((sum, count) => sum + count, 0) };
+}
+
+/** One device has all tables: there is nothing to plan, but where they lie if memory is short. */
+function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
+  const devices = { hosts: 1, perHost: 1 };
+  const alone = { ...job, sharding: "as-written" } as const;
+  const isInMemory = attempt(alone, setting, devices, setting.memoryBytes) !== undefined;
+  if (isInMemory) return unplanned();
+  return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
+}
+
+function planAmong(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  devices: Devices,
+): RunPlan | undefined {
+  return (
+    attempt(job, setting, devices, setting.memoryBytes) ??
+    attempt(job, setting, devices, evenShare(setting)) ??
+    planBelow(job, setting, devices)
+  );
+}
+
+/** Bytes of each device where all devices of a host have as much. */
+function evenShare({ hosts, memoryBytes }: RunPlanSetting): number {
+  return Math.floor(memoryBytes / hosts.reduce((most, count) => Math.max(most, count), 1));
+}
+
+/**
+ * A plan with tables below memory, beside those of which the job says so. Their caches, of device
+ * memory and of host memory, lie in the memory of the host, too.
+ */
+function planBelow(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  devices: Devices,
+): RunPlan | undefined {
+  if (job.checkpoint.partial !== undefined) return undefined; // Its rows are all in memory.
+  const share = evenShare(setting);
+  const ddrBytes = Math.min(job.tiers.ddrBytes, Math.floor(share / 4));
+  const tiers = { ...job.tiers, ddrBytes };
+  const found = attempt({ ...job, tiers }, setting, devices, share - ddrBytes, { cache: true });
+  if (found === undefined) return undefined;
+  const note = "the tables do not fit into memory: some have rows below it";
+  return { ...found, report: { ...found.report, note } };
+}
+
+/** The best plan with so many bytes a device, if each host has room for its devices. */
+function attempt(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  devices: Devices,
+  memoryBytes: number,
+  more: WorkloadOptions = {},
+): RunPlan | undefined {
+  const { constants, statistics } = setting;
+  const machine = { ...constants, memoryBytes };
+  const found = planJob(job, { devices, constants: machine, statistics, ...more });
+  if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;
+  return {
+    plan: packPlan(found.plan, job.model.tables),
+    report: reportOf("auto", setting, found.plan, found.assessment),
+  };
+}
+
+/** Whether the devices of each host fit into its memory together. */
+function fitsHosts({ hosts, memoryBytes }: RunPlanSetting, { devices }: Assessment): boolean {
+  let first = 0;
+  return hosts.every((count) => {
+    const own = devices.slice(first, first + count);
+    first += count;
+    return own.reduce((sum, device) => sum + device.bytes, 0) <= memoryBytes;
+  });
+}
+
+function lackOf({ memoryBytes }: RunPlanSetting): string {
+  return (
+    `no plan was found that fits into ${(memoryBytes / 1e9).toFixed(3)} GB a host: ` +
+    "each table is placed as written"
+  );
+}
+
+function reportOf(
+  by: PlanReport["by"],
+  { constants, statistics }: RunPlanSetting,
+  plan: Plan,
+  { step, devices }: Assessment,
+): PlanReport {
+  const byTable = new Map(plan.shards.map(({ table, scheme }) => [table, scheme]));
+  const counts: Partial<Record<(typeof schemes)[number], number>> = {};
+  for (const scheme of byTable.values()) counts[scheme] = (counts[scheme] ?? 0) + 1;
+  const costs = devices.map(({ cost }) => cost);
+  const sum = costs.reduce((all, cost) => all + cost, 0);
+  const most = costs.reduce((all, cost) => Math.max(all, cost), 0);
+  const isCached = ({ tier }: Plan["shards"][number]) => tier === "cached";
+  return {
+    by,
+    sha256: writePlan(plan).sha256,
+    schemes: counts,
+    ...(byTable.size <= namedMax ? { tables: Object.fromEntries(byTable) } : {}),
+    cached: new Set(plan.shards.filter(isCached).map(({ table }) => table)).size,
+    stepSeconds: step,
+    imbalance: sum === 0 ? 1 : (most * costs.length) / sum,
+    memoryBytes: devices.map((device) => device.bytes),
+    constants: constants.source,
+    statistics: statistics !== undefined,
+  };
+}

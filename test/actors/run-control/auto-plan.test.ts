@@ -1,0 +1,57 @@
+// A run plans its own tables: the same model whatever the plan, tables that only a plan fits into
+// memory, and a new plan when devices are lost.
+
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  runJob,
+  smallData,
+  smallModel,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const auto = { sharding: "auto" } as const;
+
+test.serial("planned or as written, on 1, 2 and 3 devices: one model", async (t) => {
+  await using place = await startTestCluster(3);
+  const calm = await calmResult();
+  for (const devices of [1, 2, 3]) {
+    const { result, events } = await runJob(place, place.job({ ...auto, devices }));
+    t.is(result.digest, calm.digest);
+    const [started] = only(events, "run.started");
+    t.is(started?.plan?.by, devices === 1 ? "as-written" : "auto");
+    t.is(started?.plan?.memoryBytes?.length, devices === 1 ? undefined : devices);
+  }
+});
+
+/** Large enough that a plan of copies would be slow. */
+const tables = [4000, 3000, 2500, 900, 800, 700].map((rows, i) => {
+  return { name: `T${i}`, rows, dim: 8, rowBlocks: 8 } as const;
+});
+const skewed = {
+  ...auto,
+  model: { ...smallModel, tables },
+  data: { ...smallData, idsPerBag: { min: 1, max: 9 } } as JobOptions["data"],
+} satisfies Partial<JobOptions>;
+
+test.serial("tables that do not fit as they are written fit by a plan", async (t) => {
+  const job = { ...skewed, devices: 2 };
+  await using plenty = await startTestCluster(2);
+  const calm = await runJob(plenty, plenty.job({ ...job, sharding: "as-written" }));
+
+  // The rows of all tables are 0.4 MB, with their state.
+  const world = { memoryBytes: 400_000 };
+  await using place = await startTestCluster(2, { world });
+  const error = await t.throwsAsync(runJob(place, place.job({ ...job, sharding: "as-written" })));
+  t.regex(
+    error?.message ?? "",
+    /tables need 0\.000\d+ GB of memory on host:0, which has 0\.0004 GB/,
+  );
+  const { result, events } = await runJob(place, place.job(job));
+  t.is(result.digest, calm.result.digest);
+  const [started] = only(events, "run.started");
+  t.true((started?.plan?.cached ?? 0) > 0);
+  t.regex(started?.plan?.note ?? "", /do not fit into memory/);
+});

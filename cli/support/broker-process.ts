@@ -1,7 +1,8 @@
 // The process of `osiris up`'s broker: listens until its parent is gone. Whatever happens to the
 // cluster's process, a stalled step or a native crash, makes no other client lose its connection.
 
-import { type BrokerSettings, startBroker } from "../../index.ts";
+// Not from index.ts, which would load all of Osiris into this process.
+import { type BrokerSettings, startBroker } from "../../src/wire/broker/broker.ts";
 
 /** What this process tells its parent, once. */
 export type BrokerNews =

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { connect, type RunProof, verifyRun } from "../../../index.ts";
+import { connect, InputUnusableError, type RunProof, verifyRun } from "../../../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -54,8 +54,15 @@ export function addVerify(program: Command): void {
   });
 }
 
-/** The directory of a run of a cluster. */
+/** The directory of a run of a cluster. @throws InputUnusableError where no run has such a name */
 async function directoryOf(run: string, options: VerifyOptions): Promise<string> {
+  const missing = `There is no directory ${run} here`;
+  if (run.includes("/")) {
+    const wanted = "expected the checkpoint directory of a run, or a run of a cluster";
+    throw new InputUnusableError(run, `${missing}: ${wanted}`);
+  }
+  // The broker may be away, and is waited for.
+  console.error(`${missing}: looking for a run of that name at ${options.nats}`);
   await using client = await connect(connectionOf(options));
   const { directory } = await (await namedRun(client, run)).status();
   return directory;

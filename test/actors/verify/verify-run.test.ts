@@ -160,3 +160,17 @@ function reseal(
   const { sha256: _, ...record } = decodeManifest(readFileSync(path), path);
   writeFileSync(path, encodeRecord(change(record)).bytes);
 }
+
+test("a name that is no directory is told of before the broker is waited for", async (t) => {
+  const { code, stderr } = await runCli(
+    ["verify", "nope", "--nats", "nats://127.0.0.1:1"],
+    tmpdir(),
+  );
+  t.is(code, 1);
+  const [first, second] = stderr.trimEnd().split("\n");
+  t.is(
+    first,
+    "There is no directory nope here: looking for a run of that name at nats://127.0.0.1:1",
+  );
+  t.regex(second ?? "", /^osiris: Cannot reach the broker at /);
+});

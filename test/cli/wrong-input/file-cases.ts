@@ -18,6 +18,13 @@ export const fileCases: readonly WrongInput[] = [
     says: ["Cannot read the job .: expected a file ending in .yaml, .json, .js, .mjs or .ts"],
   },
   {
+    title: "the proof of a directory that is not there",
+    args: ["verify", "runs/nowhere"],
+    says: [
+      "There is no directory runs/nowhere here: expected the checkpoint directory of a run, or a run of a cluster",
+    ],
+  },
+  {
     title: "a job file of an unknown kind",
     args: ["train", "job.toml"],
     files: { "job.toml": "name = 1" },

@@ -72,6 +72,15 @@ test("samples of held ranges are the same, each range is read once, in one read"
   t.true(streamed.bytesRead.file > file);
 });
 
+test("samples in the order of the file read each block once, however little memory there is", async (t) => {
+  const report = await startCache(t);
+  const streamed = openCache(report.path, realDisk, 0);
+  t.teardown(() => streamed.close());
+  for (let i = 0; i < 1000; i++) readPlain(streamed, [i]);
+  const { file, samples } = streamed.bytesRead;
+  t.true(file < 1.03 * samples, `${file} of ${samples}`);
+});
+
 test("what is held of a part are the samples of the whole between its first and its last", async (t) => {
   const report = await startCache(t);
   const { disk, reads } = startDisk();

@@ -32,6 +32,9 @@ export interface CachedSamples extends Dataset {
 /** Default limit of one open cache's memory, in bytes. */
 export const cacheMemoryBytesMax = 0x1000_0000;
 
+/** Blocks in memory at least: who reads sample after sample reads each block once. */
+const recentBytesMin = 0x10_0000;
+
 /**
  * Opens the dataset in the cache file at `path`. Close it. `means`: those of the training data,
  * where these are further data; left out, the cache's own.
@@ -56,7 +59,7 @@ export function openCache(
         bytesRead: () => dataEnd - headerBytes,
       });
     }
-    const recent = blocksOnDisk(file, table, memoryBytesMax);
+    const recent = blocksOnDisk(file, table, Math.max(recentBytesMin, memoryBytesMax));
     const held = new HeldRanges(file, table);
     return new CachedDataset(file, filled, {
       find(place, block) {

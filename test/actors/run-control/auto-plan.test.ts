@@ -2,7 +2,10 @@
 // memory, and a new plan when devices are lost.
 
 import test from "ava";
+import { planOrNone } from "../../../actors/threads/data/plan-program.ts";
 import type { JobOptions } from "../../../index.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { resolveJob } from "../../../src/job/job.ts";
 import {
   calmResult,
   only,
@@ -55,3 +58,23 @@ test.serial("tables that do not fit as they are written fit by a plan", async (t
   t.true((started?.plan?.cached ?? 0) > 0);
   t.regex(started?.plan?.note ?? "", /do not fit into memory/);
 });
+
+test("a search that fails ends no run: it says why, and each table is placed as written", async (t) => {
+  const job = resolveJob(skewedJob());
+  const request = { hosts: [2], memoryBytes: 1e9 };
+  const found = await planOrNone(job, request, undefined, () =>
+    Promise.reject(new InvalidOptionError("cores", "Expected `cores` to be there")),
+  );
+  t.deepEqual(found, {
+    report: {
+      by: "as-written",
+      note:
+        "the search for a plan failed (Expected `cores` to be there): " +
+        "each table is placed as written",
+    },
+  });
+});
+
+function skewedJob(): JobOptions {
+  return { model: skewed.model, data: skewed.data };
+}

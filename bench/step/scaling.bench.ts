@@ -40,7 +40,9 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
       ...linkNames.map((name) => {
         return single(`semisync.${name}`, runs(2, setUpSeconds.b), () => semiSync(name, options));
       }),
-      together(planRankNames, planRankSeconds, rankOfPlans),
+      ...(["skewed", "published"] as const).map((kind) =>
+        together(planRankNames(kind), planRankSeconds, () => rankOfPlans(kind)),
+      ),
     ];
   },
 };

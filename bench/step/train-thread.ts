@@ -2,6 +2,7 @@
 // batches that were made before the clock starts, as its peer is; or by a reader through the ring.
 
 import { parentPort, workerData } from "node:worker_threads";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import {
   type BatchIntake,
@@ -12,6 +13,7 @@ import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { createPipeline } from "../../src/training/loop/pipeline.ts";
 import {
   createStepMeter,
@@ -25,7 +27,7 @@ import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { overLink } from "./slow-link.ts";
 import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
-import { awaitSlot, endSlot, makeBatch, type TrainWork } from "./train-work.ts";
+import { awaitSlot, endSlot, makeBatch, readBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
   readonly work: TrainWork;
@@ -82,10 +84,15 @@ async function train(data: TrainThreadData) {
   const { recipe } = work;
   const backing = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange, backing });
+  const dataset = work.cache === undefined ? undefined : openCache(work.cache, realDisk);
   const intake =
     ring === undefined
       ? poolIntake(
-          Array.from({ length: work.batches }, (_, i) => makeBatch(topology, rank, i, work.zipf)),
+          Array.from({ length: work.batches }, (_, i) =>
+            dataset === undefined
+              ? makeBatch(topology, rank, i, work.zipf)
+              : readBatch(topology, rank, i, dataset),
+          ),
         )
       : createBatchIntake({
           shape: ringShapeOf(topology),

@@ -1,5 +1,6 @@
 // The model, devices and batches that the benches of whole steps train.
 
+import type { Dataset } from "../../src/data/dataset.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { RandomStream } from "../../src/ports/random.ts";
@@ -33,6 +34,8 @@ export interface TrainWork {
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
   readonly zipf?: number | readonly number[];
+  /** A data cache whose first samples are the batches; left out: drawn, bags as long as may be. */
+  readonly cache?: string;
   /** Directory of the rows below device memory; given where a table has such rows. */
   readonly backing?: { readonly directory: string; readonly pageCache: boolean };
 }
@@ -62,6 +65,30 @@ export function endSlot({ over }: Turns): void {
   const cell = new Int32Array(over);
   Atomics.add(cell, 0, 1);
   Atomics.notify(cell, 0);
+}
+
+/** A device's part of batch `index` of the samples in a cache, in their order. */
+export function readBatch(
+  topology: Topology,
+  rank: number,
+  index: number,
+  dataset: Dataset,
+): LocalBatch {
+  const { batchSize } = topology.input;
+  const { first, count: samples } = samplesOf(topology, rank, batchSize);
+  const indices = Uint32Array.from({ length: samples }, (_, i) => index * batchSize + first + i);
+  const { idsMax } = dataset;
+  const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
+  const memory = {
+    dense: new Float32Array(new SharedArrayBuffer(4 * samples * dataset.dense)),
+    labels: new Float32Array(new SharedArrayBuffer(4 * samples)),
+    lengths: new Int32Array(idsMax.length * samples),
+    ids: new Int32Array(samples * idsPerSample),
+  };
+  const idCount = dataset.read(indices, memory);
+  const ids = new Int32Array(new SharedArrayBuffer(4 * idCount));
+  ids.set(memory.ids.subarray(0, idCount));
+  return { ticket: index, samples, batchSamples: batchSize, idCount, ...memory, ids };
 }
 
 /** A device's part of batch `index`: bags as long as they may be. */

@@ -139,6 +139,7 @@ export const fileCases: readonly WrongInput[] = [
   {
     title: "a table larger than an array can be",
     set: {
+      sharding: "as-written",
       "model.tables.0.rows": 2147483647,
       "model.tables.0.dim": 8,
       "model.tables.1.dim": 8,
@@ -151,6 +152,7 @@ export const fileCases: readonly WrongInput[] = [
   {
     title: "a table larger than the memory",
     set: {
+      sharding: "as-written",
       "model.tables.0.rows": 1000000000,
       "model.tables.0.dim": 64,
       "model.tables.1.dim": 64,

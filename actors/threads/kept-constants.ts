@@ -11,6 +11,7 @@ import {
   checkConstants,
   defaultConstants,
   type MachineConstants,
+  serverConstants,
 } from "../../src/planner/cost/constants.ts";
 import { packageVersion } from "../runtime/version.ts";
 
@@ -62,7 +63,7 @@ export function readKept(path: string, key: MachineKey): MachineConstants | stri
 
 /**
  * The constants for a run's plan: those that `OSIRIS_CONSTANTS` names (a file, or v100), else those
- * that are kept of this machine, else the defaults. Nothing is measured.
+ * that are kept of this machine, else those of a small server. Nothing is measured.
  * @throws InvalidOptionError, or the disk's error, where OSIRIS_CONSTANTS names no constants
  */
 export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
@@ -70,5 +71,5 @@ export function constantsOfRun(arithmetic: Arithmetic): MachineConstants {
   if (named === "v100") return defaultConstants;
   if (named !== "") return checkConstants(JSON.parse(readFileSync(named, "utf8")));
   const kept = readKept(machineConstantsPath(), machineKeyOf(arithmetic));
-  return typeof kept === "string" ? defaultConstants : kept;
+  return typeof kept === "string" ? serverConstants : kept;
 }

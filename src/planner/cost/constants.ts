@@ -100,6 +100,55 @@ export type MachineConstants = z.output<typeof constantsSchema>;
 /** V100-class devices, with this runtime's 4-byte ids and float32 on the wire. */
 export const defaultConstants: MachineConstants = checkOptions(constantsSchema, {});
 
+/**
+ * A core of a small cloud server (two cores of an AMD EPYC, native kernels), as `osiris plan
+ * --calibrate` measured it, rounded: for runs on a machine that nobody has measured. Devices are
+ * cores here, so that these are nearer than those of any GPU.
+ */
+export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
+  source: "a core of a small server (this machine was not measured)",
+  memoryBandwidth: 20e9,
+  insideHost: { allToAll: 4.3e9, reduceScatter: 4.3e9, allGather: 4.3e9, allReduce: 9.4e9 },
+  denseFlops: 110e9,
+  narrowPenalty: { below64: 0.58, below128: 0.45 },
+  blocksFactor: 2.3,
+  backwardFactor: 0.69,
+  sortSeconds: 14e-9,
+  rowPasses: 0.74,
+  rowSumSeconds: 23e-9,
+  denseShare: 1,
+  denseUpdatePasses: 24,
+  idSeconds: 3.7e-9,
+  dealSeconds: 8.9e-9,
+  steps: [
+    {
+      devices: 1,
+      step: 154e-6,
+      shard: 18e-6,
+      vector: 97e-9,
+      activation: 0.65e-9,
+      parameter: 1.9e-9,
+      readBatch: 22e-6,
+      readSample: 215e-9,
+      readBag: 17e-9,
+      readId: 3.1e-9,
+    },
+    {
+      devices: 2,
+      step: 733e-6,
+      shard: 23e-6,
+      vector: 197e-9,
+      element: 21e-9,
+      id: 20e-9,
+      parameter: 12.8e-9,
+      readBatch: 39e-6,
+      readSample: 211e-9,
+      readBag: 16e-9,
+      readId: 3.8e-9,
+    },
+  ],
+});
+
 /** Constants from a file, completed with the defaults. @throws InvalidOptionError */
 export function checkConstants(value: unknown): MachineConstants {
   return checkOptions(constantsSchema, value, "constants");

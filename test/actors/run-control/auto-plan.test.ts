@@ -1,13 +1,17 @@
 // A run plans its own tables: the same model whatever the plan, tables that only a plan fits into
 // memory, and a new plan when devices are lost.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "ava";
 import { planOrNone } from "../../../actors/threads/data/plan-program.ts";
-import type { JobOptions } from "../../../index.ts";
+import { Host, type JobOptions } from "../../../index.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import {
   calmResult,
+  inEpochs,
   only,
   runJob,
   smallData,
@@ -58,6 +62,39 @@ test.serial("tables that do not fit as they are written fit by a plan", async (t
   t.true((started?.plan?.cached ?? 0) > 0);
   t.regex(started?.plan?.note ?? "", /do not fit into memory/);
 });
+
+test.serial(
+  "a machine that was not measured plans for cores; two hosts left of three plan anew",
+  async (t) => {
+    const [constants, cache] = [process.env.OSIRIS_CONSTANTS, process.env.XDG_CACHE_HOME];
+    const empty = mkdtempSync(join(tmpdir(), "osiris-unmeasured-"));
+    t.teardown(() => {
+      Object.assign(process.env, { OSIRIS_CONSTANTS: constants, XDG_CACHE_HOME: cache });
+      rmSync(empty, { recursive: true });
+    });
+    process.env.OSIRIS_CONSTANTS = "";
+    process.env.XDG_CACHE_HOME = empty;
+    await using place = await startTestCluster(1, { minDevices: 3 });
+    const { url: nats, token = "" } = place.cluster;
+    const hosts = [1, 2].map(() => Host.join({ nats, token, devices: 1 }));
+    const [staying, leaving] = await Promise.all(hosts);
+    const job = place.job(skewed);
+    const { result, events } = await runJob(place, inEpochs(job, 4), async (event) => {
+      if (event.type === "run.progress" && event.step > 20) await leaving?.close();
+    });
+    await staying?.close();
+    const plans = only(events, "run.started").map(({ plan, devices }) => ({ ...plan, devices }));
+    t.deepEqual([plans[0]?.devices, plans.at(-1)?.devices], [3, 2]);
+    for (const { by, constants: named, imbalance } of plans) {
+      t.is(by, "auto");
+      t.regex(named ?? "", /small server/);
+      t.true((imbalance ?? 9) <= 1.1, `${imbalance}`);
+    }
+    await using alone = await startTestCluster(1);
+    const calm = await runJob(alone, inEpochs(alone.job(skewed), 4));
+    t.is(result.digest, calm.result.digest);
+  },
+);
 
 test("a search that fails ends no run: it says why, and each table is placed as written", async (t) => {
   const job = resolveJob(skewedJob());

@@ -42,6 +42,7 @@ constexpr napi_property_descriptor method(const char* name, napi_callback callba
 
 NAPI_MODULE_INIT() {
   const napi_property_descriptor properties[] = {
+      method("callForm", answered<callForm>),
       method("arithmetic", answered<arithmetic>),
       method("limitIsa", answered<limitIsa>),
       method("useLargePages", bound<useLargePages>),

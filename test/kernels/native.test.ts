@@ -3,7 +3,7 @@ import test, { type ExecutionContext } from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import { createNative, limitIsa, ofThisVersion } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
@@ -93,6 +93,16 @@ function sameBits(a: Float32Array, b: Float32Array | undefined): boolean {
   const [left, right] = [new Uint8Array(a.buffer), new Uint8Array(b.buffer)];
   return Buffer.compare(left, right) === 0;
 }
+
+test("an addon that was built for another version is refused", (t) => {
+  for (const addon of [{}, { callForm: () => 1 }]) {
+    t.throws(() => ofThisVersion(addon, "build/osiris.node"), {
+      message:
+        "The native kernels in build/osiris.node were built for another version of Osiris: build " +
+        "them again with `osiris build-native`",
+    });
+  }
+});
 
 test("pooled vectors and squares, which hold no fused product, have the reference's bits", (t) => {
   const native = startNative(t);

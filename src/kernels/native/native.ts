@@ -24,12 +24,24 @@ import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts
 
 let loaded: Addon | undefined;
 
+/** The form of the calls below: native/bindings/running.h has the same number. */
+const callForm = 2;
+
+/** The addon, if it takes the calls below. @throws Error where it was built for another version */
+export function ofThisVersion(addon: Addon, path: string): Addon {
+  if (addon.callForm?.() === callForm) return addon;
+  const message =
+    `The native kernels in ${path} were built for another version of Osiris: build them again with ` +
+    "`osiris build-native`";
+  throw new Error(message);
+}
+
 /** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
 export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded;
   const path = addonPath();
   if (!existsSync(path)) return undefined;
-  loaded = createRequire(import.meta.url)(path) as Addon;
+  loaded = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
   return loaded;
 }
 

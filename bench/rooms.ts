@@ -14,7 +14,7 @@ export const layers: readonly Rooms[] = [
   { "src/ports": 1500 },
   {
     "src/data": 5500,
-    "src/kernels/contract": 1300,
+    "src/kernels/contract": 1450,
     "src/planner": 3350,
     "src/wire/messages": 1000,
     "storage/disk": 250,
@@ -22,16 +22,17 @@ export const layers: readonly Rooms[] = [
   {
     "src/embedding/tables": 450,
     "src/exchange": 2550,
-    "src/kernels/reference": 1800,
+    "src/kernels/reference": 2100,
+    "src/model/graph": 550,
     "src/wire/transports": 1400,
   },
   {
     "actors/runtime": 1000,
     "src/embedding/dynamic-ids": 550,
     "src/embedding/rows": 2200,
-    "src/kernels/checked": 750,
-    "src/kernels/native": 550,
-    "src/model": 1150,
+    "src/kernels/checked": 850,
+    "src/kernels/native": 650,
+    "src/model/blocks": 1000,
     "src/training/meters": 450,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
@@ -41,6 +42,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 700,
     "src/embedding/lookup": 1000,
     "src/kernels": 50,
+    "src/model": 1200,
     "storage/records": 1600,
   },
   {
@@ -113,7 +115,8 @@ export const layers: readonly Rooms[] = [
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
   native: 600,
-  "native/bindings": 950,
+  "native/bindings": 1050,
+  "native/blocks": 600,
   "native/dense": 900,
   "native/embedding": 1200,
   "native/exchange": 300,

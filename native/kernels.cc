@@ -14,6 +14,7 @@
 #define OSIRIS_INSTRUCTION_SET(isa, bits)                                                         \
   namespace isa {                                                                                 \
   void addDense(Kernels& kernels);                                                                \
+  void addBlocks(Kernels& kernels);                                                               \
   void addLookup(Kernels& kernels);                                                               \
   void addUpdate(Kernels& kernels);                                                               \
   void addExchange(Kernels& kernels);                                                             \
@@ -25,6 +26,7 @@
       all.name = #isa;                                                                            \
       all.arithmetic = bits;                                                                      \
       addDense(all);                                                                              \
+      addBlocks(all);                                                                             \
       addLookup(all);                                                                             \
       addUpdate(all);                                                                             \
       addExchange(all);                                                                           \

@@ -195,6 +195,8 @@ struct Kernels {
                    int64_t copied, bool dots);
   void (*dInteract)(float* dX, const float* dOut, const float* x, int64_t samples,
                     int64_t features, int64_t dim, int64_t copied, bool dots);
+  /// out = a + b, element by element.
+  void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
   /// Returns the first table with a NaN or an infinity after the update, or -1.

@@ -17,7 +17,7 @@ SETS
 # SOURCE:SET of every part except kernels.cc and the bindings. The slowest to compile come first, so
 # that all cores end at the same time.
 list_parts() {
-  for source in embedding/update embedding/lookup dense/dense exchange/exchange tiers/tiers; do
+  for source in embedding/update embedding/lookup dense/dense blocks/blocks exchange/exchange tiers/tiers; do
     for set in $1; do
       # avx512bf16 is avx512 with other products.
       [ "$set" = avx512bf16 ] && [ "$source" != dense/dense ] || echo "$source:$set"

@@ -319,8 +319,8 @@ function startDevice(contender: Contender, seed: number): DeviceState {
 async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
   for (const { contender, device } of others) {
     if (first === undefined || !contender.isLate) continue;
-    const { kernels, model, denseState, slab } = device;
-    kernels.copy(model.flat, first.device.model.flat);
+    const { kernels, network, denseState, slab } = device;
+    kernels.copy(network.flat, first.device.network.flat);
     for (const [i, slot] of first.device.denseState.slots.entries()) {
       const own = denseState.slots[i];
       if (own !== undefined) kernels.copy(own, slot);
@@ -335,11 +335,11 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
 }
 
 /** Leaves every weight its first 16 bits, which are a bfloat16. */
-function cutWeights({ kernels, model, slab }: DeviceState): void {
+function cutWeights({ kernels, network, slab }: DeviceState): void {
   const cut = (weights: Float32Array) => {
     return new Float32Array(new Uint32Array(weights.buffer).map((bits) => bits & ~0xffff).buffer);
   };
-  kernels.write(model.flat, cut(kernels.read(model.flat)));
+  kernels.write(network.flat, cut(kernels.read(network.flat)));
   for (const rows of slab.rowsOf) {
     kernels.writeRows(rows, 0, cut(kernels.readRows(rows, 0, rows.rows)));
   }

@@ -3,6 +3,7 @@
 // Only element types are checked here: with a wrong type, a kernel would read and write other
 // memory.
 
+#include "bindings/blocks.h"
 #include "bindings/dense.h"
 #include "bindings/embedding.h"
 #include "bindings/exchange.h"
@@ -56,6 +57,7 @@ NAPI_MODULE_INIT() {
       method("dropout", bound<dropout>),
       method("interact", bound<interact>),
       method("dInteract", bound<dInteract>),
+      method("add", bound<add>),
       method("skewOf", answered<skewOf>),
       method("pool", bound<pool>),
       method("updateRows", answered<updateRows>),

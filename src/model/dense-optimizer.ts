@@ -2,8 +2,8 @@
 
 import { adamNumbersOf } from "../embedding/tables/row-rule.ts";
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import type { ParameterLayout } from "./graph/parameters.ts";
 import type { DenseOptimizerSpec } from "./options.ts";
-import type { ParameterLayout } from "./parameters.ts";
 
 /** The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
 export interface DenseState {

@@ -226,6 +226,8 @@ export type ModelOptions = Written<Omit<z.input<typeof modelOptions>, "tables">>
   readonly tables?: readonly TableEntry[] | undefined;
 };
 export type ModelSpec = z.output<typeof modelOptions>;
+/** Options of a DLRM after their checks. */
+export type DlrmSpec = ModelSpec;
 
 /** A DLRM as plain data. */
 export function dlrm(options: Omit<ModelOptions, "kind">): ModelOptions {

@@ -2,18 +2,15 @@
 
 import test, { type ExecutionContext } from "ava";
 import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
-import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { backwardMlp, createMlp, forwardMlp, mlpGradients } from "../../src/model/mlp.ts";
-import { layoutParameters } from "../../src/model/parameters.ts";
+import { linear } from "../../src/model/blocks/linear.ts";
+import { mlp } from "../../src/model/blocks/mlp.ts";
+import { sideBySide } from "../../src/model/blocks/side-by-side.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
-import {
-  gradientError,
-  randomTensor,
-  total,
-  weighted,
-} from "../helpers/batches/central-differences.ts";
+import { gradientError, randomTensor, weighted } from "../helpers/batches/central-differences.ts";
+import { blockHasGradients } from "../helpers/models/block-gradients.ts";
 
 const kernels: Kernels = createReference("float64");
 const tolerance = 1e-8;
@@ -131,32 +128,28 @@ test("the loss is the mean cross-entropy, and dLogits its gradient, far from zer
   t.true(Math.abs(loss() - mean) < 1e-12);
 });
 
-for (const rate of [0, 0.4]) {
-  test(`an MLP has the gradients of its output, dropout ${rate}`, (t) => {
-    const stream = new RandomStream(5, purposes.faults);
-    const widths = [5, 6, 4, 2];
-    const layout = layoutParameters([{ name: "top", widths }]);
-    const flat = randomTensor(kernels, stream, [layout.length]);
-    const precision = "float32" as const;
-    const common = { kernels, precision, flat, layout, name: "top", widths };
-    const mlp = createMlp({ ...common, reluLast: false, samplesMax: 9 });
-    const x = randomTensor(kernels, stream, [9, 5]);
-    const dOut = randomTensor(kernels, stream, [9, 2]);
-    const dropout = { rate, key: keyOf(7), purpose: purposes.dropout, step: 3, firstSample: 18 };
-    const loss = () => weighted(forwardMlp(mlp, x, dropout), dOut);
-    loss();
-    // Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4} sum to the whole gradient.
-    const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
-    const flats = subtreesOf(2, 3).map(() => kernels.tensor([layout.length]));
-    const gradients = mlpGradients(kernels, "top", 3, layout, flats);
-    const d = kernels.tensor([9, 2]);
-    kernels.copy(d, dOut);
-    const dX = backwardMlp(mlp, d, x, slices, gradients, { needsInput: true, dropout });
-    t.is(flats.length, 2);
-    isGradient(t, "the parameters", flat, total(flats), loss);
-    isGradient(t, "dX", x, valuesOf(dX), loss);
+for (const dropout of [0, 0.4]) {
+  test(`an MLP has the gradients of its output, dropout ${dropout}`, (t) => {
+    blockHasGradients(t, [[5]], (graph, [x]) => {
+      return mlp(graph, x, { name: "top", widths: [6, 4, 2], dropout });
+    });
   });
 }
+
+test("a linear layer without a bias, over the rows of a sample, has the gradients of its output", (t) => {
+  blockHasGradients(t, [[3, 5]], (graph, [x]) => {
+    return linear(graph, x, { name: "own", outputs: 4, bias: false, relu: true });
+  });
+});
+
+test("a value that three blocks read has the sum of their gradients", (t) => {
+  blockHasGradients(t, [[4], [3]], (graph, [x, y]) => {
+    const a = linear(graph, x, { name: "a", outputs: 3, relu: true });
+    const b = linear(graph, x, { name: "b", outputs: 2 });
+    const values = [a, y, x, b].map((value, i) => ({ value, column: [0, 3, 6, 10][i] ?? 0 }));
+    return sideBySide(graph, values, { columns: 12, hasLookups: false });
+  });
+});
 
 test("dropout drops the rate asked for, and keeps the mean", (t) => {
   const x = kernels.tensor([1000, 20]);

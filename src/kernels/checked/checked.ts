@@ -19,6 +19,7 @@ import {
 } from "../contract/kernels.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
 import { sizeOf } from "../reference/memory.ts";
+import { checkBlocks } from "./blocks.ts";
 import { checkCache, checkRecords } from "./cache.ts";
 import { checkExchange } from "./exchange.ts";
 import { columns, holds, size, within } from "./shapes.ts";
@@ -30,6 +31,7 @@ export function checkKernels(inner: Kernels): Kernels {
     ...inner,
     ...checkMemory(inner),
     ...checkDense(inner),
+    ...checkBlocks(inner),
     ...checkBags(inner),
     ...checkExchange(inner),
     ...checkFlat(inner),

@@ -13,6 +13,7 @@
 // with bfloat16 operands take k in pairs: bfloat16.ts is their definition.
 
 import type { Key } from "../../ports/random.ts";
+import type { BlockKernels } from "./blocks.ts";
 import type { Precision } from "./precision.ts";
 import type { RecordKernels } from "./records.ts";
 import type { CacheKernels } from "./row-cache.ts";
@@ -21,6 +22,7 @@ import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
+export type { BlockKernels } from "./blocks.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
 export {
@@ -53,7 +55,7 @@ export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./t
  */
 export type DensePrecision = "float32" | "bfloat16";
 
-export interface Kernels extends CacheKernels, RecordKernels {
+export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
 

@@ -19,6 +19,7 @@ import { bceWithLogits } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
 import { addonPath } from "./addon-path.ts";
+import { blocks } from "./blocks.ts";
 import { cache, records } from "./cache.ts";
 import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts";
 
@@ -76,6 +77,7 @@ export function createNative(): Kernels | undefined {
       return rows;
     },
     ...dense(addon),
+    ...blocks(addon),
     bceWithLogits,
     ...embedding(addon),
     rowMeans,

@@ -4,6 +4,7 @@
 import type { Kernels } from "../contract/kernels.ts";
 import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.ts";
 import { withBfloat16 } from "./bfloat16.ts";
+import { createBlocks } from "./blocks.ts";
 import { placeRows } from "./cache.ts";
 import { createDense } from "./dense.ts";
 import { createEmbedding } from "./embedding.ts";
@@ -26,6 +27,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     arithmetic: double ? "reference-3-float64" : "reference-3",
     ...createMemory(allocate),
     ...withBfloat16(createDense(round), round),
+    ...createBlocks(round),
     bceWithLogits,
     ...createEmbedding(round, allocate),
     rowMeans,

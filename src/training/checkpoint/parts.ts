@@ -110,7 +110,7 @@ export function savedBytesMax(
   rank: number,
   kind: SparseOptimizerSpec["kind"],
 ): number {
-  const { heldBy, distinctBy, replicated, shape, input } = topology;
+  const { heldBy, distinctBy, replicated, graph, input } = topology;
   const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
   const bytes = own.map(({ table, rows, columns }) => {
     const { precision, dynamic } = tableOf(input.model.tables, table);
@@ -120,7 +120,7 @@ export function savedBytesMax(
     const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
     return rows * (4 + record) * 1.01 + 4096 + ids;
   });
-  const dense = rank === 0 ? 4 * shape.layout.length * (1 + denseSlotsMax) : 0;
+  const dense = rank === 0 ? 4 * graph.layout.length * (1 + denseSlotsMax) : 0;
   return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
 }
 
@@ -270,9 +270,9 @@ const version = 1;
 export const denseHeaderBytes = 16;
 
 function denseOf(device: DeviceState): Part {
-  const { kernels, model, denseState } = device;
-  const tensors = [model.flat, ...denseState.slots];
-  const length = device.topology.shape.layout.length;
+  const { kernels, network, denseState } = device;
+  const tensors = [network.flat, ...denseState.slots];
+  const length = device.topology.graph.layout.length;
   return {
     name: densePart,
     async leaves() {
@@ -293,9 +293,9 @@ function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {
 }
 
 function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): void {
-  const { kernels, model, denseState } = device;
+  const { kernels, network, denseState } = device;
   for (const [i, values] of decodeDense(bytes, name).entries()) {
-    const tensor = i === 0 ? model.flat : denseState.slots[i - 1];
+    const tensor = i === 0 ? network.flat : denseState.slots[i - 1];
     if (tensor === undefined || values.length !== (tensor.shape[0] ?? 0)) {
       throw new CheckpointCorruptError(name, "it holds another model or optimizer");
     }

@@ -7,8 +7,8 @@ import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/opti
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
 import { weightBytes } from "../../kernels/contract/precision.ts";
-import { shapeOf } from "../../model/dlrm.ts";
 import { type Feature, featuresOf } from "../../model/features.ts";
+import { graphOf } from "../../model/model.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
 import {
@@ -74,25 +74,18 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       missCurve: options.curves?.get(name),
     };
   });
-  const { layout, features: vectors, dim, dots, bottom, top } = shapeOf(model);
-  // An addition and a product for each weight: forward, and for each of its two gradients.
-  const pairs = dots ? (vectors * (vectors - 1)) / 2 : 0;
+  const { layout, products, elements } = graphOf(model);
   return {
     tables,
     batchSize: data.batchSize,
     denseParameters: layout.length,
-    denseFlop: 6 * (layout.length + pairs * dim),
-    denseActivations: activationsOf(bottom) + activationsOf(top) + pairs,
+    // A product and an addition: forward, and for each of two gradients.
+    denseFlop: 6 * products,
+    denseActivations: elements,
     readers: job.readers,
     // A row knows besides whether it was touched, in memory too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
-}
-
-/** Values that enter and leave the layers between these widths. */
-function activationsOf(widths: readonly number[]): number {
-  const [first = 0, last = 0] = [widths[0], widths.at(-1)];
-  return 2 * widths.reduce((sum, width) => sum + width, 0) - first - last;
 }
 
 /** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */

@@ -7,11 +7,11 @@ import type { BackingStore } from "../../embedding/rows/backing-store.ts";
 import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Kernels } from "../../kernels/contract/kernels.ts";
 import { createDenseState, type DenseState } from "../../model/dense-optimizer.ts";
-import { createDlrm, type DlrmGradients, gradientsOf } from "../../model/dlrm.ts";
+import { createNetwork } from "../../model/graph/network.ts";
+import { initParameters } from "../../model/graph/parameters.ts";
 import type { DenseOptimizerSpec } from "../../model/options.ts";
-import { initParameters } from "../../model/parameters.ts";
 import { keyOf } from "../../ports/random.ts";
 import { noTrace, type StepTrace } from "../meters/step-trace.ts";
 import { cachesOf } from "../topology/device-cache-sizes.ts";
@@ -60,11 +60,7 @@ export interface DeviceState
   readonly distinct: DistinctState;
   /** Rows of the data-parallel shards, which every device has. */
   readonly replicas: Slab;
-  /** Finished subtrees of the dense gradient, in the exchange's memory. */
-  readonly gradients: DlrmGradients;
   readonly staleRows: StaleRows;
-  /** (Bmax, 1) */
-  readonly dLogits: Tensor;
   readonly trace: StepTrace;
   /** By shard of the job, ids looked up in it here (shard-heat.ts); undefined: not counted. */
   readonly heat?: Float64Array | undefined;
@@ -87,12 +83,15 @@ export function createDeviceState(options: {
   readonly heat?: Float64Array | undefined;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange, backing, hasIncrements } = options;
-  const { shape, replicated, heldBy } = topology;
+  const { graph, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
   const samplesMax = samplesMaxOf(topology)[rank] ?? 0;
-  const model = createDlrm(kernels, spec, samplesMax);
-  initParameters(kernels, model.flat, shape.layout, key);
+  // Finished subtrees of the dense gradient, in the exchange's memory.
+  const flats = exchange.gradients.subtrees;
+  const { precision } = spec;
+  const network = createNetwork({ kernels, graph, precision, samplesMax, flats });
+  initParameters(kernels, network.flat, graph.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
   const slabOf = (shards: readonly SlabShard[]) =>
@@ -103,20 +102,18 @@ export function createDeviceState(options: {
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => {
     return slabOf([{ ...shard, lookups: [{ pooling: "sum" }] }]);
   });
-  const flats = exchange.gradients.subtrees;
   return {
     ...options,
     backing,
     trace: options.trace ?? noTrace,
     key,
-    model,
-    denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
+    network,
+    denseState: createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
     slab,
     ids: createShardIds(topology, rank, key),
     bagLengths: createBagLengths(topology, samplesMax),
     distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
-    gradients: gradientsOf(model, flats),
     replicaGradients: replicated.map(({ rows, columns }, i) => {
       const at = topology.replicatedAt[i] ?? { gradient: 0, counts: 0 };
       return {
@@ -129,6 +126,5 @@ export function createDeviceState(options: {
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
     staleRows: new StaleRows(topology, rank),
-    dLogits: kernels.tensor([samplesMax, 1]),
   };
 }

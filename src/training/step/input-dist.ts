@@ -24,7 +24,7 @@ export interface InputDistDevice extends StageDevice<"ids">, Pick<DynamicIdsDevi
  * The rows that this device's samples look up. @throws IdOutOfRangeError naming table and sample
  */
 export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: StepPlan): SampleRows {
-  return plan.lane.localRows.take(batch, device.topology.bagTables, plan.dropout.firstSample);
+  return plan.lane.localRows.take(batch, device.topology.bagTables, plan.firstSample);
 }
 
 /** The distinct rows among them, of tables with `dedup`. */

@@ -7,7 +7,7 @@ import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import { type Dlrm, logitsOf } from "../../model/dlrm.ts";
+import { logitsOf, lookupGradients, type Network } from "../../model/graph/network.ts";
 import { samplesOf } from "../topology/topology.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import type { StageDevice } from "./stage-device.ts";
@@ -15,7 +15,7 @@ import type { StageDevice } from "./stage-device.ts";
 /** What the search for a value that is not finite needs of a device. */
 export interface NonFiniteDevice extends StageDevice<"losses"> {
   readonly kernels: Kernels;
-  readonly model: Dlrm;
+  readonly network: Network;
   /** The slab of pooled tables: only its gradients name samples. */
   readonly slab: Slab;
 }
@@ -39,7 +39,7 @@ export interface NonFiniteRows {
 /** The last parameter with a gradient that is not finite: the backward pass met it first. */
 export function describeParameter(device: NonFiniteDevice, gradient: Tensor): string {
   const { kernels, topology } = device;
-  const bad = topology.shape.layout.parameters.findLast(
+  const bad = topology.graph.layout.parameters.findLast(
     ({ first, length }) => kernels.firstNonFinite(kernels.reshape(gradient, [length], first)) >= 0,
   );
   return `parameter \`${bad?.name}\``;
@@ -99,11 +99,10 @@ async function shareSamples(
   batch: { readonly samples: number; readonly batchSamples: number },
   plan: SlicePlan,
 ): Promise<number[]> {
-  const { kernels, model, topology, rank } = device;
+  const { kernels, network, topology, rank } = device;
   const { first } = samplesOf(topology, rank, batch.batchSamples);
-  const dX = kernels.part(model.dX, 0, batch.samples);
-  const logits = kernels.part(logitsOf(model), 0, batch.samples);
-  const bad = new Set([...badRowsOf(kernels, dX), ...badRowsOf(kernels, logits)]);
+  const found = [logitsOf(network, batch.samples), ...lookupGradients(network, batch.samples)];
+  const bad = new Set(found.flatMap((tensor) => badRowsOf(kernels, tensor)));
   const { bounds } = plan.mine;
   const firsts = Float64Array.from({ length: bounds.length - 1 }, (_, slice) => {
     for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) {

@@ -14,7 +14,7 @@ import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
-import { vectorsOf } from "../../model/dlrm.ts";
+import { vectorsOf } from "../../model/graph/network.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
 import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
@@ -152,13 +152,13 @@ function assemble(
   plan: StepPlan,
   parts: readonly ShardGroupParts[],
 ): void {
-  const { kernels, model, rank, topology } = device;
+  const { kernels, network, rank, topology } = device;
   const { shardGroupsOf, distinctGroups, replicatedGroups } = topology;
   for (const shardGroups of [...shardGroupsOf, distinctGroups, replicatedGroups]) {
     for (const { shardGroup, lookup, firstColumn, columns } of shardGroups) {
       const [only] = parts[shardGroup] ?? [];
       if (only === undefined || isFolded(topology, lookup)) continue;
-      const { of, column } = vectorsOf(model, lookup, plan.samples);
+      const { of, column } = vectorsOf(network, lookup, plan.samples);
       kernels.copyColumns(of, column + firstColumn, only.from, only.first, columns);
     }
   }
@@ -166,7 +166,7 @@ function assemble(
     const { table = -1, pooling } = topology.lookups[lookup] ?? {};
     const { rowBlocks } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(device, rows, lookup) : undefined;
-    const { of, column } = vectorsOf(model, lookup, plan.samples);
+    const { of, column } = vectorsOf(network, lookup, plan.samples);
     for (const run of runs) {
       const pooled = run.parts.flatMap(({ shardGroup, first }) =>
         (parts[shardGroup.shardGroup] ?? []).map((part) => ({

@@ -5,8 +5,8 @@ import { DistinctMemory, LookupMemory } from "../../embedding/lookup/dedup-rows.
 import { LocalRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
-import type { Dropout } from "../../model/mlp.ts";
-import { type Key, purposes } from "../../ports/random.ts";
+import type { Pass } from "../../model/graph/graph.ts";
+import type { Key } from "../../ports/random.ts";
 import { partBytesOf, samplesOf } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 
@@ -45,10 +45,13 @@ export interface StepPlan {
   /** Samples of each device, and of this device. */
   readonly counts: readonly number[];
   readonly samples: number;
+  /** The place of its first sample in the batch. */
+  readonly firstSample: number;
   /** The slices of this device, and of the whole batch. */
   readonly mine: Slices;
   readonly all: Slices;
-  readonly dropout: Dropout;
+  /** The run of the network over the samples of this device. */
+  readonly pass: Pass;
 }
 
 /** The plan of a training step; of an evaluation where `trainingStep` is undefined. */
@@ -63,21 +66,22 @@ export function planOf(
   const run = topology.sliceRuns[rank];
   const own = samplesOf(topology, rank, samples);
   const step = trainingStep ?? 0;
+  const isTraining = trainingStep !== undefined;
+  const mine = slicesOf(run?.firstSlice ?? 0, run?.slices ?? 0, slices, samples);
   return {
     step,
-    isTraining: trainingStep !== undefined,
+    isTraining,
     lane: laneOf(device, step),
     bytes: partBytesOf(topology, samples),
     counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
     samples: own.count,
-    mine: slicesOf(run?.firstSlice ?? 0, run?.slices ?? 0, slices, samples),
+    firstSample: own.first,
+    mine,
     all: slicesOf(0, slices, slices, samples),
-    dropout: {
-      rate: topology.input.model.dropout,
-      key: device.key,
-      purpose: purposes.dropout,
-      step,
-      firstSample: own.first,
+    pass: {
+      samples: own.count,
+      slices: mine,
+      draw: isTraining ? { key: device.key, step, firstSample: own.first } : undefined,
     },
   };
 }

@@ -20,7 +20,13 @@ import { rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense } from "../../model/dense-optimizer.ts";
-import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../../model/dlrm.ts";
+import {
+  backwardEarly,
+  backwardLate,
+  dLogitsOf,
+  forwardEarly,
+  forwardLate,
+} from "../../model/graph/network.ts";
 import { purposes } from "../../ports/random.ts";
 import { countHeat } from "../meters/shard-heat.ts";
 import type { StepStage } from "../meters/step-trace.ts";
@@ -159,7 +165,7 @@ async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Pro
   await sendRead(device, step, fresh);
 }
 
-/** Receives the vectors, from this device and others, and puts them into the model's `x`. */
+/** Receives the vectors, from this device and others, and puts them into the network. */
 async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   enter(device, plan, "exchange");
   await receiveRows(device, asked, plan);
@@ -173,12 +179,12 @@ export async function finishStep(
   current: BegunStep | StagedStep | LateStep,
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
-  const { exchange, kernels, model, slab, staleRows } = device;
+  const { exchange, kernels, network, slab, staleRows } = device;
   const { batch, plan, rows, asked } = current;
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
   enter(device, plan, "compute");
-  forwardBottom(model, dense); // While bags, or vectors, are on their way.
+  forwardEarly(network, dense, plan.pass); // While bags, or vectors, are on their way.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
   const { staged, replicaBags } = arrived;
@@ -191,20 +197,20 @@ export async function finishStep(
   heatShards(device, staged);
   await receiveReads(device, arrived);
 
-  // Stage 5: interaction, top MLP and loss, forward and backward.
+  // Stage 5: the blocks that need vectors, and the loss, forward and backward.
   enter(device, plan, "compute");
-  const logits = forwardTop(model, batch.samples, plan.dropout);
+  const logits = forwardLate(network, plan.pass);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
-  const dLogits = kernels.part(device.dLogits, 0, batch.samples);
+  const dLogits = dLogitsOf(network, batch.samples);
   kernels.bceWithLogits(losses, dLogits, logits, labels, batch.batchSamples, plan.mine);
 
   await exchange.gradients.open();
-  backwardTop(model, dLogits, plan.mine, device.gradients, plan.dropout);
+  backwardLate(network, plan.pass);
 
-  // Stage 6: output dist, backward; and the bottom MLP.
+  // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
   await sendRowGradients(device, rows, asked, plan);
-  backwardBottom(model, dense, plan.mine, device.gradients); // While those travel.
+  backwardEarly(network, plan.pass); // While those travel.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
@@ -251,12 +257,13 @@ export async function trainStep(
 /** Forward only: logits (b,1) of a batch. Creates no row, changes no weight. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
-  forwardBottom(device.model, tensorsOf(device, batch).dense);
+  const { plan } = begun;
+  forwardEarly(device.network, tensorsOf(device, batch).dense, plan.pass);
   const arrived = await arriveStep(device, begun);
   await sendReads(device, arrived);
   await releaseRows(device, arrived.staged);
   await receiveReads(device, arrived);
-  return forwardTop(device.model, batch.samples);
+  return forwardLate(device.network, plan.pass);
 }
 
 /** Tells the trace which stage begins. An evaluation is not traced. */
@@ -310,11 +317,11 @@ function applyDenseGradient(
   gradient: Tensor,
   step: number,
 ): string | undefined {
-  const { kernels, model, recipe, topology, denseState } = device;
-  const { layout } = topology.shape;
+  const { kernels, network, recipe, topology, denseState } = device;
+  const { layout } = topology.graph;
   const { dense: optimizer } = recipe.optimizer;
   const dense = kernels.reshape(gradient, [layout.length]);
-  const isGood = applyDense(kernels, optimizer, denseState, layout, model.flat, dense, step);
+  const isGood = applyDense(kernels, optimizer, denseState, layout, network.flat, dense, step);
   const badReplica = applyReplicas(device, gradient, rulesOf(device, device.replicas, step));
   return isGood ? badReplica : describeParameter(device, dense);
 }

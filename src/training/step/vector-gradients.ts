@@ -4,7 +4,7 @@
 
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
-import { type Dlrm, gradientsAt } from "../../model/dlrm.ts";
+import { gradientsAt, type Network } from "../../model/graph/network.ts";
 import type { ShardGroup } from "../topology/shard-groups.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { BagLengthsDevice } from "./bag-lengths.ts";
@@ -14,8 +14,8 @@ import type { StepPlan } from "./step-plan.ts";
 export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
   readonly topology: Topology;
   readonly kernels: Kernels;
-  /** Its `dX` is read. */
-  readonly model: Dlrm;
+  /** The gradients of its lookups are read. */
+  readonly network: Network;
 }
 
 /** Puts the gradient of a lookup's columns into `out`, from `column` on; of a mean, its shares. */
@@ -27,8 +27,8 @@ export function copyGradient(
   { lookup, firstColumn, columns }: Pick<ShardGroup, "lookup" | "firstColumn" | "columns">,
   column: number,
 ): void {
-  const { kernels, model, topology } = device;
-  const { of, column: first } = gradientsAt(model, lookup, plan.samples);
+  const { kernels, network, topology } = device;
+  const { of, column: first } = gradientsAt(network, lookup, plan.samples);
   const from = first + firstColumn;
   if (topology.lookups[lookup]?.pooling === "mean" && isFolded(topology, lookup)) {
     kernels.shareColumns(out, column, of, from, columns, lengthsOf(device, rows, lookup));

@@ -14,8 +14,9 @@ import type { ExchangeShape } from "../../exchange/exchange.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { type Subtree, sliceStart, subtreesOf } from "../../kernels/contract/slices.ts";
-import { type ModelShape, shapeOf } from "../../model/dlrm.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
+import type { Graph } from "../../model/graph/graph.ts";
+import { graphOf } from "../../model/model.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
@@ -56,7 +57,8 @@ export interface TopologyInput {
 export interface Topology extends ShardGroups {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
-  readonly shape: ModelShape;
+  /** The blocks of the model and its dense parameters. */
+  readonly graph: Graph;
   readonly devices: number;
   /** The host of each device. */
   readonly hostOf: readonly number[];
@@ -105,7 +107,7 @@ export function topologyOf(
   hostOf: readonly number[] = new Array<number>(devices).fill(0),
 ): Topology {
   const { model, slices, exchange = exactExchange } = input;
-  const shape = shapeOf(model);
+  const graph = graphOf(model);
   const plan = input.plan ?? placeJob(input, evenly(hostOf));
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
@@ -127,7 +129,7 @@ export function topologyOf(
   const replicated = held(shards.filter(({ device }) => device === "all"));
   const lookupsIn = (own: readonly HeldShard[]) => own.flatMap((shard) => shard.lookups);
   const [lookupsBy, replicatedLookups] = [heldBy.map(lookupsIn), lookupsIn(replicated)];
-  let gradientLength = shape.layout.length;
+  let gradientLength = graph.layout.length;
   const replicatedAt = replicated.map(({ rows, columns }) => {
     const gradient = gradientLength;
     const counts = gradient + rows * columns;
@@ -153,7 +155,7 @@ export function topologyOf(
     }),
     input,
     exchange,
-    shape,
+    graph,
     devices,
     hostOf,
     sliceRuns: sliceRunsOf(slices, devices, input.sliceCounts),

@@ -55,9 +55,9 @@ export function startGolden(
 
 function load(state: DeviceState, from: Golden): void {
   const { kernels } = state;
-  for (const { name, shape, first } of state.topology.shape.layout.parameters) {
+  for (const { name, shape, first } of state.topology.graph.layout.parameters) {
     kernels.write(
-      kernels.reshape(state.model.flat, shape, first),
+      kernels.reshape(state.network.flat, shape, first),
       Float32Array.from(from.tensor(`init/${name}`)),
     );
   }
@@ -85,11 +85,13 @@ function featuresIn(from: Golden): number[] {
 export function read(local: LocalDevices, name: string): Float64Array {
   const table = /^emb\.(\d+)\.weight$/.exec(name)?.[1];
   for (const state of local.states) {
-    const { kernels, model, topology } = state;
+    const { kernels, network, topology } = state;
     if (table === undefined) {
-      const found = topology.shape.layout.parameters.find((one) => one.name === name);
+      const found = topology.graph.layout.parameters.find((one) => one.name === name);
       if (found === undefined) break;
-      return Float64Array.from(kernels.read(kernels.reshape(model.flat, found.shape, found.first)));
+      return Float64Array.from(
+        kernels.read(kernels.reshape(network.flat, found.shape, found.first)),
+      );
     }
     for (const { shards, rowsOf } of slabsOf(state)) {
       const rows = rowsOf[shards.findIndex((shard) => shard.table === Number(table))];

@@ -9,9 +9,8 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
-import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { createDlrm } from "../../../src/model/dlrm.ts";
 import { shapesOf } from "../../../src/model/features.ts";
+import { graphOf } from "../../../src/model/model.ts";
 import { distinctRows } from "../../../src/planner/cost/cost.ts";
 import { rowSchemes, schemes } from "../../../src/planner/shards.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -139,7 +138,7 @@ test("the counts of a job's cache are found once it is made, and decide its plan
 test("the dense layers are those of the model", (t) => {
   const job = startJob();
   const { denseParameters, denseFlop, batchSize } = workloadOf(job);
-  t.is(denseParameters, createDlrm(createReference(), job.model, 1).shape.layout.length);
+  t.is(denseParameters, graphOf(job.model).layout.length);
   // Two vectors make one pair of 48 columns.
   t.is(denseFlop, 6 * (denseParameters + 48));
   t.is(batchSize, 32);

@@ -125,7 +125,7 @@ test("an id outside its table ends the step with the table's name", async (t) =>
 
 test("a row that takes an infinity is found at its device, which knows no samples", async (t) => {
   const local = start({ devices: 2 });
-  for (const { kernels, model } of local.states) kernels.fill(model.flat, 0);
+  for (const { kernels, network } of local.states) kernels.fill(network.flat, 0);
   for (const { distinct, kernels } of local.states) {
     for (const [rows] of distinct.slabs.map(({ rowsOf }) => rowsOf)) {
       if (rows !== undefined) kernels.fill(rows.state, Number.NaN);

@@ -56,10 +56,10 @@ function poisoned(value: number, ...poisonedSamples: number[]) {
 
 /** Sets the parameters whose names begin with the prefix, on all devices. */
 function setParameters(local: LocalDevices, prefix: string, value: number): void {
-  for (const { kernels, model, topology } of local.states) {
-    for (const { name, first, length } of topology.shape.layout.parameters) {
+  for (const { kernels, network, topology } of local.states) {
+    for (const { name, first, length } of topology.graph.layout.parameters) {
       if (!name.startsWith(prefix)) continue;
-      kernels.fill(kernels.reshape(model.flat, [length], first), value);
+      kernels.fill(kernels.reshape(network.flat, [length], first), value);
     }
   }
 }

@@ -66,8 +66,8 @@ test("vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log 
 /** One step with gradients of vectors near 10^6, behind a small loss. */
 async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {
   const { local, batches } = start({ forward: "float32", backward }, 1, 0);
-  for (const { kernels, model } of local.states) {
-    kernels.write(model.flat, new Float32Array(model.flat.shape[0] ?? 0).fill(1e9));
+  for (const { kernels, network } of local.states) {
+    kernels.write(network.flat, new Float32Array(network.flat.shape[0] ?? 0).fill(1e9));
   }
   const [batch] = batches;
   if (batch === undefined) throw new Error("There are no batches");

@@ -159,9 +159,9 @@ function lossesByHand(input: ReturnType<typeof linearInput>, lag: (step: number)
     kernels: createReference,
   }).states;
   if (start === undefined) throw new Error("There is no device");
-  const { kernels, model, slab, topology } = start;
-  const flat = [...kernels.read(model.flat)];
-  const weightsAt = topology.shape.layout.parameters.find(({ length }) => length === rows.length);
+  const { kernels, network, slab, topology } = start;
+  const flat = [...kernels.read(network.flat)];
+  const weightsAt = topology.graph.layout.parameters.find(({ length }) => length === rows.length);
   const first = weightsAt?.first ?? -1;
   const bias = first === 0 ? rows.length : 0;
   const tables: number[][] = [];

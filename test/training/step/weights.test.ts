@@ -100,11 +100,11 @@ test("a step by hand, in float64, moves the rows to the same place", async (t) =
       const [state] = local.states;
       t.truthy(state);
       if (state === undefined) return;
-      const { kernels, model, slab, replicas } = state;
+      const { kernels, network, slab, replicas } = state;
       const { rowsOf } = replicated ? replicas : slab;
       const read = () => rowsOf.map((own, i) => [...kernels.readRows(own, 0, rows[i] ?? 0)]);
       const before = read();
-      const dense = [...kernels.read(model.flat)];
+      const dense = [...kernels.read(network.flat)];
       const batch = batchOf(0, weighted);
       const loss = await local.train(batch, 0);
       const hand = stepByHand(batch, before, dense);

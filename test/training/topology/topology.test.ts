@@ -81,7 +81,7 @@ test("every table has one place or all, and the all-reduce room for each replica
       const held = [...topology.heldBy.flat(), ...topology.replicated];
       const placed = held.map(({ table }) => table).sort((a, b) => a - b);
       t.deepEqual(placed, [...input.tables.keys()]);
-      let end = topology.shape.layout.length;
+      let end = topology.graph.layout.length;
       for (const [i, { table }] of topology.replicated.entries()) {
         t.deepEqual(topology.replicatedAt[i], { gradient: end, counts: end + 4 * (3 + table) });
         end += 5 * (3 + table);

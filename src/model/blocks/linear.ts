@@ -1,0 +1,107 @@
+// A linear layer over the last axis of its input, with ReLU and dropout if asked.
+//
+// B = samples, L = rows of a sample (1, or the product of all axes but the last), I = inputs,
+// O = outputs.
+
+import { purposes } from "../../ports/random.ts";
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { sizeOf } from "../graph/graph.ts";
+import { glorot } from "../graph/parameters.ts";
+
+export interface LinearOptions {
+  /** Its parameters are `name.weight` (O,I) and `name.bias` (O). */
+  readonly name: string;
+  /** O */
+  readonly outputs: number;
+  /** @default true */
+  readonly bias?: boolean;
+  /** @default false */
+  readonly relu?: boolean;
+  /** Probability that an output is dropped in training. @default 0 */
+  readonly dropout?: number;
+  /** As of `NodeSpec`. */
+  readonly isInput?: boolean;
+}
+
+/** A place of dropout: its rate, and the number that its masks are drawn with. */
+interface Site {
+  readonly rate: number;
+  readonly site: number;
+}
+
+/** y = x W^T + b, of x (…, I). Returns (…, O). */
+export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): Value {
+  const { name, outputs, bias: hasBias = true, dropout = 0, isInput = false } = options;
+  const inputs = x.shape.at(-1) ?? 0;
+  const rows = sizeOf(x) / Math.max(1, inputs);
+  const weight = { name: `${name}.weight`, shape: [outputs, inputs] };
+  const bias = { name: `${name}.bias`, shape: [outputs] };
+  const site = dropout > 0 ? { rate: dropout, site: graph.dropoutSite() } : undefined;
+  return graph.add({
+    inputs: [x],
+    shape: [...x.shape.slice(0, -1), outputs],
+    parameters: [{ ...weight, scale: glorot(inputs, outputs) }, ...(hasBias ? [bias] : [])],
+    isInput,
+    products: rows * outputs * (inputs + (hasBias ? 1 : 0)),
+    elements: rows * (inputs + outputs),
+    start: (memory) => startLinear(memory, { ...options, inputs, rows, hasBias, site }),
+  });
+}
+
+function startLinear(
+  memory: Memory,
+  own: {
+    readonly name: string;
+    readonly outputs: number;
+    readonly inputs: number;
+    readonly rows: number;
+    readonly hasBias: boolean;
+    readonly relu?: boolean;
+    readonly site: Site | undefined;
+  },
+) {
+  const { kernels, precision } = memory;
+  const { name, outputs, inputs, rows, hasBias, relu = false, site } = own;
+  const weight = memory.parameter(`${name}.weight`);
+  const dWeight = memory.gradients(`${name}.weight`);
+  // Without a bias: zeros, and what the kernel adds up for them, which no code reads.
+  const bias = hasBias ? memory.parameter(`${name}.bias`) : kernels.tensor([outputs]);
+  const unread = () => dWeight.map(() => kernels.tensor([outputs]));
+  const dBias = hasBias ? memory.gradients(`${name}.bias`) : unread();
+  const shaped = (samples: number) => ({
+    x: kernels.reshape(memory.x(0, samples), [samples * rows, inputs]),
+    out: kernels.reshape(memory.out(samples), [samples * rows, outputs]),
+  });
+  return {
+    forward(pass: Pass): void {
+      const { x, out } = shaped(pass.samples);
+      kernels.linear(out, x, weight, bias, relu, precision);
+      drop(memory, site, pass, memory.out(pass.samples));
+    },
+
+    backward(pass: Pass): void {
+      const { samples, slices } = pass;
+      const { x, out } = shaped(samples);
+      drop(memory, site, pass, memory.dOut(samples));
+      const d = kernels.reshape(memory.dOut(samples), [samples * rows, outputs]);
+      if (relu) kernels.dRelu(d, out);
+      const bounds = rows === 1 ? slices.bounds : slices.bounds.map((sample) => rows * sample);
+      kernels.dLinearWeight(dWeight, dBias, d, x, { ...slices, bounds }, precision);
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      kernels.dLinearInput(kernels.reshape(dX, [samples * rows, inputs]), d, weight, precision);
+    },
+  };
+}
+
+/** Dropout of t (B,·) is its own backward: the same mask, drawn again. */
+function drop(
+  { kernels }: Memory,
+  own: Site | undefined,
+  { draw }: Pass,
+  t: Parameters<typeof kernels.dropout>[0],
+) {
+  if (own === undefined || draw === undefined) return;
+  const { key, step, firstSample } = draw;
+  kernels.dropout(t, key, purposes.dropout + own.site, step, firstSample, own.rate);
+}

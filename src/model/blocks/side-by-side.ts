@@ -1,0 +1,50 @@
+// Values and vectors of lookups, side by side in one row of columns.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { sizeOf } from "../graph/graph.ts";
+
+/** A value and the first column that it takes. */
+export interface ValueAt {
+  readonly value: Value;
+  readonly column: number;
+}
+
+/**
+ * (columns): each value from its column on. Where `hasLookups`, vectors of lookups that the graph
+ * places here are written by the step itself, so no block copies them.
+ */
+export function sideBySide(
+  graph: GraphBuilder,
+  values: readonly ValueAt[],
+  options: { readonly columns: number; readonly hasLookups: boolean },
+): Value {
+  return graph.add({
+    inputs: values.map(({ value }) => value),
+    shape: [options.columns],
+    hasLookups: options.hasLookups,
+    start: (memory) => startSideBySide(memory, values),
+  });
+}
+
+function startSideBySide(memory: Memory, values: readonly ValueAt[]) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      for (const [input, { value, column }] of values.entries()) {
+        const size = sizeOf(value);
+        const x = kernels.reshape(memory.x(input, samples), [samples, size]);
+        kernels.copyColumns(memory.out(samples), column, x, 0, size);
+      }
+    },
+
+    backward({ samples }: Pass): void {
+      for (const [input, { value, column }] of values.entries()) {
+        const to = memory.dX(input, samples);
+        if (to === undefined) continue;
+        const size = sizeOf(value);
+        const dX = kernels.reshape(to, [samples, size]);
+        kernels.copyColumns(dX, 0, memory.dOut(samples), column, size);
+      }
+    },
+  };
+}

@@ -1,0 +1,181 @@
+// The graph of a model: which block computes each value from which others, from the dense features
+// and the vectors of lookups to the logits. A function of the model's options alone: it holds no
+// memory. A device gives it memory and runs it (network.ts).
+//
+// A model calls `add` for each block in the order in which the blocks run. Backward runs in the
+// opposite order. A value that several blocks read has the sum of their gradients, added up in the
+// order of those blocks.
+//
+// A node is *early* if no lookup leads to it: its forward pass runs while vectors travel to this
+// device, its backward pass while their gradients travel back.
+
+import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
+import type { Key } from "../../ports/random.ts";
+import { layoutParameters, type ParameterLayout, type ParameterSpec } from "./parameters.ts";
+
+/** A value of the graph. */
+export interface Value {
+  /** Index of its node. */
+  readonly node: number;
+  /** Of one sample, without the leading dimension of samples. */
+  readonly shape: readonly number[];
+}
+
+/** One run of the blocks over the samples of this device. B = samples. */
+export interface Pass {
+  readonly samples: number;
+  /** The slices of this device. */
+  readonly slices: Slices;
+  /** What dropout draws its masks from; undefined: no unit is dropped. */
+  readonly draw: Draw | undefined;
+}
+
+/** Selects dropped units, with the site of a dropout: a function of the samples' place. */
+export interface Draw {
+  readonly key: Key;
+  readonly step: number;
+  /** The place of the first sample in the batch. */
+  readonly firstSample: number;
+}
+
+/** A block at work on a device. Tensors of `Memory` have the samples of the pass. */
+export interface Block {
+  /** Fills `out` from `x`. */
+  forward(pass: Pass): void;
+  /**
+   * Fills `dX` and the gradients of its parameters from `dOut`, which the block may overwrite.
+   * Runs after `forward` of the same samples.
+   */
+  backward(pass: Pass): void;
+}
+
+/** What a block works on. */
+export interface Memory {
+  readonly kernels: Kernels;
+  /** Precision of the operands of layers. */
+  readonly precision: DensePrecision;
+  readonly samplesMax: number;
+  /** (B, …): input i. */
+  x(input: number, samples: number): Tensor;
+  /** Where the gradient of input i goes; undefined: nobody needs it. */
+  dX(input: number, samples: number): Tensor | undefined;
+  out(samples: number): Tensor;
+  dOut(samples: number): Tensor;
+  /** A parameter of the block, by its name. */
+  parameter(name: string): Tensor;
+  /** Its gradients: one tensor for each finished subtree of slices. */
+  gradients(name: string): readonly Tensor[];
+}
+
+/** A block as a model adds it. */
+export interface NodeSpec {
+  readonly inputs: readonly Value[];
+  /** Shape of the output, of one sample. */
+  readonly shape: readonly number[];
+  /** @default none */
+  readonly parameters?: readonly ParameterSpec[];
+  /** Whether the parameters belong to the model's inputs: those lie behind all others. */
+  readonly isInput?: boolean;
+  /** Whether lookups write into its output before it runs. */
+  readonly hasLookups?: boolean;
+  /** Products and additions of a sample in the forward pass, in pairs. @default 0 */
+  readonly products?: number;
+  /** Elements of a sample that it reads and writes in the forward pass. @default 0 */
+  readonly elements?: number;
+  /** Starts the block; undefined: its output is filled from outside. */
+  readonly start?: (memory: Memory) => Block;
+}
+
+export interface Node extends NodeSpec {
+  readonly isEarly: boolean;
+  /** Whether anything that leads to it takes a gradient. */
+  readonly needsGradient: boolean;
+}
+
+/** Where the vector of a lookup goes. */
+export interface LookupPlace {
+  /** Node whose output takes it. */
+  readonly node: number;
+  /** Its first column. */
+  readonly column: number;
+}
+
+export interface Graph {
+  readonly nodes: readonly Node[];
+  readonly layout: ParameterLayout;
+  /** The dense features, if the model has some. */
+  readonly dense: Value | undefined;
+  /** (1): the logit. */
+  readonly output: Value;
+  /** For each lookup, in the order of `lookupsOf`, its place. */
+  readonly places: readonly LookupPlace[];
+  /** Of a sample in the forward pass, over all blocks. */
+  readonly products: number;
+  readonly elements: number;
+}
+
+/** A graph in the making. */
+export class GraphBuilder {
+  readonly dense: Value | undefined;
+  readonly #nodes: Node[] = [];
+  readonly #places: LookupPlace[] = [];
+  #dropouts = 0;
+
+  /** `dense` = dense features of a sample. */
+  constructor(dense: number) {
+    if (dense > 0) this.dense = this.add({ inputs: [], shape: [dense] });
+  }
+
+  /** Adds a block behind all others. Returns its output. */
+  add(spec: NodeSpec): Value {
+    const inputs = spec.inputs.map(({ node }) => this.#at(node));
+    const hasLookups = spec.hasLookups === true;
+    const hasOwn = hasLookups || (spec.parameters?.length ?? 0) > 0;
+    this.#nodes.push({
+      ...spec,
+      isEarly: !hasLookups && inputs.every(({ isEarly }) => isEarly),
+      needsGradient: hasOwn || inputs.some(({ needsGradient }) => needsGradient),
+    });
+    return { node: this.#nodes.length - 1, shape: spec.shape };
+  }
+
+  /** Says where the vector of a lookup goes; `value` is of a node with `hasLookups`. */
+  place(lookup: number, { node }: Value, column: number): void {
+    this.#places[lookup] = { node, column };
+  }
+
+  /** The number of one more place where units are dropped. */
+  dropoutSite(): number {
+    return this.#dropouts++;
+  }
+
+  /** The whole graph. `output`: the logit (1). */
+  finish(output: Value): Graph {
+    const nodes = this.#nodes;
+    const parametersOf = (isInput: boolean) =>
+      nodes.flatMap(({ parameters = [], ...node }) =>
+        (node.isInput === true) === isInput ? parameters : [],
+      );
+    return {
+      nodes,
+      layout: layoutParameters([...parametersOf(false), ...parametersOf(true)]),
+      dense: this.dense,
+      output,
+      places: this.#places,
+      products: nodes.reduce((sum, { products = 0 }) => sum + products, 0),
+      elements: nodes.reduce((sum, { elements = 0 }) => sum + elements, 0),
+    };
+  }
+
+  #at(index: number): Node {
+    const node = this.#nodes[index];
+    if (node === undefined) throw new RangeError(`The graph has no node ${index}`);
+    return node;
+  }
+}
+
+/** Elements of a value of one sample. */
+export function sizeOf({ shape }: Pick<Value, "shape">): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}

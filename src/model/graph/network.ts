@@ -1,0 +1,178 @@
+// A graph with memory on one device: the dense parameters and, for each node, its output, the
+// gradient of its output and its block.
+//
+// B = samples of a pass, Bmax = the most of them.
+
+import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Block, Graph, Memory, Node, Pass } from "./graph.ts";
+import { parameterIn } from "./parameters.ts";
+
+/** What a node has on a device. */
+interface Cell {
+  readonly isEarly: boolean;
+  readonly block: Block | undefined;
+  /** (Bmax, …). Of the dense features: the batch's own memory. */
+  out: Tensor;
+  /** (Bmax, …); undefined: no gradient is needed. */
+  readonly dOut: Tensor | undefined;
+  /** Gradients that blocks write, where several read the output: added up in `dOut`. */
+  readonly dParts: readonly Tensor[];
+}
+
+export interface Network {
+  readonly kernels: Kernels;
+  readonly graph: Graph;
+  /** All dense parameters, flat. */
+  readonly flat: Tensor;
+  readonly cells: readonly Cell[];
+}
+
+/** Columns of a tensor (B,·). */
+export interface VectorsAt {
+  readonly of: Tensor;
+  readonly column: number;
+}
+
+/**
+ * A network for batches of at most `samplesMax` samples on this device; parameters are zero.
+ * `flats`: flat gradients, one for each finished subtree of slices.
+ */
+export function createNetwork(options: {
+  readonly kernels: Kernels;
+  readonly graph: Graph;
+  readonly precision: DensePrecision;
+  readonly samplesMax: number;
+  readonly flats: readonly Tensor[];
+}): Network {
+  const { kernels, graph, samplesMax } = options;
+  const flat = kernels.tensor([graph.layout.length]);
+  const readers = readersOf(graph);
+  const cells: Cell[] = [];
+  const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
+  // From the last node to the first: a block needs to know where its inputs' gradients go.
+  const gradients = graph.nodes.map((node, index) => {
+    if (!node.needsGradient) return { dOut: undefined, dParts: [] };
+    const count = readers[index]?.length ?? 0;
+    const dParts = Array.from({ length: count > 1 ? count : 0 }, () => memoryOf(node));
+    return { dOut: memoryOf(node), dParts };
+  });
+  for (const [index, node] of graph.nodes.entries()) {
+    const own = gradients[index] ?? { dOut: undefined, dParts: [] };
+    const isBatch = index === graph.dense?.node;
+    const out = isBatch ? kernels.tensor([0]) : memoryOf(node);
+    const part = (of: Tensor | undefined, samples: number) => {
+      if (of === undefined) throw new RangeError(`Node ${index} has no such tensor`);
+      return kernels.part(of, 0, samples);
+    };
+    const memory: Memory = {
+      ...options,
+      x: (input, samples) => part(cells[node.inputs[input]?.node ?? -1]?.out, samples),
+      dX(input, samples) {
+        const from = node.inputs[input]?.node ?? -1;
+        const { dOut, dParts = [] } = gradients[from] ?? {};
+        const reader = readers[from]?.findIndex((one) => one.node === index && one.input === input);
+        const to = dParts[reader ?? -1] ?? dOut;
+        return to && kernels.part(to, 0, samples);
+      },
+      out: (samples) => part(cells[index]?.out, samples),
+      dOut: (samples) => part(own.dOut, samples),
+      parameter: (name) => parameterIn(kernels, flat, graph.layout, name),
+      gradients: (name) =>
+        options.flats.map((tree) => parameterIn(kernels, tree, graph.layout, name)),
+    };
+    cells.push({ ...own, out, isEarly: node.isEarly, block: node.start?.(memory) });
+  }
+  return { kernels, graph, flat, cells };
+}
+
+/** For each node the inputs of others that read it, in the order in which they run. */
+function readersOf({ nodes }: Graph): { node: number; input: number }[][] {
+  const readers = nodes.map((): { node: number; input: number }[] => []);
+  for (const [node, { inputs }] of nodes.entries()) {
+    for (const [input, from] of inputs.entries()) readers[from.node]?.push({ node, input });
+  }
+  return readers;
+}
+
+/** Runs the blocks that need no lookup. `dense` (B,·): the dense features. */
+export function forwardEarly(network: Network, dense: Tensor, pass: Pass): void {
+  const cell = network.cells[network.graph.dense?.node ?? -1];
+  if (cell !== undefined) cell.out = dense;
+  forward(network, pass, true);
+}
+
+/** Runs the other blocks, after the vectors of all lookups were written. Returns the logits. */
+export function forwardLate(network: Network, pass: Pass): Tensor {
+  forward(network, pass, false);
+  return logitsOf(network, pass.samples);
+}
+
+function forward({ cells }: Network, pass: Pass, isEarly: boolean): void {
+  for (const cell of cells) if (cell.isEarly === isEarly) cell.block?.forward(pass);
+}
+
+/**
+ * The gradients of all lookups' vectors, and of the parameters of the blocks that need lookups,
+ * from `dLogitsOf`, which it overwrites.
+ */
+export function backwardLate(network: Network, pass: Pass): void {
+  backward(network, pass, false);
+}
+
+/** The gradients of the other parameters. */
+export function backwardEarly(network: Network, pass: Pass): void {
+  backward(network, pass, true);
+}
+
+function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): void {
+  for (const { dOut, dParts, block, ...cell } of cells.toReversed()) {
+    if (cell.isEarly !== isEarly || dOut === undefined) continue;
+    const [first, ...others] = dParts.map((part) => kernels.part(part, 0, pass.samples));
+    let sum = first;
+    for (const other of others) {
+      const to = kernels.part(dOut, 0, pass.samples);
+      if (sum !== undefined) kernels.add(to, sum, other);
+      sum = to;
+    }
+    block?.backward(pass);
+  }
+}
+
+/** (B,1): the logits of the last forward pass. */
+export function logitsOf({ kernels, graph, cells }: Network, samples: number): Tensor {
+  return tensorOf(kernels, cells[graph.output.node]?.out, samples);
+}
+
+/** (B,1): where the loss leaves the gradient of the logits. */
+export function dLogitsOf({ kernels, graph, cells }: Network, samples: number): Tensor {
+  return tensorOf(kernels, cells[graph.output.node]?.dOut, samples);
+}
+
+/** Where the vectors (B,·) of a lookup go, and from which column on. */
+export function vectorsOf(network: Network, lookup: number, samples: number): VectorsAt {
+  const { node, column } = placeOf(network, lookup);
+  return { of: tensorOf(network.kernels, network.cells[node]?.out, samples), column };
+}
+
+/** Where `backwardLate` leaves their gradients. */
+export function gradientsAt(network: Network, lookup: number, samples: number): VectorsAt {
+  const { node, column } = placeOf(network, lookup);
+  return { of: tensorOf(network.kernels, network.cells[node]?.dOut, samples), column };
+}
+
+/** The gradients (B,·) that hold those of all lookups, each once. For error reports. */
+export function lookupGradients(network: Network, samples: number): Tensor[] {
+  const nodes = new Set(network.graph.places.map(({ node }) => node));
+  return [...nodes].map((node) => tensorOf(network.kernels, network.cells[node]?.dOut, samples));
+}
+
+function placeOf({ graph }: Network, lookup: number) {
+  const place = graph.places[lookup];
+  if (place === undefined) throw new RangeError(`The model has no lookup ${lookup}`);
+  return place;
+}
+
+function tensorOf(kernels: Kernels, of: Tensor | undefined, samples: number): Tensor {
+  if (of === undefined) throw new RangeError("The network has no such tensor");
+  return kernels.part(of, 0, samples);
+}

@@ -1,0 +1,17 @@
+// The seam between a model and all that trains it. A model is a file that composes blocks into a
+// graph; placement, exchange, checkpoints and planner know the graph alone.
+
+import { dlrmBlocks } from "./dlrm.ts";
+import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
+import type { ModelSpec } from "./options.ts";
+
+/** The graph of a model: a function of its options alone. */
+export function graphOf(spec: ModelSpec): Graph {
+  const graph = new GraphBuilder(spec.dense);
+  return graph.finish(blocksOf(graph, spec));
+}
+
+/** Adds the blocks of the model. Returns its logit (1). */
+function blocksOf(graph: GraphBuilder, spec: ModelSpec): Value {
+  return dlrmBlocks(graph, spec);
+}

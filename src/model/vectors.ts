@@ -1,0 +1,99 @@
+// The vectors of a model's lookups side by side, as the blocks read them: (W) columns, first an
+// optional value of the model's own (a bottom MLP's output), then the features, then the groups of
+// features.
+//
+// A feature whose rows are not as wide as the model's vectors is projected: one linear layer
+// without a bias over its row, or over the rows of a group's features side by side (Wukong's
+// embedding layer, arXiv 2403.02545, section 3.2: an important feature has several vectors,
+// unimportant ones share some).
+
+import { linear } from "./blocks/linear.ts";
+import { sideBySide, type ValueAt } from "./blocks/side-by-side.ts";
+import { featuresOf } from "./features.ts";
+import type { GraphBuilder, Value } from "./graph/graph.ts";
+import type { ModelSpec } from "./options.ts";
+
+/** Rows that are projected: lookups with their columns in the rows of a sample. */
+interface Projected {
+  readonly name: string;
+  /** 1, or the positions of an unpooled feature, which share the weights. */
+  readonly positions: number;
+  /** Columns of one position, before and after. */
+  readonly inputs: number;
+  readonly outputs: number;
+  /** First column of its vectors. */
+  readonly column: number;
+  readonly lookups: readonly LookupAt[];
+}
+
+interface LookupAt {
+  readonly lookup: number;
+  readonly column: number;
+}
+
+/** What of a model decides where vectors go. */
+export type VectorSpec = Pick<ModelSpec, "tables" | "features" | "groups">;
+
+/**
+ * (W): `first`, if given, then the vectors of all lookups. `dim`: the width of one vector; a
+ * feature of another width is projected. Undefined: no pooled feature is, all keep their widths.
+ */
+export function vectors(
+  graph: GraphBuilder,
+  spec: VectorSpec,
+  { first, dim, keepsWidths = false }: { first?: Value; dim: number; keepsWidths?: boolean },
+): Value {
+  const firstColumns = first?.shape[0] ?? 0;
+  const { width, direct, projected } = placesIn(spec, { firstColumns, dim, keepsWidths });
+  const values: ValueAt[] = first === undefined ? [] : [{ value: first, column: 0 }];
+  for (const own of projected) values.push({ value: project(graph, own), column: own.column });
+  const all = sideBySide(graph, values, { columns: width, hasLookups: direct.length > 0 });
+  for (const { lookup, column } of direct) graph.place(lookup, all, column);
+  return all;
+}
+
+/** The rows of lookups, and their vectors (positions, outputs). */
+function project(graph: GraphBuilder, own: Projected): Value {
+  const { name, positions, inputs, outputs, lookups } = own;
+  const rows = graph.add({ inputs: [], shape: [positions, inputs], hasLookups: true });
+  for (const { lookup, column } of lookups) graph.place(lookup, rows, column);
+  return linear(graph, rows, { name: `projections.${name}`, outputs, bias: false, isInput: true });
+}
+
+/** Where the vectors of all lookups go: features, then groups. */
+function placesIn(
+  { tables, groups = [], ...spec }: VectorSpec,
+  options: { firstColumns: number; dim: number; keepsWidths: boolean },
+) {
+  const { dim, keepsWidths } = options;
+  const groupOf = new Map(groups.flatMap((group) => group.features.map((name) => [name, group])));
+  const direct: LookupAt[] = [];
+  const projected: Projected[] = [];
+  const waiting = new Map(groups.map((group) => [group, { inputs: 0, lookups: [] as LookupAt[] }]));
+  let width = options.firstColumns;
+  let lookup = 0;
+  for (const { name, table, positions, vectors: own } of featuresOf({ tables, ...spec })) {
+    const inputs = tables[table]?.dim ?? 0;
+    const group = groupOf.get(name);
+    const members = group && waiting.get(group);
+    if (members !== undefined) {
+      members.lookups.push({ lookup: lookup++, column: members.inputs });
+      members.inputs += inputs;
+      continue;
+    }
+    const outputs = (own ?? 1) * dim;
+    const isDirect = inputs === outputs || (keepsWidths && own === undefined);
+    const lookups = Array.from({ length: positions }, (_, position) => {
+      return { lookup: lookup++, column: (isDirect ? width : 0) + position * inputs };
+    });
+    if (isDirect) direct.push(...lookups);
+    else projected.push({ name, positions, inputs, outputs, column: width, lookups });
+    width += positions * (isDirect ? inputs : outputs);
+  }
+  for (const [{ name, vectors: own }, { inputs, lookups }] of waiting) {
+    const outputs = own * dim;
+    projected.push({ name, positions: 1, inputs, outputs, column: width, lookups });
+    width += outputs;
+  }
+  return { width, direct, projected };
+}

@@ -157,11 +157,15 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
+/// How the operands of a product lie, T = transposed.
+enum class ProductForm { ab, abT, aTb };
+
 /// One thread's scratch memory, by use.
 struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch squares, trees, starts, misses;
+  Scratch leftOperand, rightOperand, bounds, unread;
 };
 
 inline Scratches& scratches() {
@@ -195,8 +199,22 @@ struct Kernels {
                    int64_t copied, bool dots);
   void (*dInteract)(float* dX, const float* dOut, const float* x, int64_t samples,
                     int64_t features, int64_t dim, int64_t copied, bool dots);
-  /// out = a + b, element by element.
+  /// Element by element: out = a + b, out = a * b.
   void (*add)(float* out, const float* a, const float* b, int64_t n);
+  void (*multiply)(float* out, const float* a, const float* b, int64_t n);
+  /// For each sample out (rows,columns) = a * b, over `depth`; `shared`: a is that of all samples.
+  void (*products)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
+                   int64_t columns, int64_t depth, bool shared, ProductForm form);
+  /// For each sample out (columns,rows) from in (rows,columns).
+  void (*transposeEach)(float* out, const float* in, int64_t samples, int64_t rows,
+                        int64_t columns);
+  void (*layerNorm)(float* out, float* saved, const float* x, const float* gain,
+                    const float* bias, int64_t rows, int64_t dim, float epsilon);
+  void (*dLayerNorm)(float* dX, const float* dOut, const float* saved, const float* x,
+                     const float* gain, int64_t rows, int64_t dim);
+  void (*dLayerNormWeights)(float* const* dGain, float* const* dBias, const float* dOut,
+                            const float* saved, const float* x, int64_t dim,
+                            const Slices& slices);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
   /// Returns the first table with a NaN or an infinity after the update, or -1.

@@ -15,4 +15,75 @@ void add(Call& call) {
   if (call.valid()) running().add(out, a, b, n);
 }
 
+// multiply(out, a, b)
+void multiply(Call& call) {
+  float *out = call.floats(0), *a = call.floats(1), *b = call.floats(2);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().multiply(out, a, b, n);
+}
+
+// products(out, a, b, samples, rows, columns, depth, shared, form)
+void products(Call& call) {
+  float *out = call.floats(0), *a = call.floats(1), *b = call.floats(2);
+  const int64_t samples = call.integer(3), rows = call.integer(4), columns = call.integer(5);
+  const int64_t depth = call.integer(6);
+  const bool shared = call.flag(7);
+  const auto form = static_cast<ProductForm>(call.integer(8));
+  if (!call.valid()) return;
+  running().products(out, a, b, samples, rows, columns, depth, shared, form);
+}
+
+// dShared(dA[], dOut, b, rows, columns, depth, firstSlice, bounds). The columns of all samples are
+// the samples of a weight gradient.
+void dShared(Call& call) {
+  const auto dA = call.floatsOf(0);
+  float *dOut = call.floats(1), *b = call.floats(2);
+  const int64_t rows = call.integer(3), columns = call.integer(4), depth = call.integer(5);
+  const Slices slices = slicesOf(call, 6);
+  if (!call.valid()) return;
+  const int64_t samples = slices.bounds[slices.count];
+  auto& scratch = scratches();
+  float* dOutT = scratch.leftOperand.take<float>(samples * columns * rows);
+  float* bT = scratch.rightOperand.take<float>(samples * columns * depth);
+  running().transposeEach(dOutT, dOut, samples, rows, columns);
+  running().transposeEach(bT, b, samples, depth, columns);
+  int32_t* bounds = scratch.bounds.take<int32_t>(slices.count + 1);
+  for (int64_t i = 0; i <= slices.count; i++) {
+    bounds[i] = static_cast<int32_t>(slices.bounds[i] * columns);
+  }
+  float* unread = scratch.unread.take<float>(static_cast<int64_t>(dA.size()) * rows);
+  std::vector<float*> dB;
+  for (size_t p = 0; p < dA.size(); p++) dB.push_back(unread + p * rows);
+  const Slices columnsOfSlices{slices.first, slices.count, bounds};
+  running().dLinearWeight(dA.data(), dB.data(), dOutT, bT, depth, rows, columnsOfSlices);
+}
+
+// layerNorm(out, saved, x, gain, bias, epsilon)
+void layerNorm(Call& call) {
+  float *out = call.floats(0), *saved = call.floats(1), *x = call.floats(2);
+  float *gain = call.floats(3), *bias = call.floats(4);
+  const int64_t rows = call.length(1) / 2, dim = call.length(3);
+  const float epsilon = static_cast<float>(call.number(5));
+  if (call.valid()) running().layerNorm(out, saved, x, gain, bias, rows, dim, epsilon);
+}
+
+// dLayerNorm(dX, dOut, saved, x, gain)
+void dLayerNorm(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *saved = call.floats(2);
+  float *x = call.floats(3), *gain = call.floats(4);
+  const int64_t rows = call.length(2) / 2, dim = call.length(4);
+  if (call.valid()) running().dLayerNorm(dX, dOut, saved, x, gain, rows, dim);
+}
+
+// dLayerNormWeights(dGain[], dBias[], dOut, saved, x, firstSlice, bounds)
+void dLayerNormWeights(Call& call) {
+  const auto dGain = call.floatsOf(0), dBias = call.floatsOf(1);
+  float *dOut = call.floats(2), *saved = call.floats(3), *x = call.floats(4);
+  const Slices slices = slicesOf(call, 5);
+  const int64_t rows = call.length(3) / 2;
+  const int64_t dim = rows == 0 ? 0 : call.length(2) / rows;
+  if (!call.valid()) return;
+  running().dLayerNormWeights(dGain.data(), dBias.data(), dOut, saved, x, dim, slices);
+}
+
 }  // namespace

@@ -6,10 +6,19 @@
 namespace osiris::OSIRIS_ISA {
 
 #include "simd/vector.h"
+#include "simd/slice-plan.h"
 #include "blocks/elements.h"
+#include "blocks/products.h"
+#include "blocks/layer-norm.h"
 
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
+  kernels.multiply = multiplyElements;
+  kernels.products = products;
+  kernels.transposeEach = transposeEach;
+  kernels.layerNorm = layerNorm;
+  kernels.dLayerNorm = dLayerNorm;
+  kernels.dLayerNormWeights = dLayerNormWeights;
 }
 
 }  // namespace osiris::OSIRIS_ISA

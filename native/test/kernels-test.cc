@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "kernels.h"
+#include "test/blocks-test.h"
 #include "test/cache-test.h"
 #include "test/dense-test.h"
 #include "test/embedding-test.h"
@@ -24,6 +25,9 @@ int main() {
       testLayer(*kernels);
       testBfloat16(*kernels);
       testInteraction(*kernels);
+      testElements(*kernels);
+      for (int i = 0; i < 6; i++) testProducts(*kernels);
+      testLayerNorm(*kernels);
       testFold(*kernels);
       testFoldPooled(*kernels);
       testPacking(*kernels);

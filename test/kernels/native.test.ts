@@ -7,6 +7,7 @@ import { createNative, limitIsa, ofThisVersion } from "../../src/kernels/native/
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
+import { blockScenarios } from "./block-scenarios.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
@@ -30,7 +31,7 @@ function distance(actual: Float32Array, expected: Float32Array): number {
 
 kernelSuite("native", startNative);
 
-for (const [name, scenario] of Object.entries(scenarios)) {
+for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios })) {
   test(`native kernels agree with the reference within 1e-6: ${name}`, (t) => {
     const native = startNative(t);
     if (native === undefined) return;

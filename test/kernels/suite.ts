@@ -12,6 +12,7 @@ import type {
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
+import { blockCases } from "./block-cases.ts";
 import { caches } from "./cache-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { records } from "./record-cases.ts";
@@ -37,6 +38,7 @@ export function kernelSuite(name: string, open: Open): void {
   for (const [title, body] of Object.entries(sharedTables)) register(title, body);
   for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
+  for (const [title, body] of Object.entries(blockCases)) register(title, body);
   for (const [title, body] of Object.entries(wideIds)) register(title, body);
   for (const [title, body] of Object.entries(tiles)) register(title, body);
   for (const [title, body] of Object.entries(caches)) register(title, body);

@@ -1,15 +1,81 @@
 // The shapes that kernels of blocks are called with.
 
-import type { BlockKernels, Kernels } from "../contract/kernels.ts";
-import { holds, size } from "./shapes.ts";
+import assert from "node:assert/strict";
+import type { BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
+import { type Slices, subtreesOf } from "../contract/slices.ts";
+import { covers, holds, size } from "./shapes.ts";
 
 /** The kernels of blocks behind checks. */
 export function checkBlocks(inner: Kernels): BlockKernels {
+  const alike = (out: Tensor, ...others: readonly Tensor[]) => {
+    for (const [i, other] of others.entries()) holds(`operand ${i}`, other, size(out));
+  };
   return {
     add(out, a, b) {
-      holds("a", a, size(out));
-      holds("b", b, size(out));
+      alike(out, a, b);
       inner.add(out, a, b);
     },
+    multiply(out, a, b) {
+      alike(out, a, b);
+      inner.multiply(out, a, b);
+    },
+    sigmoid(out, x) {
+      alike(out, x);
+      inner.sigmoid(out, x);
+    },
+    dSigmoid(d, out) {
+      alike(out, d);
+      inner.dSigmoid(d, out);
+    },
+    products(out, a, b, form) {
+      const [samples, rows, columns] = ranks("out", out, 3);
+      const shared = a.shape.length === 2;
+      const depth = form === "aTb" ? a.shape.at(-2)! : a.shape.at(-1)!;
+      ranks("a", a, shared ? 2 : 3);
+      holds("a", a, (shared ? 1 : samples!) * rows! * depth);
+      holds("b", b, samples! * depth * columns!);
+      inner.products(out, a, b, form);
+    },
+    dShared(dA, dOut, b, slices) {
+      const [samples, rows, columns] = ranks("dOut", dOut, 3);
+      const [, depth] = ranks("b", b, 3);
+      holds("b", b, samples! * depth! * columns!);
+      covers(slices, samples!);
+      eachSubtree("dA", dA, slices, rows! * depth!);
+      inner.dShared(dA, dOut, b, slices);
+    },
+    layerNorm(out, saved, x, gain, bias, epsilon) {
+      alike(out, x);
+      alike(gain, bias);
+      holds("saved", saved, (2 * size(x)) / size(gain));
+      inner.layerNorm(out, saved, x, gain, bias, epsilon);
+    },
+    dLayerNorm(dX, dOut, saved, x, gain) {
+      alike(dX, dOut, x);
+      holds("saved", saved, (2 * size(x)) / size(gain));
+      inner.dLayerNorm(dX, dOut, saved, x, gain);
+    },
+    dLayerNormWeights(dGain, dBias, dOut, saved, x, slices) {
+      const dim = size(dGain[0]!);
+      alike(dOut, x);
+      holds("saved", saved, (2 * size(x)) / dim);
+      covers(slices, size(x) / dim);
+      eachSubtree("dGain", dGain, slices, dim);
+      eachSubtree("dBias", dBias, slices, dim);
+      inner.dLayerNormWeights(dGain, dBias, dOut, saved, x, slices);
+    },
   };
+}
+
+/** The extents of a tensor of so many dimensions. */
+function ranks(name: string, t: Tensor, count: number): readonly number[] {
+  if (t.shape.length === count) return t.shape;
+  assert.fail(`Expected ${name} to have ${count} dimensions, got (${t.shape.join(",")})`);
+}
+
+/** Asserts one tensor of `count` elements for each finished subtree. */
+function eachSubtree(name: string, parts: readonly Tensor[], slices: Slices, count: number): void {
+  const trees = subtreesOf(slices.first, slices.bounds.length - 1).length;
+  assert.equal(parts.length, trees, `Expected ${name} for ${trees} subtrees`);
+  for (const part of parts) holds(name, part, count);
 }

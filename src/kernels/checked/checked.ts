@@ -22,7 +22,7 @@ import { sizeOf } from "../reference/memory.ts";
 import { checkBlocks } from "./blocks.ts";
 import { checkCache, checkRecords } from "./cache.ts";
 import { checkExchange } from "./exchange.ts";
-import { columns, holds, size, within } from "./shapes.ts";
+import { columns, covers, holds, size, within } from "./shapes.ts";
 import { completes } from "./sums.ts";
 
 /** `inner` with the shape of every argument asserted. Ids are checked where frames arrive. */
@@ -38,15 +38,6 @@ export function checkKernels(inner: Kernels): Kernels {
     ...checkCache(inner),
     ...checkRecords(inner),
   };
-}
-
-/** Asserts that slices cover `samples` samples, in order. Costs time per slice, not per sample. */
-function covers(slices: Slices, samples: number): void {
-  const { first, bounds } = slices;
-  const count = bounds.length - 1;
-  assert(count >= 1 && first >= 0, `Expected at least one slice, got ${count} from ${first}`);
-  assert(bounds[0] === 0 && bounds[count] === samples, `Expected slices of ${samples} samples`);
-  for (let i = 0; i < count; i++) assert(bounds[i]! <= bounds[i + 1]!, "Slices overlap");
 }
 
 function checkMemory(

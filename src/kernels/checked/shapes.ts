@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Tensor } from "../contract/kernels.ts";
+import type { Slices } from "../contract/slices.ts";
 import { valuesOf } from "../reference/memory.ts";
 
 /** Number of elements of a tensor. */
@@ -31,4 +32,13 @@ export function columns(name: string, t: Tensor): number {
   if (samples === 0) return 0;
   if (size(t) % samples === 0) return size(t) / samples;
   assert.fail(`Expected ${name} to have whole rows, got ${t.shape.join(",")}`);
+}
+
+/** Asserts that slices cover `samples` samples, in order. Costs time per slice, not per sample. */
+export function covers(slices: Slices, samples: number): void {
+  const { first, bounds } = slices;
+  const count = bounds.length - 1;
+  assert(count >= 1 && first >= 0, `Expected at least one slice, got ${count} from ${first}`);
+  assert(bounds[0] === 0 && bounds[count] === samples, `Expected slices of ${samples} samples`);
+  for (let i = 0; i < count; i++) assert(bounds[i]! <= bounds[i + 1]!, "Slices overlap");
 }

@@ -1,12 +1,40 @@
 // Calls of the native kernels of blocks.
 
-import type { BlockKernels } from "../contract/kernels.ts";
+import type { BlockKernels, ProductForm } from "../contract/kernels.ts";
 import { valuesOf as data } from "../reference/memory.ts";
+import { dSigmoid, sigmoid } from "../reference/sigmoid.ts";
 import type { Addon } from "./tables.ts";
+
+/** The order of `ProductForm` in native/kernels.h. */
+const forms: readonly ProductForm[] = ["ab", "abT", "aTb"];
 
 /** The kernels of blocks, from the addon. */
 export function blocks(addon: Addon): BlockKernels {
   return {
     add: (out, a, b) => void addon.add!(data(out), data(a), data(b)),
+    multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
+    sigmoid,
+    dSigmoid,
+    products(out, a, b, form) {
+      const [samples, rows, columns] = out.shape;
+      const depth = form === "aTb" ? a.shape.at(-2) : a.shape.at(-1);
+      const operands = [data(out), data(a), data(b)];
+      const isShared = a.shape.length === 2;
+      addon.products!(...operands, samples, rows, columns, depth, isShared, forms.indexOf(form));
+    },
+    dShared(dA, dOut, b, { first, bounds }) {
+      const [, rows, columns] = dOut.shape;
+      addon.dShared!(dA.map(data), data(dOut), data(b), rows, columns, b.shape[1], first, bounds);
+    },
+    layerNorm(out, saved, x, gain, bias, epsilon) {
+      const weights = [data(gain), data(bias)];
+      addon.layerNorm!(data(out), data(saved), data(x), ...weights, epsilon);
+    },
+    dLayerNorm: (dX, dOut, saved, x, gain) =>
+      void addon.dLayerNorm!(data(dX), data(dOut), data(saved), data(x), data(gain)),
+    dLayerNormWeights(dGain, dBias, dOut, saved, x, { first, bounds }) {
+      const outputs = [dGain.map(data), dBias.map(data)];
+      addon.dLayerNormWeights!(...outputs, data(dOut), data(saved), data(x), first, bounds);
+    },
   };
 }

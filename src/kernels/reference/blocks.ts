@@ -1,8 +1,10 @@
 // The kernels of blocks, in plain loops.
 
 import type { BlockKernels } from "../contract/kernels.ts";
-import type { Round } from "./dense.ts";
-import { valuesOf } from "./memory.ts";
+import { subtreesOf } from "../contract/slices.ts";
+import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
+import { type Values, valuesOf } from "./memory.ts";
+import { dSigmoid, sigmoid } from "./sigmoid.ts";
 
 /** The reference kernels of blocks in the precision of `round`. */
 export function createBlocks(round: Round): BlockKernels {
@@ -11,5 +13,144 @@ export function createBlocks(round: Round): BlockKernels {
       const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
       for (let i = 0; i < o.length; i++) o[i] = round(as[i]! + bs[i]!);
     },
+    multiply(out, a, b) {
+      const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
+      for (let i = 0; i < o.length; i++) o[i] = round(as[i]! * bs[i]!);
+    },
+    sigmoid,
+    dSigmoid,
+    ...createProducts(round),
+    ...createLayerNorm(round),
   };
+}
+
+function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"> {
+  return {
+    products(out, a, b, form) {
+      const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
+      const [samples, rows, columns] = [out.shape[0]!, out.shape[1]!, out.shape[2]!];
+      const depth = form === "aTb" ? a.shape.at(-2)! : a.shape.at(-1)!;
+      const step = a.shape.length === 2 ? 0 : rows * depth;
+      const [aRow, aDepth] = form === "aTb" ? [1, rows] : [depth, 1];
+      const [bDepth, bColumn] = form === "abT" ? [1, depth] : [columns, 1];
+      for (let s = 0; s < samples; s++) {
+        for (let m = 0; m < rows; m++) {
+          for (let n = 0; n < columns; n++) {
+            let acc = 0;
+            for (let k = 0; k < depth; k++) {
+              const right = bs[s * depth * columns + k * bDepth + n * bColumn]!;
+              acc = round(acc + as[s * step + m * aRow + k * aDepth]! * right);
+            }
+            o[(s * rows + m) * columns + n] = acc;
+          }
+        }
+      }
+    },
+
+    dShared(dA, dOut, b, slices) {
+      const [d, bs] = [valuesOf(dOut), valuesOf(b)];
+      const [rows, columns, depth] = [dOut.shape[1]!, dOut.shape[2]!, b.shape[1]!];
+      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+        const da = valuesOf(dA[p]!);
+        for (let i = 0; i < rows * depth; i++) {
+          const [m, k] = [Math.floor(i / depth), i % depth];
+          da[i] = treeSum(round, tree, slices, (from, to) => {
+            let acc = 0;
+            for (let s = from; s < to; s++) {
+              for (let n = 0; n < columns; n++) {
+                const left = d[(s * rows + m) * columns + n]!;
+                acc = round(acc + left * bs[(s * depth + k) * columns + n]!);
+              }
+            }
+            return acc;
+          });
+        }
+      }
+    },
+  };
+}
+
+type LayerNormNames = "layerNorm" | "dLayerNorm" | "dLayerNormWeights";
+
+function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
+  return {
+    layerNorm(out, saved, x, gain, bias, epsilon) {
+      const [o, xs, kept] = [valuesOf(out), valuesOf(x), valuesOf(saved)];
+      const [gs, bs] = [valuesOf(gain), valuesOf(bias)];
+      const dim = gs.length;
+      for (let row = 0; row < kept.length / 2; row++) {
+        const own = xs.subarray(row * dim, (row + 1) * dim);
+        const mean = round(sumOf(round, dim, (acc, i) => round(acc + own[i]!)) / dim);
+        const squares = sumOf(round, dim, (acc, i) => {
+          const centred = round(own[i]! - mean);
+          return round(acc + centred * centred);
+        });
+        const unit = round(1 / round(Math.sqrt(round(round(squares / dim) + round(epsilon)))));
+        kept.set([mean, unit], 2 * row);
+        for (let i = 0; i < dim; i++) {
+          const scaled = round(round(own[i]! - mean) * unit);
+          o[row * dim + i] = round(bs[i]! + scaled * gs[i]!);
+        }
+      }
+    },
+
+    dLayerNorm(dX, dOut, saved, x, gain) {
+      const [dx, d, xs, kept] = [valuesOf(dX), valuesOf(dOut), valuesOf(x), valuesOf(saved)];
+      const gs = valuesOf(gain);
+      const dim = gs.length;
+      for (let row = 0; row < kept.length / 2; row++) {
+        const scaled = (i: number) => scaledAt(round, xs, kept, dim, row, i);
+        const own = (i: number) => round(gs[i]! * d[row * dim + i]!);
+        const mean = round(sumOf(round, dim, (acc, i) => round(acc + own(i))) / dim);
+        const along = sumOf(round, dim, (acc, i) => round(acc + own(i) * scaled(i)));
+        const slope = round(along / dim);
+        for (let i = 0; i < dim; i++) {
+          const centred = round(own(i) - mean);
+          dx[row * dim + i] = round(round(centred - scaled(i) * slope) * kept[2 * row + 1]!);
+        }
+      }
+    },
+
+    dLayerNormWeights(dGain, dBias, dOut, saved, x, slices) {
+      const [d, xs, kept] = [valuesOf(dOut), valuesOf(x), valuesOf(saved)];
+      for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
+        const dg = valuesOf(dGain[p]!);
+        const dim = dg.length;
+        for (let i = 0; i < dim; i++) {
+          dg[i] = treeSum(round, tree, slices, (from, to) => {
+            let acc = 0;
+            for (let row = from; row < to; row++) {
+              acc = round(acc + d[row * dim + i]! * scaledAt(round, xs, kept, dim, row, i));
+            }
+            return acc;
+          });
+        }
+        sumColumns(round, valuesOf(dBias[p]!), dOut, slices, tree);
+      }
+    },
+  };
+}
+
+/** Element i of a row, without its mean and in units of its deviation. */
+function scaledAt(
+  round: Round,
+  xs: Values,
+  kept: Values,
+  dim: number,
+  row: number,
+  i: number,
+): number {
+  return round(round(xs[row * dim + i]! - kept[2 * row]!) * kept[2 * row + 1]!);
+}
+
+const sumLanes = 32;
+
+/** A sum over n elements in 32 lanes. `push` adds element i to a lane. */
+function sumOf(round: Round, n: number, push: (acc: number, i: number) => number): number {
+  const lanes = new Float64Array(sumLanes);
+  for (let i = 0; i < n; i++) lanes[i % sumLanes] = push(lanes[i % sumLanes]!, i);
+  for (let half = sumLanes / 2; half >= 1; half /= 2) {
+    for (let i = 0; i < half; i++) lanes[i] = round(lanes[i]! + lanes[i + half]!);
+  }
+  return lanes[0]!;
 }

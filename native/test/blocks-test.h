@@ -1,0 +1,87 @@
+// Tests the kernels of blocks on random shapes, against plain loops in double.
+
+#pragma once
+
+#include "test/test-support.h"
+
+namespace osiris::test {
+
+inline void testElements(const Kernels& k) {
+  const int64_t n = 1 + below(100);
+  Buffer a(n), b(n), sum(n), product(n);
+  k.add(sum.data(), a.data(), b.data(), n);
+  k.multiply(product.data(), a.data(), b.data(), n);
+  for (int64_t i = 0; i < n; i++) {
+    expect(near(sum[i], a[i] + b[i]), k.name, "add");
+    expect(near(product[i], a[i] * b[i]), k.name, "multiply");
+  }
+}
+
+inline void testProducts(const Kernels& k) {
+  const int64_t samples = 1 + below(4), rows = 1 + below(40), columns = 1 + below(70);
+  const int64_t depth = 1 + below(40);
+  const bool shared = below(2) == 0;
+  const auto form = static_cast<ProductForm>(below(3));
+  Buffer a((shared ? 1 : samples) * rows * depth), b(samples * depth * columns);
+  Buffer out(samples * rows * columns), turned(samples * rows * columns);
+  k.products(out.data(), a.data(), b.data(), samples, rows, columns, depth, shared, form);
+  const bool turnsA = form == ProductForm::aTb, turnsB = form == ProductForm::abT;
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t m = 0; m < rows; m++) {
+      for (int64_t n = 0; n < columns; n++) {
+        double total = 0;
+        for (int64_t p = 0; p < depth; p++) {
+          const int64_t own = shared ? 0 : s * rows * depth;
+          const double left = a[own + (turnsA ? p * rows + m : m * depth + p)];
+          total += left * b[s * depth * columns + (turnsB ? n * depth + p : p * columns + n)];
+        }
+        expect(near(out[(s * rows + m) * columns + n], total), k.name, "products");
+      }
+    }
+  }
+  k.transposeEach(turned.data(), out.data(), samples, rows, columns);
+  for (int64_t i = 0; i < samples * rows * columns; i++) {
+    const int64_t s = i / (rows * columns), m = i / columns % rows, n = i % columns;
+    expect(turned[(s * columns + n) * rows + m] == out[i], k.name, "transposeEach");
+  }
+}
+
+inline void testLayerNorm(const Kernels& k) {
+  const int64_t rows = 1 + below(9), dim = 1 + below(100);
+  Buffer x(rows * dim), gain(dim), bias(dim), out(rows * dim), saved(rows * 2);
+  Buffer dOut(rows * dim), dX(rows * dim), dGain(dim), dBias(dim);
+  k.layerNorm(out.data(), saved.data(), x.data(), gain.data(), bias.data(), rows, dim, 1e-2f);
+  k.dLayerNorm(dX.data(), dOut.data(), saved.data(), x.data(), gain.data(), rows, dim);
+  const int64_t count = int64_t{1} << below(4);
+  const auto bounds = boundsOf(count, rows);
+  float* const dGains[] = {dGain.data()};
+  float* const dBiases[] = {dBias.data()};
+  k.dLayerNormWeights(dGains, dBiases, dOut.data(), saved.data(), x.data(), dim,
+                      {0, count, bounds.data()});
+  std::vector<double> gains(dim), biases(dim);
+  for (int64_t r = 0; r < rows; r++) {
+    double mean = 0, variance = 0, sum = 0, along = 0;
+    for (int64_t i = 0; i < dim; i++) mean += x[r * dim + i] / static_cast<double>(dim);
+    for (int64_t i = 0; i < dim; i++) variance += std::pow(x[r * dim + i] - mean, 2) / dim;
+    const double unit = 1 / std::sqrt(variance + 1e-2);
+    const auto scaled = [&](int64_t i) { return (x[r * dim + i] - mean) * unit; };
+    for (int64_t i = 0; i < dim; i++) {
+      const double d = dOut[r * dim + i];
+      expect(near(out[r * dim + i], scaled(i) * gain[i] + bias[i]), k.name, "layerNorm");
+      sum += d * gain[i] / dim;
+      along += d * gain[i] * scaled(i) / dim;
+      gains[i] += d * scaled(i);
+      biases[i] += d;
+    }
+    for (int64_t i = 0; i < dim; i++) {
+      const double own = dOut[r * dim + i] * gain[i];
+      expect(near(dX[r * dim + i], (own - sum - scaled(i) * along) * unit), k.name, "dLayerNorm");
+    }
+  }
+  for (int64_t i = 0; i < dim; i++) {
+    expect(near(dGain[i], gains[i]), k.name, "dLayerNormWeights, gain");
+    expect(near(dBias[i], biases[i]), k.name, "dLayerNormWeights, bias");
+  }
+}
+
+}  // namespace osiris::test

@@ -1,0 +1,137 @@
+// Cases of the kernels of blocks: small ones computed by hand, and the laws of bits.
+
+import type { Kernels, ProductForm, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { type Slices, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { type Cases, list, near, of } from "./cases.ts";
+import { random } from "./scenarios.ts";
+
+const blocksByHand: Cases = {
+  "sums and products of elements may overwrite an operand": (t, k) => {
+    const [a, b] = [of(k, [2, 2], [1, -2, 3, 0]), of(k, [2, 2], [5, 7, -3, 2])];
+    const out = k.tensor([2, 2]);
+    k.add(out, a, b);
+    t.deepEqual(list(k, out), [6, 5, 0, 2]);
+    k.multiply(a, a, b);
+    t.deepEqual(list(k, a), [5, -14, -9, 0]);
+    k.add(b, a, b);
+    t.deepEqual(list(k, b), [10, -7, -12, 2]);
+  },
+
+  "a logistic function far from zero is 0 or 1, and its slope is 0": (t, k) => {
+    const out = k.tensor([4]);
+    k.sigmoid(out, of(k, [4], [0, 200, -200, Math.log(3)]));
+    near(t, list(k, out), [0.5, 1, 0, 0.75]);
+    const d = of(k, [4], [4, 1, 1, 16]);
+    k.dSigmoid(d, out);
+    near(t, list(k, d), [1, 0, 0, 3]);
+  },
+
+  "matrices of samples are multiplied as they lie": (t, k) => {
+    const a = of(k, [1, 2, 3], [1, 2, 3, 4, 5, 6]);
+    const out = k.tensor([1, 2, 2]);
+    k.products(out, a, of(k, [1, 3, 2], [1, 0, 0, 1, 1, 1]), "ab");
+    t.deepEqual(list(k, out), [4, 5, 10, 11]);
+    k.products(out, a, of(k, [1, 2, 3], [1, 0, 1, 0, 1, 1]), "abT");
+    t.deepEqual(list(k, out), [4, 5, 10, 11]);
+    const wide = k.tensor([1, 3, 1]);
+    k.products(wide, a, of(k, [1, 2, 1], [1, 10]), "aTb");
+    t.deepEqual(list(k, wide), [41, 52, 63]);
+    const shared = k.tensor([2, 2, 1]);
+    k.products(shared, of(k, [2, 1], [2, 3]), of(k, [2, 1, 1], [5, 7]), "ab");
+    t.deepEqual(list(k, shared), [10, 15, 14, 21]);
+  },
+
+  "the gradient of a shared matrix is summed slice by slice": (t, k) => {
+    const d = of(k, [3, 1, 2], [1, 2, 3, 4, 5, 6]);
+    const b = of(k, [3, 1, 2], [1, 1, 10, 10, 100, 1000]);
+    const parts = [k.tensor([1, 1]), k.tensor([1, 1])];
+    // Slices 1 | 2,3 of a batch.
+    k.dShared(parts, d, b, { first: 1, bounds: Int32Array.of(0, 1, 2, 3) });
+    t.deepEqual(
+      parts.map((part) => list(k, part)),
+      [[3], [70 + 6500]],
+    );
+  },
+
+  "a normalised row has mean 0 and variance 1, then gain and bias": (t, k) => {
+    const x = of(k, [2, 4], [1, 2, 3, 4, 5, 5, 5, 5]);
+    const [out, saved] = [k.tensor([2, 4]), k.tensor([2, 2])];
+    k.layerNorm(out, saved, x, of(k, [4], [1, 1, 2, 1]), of(k, [4], [0, 0, 0, 1]), 0);
+    const unit = 1 / Math.sqrt(1.25);
+    near(t, list(k, out).slice(0, 4), [-1.5 * unit, -0.5 * unit, unit, 1 + 1.5 * unit]);
+    near(t, list(k, saved).slice(0, 2), [2.5, unit]);
+    // A row of equal numbers has no deviation: only epsilon saves it.
+    k.layerNorm(out, saved, x, of(k, [4], [1, 1, 1, 1]), k.tensor([4]), 1e-5);
+    t.deepEqual(list(k, out).slice(4), [0, 0, 0, 0]);
+  },
+};
+
+/** Runs of slices that devices have, of eight slices of nine samples. */
+const bounds = [0, 1, 2, 3, 4, 5, 6, 7, 9];
+
+const blocksByBit: Cases = {
+  "the gradients of shared matrices and of normalised rows do not depend on who has which slices": (
+    t,
+    k,
+  ) => {
+    const stream = new RandomStream(31, 1);
+    const d = random(k, stream, [9, 5, 7]);
+    const b = random(k, stream, [9, 6, 7]);
+    const [gain, bias] = [random(k, stream, [7]), random(k, stream, [7])];
+    const gradients = (first: number, count: number): Tensor[][] => {
+      const from = bounds[first] ?? 0;
+      const own = bounds.slice(first, first + count + 1).map((bound) => bound - from);
+      const slices: Slices = { first, bounds: Int32Array.from(own) };
+      const trees = subtreesOf(first, count);
+      const samples = own.at(-1) ?? 0;
+      const [dOut, x] = [k.part(d, from, samples), k.part(b, from, samples)];
+      const tensors = (shape: number[]) => trees.map(() => k.tensor(shape));
+      const [dA, dGain, dBias] = [tensors([5, 6]), tensors([7]), tensors([7])];
+      k.dShared(dA, dOut, x, slices);
+      const rows = k.reshape(x, [samples * 6, 7]);
+      const [out, saved] = [k.tensor([samples * 6, 7]), k.tensor([samples * 6, 2])];
+      k.layerNorm(out, saved, rows, gain, bias, 1e-5);
+      const bySix = { first, bounds: slices.bounds.map((bound) => 6 * bound) };
+      k.dLayerNormWeights(dGain, dBias, rows, saved, rows, bySix);
+      return [dA, dGain, dBias];
+    };
+    const whole = gradients(0, 8);
+    const split = [gradients(0, 3), gradients(3, 2), gradients(5, 3)];
+    const trees = [subtreesOf(0, 3), subtreesOf(3, 2), subtreesOf(5, 3)].flat();
+    for (const [i, [expected]] of whole.entries()) {
+      if (expected === undefined) return t.fail();
+      const folded = k.tensor(expected.shape);
+      const parts = split.flatMap((own) => own[i] ?? []);
+      k.foldSubtrees(folded, parts, trees, 8);
+      t.deepEqual(list(k, folded), list(k, expected), `gradient ${i}`);
+    }
+  },
+
+  "a product does not depend on the samples beside it": (t, k) => {
+    for (const form of ["ab", "abT", "aTb"] as const) {
+      const [a, b] = operands(k, new RandomStream(7, 1), form, [4, 11, 19, 5], false);
+      const all = k.tensor([4, 11, 19]);
+      k.products(all, a, b, form);
+      const one = k.tensor([1, 11, 19]);
+      k.products(one, k.part(a, 2, 1), k.part(b, 2, 1), form);
+      t.deepEqual(list(k, one), list(k, k.part(all, 2, 1)), form);
+    }
+  },
+};
+
+/** Random operands of a product of (B,M,N,K). */
+export function operands(
+  k: Kernels,
+  stream: RandomStream,
+  form: ProductForm,
+  [samples, rows, columns, depth]: readonly [number, number, number, number],
+  isShared: boolean,
+): [Tensor, Tensor] {
+  const a = form === "aTb" ? [depth, rows] : [rows, depth];
+  const b = form === "abT" ? [columns, depth] : [depth, columns];
+  return [random(k, stream, isShared ? a : [samples, ...a]), random(k, stream, [samples, ...b])];
+}
+
+/** The cases, by title. */
+export const blockCases: Cases = { ...blocksByHand, ...blocksByBit };

@@ -46,7 +46,6 @@ export {
   adagrad,
   adam,
   adamW,
-  dlrm,
   ftrl,
   lamb,
   type ModelOptions,
@@ -55,6 +54,8 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
+export { dlrm } from "./src/model/options/dlrm-options.ts";
+export { wukong } from "./src/model/options/wukong-options.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
 export { criteo, csv, synthetic } from "./src/data/sources.ts";

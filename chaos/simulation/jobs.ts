@@ -8,7 +8,7 @@ const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
 /** Where the job's checkpoints lie on the simulated disk. */
 export const directory = "/run";
 
-const plain: JobOptions = {
+const plain = {
   sharding: "as-written",
   model: { kind: "dlrm", dense: 2, tables, bottom: [4, 4], top: [4, 1] },
   data: { kind: "synthetic", samples: 360, dense: 2, batchSize: 16, cache: "/cache" },
@@ -18,7 +18,7 @@ const plain: JobOptions = {
   checkpoint: { everySteps: 3, directory },
   stepDeadlineMs: 2000,
   restarts: { restartsMax: 1000, windowMs: 1 }, // How often is not what a simulation asks.
-};
+} satisfies JobOptions;
 
 /** The shortest: four steps. */
 const short: JobOptions = {
@@ -101,4 +101,17 @@ export const jobs: readonly JobOptions[] = [
     checkpoint: { everySteps: 1, directory, keep: 2, differential: "consecutive" },
   },
   { ...short, ...shared, sharding: "auto" },
+  {
+    ...short,
+    model: {
+      kind: "wukong",
+      dense: 2,
+      tables: [...tables.slice(1), { name: "a", rows: 40, dim: 6 }],
+      bottom: [4, 4],
+      layers: [{ interacted: 2, compressed: 1, rank: 2, hidden: [4] }],
+      top: [4, 1],
+      dropout: 0.2,
+    },
+    sharding: "auto",
+  },
 ];

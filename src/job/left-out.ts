@@ -5,7 +5,7 @@
 import { dataOptions, type ResolvedDataOptions } from "../data/options.ts";
 import { criteoFeatures, denseOf } from "../data/text/columns.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
-import { sharedTableOptions } from "../model/options.ts";
+import { sharedTableOptions } from "../model/options/common-options.ts";
 import { checkOptions } from "../ports/check-options.ts";
 import { type Fields, isSection } from "../ports/written.ts";
 

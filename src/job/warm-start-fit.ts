@@ -4,6 +4,7 @@ import { feeds } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { shapesOf } from "../model/features.ts";
 import { expected } from "../ports/check-options.ts";
+import type { Fields } from "../ports/written.ts";
 import type { JobSpec } from "./job.ts";
 
 /** Options of tables that decide which rows there are and what is stored of a row. */
@@ -29,14 +30,21 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
       compare(`model.tables[${i}].${option}`, table[option], theirs.tables[i]?.[option]);
     }
   }
-  const widths = ["dense", "bottom", "top", "interaction", "features", "groups", "dim"] as const;
-  for (const option of widths) {
-    compare(`model.${option}`, mine[option], theirs[option]);
+  compare("model.kind", mine.kind, theirs.kind);
+  const [layers, others] = [layersOf(mine), layersOf(theirs)];
+  for (const option of Object.keys({ ...layers, ...others })) {
+    compare(`model.${option}`, layers[option], others[option]);
   }
   for (const part of ["dense", "sparse"] as const) {
     compare(`optimizer.${part}.kind`, job.optimizer[part].kind, source.optimizer[part].kind);
   }
   checkHashes(job, source);
+}
+
+/** Options that decide which dense parameters there are. */
+function layersOf(model: JobSpec["model"]): Fields {
+  const { kind: _kind, tables: _tables, dropout: _dropout, precision: _bits, ...layers } = model;
+  return layers;
 }
 
 function wordOf({ model }: JobSpec): string {

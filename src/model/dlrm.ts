@@ -7,7 +7,7 @@
 import { interaction } from "./blocks/interaction.ts";
 import { mlp } from "./blocks/mlp.ts";
 import type { GraphBuilder, Value } from "./graph/graph.ts";
-import type { DlrmSpec } from "./options.ts";
+import type { DlrmSpec } from "./options/dlrm-options.ts";
 import { vectors } from "./vectors.ts";
 
 /** The blocks of a DLRM. Returns the logit (1). */

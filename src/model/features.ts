@@ -8,7 +8,7 @@
 import type { TableShape } from "../data/options.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
 import type { Pooling } from "../kernels/contract/kernels.ts";
-import type { ModelSpec } from "./options.ts";
+import type { CheckedModel } from "./options/common-options.ts";
 
 /** A categorical feature after its checks. */
 export interface Feature {
@@ -38,7 +38,7 @@ export interface Lookup {
 }
 
 /** The parts of a model that its features follow from. */
-export type FeaturedModel = Pick<ModelSpec, "tables" | "features">;
+export type FeaturedModel = Pick<CheckedModel, "tables" | "features">;
 
 /** The features of a model, in the order of the job and of the data. */
 export function featuresOf({ tables, features }: FeaturedModel): Feature[] {

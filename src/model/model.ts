@@ -4,6 +4,7 @@
 import { dlrmBlocks } from "./dlrm.ts";
 import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
 import type { ModelSpec } from "./options.ts";
+import { wukongBlocks } from "./wukong.ts";
 
 /** The graph of a model: a function of its options alone. */
 export function graphOf(spec: ModelSpec): Graph {
@@ -13,5 +14,12 @@ export function graphOf(spec: ModelSpec): Graph {
 
 /** Adds the blocks of the model. Returns its logit (1). */
 function blocksOf(graph: GraphBuilder, spec: ModelSpec): Value {
-  return dlrmBlocks(graph, spec);
+  switch (spec.kind) {
+    case "dlrm":
+      return dlrmBlocks(graph, spec);
+    case "wukong":
+      return wukongBlocks(graph, spec);
+    default:
+      return spec satisfies never;
+  }
 }

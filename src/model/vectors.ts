@@ -11,7 +11,7 @@ import { linear } from "./blocks/linear.ts";
 import { sideBySide, type ValueAt } from "./blocks/side-by-side.ts";
 import { featuresOf } from "./features.ts";
 import type { GraphBuilder, Value } from "./graph/graph.ts";
-import type { ModelSpec } from "./options.ts";
+import type { CheckedModel } from "./options/common-options.ts";
 
 /** Rows that are projected: lookups with their columns in the rows of a sample. */
 interface Projected {
@@ -32,7 +32,7 @@ interface LookupAt {
 }
 
 /** What of a model decides where vectors go. */
-export type VectorSpec = Pick<ModelSpec, "tables" | "features" | "groups">;
+export type VectorSpec = Pick<CheckedModel, "tables" | "features" | "groups">;
 
 /**
  * (W): `first`, if given, then the vectors of all lookups. `dim`: the width of one vector; a

@@ -2,6 +2,7 @@
 // checkpoints are read as streams, row beside row.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
+import { graphOf } from "../../src/model/model.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
@@ -83,7 +84,8 @@ export async function diffCheckpoints(
 function checkAlike(first: OpenCheckpoint, second: OpenCheckpoint, path: string): void {
   const shapeOf = ({ job: { model, optimizer } }: OpenCheckpoint) => {
     const tables = model.tables.map(({ name, rows, dim }) => `${name} ${rows} x ${dim}`);
-    return [optimizer.sparse.kind, optimizer.dense.kind, model.bottom, model.top, ...tables].join();
+    const layers = graphOf(model).layout.parameters.map(({ name, shape }) => `${name} ${shape}`);
+    return [optimizer.sparse.kind, optimizer.dense.kind, ...layers, ...tables].join();
   };
   if (shapeOf(first) === shapeOf(second)) return;
   const message = `Expected the model in ${path} to be that of ${first.store.directory}`;

@@ -4,13 +4,13 @@ import test from "ava";
 import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { adagrad, adam, dlrm, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
+import { adagrad, adam, rowWiseAdagrad, sgd } from "../../src/model/options.ts";
 import { schemes } from "../../src/planner/shards.ts";
 
 const table = { name: "T0", rows: 10, dim: 4 };
 const model = { dense: 2, tables: [table, { ...table, name: "T1" }], bottom: [4], top: [3, 1] };
 const job: JobOptions = {
-  model: dlrm(model),
+  model: { kind: "dlrm", ...model },
   data: synthetic({ samples: 100, batchSize: 10, dense: 2 }),
 };
 const held = { evaluation: { data: synthetic({ samples: 10, batchSize: 10, dense: 2 }) } };
@@ -35,7 +35,7 @@ type Rule = readonly [path: string, value: unknown, option: string, expected: st
 const rules: readonly Rule[] = [
   ["name", "a b", "name", "letters, digits, - and _, at most 64", "`a b` (string)"],
   ["model", undefined, "model", "an object", "nothing"],
-  ["model.kind", "gpt", "model.kind", 'one of "dlrm"', "`gpt` (string)"],
+  ["model.kind", "gpt", "model.kind", 'one of "dlrm", "wukong"', "`gpt` (string)"],
   ["model.dense", -1, "model.dense", "a number >= 0", "`-1` (number)"],
   ["model.dense", 1.5, "model.dense", "an integer", "`1.5` (number)"],
   ["model.tables", {}, "model.tables", "an array", "`{}` (object)"],
@@ -325,7 +325,7 @@ test("what the builders return is plain data that a job takes", (t) => {
   }
   const tables = criteo.tables({ dim: 4 });
   const data = criteo.tsv("train.tsv", { batchSize: 8 });
-  const model13 = dlrm({ dense: 13, tables, bottom: [4], top: [1] });
+  const model13 = { kind: "dlrm", dense: 13, tables, bottom: [4], top: [1] } as const;
   t.like(resolveJob({ model: model13, data }).data, data);
 });
 

@@ -7,7 +7,7 @@ import { createNative, limitIsa, ofThisVersion } from "../../src/kernels/native/
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
-import { blockScenarios } from "./block-scenarios.ts";
+import { blockScenarios } from "./block-cases.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 

@@ -5,9 +5,13 @@ import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
+import { dotProducts } from "../../src/model/blocks/dot-products.ts";
+import { layerNorm } from "../../src/model/blocks/layer-norm.ts";
 import { linear } from "../../src/model/blocks/linear.ts";
 import { mlp } from "../../src/model/blocks/mlp.ts";
+import { sharedProduct } from "../../src/model/blocks/shared-product.ts";
 import { sideBySide } from "../../src/model/blocks/side-by-side.ts";
+import { sum } from "../../src/model/blocks/sum.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
 import { gradientError, randomTensor, weighted } from "../helpers/batches/central-differences.ts";
 import { blockHasGradients } from "../helpers/models/block-gradients.ts";
@@ -140,6 +144,32 @@ test("a linear layer without a bias, over the rows of a sample, has the gradient
   blockHasGradients(t, [[3, 5]], (graph, [x]) => {
     return linear(graph, x, { name: "own", outputs: 4, bias: false, relu: true });
   });
+});
+
+test("a shared product of vectors has the gradients of its output", (t) => {
+  blockHasGradients(t, [[3, 4]], (graph, [x]) => {
+    return sharedProduct(graph, x, { name: "own", vectors: 5 });
+  });
+});
+
+test("dot products have the gradients of both sides, also where both are one value", (t) => {
+  blockHasGradients(
+    t,
+    [
+      [3, 4],
+      [5, 4],
+    ],
+    (graph, [a, b]) => dotProducts(graph, a, b),
+  );
+  blockHasGradients(t, [[3, 4]], (graph, [x]) => dotProducts(graph, x, x));
+});
+
+test("layer normalisation has the gradients of its output", (t) => {
+  blockHasGradients(t, [[3, 6]], (graph, [x]) => layerNorm(graph, x, { name: "own" }));
+});
+
+test("a sum has the gradients of both sides", (t) => {
+  blockHasGradients(t, [[3], [3]], (graph, [a, b]) => sum(graph, sum(graph, a, b), a));
 });
 
 test("a value that three blocks read has the sum of their gradients", (t) => {

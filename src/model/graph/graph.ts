@@ -56,7 +56,7 @@ export interface Memory {
   /** Precision of the operands of layers. */
   readonly precision: DensePrecision;
   readonly samplesMax: number;
-  /** (B, …): input i. */
+  /** (B, …): input i, in the shape in which the block took it. */
   x(input: number, samples: number): Tensor;
   /** Where the gradient of input i goes; undefined: nobody needs it. */
   dX(input: number, samples: number): Tensor | undefined;
@@ -173,6 +173,11 @@ export class GraphBuilder {
     if (node === undefined) throw new RangeError(`The graph has no node ${index}`);
     return node;
   }
+}
+
+/** The same value under another shape of as many elements. Nothing is copied. */
+export function reshaped(value: Value, shape: readonly number[]): Value {
+  return { ...value, shape };
 }
 
 /** Elements of a value of one sample. */

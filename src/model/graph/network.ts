@@ -66,13 +66,16 @@ export function createNetwork(options: {
     };
     const memory: Memory = {
       ...options,
-      x: (input, samples) => part(cells[node.inputs[input]?.node ?? -1]?.out, samples),
+      x(input, samples) {
+        const { node: from = -1, shape = [] } = node.inputs[input] ?? {};
+        return kernels.reshape(part(cells[from]?.out, samples), [samples, ...shape]);
+      },
       dX(input, samples) {
-        const from = node.inputs[input]?.node ?? -1;
+        const { node: from = -1, shape = [] } = node.inputs[input] ?? {};
         const { dOut, dParts = [] } = gradients[from] ?? {};
         const reader = readers[from]?.findIndex((one) => one.node === index && one.input === input);
         const to = dParts[reader ?? -1] ?? dOut;
-        return to && kernels.part(to, 0, samples);
+        return to && kernels.reshape(part(to, samples), [samples, ...shape]);
       },
       out: (samples) => part(cells[index]?.out, samples),
       dOut: (samples) => part(own.dOut, samples),

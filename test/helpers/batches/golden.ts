@@ -1,6 +1,7 @@
 // Reads the golden trainings (PyTorch) of test/fixtures/golden, whose README has their layout.
 
 import { readFileSync } from "node:fs";
+import { renamed } from "./golden-names.ts";
 
 /** Folder of the goldens. */
 export const goldenFolder = "test/fixtures/golden";
@@ -24,10 +25,18 @@ export interface GoldenOptimizer {
 }
 
 export interface Golden {
+  readonly name: string;
   readonly rows: readonly number[];
   readonly dim: number;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
+  /** Of a Wukong; `k` null: full. */
+  readonly layers: readonly {
+    readonly nF: number;
+    readonly nL: number;
+    readonly k: number | null;
+    readonly hidden: readonly number[];
+  }[];
   readonly batch: number;
   readonly steps: number;
   readonly testBatches: number;
@@ -40,23 +49,37 @@ export interface Golden {
 export function readGolden(name: string): Golden {
   const manifest = JSON.parse(readFileSync(`${goldenFolder}/${name}.json`, "utf8"));
   const bytes = readFileSync(`${goldenFolder}/${manifest.file}`);
-  const tensors: Record<string, TensorEntry> = manifest.tensors;
+  const entries: [string, TensorEntry][] = Object.entries(manifest.tensors);
+  const tensors = new Map(
+    entries.map(([key, entry]) => {
+      const { name, isTransposed } = renamed(key);
+      return [name, { ...entry, isTransposed }];
+    }),
+  );
   return {
+    name,
     rows: manifest.model.rows,
     dim: manifest.model.dim,
     bottom: manifest.model.bottom,
-    top: manifest.model.top,
+    top: manifest.model.top ?? manifest.model.final,
+    layers: manifest.model.layers ?? [],
     batch: manifest.batch,
     steps: manifest.steps,
     testBatches: manifest.test_batches,
     optimizers: manifest.optimizers,
-    names: Object.keys(tensors),
+    names: [...tensors.keys()],
     tensor(key) {
-      const entry = tensors[key];
+      const entry = tensors.get(key);
       if (entry === undefined) throw new RangeError(`The golden has no tensor ${key}`);
       const memory = Uint8Array.from(bytes.subarray(entry.offset, entry.offset + entry.bytes));
       const arrays = { f32: Float32Array, f64: Float64Array, i32: Int32Array, u8: Uint8Array };
-      return Float64Array.from(new arrays[entry.dtype](memory.buffer));
+      const values = Float64Array.from(new arrays[entry.dtype](memory.buffer));
+      return entry.isTransposed ? transposed(values, entry.shape) : values;
     },
   };
+}
+
+/** (M,N) as (N,M). */
+function transposed(values: Float64Array, [rows = 0, columns = 0]: readonly number[]) {
+  return values.map((_, i) => values[(i % rows) * columns + Math.floor(i / rows)] ?? Number.NaN);
 }

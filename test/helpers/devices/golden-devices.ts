@@ -16,7 +16,7 @@ export function startGolden(
   optimizer: GoldenOptimizer,
   devices: number,
   kernels: Parameters<typeof startLocalDevices>[0]["kernels"],
-  own: Partial<ModelOptions> = {},
+  own: Partial<ModelOptions> = architectureOf(from),
 ): LocalDevices {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -51,6 +51,17 @@ export function startGolden(
   });
   for (const state of local.states) load(state, from);
   return local;
+}
+
+/** What of a golden's model is its architecture's own. */
+export function architectureOf({ layers }: Golden): Partial<ModelOptions> {
+  if (layers.length === 0) return {};
+  return {
+    kind: "wukong",
+    layers: layers.map(({ nF, nL, k, hidden }) => {
+      return { interacted: nF, compressed: nL, rank: k ?? "full", hidden };
+    }),
+  };
 }
 
 function load(state: DeviceState, from: Golden): void {

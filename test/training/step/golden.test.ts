@@ -1,5 +1,5 @@
-// The training loop against PyTorch: loss curves, activations, gradients and final weights of a
-// DLRM trained in PyTorch. The golden's README derives the tolerances from the noise of rounding
+// The training loop against PyTorch: loss curves, activations, gradients and final weights of
+// models trained in PyTorch. The golden's README derives the tolerances from the noise of rounding
 // errors: a larger difference means another function, not another order of additions.
 
 import { createHash } from "node:crypto";
@@ -15,6 +15,7 @@ import {
   readGolden,
 } from "../../helpers/batches/golden.ts";
 import {
+  architectureOf,
   batchesOf,
   furthest,
   parameterNames,
@@ -25,6 +26,8 @@ import type { LocalDevices } from "../../helpers/devices/local-devices.ts";
 
 const golden = readGolden("dlrm");
 const features = readGolden("features");
+const wukong = readGolden("wukong");
+const fullWukong = readGolden("wukong_fullfm");
 
 /** The model of the golden `features`: its README tells what is shared, unpooled and projected. */
 const sharedModel = {
@@ -67,15 +70,17 @@ for (const { devices, kernels } of cases) {
     });
   }
 
-  for (const optimizer of golden.optimizers) {
-    const arithmetic = kernels().arithmetic;
-    const title = `${optimizer.name} on ${devices} device(s), ${arithmetic}`;
-    test(`follows PyTorch's curve and weights: ${title}`, async (t) => {
-      const local = startGolden(golden, optimizer, devices, kernels);
-      await followCurve(t, local, golden, optimizer);
-      const auc = await aucOf(local, golden);
-      t.true(Math.abs(auc - optimizer.test_auc) <= 1e-3, `AUC ${auc}, not ${optimizer.test_auc}`);
-    });
+  for (const from of [golden, wukong, fullWukong]) {
+    for (const optimizer of from.optimizers) {
+      const arithmetic = kernels().arithmetic;
+      const title = `${optimizer.name} on ${devices} device(s), ${arithmetic}`;
+      test(`follows PyTorch's curve and weights: ${from.name}, ${title}`, async (t) => {
+        const local = startGolden(from, optimizer, devices, kernels);
+        await followCurve(t, local, from, optimizer);
+        const auc = await aucOf(local, from);
+        t.true(Math.abs(auc - optimizer.test_auc) <= 1e-3, `AUC ${auc}, not ${optimizer.test_auc}`);
+      });
+    }
   }
 }
 
@@ -105,8 +110,10 @@ for (const optimizer of golden.optimizers) {
 for (const [from, model] of [
   [golden, {}],
   [features, sharedModel],
+  [wukong, architectureOf(wukong)],
+  [fullWukong, architectureOf(fullWukong)],
 ] as const) {
-  test(`gives the logits and gradients of the first batch: dim ${from.dim}, ${from.rows}`, async (t) => {
+  test(`gives the logits and gradients of the first batch: ${from.name}`, async (t) => {
     const sgd = from.optimizers.find((optimizer) => optimizer.kind === "sgd");
     const [batch] = batchesOf(from, "train", 1);
     if (sgd === undefined || batch === undefined)

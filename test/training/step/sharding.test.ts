@@ -64,6 +64,8 @@ const tableOf = [0, 1, 0, 2, 3, 3, 4];
 
 interface Choice {
   readonly isMixed?: boolean;
+  /** A Wukong instead of a DLRM. */
+  readonly isWukong?: boolean;
   readonly sparse?: SparseOptimizerOptions;
   readonly precision?: Precision;
   readonly exchange?: ExchangeSpec;
@@ -76,14 +78,16 @@ interface Choice {
   readonly tiers?: TiersSpec;
 }
 
-const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed = false }: Choice) =>
+const layers = [{ interacted: 2, compressed: 2, rank: 3, hidden: [8] }];
+
+const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed, isWukong }: Choice) =>
   modelOptions.parse({
-    kind: "dlrm",
+    ...(isWukong === true ? { kind: "wukong", layers } : { kind: "dlrm" }),
     dense,
     tables: rows.map((count, i) => ({
       name: `T${i}`,
       rows: count,
-      dim: isMixed ? dims[i] : dim,
+      dim: isMixed === true ? dims[i] : dim,
       rowBlocks: blocks[i],
       pooling: i % 2 === 1 ? "mean" : "sum",
       initScale: 0.1,
@@ -91,7 +95,7 @@ const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed = false }:
       l2,
       dedup: dedup[i] ?? false,
     })),
-    ...(isMixed ? { features, groups } : {}),
+    ...(isMixed === true ? { features, groups } : {}),
     bottom: [8, dim],
     top: [16, 1],
   });
@@ -213,9 +217,11 @@ const clusters = [
 for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   for (const isNative of [false, true]) {
     const isMixed = isNative === (at % 2 === 0);
-    const how = `${isMixed ? ", shared" : ""}${isNative ? ", native" : ""}`;
+    const isWukong = at % 3 === 1;
+    const kinds = `${isMixed ? ", shared" : ""}${isWukong ? ", of a Wukong" : ""}`;
+    const how = `${kinds}${isNative ? ", native" : ""}`;
     test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
-      const own = { ...choice, isNative, isMixed };
+      const own = { ...choice, isNative, isMixed, isWukong };
       const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
       t.true(expected.losses.every(Number.isFinite));
       const stream = new RandomStream(1, title.length, isNative ? 1 : 0);

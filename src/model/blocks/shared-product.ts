@@ -1,0 +1,49 @@
+// A linear layer over the axis of vectors: each new vector is a weighted sum of the old ones,
+// column by column, with the same weights for all samples and columns. No bias.
+//
+// B = samples, N = vectors, M = new vectors, D = columns.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { glorot } from "../graph/parameters.ts";
+
+/** `weight` (M,N) times x (N,D). Returns (M,D). */
+export function sharedProduct(
+  graph: GraphBuilder,
+  x: Value,
+  options: {
+    /** Its parameter is `name.weight`. */
+    readonly name: string;
+    /** M */
+    readonly vectors: number;
+  },
+): Value {
+  const { name, vectors } = options;
+  const [inputs = 0, dim = 0] = x.shape;
+  const weight = `${name}.weight`;
+  return graph.add({
+    inputs: [x],
+    shape: [vectors, dim],
+    parameters: [{ name: weight, shape: [vectors, inputs], scale: glorot(inputs, vectors) }],
+    products: vectors * inputs * dim,
+    elements: (vectors + inputs) * dim,
+    start: (memory) => startSharedProduct(memory, weight),
+  });
+}
+
+function startSharedProduct(memory: Memory, name: string) {
+  const { kernels } = memory;
+  const weight = memory.parameter(name);
+  const dWeight = memory.gradients(name);
+  return {
+    forward({ samples }: Pass): void {
+      kernels.products(memory.out(samples), weight, memory.x(0, samples), "ab");
+    },
+
+    backward({ samples, slices }: Pass): void {
+      const dOut = memory.dOut(samples);
+      kernels.dShared(dWeight, dOut, memory.x(0, samples), slices);
+      const dX = memory.dX(0, samples);
+      if (dX !== undefined) kernels.products(dX, weight, dOut, "aTb");
+    },
+  };
+}

@@ -1,0 +1,222 @@
+// The options that all models share: dense features, tables, the features that look them up, and
+// what vectors become of them.
+
+import { z } from "zod";
+import { visibleName } from "../../data/options.ts";
+import { type TableOptions, tableOptions } from "../../embedding/tables/options.ts";
+import type { Written } from "../../ports/written.ts";
+
+/** Widths of the layers of an MLP. */
+export const widths = z.array(z.int().min(1).max(65536)).max(32);
+
+/** Lookups of a sample, over all features. */
+const lookupsMax = 65_536;
+
+/**
+ * A categorical feature, apart from its table: several features may look one table up. A model
+ * without features has one for each table.
+ */
+const featureOptions = z
+  .strictObject({
+    /** The column of the data that feeds the feature. */
+    column: visibleName,
+    /** Its name in the job. @default the column's */
+    name: visibleName.optional(),
+    /** The table of its rows. @default the column's name */
+    table: visibleName.optional(),
+    /**
+     * How the rows of a bag become one vector. `none`: they do not; each id of a sequence, in the
+     * order of the data, has a vector of its own. @default the table's pooling
+     */
+    pooling: z.enum(["sum", "mean", "none"]).optional(),
+    /** With `pooling: "none"`, the ids of a sequence that count: the first ones. */
+    maxLength: z.int().min(1).max(4096).optional(),
+    /**
+     * Vectors that the feature gives to the interaction, `model.dim` wide each: columns of a row
+     * where the table is as wide as all of them, else a projection of a row. @default 1
+     */
+    vectors: z.int().min(1).max(64).optional(),
+  })
+  .superRefine(({ pooling, maxLength }, context) => {
+    const refuse = (message: string) =>
+      context.addIssue({ code: "custom", path: ["maxLength"], message, input: maxLength });
+    if (pooling === "none" && maxLength === undefined) {
+      refuse('the longest sequence, as `pooling` is "none"');
+    }
+    if (pooling !== "none" && maxLength !== undefined) {
+      refuse('left out, unless `pooling` is "none"');
+    }
+  });
+
+/** Features that become vectors together: their rows side by side are projected. */
+const groupOptions = z.strictObject({
+  name: visibleName,
+  /** Names of pooled features. */
+  features: z.array(visibleName).min(1),
+  /** Vectors that the group gives to the interaction. */
+  vectors: z.int().min(1).max(4096).default(1),
+});
+
+/** Options that every table of a model may share. */
+export const sharedTableOptions = tableOptions.omit({ name: true }).partial();
+
+/** Options of every model, beside its kind. */
+export const commonOptions = {
+  /** Dense features of a sample; 0 for a model without them. */
+  dense: z.int().min(0).max(65536).default(0),
+  /** Options of every table that do not follow from its own; each column then has a table. */
+  table: sharedTableOptions.optional(),
+  /** The embedding tables; may be empty. Without `features`, each is one categorical feature. */
+  tables: z.array(tableOptions).max(10_000).default([]),
+  /** The categorical features, where they are not one for each table. */
+  features: z.array(featureOptions).min(1).max(10_000).optional(),
+  /** Features that are projected together. @default none */
+  groups: z.array(groupOptions).max(1000).optional(),
+  /**
+   * Width of the vectors that interact. @default that of the bottom MLP's output, or of all tables
+   */
+  dim: z.int().min(1).max(4096).optional(),
+  /** Probability that a hidden unit behind the interaction is dropped in training. */
+  dropout: z.number().min(0).max(0.95).default(0),
+  /**
+   * Precision of inputs, weights and gradients in the layers' products. Sums, and the weights that
+   * the optimizer updates, are always float32. A part of the arithmetic.
+   */
+  precision: z.enum(["float32", "bfloat16"]).default("float32"),
+};
+
+/** What features, their vectors and the checks of options need of a model. */
+export interface CheckedModel {
+  readonly dense: number;
+  readonly tables: readonly z.output<typeof tableOptions>[];
+  readonly features?: readonly z.output<typeof featureOptions>[] | undefined;
+  readonly groups?: readonly z.output<typeof groupOptions>[] | undefined;
+  readonly dim?: number | undefined;
+}
+
+/** An option that contradicts another one. */
+export interface Problem {
+  readonly path: (string | number)[];
+  /** What was expected. */
+  readonly message: string;
+}
+
+/** Contradictions that no model may have. */
+export function commonProblems(model: CheckedModel): Problem[] {
+  const problems: Problem[] = [];
+  for (const [i, table] of model.tables.entries()) {
+    if (table.l2Scope !== "table" || table.sharding === "data-parallel") continue;
+    const message = '"touched", unless the table\'s sharding is "data-parallel"';
+    problems.push({ path: ["tables", i, "l2Scope"], message });
+  }
+  const twice = firstTwice(model.tables.map((table) => table.name));
+  if (twice >= 0) {
+    problems.push({ path: ["tables", twice, "name"], message: "a name that no other table has" });
+  }
+  if (model.dense === 0 && model.tables.length === 0) {
+    const message = "at least one table, as the model has no dense features";
+    problems.push({ path: ["tables"], message });
+  }
+  return [...problems, ...featureProblems(model)];
+}
+
+/** Contradictions of a bottom MLP with the dense features that it takes. */
+export function bottomProblems(dense: number, bottom: readonly number[]): Problem[] {
+  if (dense > 0 && bottom.length === 0) {
+    return [{ path: ["bottom"], message: "at least one layer, as the model has dense features" }];
+  }
+  if (dense === 0 && bottom.length > 0) {
+    return [{ path: ["bottom"], message: "empty, as the model has no dense features" }];
+  }
+  return [];
+}
+
+/** Contradictions of the layers that end in the logit. */
+export function topProblems(top: readonly number[]): Problem[] {
+  if ((top.at(-1) ?? 1) === 1) return [];
+  return [{ path: ["top", top.length - 1], message: "1: the logit" }];
+}
+
+/**
+ * Contradictions of vectors that need one width: that of the bottom's output, of `dim`, or of all
+ * tables. Tables of several widths are projected.
+ */
+export function dimProblems(
+  { tables, dim, dense }: CheckedModel,
+  bottom: readonly number[],
+): Problem[] {
+  const last = dense > 0 ? bottom.at(-1) : undefined;
+  const [first] = tables;
+  const isOneDim = tables.every((table) => table.dim === first?.dim);
+  if (last !== undefined && dim !== undefined && last !== dim) {
+    return [{ path: ["dim"], message: `left out, or the bottom's last width, ${last}` }];
+  }
+  if (dim !== undefined || first === undefined) return [];
+  if (isOneDim && last !== undefined && last !== first.dim) {
+    const message = `the dim of the tables, ${first.dim}`;
+    return [{ path: ["bottom", bottom.length - 1], message }];
+  }
+  if (!isOneDim && last === undefined) {
+    const message = "the width of the vectors that interact, as the tables have several";
+    return [{ path: ["dim"], message }];
+  }
+  return [];
+}
+
+/** Features, tables and groups that do not name each other. */
+function featureProblems({ tables, features, groups = [] }: CheckedModel): Problem[] {
+  const problems: Problem[] = [];
+  const add = (path: (string | number)[], message: string) => problems.push({ path, message });
+  const names = new Set(tables.map(({ name }) => name));
+  const used = new Set(features?.map(({ table, column }) => table ?? column));
+  for (const [i, { column, table }] of (features ?? []).entries()) {
+    if (names.has(table ?? column)) continue;
+    const at = ["features", i, table === undefined ? "column" : "table"];
+    add(at, `the name of a table of the model, or \`table\` beside it`);
+  }
+  if (features !== undefined) {
+    const unused = tables.findIndex(({ name }) => !used.has(name));
+    if (unused >= 0) add(["tables", unused, "name"], "a table that a feature looks up");
+    const lookups = features.reduce((sum, { maxLength = 1 }) => sum + maxLength, 0);
+    if (lookups > lookupsMax) {
+      add(["features"], `at most ${lookupsMax} lookups a sample, positions of sequences included`);
+    }
+  }
+  const all = features?.map(({ name, column }) => name ?? column) ?? [...names];
+  const twice = firstTwice(all);
+  if (features !== undefined && twice >= 0) {
+    add(["features", twice, "name"], "a name that no other feature has");
+  }
+  const grouped = new Set<string>();
+  for (const [i, group] of groups.entries()) {
+    if (firstTwice(groups.map(({ name }) => name)) === i) {
+      add(["groups", i, "name"], "a name that no feature and no other group has");
+    }
+    for (const [k, name] of group.features.entries()) {
+      const feature = features?.[all.indexOf(name)];
+      const path = ["groups", i, "features", k];
+      if (!all.includes(name)) add(path, "the name of a feature");
+      else if (grouped.has(name)) add(path, "a feature that is in no other group");
+      else if (feature?.pooling === "none") add(path, "a feature that is pooled");
+      else if (feature?.vectors !== undefined) add(path, "a feature without `vectors` of its own");
+      grouped.add(name);
+    }
+  }
+  return problems;
+}
+
+/** Index of the first name that an earlier one equals; -1: none. */
+function firstTwice(names: readonly string[]): number {
+  const seen = new Set<string>();
+  return names.findIndex((name) => seen.size === seen.add(name).size);
+}
+
+/** A table of a model as a user writes it. What is left out is taken from the model's `table`. */
+type TableEntry = Pick<TableOptions, "name"> & {
+  [Option in keyof TableOptions]?: TableOptions[Option] | undefined;
+};
+
+/** A model as a user writes it, of the schema that checks it. */
+export type ModelOptionsOf<Schema extends z.ZodType> = Written<Omit<z.input<Schema>, "tables">> & {
+  readonly tables?: readonly TableEntry[] | undefined;
+};

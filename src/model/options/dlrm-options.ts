@@ -1,0 +1,49 @@
+// Options of a DLRM (dlrm.ts).
+
+import { z } from "zod";
+import {
+  bottomProblems,
+  commonOptions,
+  commonProblems,
+  dimProblems,
+  type ModelOptionsOf,
+  type Problem,
+  topProblems,
+  widths,
+} from "./common-options.ts";
+
+/** A DLRM: bottom MLP over the dense features, interaction of vectors, top MLP to one logit. */
+export const dlrmOptions = z.strictObject({
+  kind: z.literal("dlrm"),
+  ...commonOptions,
+  /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
+  bottom: widths.default([]),
+  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+  top: widths.min(1),
+  /**
+   * The input of the top MLP. `dot`: the bottom's output and the dot products of all pairs of
+   * vectors; `cat`: all vectors side by side; `dot+cat`: both.
+   */
+  interaction: z.enum(["dot", "cat", "dot+cat"]).default("dot"),
+});
+
+export type DlrmOptions = ModelOptionsOf<typeof dlrmOptions>;
+/** A DLRM after its checks. */
+export type DlrmSpec = z.output<typeof dlrmOptions>;
+
+/** A DLRM as plain data. */
+export function dlrm(options: Omit<DlrmOptions, "kind">): DlrmOptions {
+  return { kind: "dlrm", ...options };
+}
+
+/** Options of a DLRM that contradict each other. */
+export function dlrmProblems(model: DlrmSpec): Problem[] {
+  const { dense, bottom, top, interaction, groups, dim } = model;
+  const keepsAll = interaction === "cat" && groups === undefined && dim === undefined;
+  return [
+    ...commonProblems(model),
+    ...bottomProblems(dense, bottom),
+    ...(keepsAll ? [] : dimProblems(model, bottom)),
+    ...topProblems(top),
+  ];
+}

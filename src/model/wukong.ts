@@ -1,0 +1,80 @@
+// Wukong (Zhang et al., arXiv 2403.02545): a stack of layers, each of which doubles the order of
+// the interactions that the vectors hold.
+//
+// N = vectors that enter a layer, D = columns of each, F = vectors of its factorisation machine
+// block, L = of its linear compression block, K = rank of its factorisation machine.
+//
+//   X' = layerNorm(concat(FMB(X), LCB(X)) + R(X))        (F+L, D)
+//   FMB(X) = MLP(layerNorm(flat(X (X^T Y))))             (F, D), Y (N,K)
+//   LCB(X) = W X                                         (L, D)
+//   R(X)   = X where N = F+L, else its linear compression to F+L vectors
+
+import { dotProducts } from "./blocks/dot-products.ts";
+import { layerNorm } from "./blocks/layer-norm.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { sharedProduct } from "./blocks/shared-product.ts";
+import { sideBySide } from "./blocks/side-by-side.ts";
+import { sum } from "./blocks/sum.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import type { WukongSpec } from "./options/wukong-options.ts";
+import { vectors } from "./vectors.ts";
+
+type LayerSpec = WukongSpec["layers"][number];
+
+/** The blocks of a Wukong. Returns the logit (1). */
+export function wukongBlocks(graph: GraphBuilder, spec: WukongSpec): Value {
+  const { bottom, layers, top, dropout } = spec;
+  const first =
+    graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
+  const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
+  const all = vectors(graph, spec, { ...(first && { first }), dim });
+  let x = reshaped(all, [sizeOf(all) / dim, dim]);
+  for (const [index, layer] of layers.entries()) {
+    x = wukongLayer(graph, x, { ...layer, name: `layers.${index}`, dropout });
+  }
+  return mlp(graph, reshaped(x, [sizeOf(x)]), { name: "top", widths: top, dropout });
+}
+
+/** One layer: from x (N,D) to (F+L, D). */
+function wukongLayer(
+  graph: GraphBuilder,
+  x: Value,
+  layer: LayerSpec & { readonly name: string; readonly dropout: number },
+): Value {
+  const { name, interacted, compressed } = layer;
+  const [inputs = 0, dim = 0] = x.shape;
+  const outputs = interacted + compressed;
+  const values = [
+    { value: factorisationMachine(graph, x, layer), column: 0 },
+    {
+      value: sharedProduct(graph, x, { name: `${name}.compress`, vectors: compressed }),
+      column: interacted * dim,
+    },
+  ];
+  const columns = outputs * dim;
+  const both = sideBySide(graph, values, { columns, hasLookups: false });
+  const residual =
+    inputs === outputs
+      ? x
+      : sharedProduct(graph, x, { name: `${name}.residual`, vectors: outputs });
+  const total = sum(graph, reshaped(both, [outputs, dim]), residual);
+  return layerNorm(graph, total, { name: `${name}.norm` });
+}
+
+/** The factorisation machine block: from x (N,D) to (F*D). */
+function factorisationMachine(
+  graph: GraphBuilder,
+  x: Value,
+  layer: LayerSpec & { readonly name: string; readonly dropout: number },
+): Value {
+  const { name, rank, hidden, interacted, dropout } = layer;
+  const [, dim = 0] = x.shape;
+  const others =
+    rank === "full" ? x : sharedProduct(graph, x, { name: `${name}.rank`, vectors: rank });
+  const products = dotProducts(graph, x, others);
+  const flat = layerNorm(graph, reshaped(products, [sizeOf(products)]), {
+    name: `${name}.interact.norm`,
+  });
+  const widths = [...hidden, interacted * dim];
+  return mlp(graph, flat, { name: `${name}.interact`, widths, dropout });
+}

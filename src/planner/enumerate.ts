@@ -3,6 +3,7 @@
 
 import { costOf, type Setting } from "./cost/cost.ts";
 import type { Load, LoadGroup } from "./partition.ts";
+import { cutAtPins } from "./pins.ts";
 import {
   columnsOf,
   type Devices,
@@ -45,8 +46,10 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
   for (const tier of table.tiers) {
     for (const scheme of table.schemes) {
       if (tier === "cached" && scheme === "data-parallel") continue; // Copies lie whole in memory.
+      if (table.pins !== undefined && scheme === "data-parallel") continue; // No copy is pinned.
       for (const tiles of tileGroupsOf(setting.devices, table, scheme)) {
-        options.push(optionOf(setting, table, scheme, tier, tiles));
+        const groups = pinnedGroups(tiles, table.pins, setting.devices);
+        options.push(optionOf(setting, table, scheme, tier, groups));
       }
     }
   }
@@ -57,6 +60,30 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
 export interface TileGroup {
   readonly level: Group["level"];
   readonly tiles: readonly Tile[];
+  /** Of a pinned group. */
+  readonly devices?: readonly number[] | undefined;
+}
+
+/**
+ * The groups with the pinned parts in groups of their own. What is left of a group that was cut
+ * goes where the search wants it: on one host, if it has enough devices.
+ */
+function pinnedGroups(
+  groups: readonly TileGroup[],
+  pins: PlannedTable["pins"],
+  { perHost }: Devices,
+): readonly TileGroup[] {
+  if (pins === undefined) return groups;
+  return groups.flatMap((group): TileGroup[] => {
+    const { free, pinned } = cutAtPins(group.tiles, pins);
+    if (pinned.length === 0 && group.level !== "all") return [group];
+    const isOfHost = group.level === "host" && free.length <= perHost && free.length > 0;
+    const rest = isOfHost
+      ? [{ level: "host" as const, tiles: free }]
+      : free.map((tile) => ({ level: "device" as const, tiles: [tile] }));
+    const devices = pinned.map(({ pin }) => pin.device);
+    return [...rest, { level: "pinned", tiles: pinned.map(({ tile }) => tile), devices }];
+  });
 }
 
 /** The fields of a table that decide how it can be cut. */
@@ -136,8 +163,8 @@ function optionOf(
   tileGroups: readonly TileGroup[],
 ): Option {
   const load = loadsOf(setting, table, scheme, tier);
-  const groups = tileGroups.map(({ level, tiles }): Group => {
-    return { level, parts: tiles.map((tile) => ({ tile, ...load(tile) })) };
+  const groups = tileGroups.map(({ level, tiles, devices }): Group => {
+    return { level, devices, parts: tiles.map((tile) => ({ tile, ...load(tile) })) };
   });
   const parts = groups.flatMap((group) => group.parts);
   const copies = scheme === "data-parallel" ? deviceCount(setting.devices) : 1;

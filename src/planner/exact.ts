@@ -2,14 +2,14 @@
 // expensive as the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
-import { partStarts, put, startPartition } from "./partition.ts";
+import { isFree, partStarts, put, startPartition } from "./partition.ts";
 
 /** Most placements tried for one proposal. */
 const placementsMax = 20_000;
 
 /** Whether the groups have few enough placements to try all. */
 export function isTiny(groups: readonly LoadGroup[], devices: number): boolean {
-  const free = groups.filter((group) => group.level !== "all");
+  const free = groups.filter(isFree);
   const parts = free.reduce((sum, group) => sum + group.parts.length, 0);
   return parts * Math.log(devices) <= Math.log(placementsMax);
 }
@@ -28,7 +28,9 @@ export function partitionExactly(
   const to = startPartition(groups, room);
   const open = groups.flatMap(({ level, parts }, group) => {
     const first = starts[group] ?? 0;
-    return level === "all" ? [] : parts.map((load, i) => ({ level, load, first, part: first + i }));
+    return !isFree({ level })
+      ? []
+      : parts.map((load, i) => ({ level, load, first, part: first + i }));
   });
   let best: Partition | undefined;
   let bound = below;

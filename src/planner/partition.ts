@@ -14,10 +14,17 @@ export interface Load {
 export interface LoadGroup {
   /**
    * `device`: one part, on any device. `host`: parts on different devices of one host. `all`: part
-   * i on device i, or the only part on every device.
+   * i on device i, or the only part on every device. `pinned`: part i on `devices[i]`.
    */
-  readonly level: "device" | "host" | "all";
+  readonly level: "device" | "host" | "all" | "pinned";
   readonly parts: readonly Load[];
+  /** Of a pinned group. */
+  readonly devices?: readonly number[] | undefined;
+}
+
+/** Whether the search may choose where the parts of a group lie. */
+export function isFree({ level }: Pick<LoadGroup, "level">): boolean {
+  return level === "device" || level === "host";
 }
 
 /** The devices to place on; `bytes` is each one's room for parts. */
@@ -59,7 +66,7 @@ export function put(to: Partition, part: number, load: Load, device: number): vo
   to.bytes[device] = (to.bytes[device] ?? 0) + load.bytes;
 }
 
-/** A partition with only the parts of level `all`, as their devices are given. */
+/** A partition with only the parts of levels `all` and `pinned`, as their devices are given. */
 export function startPartition(groups: readonly LoadGroup[], { devices }: Room): Partition {
   const { starts, parts } = partStarts(groups);
   const W = deviceCount(devices);
@@ -68,7 +75,11 @@ export function startPartition(groups: readonly LoadGroup[], { devices }: Room):
     cost: new Float64Array(W),
     bytes: new Float64Array(W),
   };
-  for (const [i, { level, parts: loads }] of groups.entries()) {
+  for (const [i, { level, parts: loads, devices: pinned }] of groups.entries()) {
+    for (const [part, device] of (pinned ?? []).entries()) {
+      const load = loads[part];
+      if (load !== undefined) put(to, (starts[i] ?? 0) + part, load, device);
+    }
     if (level !== "all") continue;
     const [first] = loads;
     for (let device = 0; device < W; device++) {
@@ -112,7 +123,7 @@ function largestFirst(groups: readonly LoadGroup[], order: keyof Load): number[]
   const size = groups.map(({ parts }) => {
     return parts.reduce((most, part) => Math.max(most, part[order]), 0);
   });
-  const indices = [...groups.keys()].filter((i) => groups[i]?.level !== "all");
+  const indices = [...groups.keys()].filter((i) => isFree(groups[i] ?? { level: "all" }));
   return indices.sort((a, b) => (size[b] ?? 0) - (size[a] ?? 0) || a - b);
 }
 

@@ -8,6 +8,7 @@ import { InputUnusableError, InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions } from "../ports/check-options.ts";
 import { checkCover } from "./assess.ts";
 import type { PackedPlan } from "./packed-plan.ts";
+import type { ShardPin } from "./pins.ts";
 import {
   type PlacedShard,
   type Plan,
@@ -47,6 +48,17 @@ export const packedPlanSchema = z.object({
   perHost: z.int().min(1),
   shards: z.array(z.tuple([...counts, z.int().min(-1)]).rest(count)).readonly(),
 }) satisfies z.ZodType<PackedPlan>;
+
+/** Schema of a pin, as journals and messages have it. */
+export const shardPinSchema = z.object({
+  table: z.string(),
+  firstBlock: count,
+  blocks: z.int().min(1),
+  firstQuantum: count,
+  quanta: z.int().min(1),
+  device: count,
+  isFrozen: z.boolean(),
+}) satisfies z.ZodType<ShardPin>;
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 

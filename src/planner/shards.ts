@@ -70,6 +70,8 @@ export interface PlannedTable {
   readonly sumRounds: number;
   /** Schemes that may cut the table. */
   readonly schemes: readonly Scheme[];
+  /** Parts that lie on given devices; left out: none does. */
+  readonly pins?: readonly (Tile & { readonly device: number })[] | undefined;
   readonly tiers: readonly Tier[];
   /** The curve counted in a run; left out: by Zipf's law. Used for caches only. */
   readonly missCurve?: readonly MissPoint[] | undefined;

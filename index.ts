@@ -10,7 +10,7 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export { Client } from "./actors/client/client.ts";
 export { type LogRecord, Run } from "./actors/client/run.ts";
-export type { RunLine, RunSummary } from "./actors/jobs/job-api.ts";
+export type { NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";

@@ -23,6 +23,7 @@ import { addLs } from "./commands/runs/ls.ts";
 import { addPause } from "./commands/runs/pause.ts";
 import { addResume } from "./commands/runs/resume.ts";
 import { addScale } from "./commands/runs/scale.ts";
+import { addShard } from "./commands/runs/shard.ts";
 import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
@@ -53,6 +54,7 @@ const commands = [
   addResume,
   addCancel,
   addScale,
+  addShard,
   addDoctor,
   addGenerate,
   addEval,

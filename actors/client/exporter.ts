@@ -100,7 +100,10 @@ function createFigures(
     straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
     incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
     alerts: counter("alerts", "What a run was warned of", "code"),
-    scalings: counter("scalings", "Changes of its devices that were asked for"),
+    scalings: counter(
+      "scalings",
+      "Changes of its devices, or of its shards' places, that were asked for",
+    ),
     checkpoints: counter("checkpoints", "Checkpoints committed"),
     bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
     buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
@@ -188,6 +191,7 @@ function note(figures: Figures, event: RunEvent): void {
       figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
       return;
     case "run.scaled":
+    case "run.moved":
       figures.scalings.inc({ run });
       return;
     case "run.straggler":

@@ -7,7 +7,13 @@ import { decodeBody } from "../../src/wire/messages/body.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { type LoadOptions, loadModel } from "../../storage/model/load-model.ts";
 import type { Model } from "../../storage/model/model.ts";
-import { isOverAt, type JobMethod, type ReplyOf, type RunSummary } from "../jobs/job-api.ts";
+import {
+  isOverAt,
+  type JobMethod,
+  type NamedShard,
+  type ReplyOf,
+  type RunSummary,
+} from "../jobs/job-api.ts";
 import { checkpointDeadlines } from "../jobs/job-handlers.ts";
 import type { RunEvent, RunStatus } from "../run-state/run-events.ts";
 import type { RunResult } from "../run-state/run-result.ts";
@@ -140,6 +146,29 @@ export class Run {
    */
   async scale(to: { readonly devices: number }): Promise<void> {
     await this.#jobs.request("scale", { run: this.run, ...to });
+  }
+
+  /**
+   * Moves a shard to another device after the current step, with the same bits, and pins it there:
+   * no plan puts it elsewhere, as long as the run has that device. Resolves when the cluster has
+   * taken it; run.moved tells when it is done. `shard`: its number, as the cluster's report has it.
+   * @throws RemoteError where there is no such shard or device, or no room, or the shard is frozen
+   */
+  async moveShard(shard: number, to: { readonly device: number }): Promise<NamedShard> {
+    return (await this.#jobs.request("move", { run: this.run, shard, ...to })).shard;
+  }
+
+  /**
+   * Holds a shard on the device where it is: neither a plan nor a user moves it before it is
+   * thawed. It is trained as before. @throws RemoteError
+   */
+  async freezeShard(shard: number): Promise<NamedShard> {
+    return (await this.#jobs.request("freeze", { run: this.run, shard })).shard;
+  }
+
+  /** Lifts what `moveShard` and `freezeShard` have pinned of a shard. @throws RemoteError */
+  async thawShard(shard: number): Promise<NamedShard> {
+    return (await this.#jobs.request("thaw", { run: this.run, shard })).shard;
   }
 
   /**

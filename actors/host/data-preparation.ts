@@ -7,6 +7,7 @@
 import { fromCallback } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
 import { type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
@@ -27,6 +28,8 @@ export interface PreparationInput {
   readonly question: MessageEvent<"host.prepare">;
   /** The job in it, checked. */
   readonly job: JobSpec;
+  /** The pins in it, checked. */
+  readonly pins: readonly ShardPin[] | undefined;
 }
 
 type PrepareReport =
@@ -41,11 +44,11 @@ const preparer = "reader:0";
 
 /** Runs until the cache is there or the thread is gone; then raises host.forget in the host. */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
-  const { network, launcher, host, question, job } = input;
+  const { network, launcher, host, question, job, pins } = input;
   const { command, hosts } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
   const memoryBytes = network.memoryBytes ?? memoryOfProcess();
-  const planFor = hosts && { hosts, memoryBytes };
+  const planFor = hosts && { hosts, memoryBytes, pins };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   let plan: DataPlan | undefined;
@@ -79,7 +82,7 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
   const finish = (end: ThreadEnd) => {
     if (plan !== undefined) {
       if (planFor !== undefined) placement ??= noneOf(end);
-      mailbox.tell(coordinator, "host.prepared", { command, plan, placement });
+      mailbox.tell(coordinator, "host.prepared", { command, plan, placement, memoryBytes });
     } else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
       const error = recordError(lossOf(end, preparer));

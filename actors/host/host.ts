@@ -30,7 +30,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import { generationSpecSchema, jobInMessage } from "../threads/generation-schema.ts";
+import { generationSpecSchema, jobInMessage, pinsInMessage } from "../threads/generation-schema.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
 import { preparing, preparingId } from "./data-preparation.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
@@ -95,10 +95,13 @@ const machine = setup({
       const id = preparingId(event);
       if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
       const { data: job, error } = jobInMessage.safeParse(event.body.job);
-      if (error !== undefined) {
-        return context.network.onCorrupt(new FrameCorruptError(event.type, error.message));
+      const pins = pinsInMessage.safeParse(event.body.pins);
+      if (error !== undefined || pins.error !== undefined) {
+        const fault = (error ?? pins.error)?.message ?? "";
+        return context.network.onCorrupt(new FrameCorruptError(event.type, fault));
       }
-      enqueue.spawnChild("preparing", { id, input: { ...context, question: event, job } });
+      const asked = { question: event, job, pins: pins.data };
+      enqueue.spawnChild("preparing", { id, input: { ...context, ...asked } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);

@@ -9,6 +9,9 @@
 //   pause       { run }                → { run, status }     a checkpoint, and its devices are free
 //   resume      { run }                → { run, status }
 //   scale       { run, devices }       → { run, status, devices }
+//   move        { run, shard, device } → { run, status, shard }      and pins it there
+//   freeze      { run, shard }         → { run, status, shard }      pins it where it is
+//   thaw        { run, shard }         → { run, status, shard }      it is pinned no more
 //   checkpoint  { run }                → { run, step, digest }       once it is committed
 //   cancel      { run }                → { run, status }
 //   schema      { }                    → { version, job, requests, replies, event }
@@ -50,6 +53,9 @@ export const requests = {
   pause: ofRun,
   resume: ofRun,
   scale: z.strictObject({ run, devices: z.int().min(1) }),
+  move: z.strictObject({ run, shard: count, device: count }),
+  freeze: z.strictObject({ run, shard: count }),
+  thaw: z.strictObject({ run, shard: count }),
   checkpoint: ofRun,
   cancel: ofRun,
   schema: z.strictObject({}),
@@ -94,6 +100,25 @@ export type RunLine = Readonly<z.output<typeof runLine>>;
 export type RunSummary = Readonly<z.output<typeof runSummary>>;
 
 const runStatus = z.object({ run, status: runStatusSchema });
+
+/** A shard that was named by its number: what it is, and where it lies now. */
+const namedShard = z.object({
+  shard: count,
+  table: z.string(),
+  firstRow: count,
+  rows: count,
+  firstColumn: count,
+  columns: count,
+  device: count,
+  /** Where it is pinned to from now on; left out: nowhere. */
+  pin: z.object({ device: count, isFrozen: z.boolean() }).optional(),
+});
+
+const ofShard = runStatus.extend({ shard: namedShard });
+
+/** A shard that was moved, frozen or thawed. */
+export type NamedShard = Readonly<z.output<typeof namedShard>>;
+
 const jsonSchema = z.record(z.string(), z.unknown());
 
 /** What each method answers. */
@@ -119,6 +144,9 @@ export const replies = {
   pause: runStatus,
   resume: runStatus,
   scale: runStatus.extend({ devices: count }),
+  move: ofShard,
+  freeze: ofShard,
+  thaw: ofShard,
   checkpoint: z.object({ run, step: count, digest: z.string() }),
   cancel: runStatus,
   schema: z.object({

@@ -23,6 +23,7 @@ import {
   type RunLine,
   requests,
 } from "./job-api.ts";
+import { freezeShard, moveShard, type PinChange, thawShard } from "./pin-shards.ts";
 import { devicesWanted } from "./queue-order.ts";
 
 export interface JobServiceInput {
@@ -107,6 +108,12 @@ const handlers: Handlers = {
     }
     return { ...(await change(asked, record, () => record.scale(devices))), devices };
   },
+  move: (asked, { run, shard, device }) =>
+    pinned(asked, run, "move a shard of", (record) => moveShard(record, shard, device)),
+  freeze: (asked, { run, shard }) =>
+    pinned(asked, run, "freeze a shard of", (record) => freezeShard(record, shard)),
+  thaw: (asked, { run, shard }) =>
+    pinned(asked, run, "thaw a shard of", (record) => thawShard(record, shard)),
   checkpoint: async (asked, { run }) => {
     const record = recordOf(asked, run);
     if (record.status !== "running") {
@@ -161,6 +168,21 @@ async function change(
   await registry.kept();
   registry.changed();
   return { run: record.run, status: record.status };
+}
+
+/** Has other pins from now on; says of which shard. @throws InvalidOptionError, RunStateError */
+async function pinned(
+  asked: Asked,
+  run: string,
+  request: string,
+  of: (record: RunRecord) => PinChange,
+): Promise<ReplyOf<"move">> {
+  const record = openRecord(asked, run, request);
+  const { pins, shard } = of(record);
+  const changed = await change(asked, record, () => {
+    record.pins = pins;
+  });
+  return { ...changed, shard };
 }
 
 /** @throws InvalidOptionError where the cluster has not the devices, or the job not the slices */
@@ -235,9 +257,9 @@ function recordOf({ input, tenant }: Asked, run: string): RunRecord {
 }
 
 /** One that is not over. @throws InvalidOptionError, RunStateError */
-function openRecord(asked: Asked, run: string, method: JobMethod): RunRecord {
+function openRecord(asked: Asked, run: string, request: string): RunRecord {
   const record = recordOf(asked, run);
-  if (record.isOver) throw new RunStateError(run, method, "one that is not over", record.status);
+  if (record.isOver) throw new RunStateError(run, request, "one that is not over", record.status);
   return record;
 }
 

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { shardPinSchema } from "../../src/planner/plan-file.ts";
 import { runStatusSchema } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 
@@ -32,6 +33,7 @@ const queueEntry = z.object({
       devices: z.int().optional(),
       cancel: z.boolean().optional(),
       pause: z.boolean().optional(),
+      pins: z.array(shardPinSchema).readonly().optional(),
     }),
   ),
   job: z.unknown(),

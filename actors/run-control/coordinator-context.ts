@@ -13,6 +13,7 @@ import type { MessageEvent } from "../runtime/listening.ts";
 import { type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
 import type { Assembled, RequestInput, TakenCut } from "./coordinator-requests.ts";
+import { noPins } from "./follow-pins.ts";
 import { type RunPosition, withInterval } from "./next-action.ts";
 
 export interface TrainingCoordinatorInput {
@@ -69,6 +70,8 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     command: 1,
     plan: undefined,
     placement: undefined,
+    pins: noPins,
+    memoryBytes: Number.POSITIVE_INFINITY,
     schedule: undefined,
     restored: { memoryBytes: 0, storeBytes: 0 },
     step: input.latest?.cut ?? 0,

@@ -12,6 +12,7 @@ import { storesOf, troubleOf } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { incidentOf } from "./coordinator-failures.ts";
+import { pinsTold } from "./follow-pins.ts";
 import { slicesOf } from "./heartbeat-progress.ts";
 
 /** run.preparing */
@@ -52,6 +53,7 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     hosts,
     slices: slicesOf(context),
     plan: placement?.report,
+    pins: pinsTold(context),
     arithmetic,
     notice: kernelNotice(),
   });
@@ -91,14 +93,21 @@ function tellSlowRecovery(
   record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
 }
 
-/** run.scaled, where the generation began with other devices as planned. */
+/** run.moved and run.scaled, where the generation began with other places as planned. */
 function tellScaled(context: TrainingCoordinatorContext): void {
   const { record, scope, network, latest, hosts } = context;
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
-  const { from, atMs } = record.scaling;
+  const { from, atMs, moves } = record.scaling;
   const seconds = (network.clock.now() - atMs) / 1000;
-  const what = { from, to: devicesOf(hosts), step: latest?.cut ?? 0, seconds };
-  record.append(scope.generation, { type: "run.scaled", ...what });
+  const at = { step: latest?.cut ?? 0, seconds };
+  const moved = moves.filter((pin) => context.pins.followed.includes(pin));
+  if (moved.length > 0) {
+    record.append(scope.generation, { type: "run.moved", shards: moved, ...at });
+  }
+  const to = devicesOf(hosts);
+  if (from !== to || moves.length === 0) {
+    record.append(scope.generation, { type: "run.scaled", from, to, ...at });
+  }
   record.scaling = undefined;
 }
 

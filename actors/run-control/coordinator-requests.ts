@@ -36,6 +36,7 @@ import {
   hostPlaceOf,
   hostPlaces,
 } from "../threads/generation-spec.ts";
+import { type FollowedPins, followPins } from "./follow-pins.ts";
 
 /** What requests are made of. */
 export interface RequestInput {
@@ -52,6 +53,10 @@ export interface RequestInput {
   readonly plan: DataPlan | undefined;
   /** How the tables are placed. */
   readonly placement: RunPlan | undefined;
+  /** Shards that lie elsewhere, as their owner wants it. */
+  readonly pins: FollowedPins;
+  /** What the process of a host may use. */
+  readonly memoryBytes: number;
   /** The checkpoint that the generation goes on from. */
   readonly latest: Manifest | undefined;
   /** Hash of the newest checkpoint's manifest. */
@@ -60,7 +65,7 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
-  readonly record: Pick<RunRecord, "replayed" | "placed">;
+  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins">;
   readonly arithmetic: string;
   /** Computed when the generation is assembled. */
   readonly layout: GenerationLayout | undefined;
@@ -86,6 +91,8 @@ const checkpoint: Address = { role: "checkpoint", index: 0 };
 export interface Prepared {
   readonly plan: DataPlan;
   readonly placement: RunPlan;
+  readonly pins: FollowedPins;
+  readonly memoryBytes: number;
 }
 
 /**
@@ -97,13 +104,14 @@ export interface Prepared {
 export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command, record, metrics } = input;
   const hosts = input.hosts.map(({ devices }) => devices);
-  const known = record.placed?.hosts.join() === hosts.join() ? record.placed.placement : undefined;
+  const { pins } = record;
+  const known = knownFor(input, hosts);
   const [found] = await ask({
     network,
     mailbox,
     to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
-    body: { command, job, ...(known === undefined ? { hosts } : {}) },
+    body: { command, job, ...(known === undefined ? { hosts, pins } : {}) },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body }
@@ -120,8 +128,17 @@ export const preparing = fromPromise<Prepared, RequestInput>(async ({ input, sig
   if (placement.plan !== undefined) record.placed = { hosts, placement };
   const isNew = input.step === stepBefore(job);
   const plan = { ...prepared, contents: inOrderOf(contents, prepared.contents, isNew) };
-  return { plan, placement };
+  const memoryBytes = found?.memoryBytes ?? Number.POSITIVE_INFINITY;
+  const followed = followPins(pins, { ...input, plan, placement, pins: [] }, memoryBytes);
+  return { plan, placement, memoryBytes, pins: followed };
 });
+
+/** The plan of the generation before, where it may be kept: only shards that are pinned move. */
+function knownFor({ record }: RequestInput, hosts: readonly number[]): RunPlan | undefined {
+  const { placed } = record;
+  if (placed?.hosts.join() !== hosts.join()) return undefined;
+  return placed.placement.unpinned === undefined ? placed.placement : undefined;
+}
 
 /** The devices of a generation, ready. */
 export interface Assembled {
@@ -139,7 +156,7 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
  */
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
-  const spec = generationSpecOf(input);
+  const spec = specOf(input);
   const answers = await ask({
     network,
     mailbox,
@@ -159,6 +176,10 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
   return { arithmetic: first, restored, layout: layoutOfGeneration(spec) };
 });
+
+function specOf(input: RequestInput): GenerationSpec {
+  return generationSpecOf({ ...input, pins: input.pins.followed });
+}
 
 /**
  * The answer of a host: what its devices are, once all have said that they are ready, and it has

@@ -1,14 +1,18 @@
-// Scaling: how many devices a run should have, and when it changes them. The membership and the
-// number of devices that a user asked for decide; the training coordinator carries the change out
-// at the end of its step.
+// Scaling: how many devices a run should have, which shards lie on them, and when that changes. The
+// membership and what a user asked for decide; the training coordinator carries the change out at
+// the end of its step.
 //
 //   a user asks for devices, or a host leaves ─▶ at once
+//   a user moves a shard                      ─▶ at once
 //   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`
 
 import { fromCallback } from "xstate";
+import type { ShardPin } from "../../src/planner/pins.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
+import { pinsToFollow } from "../run-state/shard-places.ts";
+import type { RunScope } from "../runtime/mailbox.ts";
 
 /** Hosts rarely join alone: a run grows this long after the last one has joined. */
 const settleMs = 1000;
@@ -24,17 +28,19 @@ export interface ScalingInput {
   readonly membership: Membership;
   /** The hosts of the run's devices. */
   readonly hosts: readonly HostShare[];
+  readonly scope: RunScope;
 }
 
 /** Raises run.rescale when the run should have other devices than `hosts`, now or later. */
 export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
-  const { network, record, membership, hosts } = input;
+  const { network, record, membership, hosts, scope } = input;
   const { clock } = network;
   const asked = record.devicesAsked;
   let cancel = () => {};
   const tell = () => sendBack({ type: "run.rescale" });
   const look = () => {
     cancel();
+    if (movesFor(record, scope).length > 0) return tell();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
     const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
     if (wanted === devicesOf(hosts) && !isLeft) return;
@@ -48,6 +54,22 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
     for (const one of forget) one();
   };
 });
+
+/** The pins that want another generation than this one; none before it is assembled. */
+export function movesFor(
+  { shards, pins }: Pick<RunRecord, "shards" | "pins">,
+  { generation }: Pick<RunScope, "generation">,
+): readonly ShardPin[] {
+  return shards?.generation === generation ? pinsToFollow(shards, pins) : [];
+}
+
+/** Notes when a change began, for run.scaled and run.moved. */
+export function noteScaling({ record, scope, hosts, network }: ScalingInput): void {
+  const { generation } = scope;
+  const [from, moves] = [devicesOf(hosts), movesFor(record, scope)];
+  const begun = record.scaling ?? { generation, from, atMs: network.clock.now(), moves };
+  record.scaling = moves.length === 0 ? begun : { ...begun, moves };
+}
 
 /** Raises run.rescale when a user asks for another number of devices. */
 export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(

@@ -37,7 +37,6 @@
 import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { hostWatchMachine, watchingMembership } from "../host/heartbeat-watch.ts";
-import { devicesOf } from "../host/membership.ts";
 import {
   afterCheckpoint,
   afterWindow,
@@ -68,6 +67,7 @@ import {
 } from "./coordinator-events.ts";
 import { failureOf, goneOf, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
+import { placesOf } from "./follow-pins.ts";
 import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
 import {
   type Action,
@@ -78,7 +78,7 @@ import {
   nextAction,
   scheduleFor,
 } from "./next-action.ts";
-import { watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -133,9 +133,8 @@ const machine = setup({
     },
     askPause: ({ context }) => askPause(context),
     noteCancel: assign({ isCancelAsked: true }),
-    noteScale: assign(({ context: { record, scope, hosts, network } }) => {
-      const { generation } = scope;
-      record.scaling ??= { generation, from: devicesOf(hosts), atMs: network.clock.now() };
+    noteScale: assign(({ context }) => {
+      noteScaling(context);
       return { isScaleAsked: true };
     }),
     noteYield: assign({ isScaleAsked: true }),
@@ -194,10 +193,10 @@ const machine = setup({
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            const { plan, placement } = event.output;
+            const { plan } = event.output;
             const contents = { ...context.metrics.contents, ...plan.contents };
             const metrics = { ...context.metrics, contents };
-            return { plan, placement, metrics, schedule: scheduleFor(context, plan) };
+            return { ...event.output, metrics, schedule: scheduleFor(context, plan) };
           }),
         },
       },
@@ -220,6 +219,7 @@ const machine = setup({
               startedAtMs: context.network.clock.now(),
             })),
             ({ context }) => tellStarted(context),
+            ({ context }) => context.record.place(placesOf(context)),
           ],
         },
       },

@@ -2,6 +2,7 @@
 // follow from the schemas, and the JSON Schema that the job service answers.
 
 import { z } from "zod";
+import { shardPinSchema } from "../../src/planner/plan-file.ts";
 import { planReportSchema } from "../../src/training/planning/run-plan.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
 import { warningSchema } from "../threads/generation-schema.ts";
@@ -54,6 +55,8 @@ const eventBody = z.discriminatedUnion("type", [
     slices: list(count),
     /** How the tables are placed, and what is predicted of it. */
     plan: planReportSchema.readonly().optional(),
+    /** Shards that are pinned to devices; with a reason, those that lie elsewhere nevertheless. */
+    pins: list(shardPinSchema.extend({ reason: z.string().optional() })).optional(),
     arithmetic: z.string(),
     /** The one sentence where the kernels are slow, and why. */
     notice: z.string().optional(),
@@ -144,6 +147,13 @@ const eventBody = z.discriminatedUnion("type", [
     /** The cut at which it changed. */
     step: count,
     /** From when its devices were told to pause to the first step with the new ones. */
+    seconds: z.number(),
+  }),
+  /** The run goes on with these shards on other devices. The rest is as of `run.scaled`. */
+  z.object({
+    type: z.literal("run.moved"),
+    shards: list(shardPinSchema),
+    step: count,
     seconds: z.number(),
   }),
   /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */

@@ -5,6 +5,7 @@ import type { RunContents } from "../../src/data/contents.ts";
 import type { ErrorRecord } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
+import type { ShardPin } from "../../src/planner/pins.ts";
 import { type PlannedCut, type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import type { RunPlan } from "../../src/training/planning/run-plan.ts";
 import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
@@ -14,6 +15,7 @@ import { IncidentLog } from "./incident-log.ts";
 import type { IncidentAction, IncidentCause } from "./incident-record.ts";
 import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
 import type { RunResult } from "./run-result.ts";
+import type { ShardPlaces } from "./shard-places.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
 /** Publishes an event of a run, which belongs to a tenant or to the operator. */
@@ -34,11 +36,13 @@ const seqsLost = 1000;
 /** Events kept for late followers; older events are forgotten. */
 export const eventsMax = 10_000;
 
-/** A change of devices: how many the generation had, and when they were told to pause. */
+/** A change of places: how many devices the generation had, and when they were told to pause. */
 export interface Scaling {
   readonly generation: number;
   readonly from: number;
   readonly atMs: number;
+  /** The shards that are to move with it. */
+  readonly moves: readonly ShardPin[];
 }
 
 /** Events of a run that has devices, or waits for devices of hosts. */
@@ -83,6 +87,8 @@ export class RunRecord {
   readonly speeds = new Map<DeviceName, number>();
   /** The plan of the last generation, and the devices of the hosts that it is for. */
   placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
+  /** Where the shards of its newest generation lie; undefined: this leader has seen none. */
+  shards: ShardPlaces | undefined;
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
   /** What failed, and what was done about it. */
@@ -99,6 +105,7 @@ export class RunRecord {
   #savedStep = 0;
   #generation = 0;
   #devicesAsked: number | undefined;
+  #pins: readonly ShardPin[] = [];
   #jobText: string | undefined;
   readonly #onWish = new Set<() => void>();
   readonly #onEvent = new Set<(event: RunEvent) => void>();
@@ -193,6 +200,7 @@ export class RunRecord {
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
     if (entry.kind === "wish") {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
+      this.#pins = entry.pins ?? this.#pins;
       this.isCancelAsked ||= entry.cancel === true;
       this.isPauseAsked = entry.pause ?? this.isPauseAsked;
       this.#onChange(this, this.status);
@@ -282,6 +290,7 @@ export class RunRecord {
     const { run } = this;
     const devices = this.#devicesAsked;
     if (devices !== undefined) yield { kind: "wish", run, devices };
+    if (this.#pins.length > 0) yield { kind: "wish", run, pins: this.#pins };
     if (this.isCancelAsked) yield { kind: "wish", run, cancel: true };
     if (this.isPauseAsked) yield { kind: "wish", run, pause: true };
     for (const event of this.#events) yield { kind: "event", run, event };
@@ -342,7 +351,24 @@ export class RunRecord {
     this.#tellWish();
   }
 
-  /** Calls `listen` whenever devices or a checkpoint are asked for. */
+  /** The parts of tables that are to lie on given devices. */
+  get pins(): readonly ShardPin[] {
+    return this.#pins;
+  }
+
+  set pins(pins: readonly ShardPin[]) {
+    this.#keeper.keep({ kind: "wish", run: this.run, pins });
+    this.#pins = pins;
+    this.#tellWish();
+  }
+
+  /** A generation is assembled: its shards lie there. */
+  place(shards: ShardPlaces | undefined): void {
+    this.shards = shards;
+    this.#tellWish();
+  }
+
+  /** Calls `listen` whenever devices, shards or a checkpoint are asked for. */
   onWish(listen: () => void): () => void {
     this.#onWish.add(listen);
     return () => this.#onWish.delete(listen);

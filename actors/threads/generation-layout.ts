@@ -90,13 +90,14 @@ export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
 }
 
 function topologyOfGeneration(spec: GenerationSpec): Topology {
-  const { job, data, devices, sliceCounts } = spec;
+  const { job, data, devices, sliceCounts, pins } = spec;
   const { model, slices, exchange, tiers } = job;
   const { batchSize } = job.data;
   const weighted = weightedOf(job.data, shapesOf(model));
   const { idsMax } = data;
   const plan = planFor(spec);
-  const input = { model, batchSize, slices, sliceCounts, idsMax, weighted, exchange, plan, tiers };
+  const placing = { plan, pins, sliceCounts, tiers };
+  const input = { model, batchSize, slices, idsMax, weighted, exchange, ...placing };
   const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );

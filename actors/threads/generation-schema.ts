@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
-import { packedPlanSchema } from "../../src/planner/plan-file.ts";
+import { packedPlanSchema, shardPinSchema } from "../../src/planner/plan-file.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 
 const count = z.int().min(0);
@@ -89,6 +89,9 @@ export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
   }
 });
 
+/** The pins in a message. */
+export const pinsInMessage = z.array(shardPinSchema).readonly().optional();
+
 /** Schema of `GenerationSpec` on the wire. */
 export const generationSpecSchema = z.object({
   run: z.string(),
@@ -103,6 +106,8 @@ export const generationSpecSchema = z.object({
   data: dataPlanSchema,
   /** The place of each shard; left out: the job's plan, if it is for these devices, or none. */
   placement: packedPlanSchema.optional(),
+  /** Parts of tables that lie elsewhere than the plan says. */
+  pins: pinsInMessage,
   /** Steps done at the cut from which the generation goes on; 0 at the start of the run. */
   fromStep: count,
   /** The checkpoint of that cut. */

@@ -4,6 +4,7 @@
 
 import type { Dealing } from "../../src/exchange/batch-ring.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { RunPlan } from "../../src/training/planning/run-plan.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
@@ -24,19 +25,21 @@ export function generationSpecOf(from: {
   readonly hosts: readonly GenerationSpec["hosts"][number][];
   readonly plan: DataPlan | undefined;
   readonly placement?: RunPlan | undefined;
+  readonly pins?: readonly ShardPin[] | undefined;
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
   readonly network: Pick<Network, "tracedEvery">;
 }): GenerationSpec {
-  const { scope, job, hosts, plan, placement, step, latest, sliceCounts } = from;
+  const { scope, job, hosts, plan, placement, step, latest, sliceCounts, pins = [] } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
   const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
   const { tracedEvery } = from.network;
   const traced = tracedEvery === undefined ? {} : { tracedEvery };
-  const placed = placement?.plan === undefined ? {} : { placement: placement.plan };
+  const found = placement?.plan === undefined ? {} : { placement: placement.plan };
+  const placed = pins.length === 0 ? found : { ...found, pins };
   return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...placed, ...traced };
 }
 

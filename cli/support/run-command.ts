@@ -6,6 +6,7 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
+  integerFrom,
   withClient,
   withCommon,
 } from "./arguments.ts";
@@ -17,8 +18,10 @@ export interface RunCommand<Answer extends object, Options> {
   readonly description: string;
   /** What follows the run in the example. */
   readonly example?: string;
-  /** Asks the run; what comes back goes into the report. */
-  readonly ask: (run: Run, options: Options) => Promise<Answer>;
+  /** What is given after the run: actors of it, by their numbers. */
+  readonly actors?: readonly { readonly role: "shard" | "device"; readonly what: string }[];
+  /** Asks the run, with the numbers of these actors; what comes back goes into the report. */
+  readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
   /** The sentence for people. */
   readonly tell: (run: string, answer: Answer) => string;
 }
@@ -26,20 +29,29 @@ export interface RunCommand<Answer extends object, Options> {
 /** Adds the command; its own options are the caller's to add. */
 export function addRunCommand<Answer extends object, Options = unknown>(
   program: Command,
-  { name, description, example = "", ask, tell }: RunCommand<Answer, Options>,
+  { name, description, example = "", actors = [], ask, tell }: RunCommand<Answer, Options>,
 ): Command {
   const command = program
     .command(name.split(" ").at(-1) ?? name)
     .argument("<run>", "a run or the name of its job, as `osiris ls` lists them")
     .description(description);
+  for (const { role, what } of actors) command.argument(`<${role}>`, what, numberOf(role));
   return withCommon(withClient(command), [`${name} r12-1${example}`]).action(
-    async (given: string, options: CommonOptions & ConnectionArguments & Options) => {
+    async (given: string, ...rest: unknown[]) => {
+      const numbers = rest.slice(0, actors.length) as number[];
+      const options = rest[actors.length] as CommonOptions & ConnectionArguments & Options;
       await using client = await connect(connectionOf(options));
       const found = await namedRun(client, given);
-      const answer = await ask(found, options);
+      const answer = await ask(found, options, ...numbers);
       const { run } = found;
       if (options.json !== true) console.log(tell(run, answer));
       else console.log(JSON.stringify({ report: name.replace(" ", "."), run, ...answer }));
     },
   );
+}
+
+/** Reads `shard:3` or `3`: actors as reports name them, or their numbers. */
+function numberOf(role: string): (given: string) => number {
+  return (given) =>
+    integerFrom(0)(given.startsWith(`${role}:`) ? given.slice(role.length + 1) : given);
 }

@@ -144,14 +144,8 @@ function lineOf(event: RunEvent): string | undefined {
       return preparedLine(event);
     case "run.cache":
       return `  ! the data cache ${event.path} was damaged (${event.reason}): made anew`;
-    case "run.started": {
-      const { devices, hosts, arithmetic, fromStep, steps } = event;
-      const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
-      const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
-      const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
-      const plan = planLine(event.plan);
-      return `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}`;
-    }
+    case "run.started":
+      return startedLines(event);
     case "run.evaluated": {
       const { auc, normalizedEntropy, logLoss } = event.metrics;
       return (
@@ -196,6 +190,11 @@ function lineOf(event: RunEvent): string | undefined {
       const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
       return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
     }
+    case "run.moved": {
+      const { shards, step, seconds } = event;
+      const places = shards.map(({ table, device: to }) => `${table} to device:${to}`).join(", ");
+      return `  moved in ${duration(seconds)}: of ${places} from step ${count(step)} on`;
+    }
     case "run.paused":
       return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
     case "run.preempted":
@@ -215,6 +214,19 @@ function lineOf(event: RunEvent): string | undefined {
     default:
       return event satisfies never;
   }
+}
+
+function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string {
+  const { devices, hosts, arithmetic, fromStep, steps, pins = [] } = event;
+  const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
+  const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
+  const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
+  const plan = planLine(event.plan);
+  const begun = `Training on ${place}, ${count(steps)} steps${from}${plan && `\n${plan}`}`;
+  const ignored = pins.flatMap(({ table, device, reason }) =>
+    reason === undefined ? [] : [`  ! no shard of ${table} is held on device:${device}: ${reason}`],
+  );
+  return [begun, ...ignored].join("\n");
 }
 
 function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {

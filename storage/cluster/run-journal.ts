@@ -9,6 +9,8 @@
 //       event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
+import type { ShardPin } from "../../src/planner/pins.ts";
+
 /** One entry. The caller defines `Event`. */
 export type JournalEntry<Event> =
   | {
@@ -25,6 +27,8 @@ export type JournalEntry<Event> =
       readonly devices?: number;
       readonly cancel?: boolean;
       readonly pause?: boolean;
+      /** All parts of tables that are pinned from now on. */
+      readonly pins?: readonly ShardPin[];
     };
 
 export interface RunJournal<Event> {

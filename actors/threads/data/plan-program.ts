@@ -5,12 +5,14 @@ import type { FeatureStatistics } from "../../../src/data/cache/feature-statisti
 import { recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
+import type { ShardPin } from "../../../src/planner/pins.ts";
 import { planRun, type RunPlan, unplanned } from "../../../src/training/planning/run-plan.ts";
 
 /** What is planned for: the devices of each host, and the bytes that each host may use. */
 export interface PlanRequest {
   readonly hosts: readonly number[];
   readonly memoryBytes: number;
+  readonly pins?: readonly ShardPin[] | undefined;
 }
 
 /** The plan of a generation; if the search fails, none, and why. */

@@ -8,6 +8,7 @@ import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import { type PackedPlan, packPlan } from "../../planner/packed-plan.ts";
+import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { packedPlanSchema, writePlan } from "../../planner/plan-file.ts";
 import {
   type Devices,
@@ -59,12 +60,15 @@ export const runPlanSchema = z.object({
   /** The plan that was found; left out: the job's, or each table by its own `sharding`. */
   plan: packedPlanSchema.optional(),
   report: planReportSchema,
+  /** Why the pins are not in it, though they might have been. */
+  unpinned: z.string().optional(),
 });
 
 /** How a generation places its tables. */
 export interface RunPlan {
   readonly plan?: PackedPlan | undefined;
   readonly report: PlanReport;
+  readonly unpinned?: string | undefined;
 }
 
 /** What of a job decides the plan of its run. */
@@ -82,6 +86,8 @@ export interface RunPlanSetting {
   /** What the process of a host may use. */
   readonly memoryBytes: number;
   readonly statistics?: readonly FeatureStatistics[] | undefined;
+  /** Parts of tables that are to lie on given devices; they come before what is fastest. */
+  readonly pins?: readonly ShardPin[] | undefined;
 }
 
 /** Most tables of which a report names the schemes. */
@@ -101,12 +107,27 @@ export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   if (given !== undefined && deviceCount(given.devices) === deviceCount(devices)) {
     const workload = workloadOf(job, { statistics });
     const of = withCurves({ workload, devices: given.devices, constants: machine });
-    return { report: reportOf("plan", setting, given, assessPlan(of, given)) };
+    const pinned = pinPlan(given, setting.pins ?? []);
+    return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
   if (job.sharding === "as-written") return unplanned();
   return deviceCount(devices) === 1
     ? planAlone(job, setting)
-    : (planAmong(job, setting, devices) ?? unplanned(lackOf(setting)));
+    : (planAmong(job, setting, devices) ??
+        planUnpinned(job, setting, devices) ??
+        unplanned(lackOf(setting)));
+}
+
+/** No plan that holds the pins fits: one that does not, and why. */
+function planUnpinned(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  devices: Devices,
+): RunPlan | undefined {
+  if (setting.pins === undefined || setting.pins.length === 0) return undefined;
+  const found = planAmong(job, { ...setting, pins: [] }, devices);
+  const unpinned = "no plan was found that holds all pinned shards and fits into memory";
+  return found && { ...found, unpinned };
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */
@@ -169,9 +190,9 @@ function attempt(
   memoryBytes: number,
   more: WorkloadOptions = {},
 ): RunPlan | undefined {
-  const { constants, statistics } = setting;
+  const { constants, statistics, pins } = setting;
   const machine = { ...constants, memoryBytes };
-  const found = planJob(job, { devices, constants: machine, statistics, ...more });
+  const found = planJob(job, { devices, constants: machine, statistics, pins, ...more });
   if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;
   return {
     plan: packPlan(found.plan, job.model.tables),

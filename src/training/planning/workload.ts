@@ -11,6 +11,7 @@ import { type Feature, featuresOf } from "../../model/features.ts";
 import { graphOf } from "../../model/model.ts";
 import type { ModelSpec } from "../../model/options.ts";
 import type { MissPoint } from "../../planner/cost/miss-curve.ts";
+import type { ShardPin } from "../../planner/pins.ts";
 import {
   schemes as allSchemes,
   isRowScheme,
@@ -44,6 +45,8 @@ export interface WorkloadOptions {
   readonly poolingFactor?: number | undefined;
   /** What was counted of the training data, by feature; left out: unknown. */
   readonly statistics?: readonly FeatureStatistics[] | undefined;
+  /** Parts of tables that lie on given devices. */
+  readonly pins?: readonly ShardPin[] | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
   /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
@@ -69,7 +72,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       // Its state, an int8 row's exponent, and whether it was touched.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
-      schemes: schemesOf(table, job, options),
+      ...placesOf(table, job, options),
       tiers: tiersOf(table, options),
       missCurve: options.curves?.get(name),
     };
@@ -99,6 +102,18 @@ function schemesOf(
   const fits = (scheme: Scheme) => table.dynamic === undefined || isRowScheme(scheme);
   const given = schemes?.filter(fits) ?? [];
   return given.length > 0 ? given : own.filter(fits);
+}
+
+/** How it may be cut, and its pins: none where every device has a copy. */
+function placesOf(
+  table: TableSpec,
+  job: PlannableJob,
+  options: WorkloadOptions,
+): Pick<PlannedTable, "schemes" | "pins"> {
+  const schemes = schemesOf(table, job, options);
+  const pins = options.pins?.filter((pin) => pin.table === table.name) ?? [];
+  const isPinned = pins.length > 0 && schemes.some((scheme) => scheme !== "data-parallel");
+  return isPinned ? { schemes, pins } : { schemes };
 }
 
 function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {

@@ -18,6 +18,7 @@ import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { Graph } from "../../model/graph/graph.ts";
 import { graphOf } from "../../model/model.ts";
 import type { ModelSpec } from "../../model/options.ts";
+import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
 import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
@@ -48,6 +49,8 @@ export interface TopologyInput {
   readonly exchange?: ExchangeSpec;
   /** The placement of shards; left out, each table follows its own options (`place`). */
   readonly plan?: Plan | undefined;
+  /** Parts of tables that lie elsewhere than the plan says; left out: none does. */
+  readonly pins?: readonly ShardPin[] | undefined;
   /** Slices of each device, at least one; left out, even runs. */
   readonly sliceCounts?: readonly number[] | undefined;
   /** The tiers below device memory; given where a table is cached. */
@@ -108,7 +111,7 @@ export function topologyOf(
 ): Topology {
   const { model, slices, exchange = exactExchange } = input;
   const graph = graphOf(model);
-  const plan = input.plan ?? placeJob(input, evenly(hostOf));
+  const plan = pinPlan(input.plan ?? placeJob(input, evenly(hostOf)), input.pins ?? []);
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
@@ -384,12 +387,9 @@ export function ringShapeOf(topology: Topology): RingShape {
 }
 
 /** Most samples of each device, over full and short batches. */
-export function samplesMaxOf(topology: Topology): number[] {
-  const { batchSize, slices } = topology.input;
-  return topology.sliceRuns.map((run) => {
-    const full = Math.ceil((run.slices * batchSize) / slices);
-    return Math.min(batchSize, full);
-  });
+export function samplesMaxOf({ input, sliceRuns: runs }: Topology): number[] {
+  const { batchSize, slices } = input;
+  return runs.map((run) => Math.min(batchSize, Math.ceil((run.slices * batchSize) / slices)));
 }
 
 /** The table at an index of the job. */

@@ -91,13 +91,23 @@ const wait = z.object({
 });
 
 export const messages = defineMessages({
-  /** `hosts`: the devices of each host, for which a plan is sought; left out: none is. */
+  /**
+   * `hosts`: the devices of each host, for which a plan is sought; left out: none is. `pins`: parts
+   * of tables that it places on given devices.
+   */
   "host.prepare": z.object({
     command,
     job: z.unknown(),
     hosts: z.array(z.int().min(1)).optional(),
+    pins: z.unknown().optional(),
   }),
-  "host.prepared": z.object({ command, plan: z.unknown(), placement: z.unknown().optional() }),
+  /** `memoryBytes`: what the process of the host may use. */
+  "host.prepared": z.object({
+    command,
+    plan: z.unknown(),
+    placement: z.unknown().optional(),
+    memoryBytes: z.number().min(0).optional(),
+  }),
   "host.preparing": z.object({ fraction: z.number() }),
   "host.assemble": z.object({ command, assembly: z.unknown() }),
   "host.release": z.object({ command }),

@@ -140,3 +140,22 @@ test.serial(
     t.like(await fourth.status(), { status: "cancelled", error: { code: "RUN_CANCELLED" } });
   },
 );
+
+test.serial(
+  "a shard that was to move moves under the next leader, where the root is killed",
+  async (t) => {
+    const { place, root, standby } = await startTwo(t, 2);
+    const run = await place.client.submit(place.job({ ...long, sharding: "as-written" }));
+    const story = await follow(run, async () => {
+      const { processes } = await place.client.inspect();
+      const shards = processes.flatMap((one) => one.shards);
+      const moved = shards.find(({ device }) => device === 0);
+      await run.moveShard(Number(moved?.actor.split(":")[1]), { device: 1 });
+      root.kill("SIGKILL");
+      await standby.line((line) => line.includes('"report":"leading"'));
+    });
+    t.is(story.result.digest, (await calmResult(epochs)).digest);
+    t.is(only(story.events, "run.incident").length, 1);
+    t.like(only(story.events, "run.started").at(-1)?.pins, [{ device: 1, isFrozen: false }]);
+  },
+);

@@ -1,0 +1,93 @@
+// Which pins of a run a generation follows, and why it does not follow the others. A pin is a wish,
+// not an order: it never keeps a run from going on. One that cannot be followed is kept, said in
+// run.started, and tried again by the next generation.
+
+import type { JobSpec } from "../../src/job/job.ts";
+import type { ShardPin } from "../../src/planner/pins.ts";
+import { rowMemoryOf } from "../../src/training/topology/row-memory.ts";
+import type { HostShare } from "../host/membership.ts";
+import { type IgnoredPin, type ShardPlaces, shardPlacesOf } from "../run-state/shard-places.ts";
+import type { RunScope } from "../runtime/mailbox.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
+import { type GenerationSpec, generationSpecOf, hostPlaces } from "../threads/generation-spec.ts";
+
+/** The pins of a generation. */
+export interface FollowedPins {
+  readonly followed: readonly ShardPin[];
+  readonly ignored: readonly IgnoredPin[];
+}
+
+/** Nobody has pinned anything. */
+export const noPins: FollowedPins = { followed: [], ignored: [] };
+
+/** Sorts the pins of a generation whose data and plan are known. */
+export function followPins(
+  pins: readonly ShardPin[],
+  input: Parameters<typeof generationSpecOf>[0],
+  memoryBytes: number,
+): FollowedPins {
+  if (pins.length === 0) return noPins;
+  const spec = generationSpecOf(input);
+  const { topology } = layoutOfGeneration(spec);
+  const copied = new Set(topology.replicated.map(({ name }) => name));
+  const reasonOf = ({ device, table }: ShardPin): string | undefined => {
+    if (copied.has(table)) return `every device has a copy of ${table}`;
+    if (device < spec.devices) return input.placement?.unpinned;
+    return `the run has ${spec.devices} devices`;
+  };
+  const followed = pins.filter((pin) => reasonOf(pin) === undefined);
+  const lack =
+    followed.length === 0 ? undefined : lackWith({ ...spec, pins: followed }, memoryBytes);
+  const ignored = pins.flatMap((pin): IgnoredPin[] => {
+    const reason = reasonOf(pin) ?? lack;
+    return reason === undefined ? [] : [{ pin, reason }];
+  });
+  return { followed: lack === undefined ? followed : [], ignored };
+}
+
+/** Why the hosts cannot hold the rows as pinned; undefined: they can. */
+function lackWith(spec: GenerationSpec, memoryBytes: number): string | undefined {
+  const { topology } = layoutOfGeneration(spec);
+  for (const { host, first, count } of hostPlaces(spec)) {
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    const tables = rowMemoryOf(topology, ranks, spec.job.optimizer.sparse);
+    const bytes = tables.reduce((sum, table) => sum + table.bytes, 0);
+    const [needed, most] = [bytes, memoryBytes].map((one) => (one / 1e9).toFixed(3));
+    if (bytes > memoryBytes) return `host:${host} would need ${needed} GB of ${most} GB`;
+  }
+  return undefined;
+}
+
+/** What an assembled generation has. */
+interface AssembledPins {
+  readonly layout: GenerationLayout | undefined;
+  readonly scope: RunScope;
+  readonly hosts: readonly HostShare[];
+  readonly memoryBytes: number;
+  readonly pins: FollowedPins;
+  readonly job: JobSpec;
+}
+
+/** Where the shards of an assembled generation lie. */
+export function placesOf({
+  layout,
+  scope,
+  hosts,
+  memoryBytes,
+  pins,
+  job,
+}: AssembledPins): ShardPlaces | undefined {
+  if (layout === undefined) return undefined;
+  const shards = shardPlacesOf(layout.topology, job.optimizer.sparse);
+  const { generation } = scope;
+  return { generation, hosts, memoryBytes, shards, ignored: pins.ignored };
+}
+
+/** The pins as run.started tells them; undefined: there are none. */
+export function pinsTold({ pins }: { readonly pins: FollowedPins }) {
+  const all = [
+    ...pins.followed.map((pin) => ({ ...pin, reason: undefined })),
+    ...pins.ignored.map(({ pin, reason }) => ({ ...pin, reason })),
+  ];
+  return all.length === 0 ? undefined : all;
+}

@@ -1,0 +1,83 @@
+// Where the shards of a run lie: as its newest generation has placed them, and as its owner has
+// pinned them. Plain data and pure functions.
+
+import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { packedBytes } from "../../src/kernels/contract/precision.ts";
+import { overlap, type ShardPin, type TablePart } from "../../src/planner/pins.ts";
+import type { HeldShard } from "../../src/training/topology/held-shard.ts";
+import { type Topology, tableOf } from "../../src/training/topology/topology.ts";
+import type { HostShare } from "../host/membership.ts";
+
+/** A shard, and where it lies. */
+export interface ShardPlace extends TablePart {
+  readonly shard: number;
+  readonly device: number | "all";
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly firstColumn: number;
+  readonly columns: number;
+  /** Bytes of device memory for its rows; 0: they are behind a cache of a fixed size. */
+  readonly bytes: number;
+}
+
+/** A pin that its generation does not follow, and why: a clause. */
+export interface IgnoredPin {
+  readonly pin: ShardPin;
+  readonly reason: string;
+}
+
+/** The shards of one generation. */
+export interface ShardPlaces {
+  readonly generation: number;
+  readonly hosts: readonly HostShare[];
+  /** What the process of a host may use. */
+  readonly memoryBytes: number;
+  readonly shards: readonly ShardPlace[];
+  readonly ignored: readonly IgnoredPin[];
+}
+
+/** All shards of a topology, in the order of their numbers. */
+export function shardPlacesOf(topology: Topology, sparse: SparseOptimizerSpec): ShardPlace[] {
+  const { heldBy, distinctBy, replicated } = topology;
+  return [...heldBy.flat(), ...distinctBy.flat(), ...replicated]
+    .map((shard) => placeOf(topology, shard, sparse))
+    .sort((a, b) => a.shard - b.shard);
+}
+
+function placeOf({ input }: Topology, held: HeldShard, { kind }: SparseOptimizerSpec): ShardPlace {
+  const { shard, name: table, device, tier, firstBlock, blocks, firstQuantum, quanta } = held;
+  const { firstRow, rows, firstColumn, columns } = held;
+  const { precision } = tableOf(input.model.tables, held.table);
+  const row = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+  const bytes = tier === "cached" ? 0 : rows * row;
+  const tile = { table, firstBlock, blocks, firstQuantum, quanta };
+  return { shard, ...tile, device, firstRow, rows, firstColumn, columns, bytes };
+}
+
+/** The pins that another generation would follow, and this one does not: a shard is to move. */
+export function pinsToFollow(
+  { shards, hosts, ignored }: ShardPlaces,
+  pins: readonly ShardPin[],
+): ShardPin[] {
+  const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
+  const isIgnored = (pin: ShardPin) =>
+    pin.device >= devices || ignored.some(({ pin: other }) => isSame(other, pin));
+  return pins.filter((pin) => {
+    if (isIgnored(pin)) return false;
+    return shards.some(
+      (one) =>
+        one.table === pin.table &&
+        one.device !== pin.device &&
+        one.device !== "all" &&
+        overlap(one, pin) !== undefined,
+    );
+  });
+}
+
+/** Whether two pins are of the same part, on the same device. */
+function isSame(a: ShardPin, b: ShardPin): boolean {
+  const text = ({ table, device, firstBlock, blocks, firstQuantum, quanta }: ShardPin) =>
+    JSON.stringify([table, device, firstBlock, blocks, firstQuantum, quanta]);
+  return text(a) === text(b);
+}

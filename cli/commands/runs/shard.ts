@@ -1,0 +1,47 @@
+// osiris shard move|freeze|thaw RUN SHARD: where shards lie, beside what a plan says.
+
+import type { Command } from "commander";
+import type { NamedShard } from "../../../index.ts";
+import { addRunCommand } from "../../support/run-command.ts";
+
+const shard = { role: "shard", what: "its number, as `osiris status --shards` lists it" } as const;
+const device = { role: "device", what: "the device that it is to lie on" } as const;
+
+/** Adds the commands. */
+export function addShard(program: Command): void {
+  const command = program
+    .command("shard")
+    .description("move a shard of a run to another device, or hold it where it is");
+  addRunCommand(command, {
+    name: "shard move",
+    description: "move a shard to a device after the current step, with the same bits, and pin it",
+    example: " 3 1",
+    actors: [shard, device],
+    ask: async (run, _, at = 0, to = 0) => ({ shard: await run.moveShard(at, { device: to }) }),
+    tell: (run, { shard: one }) =>
+      one.device === one.pin?.device
+        ? `${nameOf(one)} of run ${run} is on device:${one.device}, and stays there.`
+        : `${nameOf(one)} of run ${run} moves to device:${one.pin?.device}.`,
+  });
+  addRunCommand(command, {
+    name: "shard freeze",
+    description: "hold a shard on its device until it is thawed; it is trained as before",
+    example: " 3",
+    actors: [shard],
+    ask: async (run, _, at = 0) => ({ shard: await run.freezeShard(at) }),
+    tell: (run, { shard: one }) =>
+      `${nameOf(one)} of run ${run} stays where it is until it is thawed.`,
+  });
+  addRunCommand(command, {
+    name: "shard thaw",
+    description: "let the next plan of a run place a shard anywhere again",
+    example: " 3",
+    actors: [shard],
+    ask: async (run, _, at = 0) => ({ shard: await run.thawShard(at) }),
+    tell: (run, { shard: one }) => `${nameOf(one)} of run ${run} may lie on any device again.`,
+  });
+}
+
+function nameOf({ shard: number, table, firstRow, rows }: NamedShard): string {
+  return `shard:${number} (${table}, rows ${firstRow} to ${firstRow + Math.max(0, rows - 1)})`;
+}

@@ -1,0 +1,205 @@
+// A user moves shards while a run trains: same model, no step done twice, and whatever dies on the
+// way, the shard lies where it is wanted in the end.
+
+import test, { type ExecutionContext } from "ava";
+import type { JobOptions, ShardReport } from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  runJob,
+  type Story,
+  smallModel,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const shardings = {
+  "table-wise": {},
+  "row-wise": { sharding: "row-wise", rowBlocks: 4 },
+} as const;
+
+type Sharding = keyof typeof shardings;
+
+const sharded = (sharding: Sharding): Partial<JobOptions> => ({
+  model: {
+    ...smallModel,
+    tables: smallModel.tables?.map((table) => ({ ...table, ...shardings[sharding] })),
+  } as JobOptions["model"],
+});
+
+/** Pauses after this many steps, long enough for the steps to be reported and for a request. */
+const rest = (generation: number, step: number) =>
+  ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
+
+const calm = new Map<Sharding, Promise<Story>>();
+
+/** The job of such tables, undisturbed. */
+function calmStory(sharding: Sharding): Promise<Story> {
+  const known = calm.get(sharding) ?? startAlone(sharding);
+  calm.set(sharding, known);
+  return known;
+}
+
+async function startAlone(sharding: Sharding): Promise<Story> {
+  await using place = await startTestCluster(1);
+  return await runJob(place, place.job({ ...sharded(sharding), devices: 1 }));
+}
+
+async function shardsOf({ cluster }: TestCluster, run: string): Promise<readonly ShardReport[]> {
+  const { processes } = await cluster.client.inspect();
+  return processes.flatMap(({ shards }) => shards).filter((one) => one.run === run);
+}
+
+/** A shard that is not on this device. */
+async function oneOf(place: TestCluster, run: string, to: number): Promise<ShardReport> {
+  const all = await shardsOf(place, run);
+  const found = all.find(({ device }) => device !== to);
+  if (found === undefined) throw new Error(`all shards are on device ${to}`);
+  return found;
+}
+
+const numberOf = ({ actor }: ShardReport) => Number(actor.split(":")[1]);
+
+/** Where these rows are. */
+async function placeOf(place: TestCluster, run: string, { table, firstRow }: ShardReport) {
+  const all = await shardsOf(place, run);
+  return all.find((one) => one.table === table && one.firstRow === firstRow)?.device;
+}
+
+async function assertSame(t: ExecutionContext, { result }: Story, sharding: Sharding) {
+  const { result: expected } = await calmStory(sharding);
+  t.is(result.digest, expected.digest);
+  t.deepEqual(result.history, expected.history);
+}
+
+for (const devices of [2, 3]) {
+  for (const sharding of ["table-wise", "row-wise"] as const) {
+    const what = `a ${sharding} shard that moves among ${devices} devices`;
+    test.serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
+      await using place = await startTestCluster(devices);
+      const to = devices - 1;
+      place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 30)]);
+      let moved: ShardReport | undefined;
+      const seen: (number | undefined)[] = [];
+      const job = place.job({ ...sharded(sharding), devices });
+      const story = await runJob(place, job, async (event, run) => {
+        if (event.type !== "run.progress") return;
+        if (event.step === 8 && event.generation === 1) {
+          moved = await oneOf(place, run.run, to);
+          const { pin } = await run.moveShard(numberOf(moved), { device: to });
+          t.deepEqual(pin, { device: to, isFrozen: false });
+        }
+        if (moved === undefined || event.generation === 1) return;
+        if (event.step === 18) {
+          seen.push(await placeOf(place, run.run, moved));
+          place.threads.kill(`device:${to}`);
+        }
+        if (event.step === 30) seen.push(await placeOf(place, run.run, moved));
+      });
+      await assertSame(t, story, sharding);
+      t.deepEqual(seen, [to, to]);
+      const { events } = story;
+      const { table } = moved ?? {};
+      t.like(only(events, "run.moved"), [{ shards: [{ table, device: to }], generation: 2 }]);
+      t.deepEqual(only(events, "run.scaled"), []);
+      t.is(only(events, "run.incident").length, 1);
+      const [, second] = only(events, "run.started");
+      t.like(second, { pins: [{ table, device: to, isFrozen: false }] });
+      t.true((second?.fromStep ?? 0) >= 8 && (second?.fromStep ?? 0) <= 15);
+    });
+  }
+}
+
+test.serial("what cannot be moved is refused with a sentence, and the run goes on", async (t) => {
+  await using place = await startTestCluster(2);
+  const refusals: string[] = [];
+  place.threads.plan([rest(1, 8)]);
+  const [a, ...others] = smallModel.tables ?? [];
+  const tables = [{ ...a, sharding: "data-parallel" }, ...others];
+  const model = { ...smallModel, tables } as JobOptions["model"];
+  const story = await runJob(place, place.job({ model, devices: 2 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== 8) return;
+    const refused = (asked: Promise<unknown>) =>
+      asked.catch((error: Error) => refusals.push(error.message));
+    await refused(run.moveShard(7, { device: 1 }));
+    await refused(run.moveShard(0, { device: 1 }));
+    await refused(run.moveShard(1, { device: 2 }));
+    await run.freezeShard(1);
+    await refused(run.moveShard(1, { device: 1 }));
+  });
+  t.is(refusals.length, 4);
+  t.is(refusals[0], "Expected `shard` to be one of the run's shards, 0 to 2, got `7` (number)");
+  t.regex(refusals[1] ?? "", /`shard` to be of a table without a copy on every device, as a has/);
+  t.regex(refusals[2] ?? "", /^Expected `device` to be one of the run's devices, 0 to 1, got `2`/);
+  t.regex(refusals[3] ?? "", /one that is not frozen; `osiris shard thaw` lets it be moved/);
+  t.is(story.result.generation, 1);
+  t.is(story.result.digest, (await calmResult()).digest);
+  await t.throwsAsync(story.run.moveShard(1, { device: 0 }), { message: /that is not over/ });
+});
+
+test.serial("a frozen shard stays where it is when devices come and go", async (t) => {
+  await using place = await startTestCluster(4);
+  place.threads.plan([rest(1, 8), rest(2, 16), rest(3, 24), rest(4, 32)]);
+  let held: ShardReport | undefined;
+  const seen: (number | undefined)[] = [];
+  const job = place.job({ ...sharded("row-wise"), devices: 2, sharding: "auto" });
+  const story = await runJob(place, job, async (event, run) => {
+    if (event.type !== "run.progress" || event.step % 8 !== 0) return;
+    if (held !== undefined) seen.push(await placeOf(place, run.run, held));
+    if (event.step === 8) {
+      held = await oneOf(place, run.run, 0);
+      await run.freezeShard(numberOf(held));
+      await run.scale({ devices: 4 });
+    }
+    if (event.step === 16) await run.scale({ devices: 1 });
+    if (event.step === 24) await run.scale({ devices: 3 });
+  });
+  await assertSame(t, story, "row-wise");
+  t.deepEqual(seen.slice(0, 3), [1, undefined, 1]); // One device holds whole tables.
+  const reasons = only(story.events, "run.started").map(({ pins }) =>
+    pins?.map((one) => one.reason),
+  );
+  t.deepEqual(reasons, [undefined, [undefined], ["the run has 1 devices"], [undefined]]);
+});
+
+test.serial("a device may die between the wish to move a shard and the cut", async (t) => {
+  await using place = await startTestCluster(2);
+  place.threads.plan([{ ...rest(1, 8), actor: "device:1", effect: "stall" }, rest(2, 20)]);
+  let moved: ShardReport | undefined;
+  let seen: number | undefined;
+  const job = place.job({ ...sharded("row-wise"), devices: 2 });
+  const story = await runJob(place, job, async (event, run) => {
+    if (event.type === "run.progress" && moved === undefined) {
+      moved = await oneOf(place, run.run, 1);
+      await run.moveShard(numberOf(moved), { device: 1 });
+      place.threads.kill("device:1");
+    }
+    if (event.type === "run.progress" && event.step === 20 && moved !== undefined) {
+      seen = await placeOf(place, run.run, moved);
+    }
+  });
+  await assertSame(t, story, "row-wise");
+  t.is(seen, 1);
+  t.is(only(story.events, "run.incident").length, 1);
+});
+
+test.serial("a thawed shard goes where the plan wants it", async (t) => {
+  await using place = await startTestCluster(2);
+  place.threads.plan([rest(1, 8), rest(2, 16), rest(3, 24)]);
+  let moved: ShardReport | undefined;
+  const seen: (number | undefined)[] = [];
+  const story = await runJob(place, place.job({ devices: 2 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step % 8 !== 0) return;
+    if (event.step === 8) {
+      moved = await oneOf(place, run.run, 1);
+      await run.moveShard(numberOf(moved), { device: 1 });
+    }
+    if (event.step < 16 || moved === undefined) return;
+    seen.push(await placeOf(place, run.run, moved));
+    if (event.step > 16) return;
+    t.is((await run.thawShard(numberOf(moved))).pin, undefined);
+    place.threads.kill("device:0");
+  });
+  t.deepEqual(seen.slice(0, 2), [1, 0]);
+  t.is(story.result.digest, (await calmResult()).digest);
+});

@@ -122,7 +122,7 @@ export const nativeRooms: Rooms = {
   "native/embedding": 1200,
   "native/exchange": 300,
   "native/simd": 1000,
-  "native/test": 800,
+  "native/test": 900,
   "native/tiers": 650,
 };
 

@@ -208,6 +208,9 @@ struct Kernels {
   /// For each sample out (columns,rows) from in (rows,columns).
   void (*transposeEach)(float* out, const float* in, int64_t samples, int64_t rows,
                         int64_t columns);
+  void (*pairSum)(float* out, const float* x, int64_t samples, int64_t count, int64_t dim);
+  void (*dPairSum)(float* dX, const float* dOut, const float* x, int64_t samples, int64_t count,
+                   int64_t dim);
   void (*layerNorm)(float* out, float* saved, const float* x, const float* gain,
                     const float* bias, int64_t rows, int64_t dim, float epsilon);
   void (*dLayerNorm)(float* dX, const float* dOut, const float* saved, const float* x,

@@ -61,6 +61,8 @@ NAPI_MODULE_INIT() {
       method("multiply", bound<multiply>),
       method("products", bound<products>),
       method("dShared", bound<dShared>),
+      method("pairSum", bound<pairSum>),
+      method("dPairSum", bound<dPairSum>),
       method("layerNorm", bound<layerNorm>),
       method("dLayerNorm", bound<dLayerNorm>),
       method("dLayerNormWeights", bound<dLayerNormWeights>),

@@ -58,6 +58,20 @@ void dShared(Call& call) {
   running().dLinearWeight(dA.data(), dB.data(), dOutT, bT, depth, rows, columnsOfSlices);
 }
 
+// pairSum(out, x, count, dim)
+void pairSum(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t samples = call.length(0), count = call.integer(2), dim = call.integer(3);
+  if (call.valid()) running().pairSum(out, x, samples, count, dim);
+}
+
+// dPairSum(dX, dOut, x, count, dim)
+void dPairSum(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *x = call.floats(2);
+  const int64_t samples = call.length(1), count = call.integer(3), dim = call.integer(4);
+  if (call.valid()) running().dPairSum(dX, dOut, x, samples, count, dim);
+}
+
 // layerNorm(out, saved, x, gain, bias, epsilon)
 void layerNorm(Call& call) {
   float *out = call.floats(0), *saved = call.floats(1), *x = call.floats(2);

@@ -10,12 +10,15 @@ namespace osiris::OSIRIS_ISA {
 #include "blocks/elements.h"
 #include "blocks/products.h"
 #include "blocks/layer-norm.h"
+#include "blocks/pair-sum.h"
 
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
   kernels.products = products;
   kernels.transposeEach = transposeEach;
+  kernels.pairSum = pairSum;
+  kernels.dPairSum = dPairSum;
   kernels.layerNorm = layerNorm;
   kernels.dLayerNorm = dLayerNorm;
   kernels.dLayerNormWeights = dLayerNormWeights;

@@ -46,6 +46,26 @@ inline void testProducts(const Kernels& k) {
   }
 }
 
+inline void testPairSum(const Kernels& k) {
+  const int64_t samples = 1 + below(4), count = 1 + below(12), dim = 1 + below(60);
+  Buffer x(samples * count * dim), out(samples), dX(samples * count * dim);
+  k.pairSum(out.data(), x.data(), samples, count, dim);
+  k.dPairSum(dX.data(), out.data(), x.data(), samples, count, dim);
+  const auto at = [&](int64_t s, int64_t f, int64_t i) { return x[(s * count + f) * dim + i]; };
+  for (int64_t s = 0; s < samples; s++) {
+    double total = 0;
+    for (int64_t f = 0; f < count; f++) {
+      for (int64_t i = 0; i < dim; i++) {
+        double others = 0;
+        for (int64_t g = 0; g < count; g++) others += g == f ? 0 : at(s, g, i);
+        total += 0.5 * at(s, f, i) * others;
+        expect(near(dX[(s * count + f) * dim + i], out[s] * others), k.name, "dPairSum");
+      }
+    }
+    expect(near(out[s], total), k.name, "pairSum");
+  }
+}
+
 inline void testLayerNorm(const Kernels& k) {
   const int64_t rows = 1 + below(9), dim = 1 + below(100);
   Buffer x(rows * dim), gain(dim), bias(dim), out(rows * dim), saved(rows * 2);

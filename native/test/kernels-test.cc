@@ -27,6 +27,7 @@ int main() {
       testInteraction(*kernels);
       testElements(*kernels);
       for (int i = 0; i < 6; i++) testProducts(*kernels);
+      testPairSum(*kernels);
       testLayerNorm(*kernels);
       testFold(*kernels);
       testFoldPooled(*kernels);

@@ -1,7 +1,9 @@
 // The seam between a model and all that trains it. A model is a file that composes blocks into a
 // graph; placement, exchange, checkpoints and planner know the graph alone.
 
+import { crossBlocks } from "./cross-network.ts";
 import { dlrmBlocks } from "./dlrm.ts";
+import { firstOrderBlocks } from "./first-order.ts";
 import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
 import type { ModelSpec } from "./options.ts";
 import { wukongBlocks } from "./wukong.ts";
@@ -17,6 +19,14 @@ function blocksOf(graph: GraphBuilder, spec: ModelSpec): Value {
   switch (spec.kind) {
     case "dlrm":
       return dlrmBlocks(graph, spec);
+    case "lr":
+    case "fm":
+    case "wideAndDeep":
+    case "deepFm":
+      return firstOrderBlocks(graph, spec);
+    case "dcnV2":
+    case "gdcn":
+      return crossBlocks(graph, spec);
     case "wukong":
       return wukongBlocks(graph, spec);
     default:

@@ -4,11 +4,27 @@ import { z } from "zod";
 import { adamOptions, type SparseOptimizerOptions } from "../embedding/tables/options.ts";
 import type { Problem } from "./options/common-options.ts";
 import {
+  type CrossOptions,
+  type CrossSpec,
+  crossProblems,
+  dcnV2Options,
+  gdcnOptions,
+} from "./options/cross-options.ts";
+import {
   type DlrmOptions,
   type DlrmSpec,
   dlrmOptions,
   dlrmProblems,
 } from "./options/dlrm-options.ts";
+import {
+  deepFmOptions,
+  type FirstOrderOptions,
+  type FirstOrderSpec,
+  firstOrderProblems,
+  fmOptions,
+  lrOptions,
+  wideAndDeepOptions,
+} from "./options/first-order-options.ts";
 import {
   type WukongOptions,
   type WukongSpec,
@@ -18,7 +34,16 @@ import {
 
 /** A model: its architecture by `kind`. */
 export const modelOptions = z
-  .discriminatedUnion("kind", [dlrmOptions, wukongOptions])
+  .discriminatedUnion("kind", [
+    dlrmOptions,
+    lrOptions,
+    fmOptions,
+    wideAndDeepOptions,
+    deepFmOptions,
+    dcnV2Options,
+    gdcnOptions,
+    wukongOptions,
+  ])
   .superRefine((model, context) => {
     for (const { path, message } of problemsOf(model)) {
       context.addIssue({ code: "custom", path, message });
@@ -26,12 +51,18 @@ export const modelOptions = z
   })
   .transform(({ table: _table, ...model }) => model);
 
-type CheckedSpec = z.output<typeof dlrmOptions> | z.output<typeof wukongOptions>;
-
-function problemsOf(model: CheckedSpec): Problem[] {
+function problemsOf(model: ModelSpec): Problem[] {
   switch (model.kind) {
     case "dlrm":
       return dlrmProblems(model);
+    case "lr":
+    case "fm":
+    case "wideAndDeep":
+    case "deepFm":
+      return firstOrderProblems(model);
+    case "dcnV2":
+    case "gdcn":
+      return crossProblems(model);
     case "wukong":
       return wukongProblems(model);
     default:
@@ -40,9 +71,9 @@ function problemsOf(model: CheckedSpec): Problem[] {
 }
 
 /** A model as a user writes it. */
-export type ModelOptions = DlrmOptions | WukongOptions;
+export type ModelOptions = DlrmOptions | FirstOrderOptions | CrossOptions | WukongOptions;
 /** A model after its checks. */
-export type ModelSpec = DlrmSpec | WukongSpec;
+export type ModelSpec = DlrmSpec | FirstOrderSpec | CrossSpec | WukongSpec;
 
 const rate = z.number().positive();
 

@@ -10,11 +10,11 @@
 //   R(X)   = X where N = F+L, else its linear compression to F+L vectors
 
 import { dotProducts } from "./blocks/dot-products.ts";
+import { sum } from "./blocks/elements.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
 import { mlp } from "./blocks/mlp.ts";
 import { sharedProduct } from "./blocks/shared-product.ts";
 import { sideBySide } from "./blocks/side-by-side.ts";
-import { sum } from "./blocks/sum.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { WukongSpec } from "./options/wukong-options.ts";
 import { vectors } from "./vectors.ts";

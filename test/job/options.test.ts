@@ -35,7 +35,6 @@ type Rule = readonly [path: string, value: unknown, option: string, expected: st
 const rules: readonly Rule[] = [
   ["name", "a b", "name", "letters, digits, - and _, at most 64", "`a b` (string)"],
   ["model", undefined, "model", "an object", "nothing"],
-  ["model.kind", "gpt", "model.kind", 'one of "dlrm", "wukong"', "`gpt` (string)"],
   ["model.dense", -1, "model.dense", "a number >= 0", "`-1` (number)"],
   ["model.dense", 1.5, "model.dense", "an integer", "`1.5` (number)"],
   ["model.tables", {}, "model.tables", "an array", "`{}` (object)"],

@@ -55,6 +55,16 @@ const blocksByHand: Cases = {
     );
   },
 
+  "the sum of all pairs is that of their dot products": (t, k) => {
+    const x = of(k, [2, 3, 2], [1, 2, 3, 4, 5, 6, 1, 0, 0, 1, 0, 0]);
+    const out = k.tensor([2]);
+    k.pairSum(out, x);
+    t.deepEqual(list(k, out), [11 + 17 + 39, 0]);
+    const dX = k.tensor([2, 3, 2]);
+    k.dPairSum(dX, of(k, [2], [1, 10]), x);
+    t.deepEqual(list(k, dX), [8, 10, 6, 8, 4, 6, 0, 10, 10, 0, 10, 10]);
+  },
+
   "a normalised row has mean 0 and variance 1, then gain and bias": (t, k) => {
     const x = of(k, [2, 4], [1, 2, 3, 4, 5, 5, 5, 5]);
     const [out, saved] = [k.tensor([2, 4]), k.tensor([2, 2])];
@@ -167,6 +177,15 @@ const products: Scenario = (kernels, stream) => {
   return read(kernels, [...outputs, ...dA]);
 };
 
+const pairSums: Scenario = (kernels, stream) => {
+  const [count, dim] = [1 + stream.below(12), 1 + stream.below(80)];
+  const x = random(kernels, stream, [5, count, dim]);
+  const [out, dX] = [kernels.tensor([5]), kernels.tensor([5, count, dim])];
+  kernels.pairSum(out, x);
+  kernels.dPairSum(dX, random(kernels, stream, [5]), x);
+  return read(kernels, [out, dX]);
+};
+
 const layerNorms: Scenario = (kernels, stream) => {
   const [rows, dim] = [8 + stream.below(9), 1 + stream.below(100)];
   const [x, dOut] = [random(kernels, stream, [rows, dim]), random(kernels, stream, [rows, dim])];
@@ -193,5 +212,6 @@ function read(kernels: Kernels, tensors: readonly Tensor[]): Float32Array[] {
 export const blockScenarios: Readonly<Record<string, Scenario>> = {
   "sums and products of elements": elements,
   "products of each sample's matrices": products,
+  "sums of all dot products": pairSums,
   "layer normalisation": layerNorms,
 };

@@ -5,13 +5,17 @@ import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
+import { bias } from "../../src/model/blocks/bias.ts";
+import { columnsOf, sumOfVectors } from "../../src/model/blocks/columns.ts";
+import { crossLayers } from "../../src/model/blocks/cross.ts";
 import { dotProducts } from "../../src/model/blocks/dot-products.ts";
+import { product, sigmoid, sum } from "../../src/model/blocks/elements.ts";
+import { factorisationMachine } from "../../src/model/blocks/factorisation-machine.ts";
 import { layerNorm } from "../../src/model/blocks/layer-norm.ts";
 import { linear } from "../../src/model/blocks/linear.ts";
 import { mlp } from "../../src/model/blocks/mlp.ts";
 import { sharedProduct } from "../../src/model/blocks/shared-product.ts";
 import { sideBySide } from "../../src/model/blocks/side-by-side.ts";
-import { sum } from "../../src/model/blocks/sum.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
 import { gradientError, randomTensor, weighted } from "../helpers/batches/central-differences.ts";
 import { blockHasGradients } from "../helpers/models/block-gradients.ts";
@@ -166,6 +170,37 @@ test("dot products have the gradients of both sides, also where both are one val
 
 test("layer normalisation has the gradients of its output", (t) => {
   blockHasGradients(t, [[3, 6]], (graph, [x]) => layerNorm(graph, x, { name: "own" }));
+});
+
+test("products and logistic functions of elements have the gradients of their inputs", (t) => {
+  blockHasGradients(t, [[3], [3]], (graph, [a, b]) => {
+    return product(graph, sigmoid(graph, product(graph, a, b)), a);
+  });
+});
+
+test("columns of vectors, their sums and a bias have the gradients of their inputs", (t) => {
+  blockHasGradients(t, [[3, 4]], (graph, [x]) => {
+    const some = columnsOf(graph, x, { first: 1, count: 2 });
+    return sum(
+      graph,
+      sumOfVectors(graph, some),
+      sumOfVectors(graph, columnsOf(graph, x, { first: 0, count: 2 })),
+    );
+  });
+  blockHasGradients(t, [[3, 1]], (graph, [x]) => bias(graph, sumOfVectors(graph, x), "own"));
+});
+
+test("a factorisation machine has the gradients of its vectors", (t) => {
+  blockHasGradients(t, [[5, 3]], (graph, [x]) => factorisationMachine(graph, x));
+});
+
+test("cross layers have the gradients of their input and of their weights", (t) => {
+  for (const rank of [undefined, 2]) {
+    for (const hasGates of [false, true]) {
+      const options = { name: "own", layers: 2, rank, hasGates };
+      blockHasGradients(t, [[4]], (graph, [x]) => crossLayers(graph, x, options));
+    }
+  }
 });
 
 test("a sum has the gradients of both sides", (t) => {

@@ -44,6 +44,15 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       eachSubtree("dA", dA, slices, rows! * depth!);
       inner.dShared(dA, dOut, b, slices);
     },
+    pairSum(out, x) {
+      holds("x", x, size(out) * pairSize(x));
+      inner.pairSum(out, x);
+    },
+    dPairSum(dX, dOut, x) {
+      alike(dX, x);
+      holds("x", x, size(dOut) * pairSize(x));
+      inner.dPairSum(dX, dOut, x);
+    },
     layerNorm(out, saved, x, gain, bias, epsilon) {
       alike(out, x);
       alike(gain, bias);
@@ -65,6 +74,12 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       inner.dLayerNormWeights(dGain, dBias, dOut, saved, x, slices);
     },
   };
+}
+
+/** Elements of a sample's vectors. */
+function pairSize(x: Tensor): number {
+  const [, count, dim] = ranks("x", x, 3);
+  return count! * dim!;
 }
 
 /** The extents of a tensor of so many dimensions. */

@@ -35,6 +35,14 @@ export interface BlockKernels {
   dShared(dA: readonly Tensor[], dOut: Tensor, b: Tensor, slices: Slices): void;
 
   /**
+   * out (B): the sum of the dot products of all pairs of the vectors x (B,F,D), as half of the
+   * square of their sum without their own squares. Sums over F in order; over D as in `layerNorm`.
+   */
+  pairSum(out: Tensor, x: Tensor): void;
+  /** dX (B,F,D) from dOut (B): each vector's gradient is dOut times the sum of the others. */
+  dPairSum(dX: Tensor, dOut: Tensor, x: Tensor): void;
+
+  /**
    * Layer normalisation over the rows of x (R,D): out = (x - mean) / sqrt(variance + epsilon) *
    * gain (D) + bias (D), with the biased variance. `saved` (R,2): the mean, and what x - mean was
    * multiplied by. Sums over D: lane i of 32 adds up the columns i, i+32, …; then lane i + lane

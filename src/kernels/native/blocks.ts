@@ -26,6 +26,9 @@ export function blocks(addon: Addon): BlockKernels {
       const [, rows, columns] = dOut.shape;
       addon.dShared!(dA.map(data), data(dOut), data(b), rows, columns, b.shape[1], first, bounds);
     },
+    pairSum: (out, x) => void addon.pairSum!(data(out), data(x), x.shape[1], x.shape[2]),
+    dPairSum: (dX, dOut, x) =>
+      void addon.dPairSum!(data(dX), data(dOut), data(x), x.shape[1], x.shape[2]),
     layerNorm(out, saved, x, gain, bias, epsilon) {
       const weights = [data(gain), data(bias)];
       addon.layerNorm!(data(out), data(saved), data(x), ...weights, epsilon);

@@ -20,6 +20,7 @@ export function createBlocks(round: Round): BlockKernels {
     sigmoid,
     dSigmoid,
     ...createProducts(round),
+    ...createPairSum(round),
     ...createLayerNorm(round),
   };
 }
@@ -64,6 +65,49 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
             }
             return acc;
           });
+        }
+      }
+    },
+  };
+}
+
+function createPairSum(round: Round): Pick<BlockKernels, "pairSum" | "dPairSum"> {
+  /** The sum of a sample's vectors in column i. */
+  const sumAt = (xs: Values, first: number, count: number, dim: number, i: number) => {
+    let acc = 0;
+    for (let f = 0; f < count; f++) acc = round(acc + xs[first + f * dim + i]!);
+    return acc;
+  };
+  return {
+    pairSum(out, x) {
+      const [o, xs] = [valuesOf(out), valuesOf(x)];
+      const [count, dim] = [x.shape[1]!, x.shape[2]!];
+      for (let s = 0; s < o.length; s++) {
+        const first = s * count * dim;
+        const total = sumOf(round, dim, (acc, i) => {
+          const sum = sumAt(xs, first, count, dim, i);
+          let squares = 0;
+          for (let f = 0; f < count; f++) {
+            const value = xs[first + f * dim + i]!;
+            squares = round(squares + value * value);
+          }
+          return round(acc + round(round(sum * sum) - squares));
+        });
+        o[s] = round(0.5 * total);
+      }
+    },
+
+    dPairSum(dX, dOut, x) {
+      const [dx, d, xs] = [valuesOf(dX), valuesOf(dOut), valuesOf(x)];
+      const [count, dim] = [x.shape[1]!, x.shape[2]!];
+      for (let s = 0; s < d.length; s++) {
+        const first = s * count * dim;
+        for (let i = 0; i < dim; i++) {
+          const sum = sumAt(xs, first, count, dim, i);
+          for (let f = 0; f < count; f++) {
+            const at = first + f * dim + i;
+            dx[at] = round(d[s]! * round(sum - xs[at]!));
+          }
         }
       }
     },

@@ -57,7 +57,7 @@ test("all of a job that fits is looked at, and nothing is left behind", async (t
 
 test("a job that is too large fails, and a directory that cannot be", async (t) => {
   const tables = [{ name: "a", rows: 2 ** 31 - 1, dim: 1024 }];
-  const large = startJob(t, { model: { ...smallModel, tables, bottom: [1024] } });
+  const large = startJob(t, { model: { ...smallModel, kind: "dlrm", tables, bottom: [1024] } });
   const diagnosis = await diagnose({ job: large.job });
   t.false(diagnosis.isHealthy);
   t.is(stateOf(diagnosis, "memory"), "fail");

@@ -1,6 +1,7 @@
 // Reads the golden trainings (PyTorch) of test/fixtures/golden, whose README has their layout.
 
 import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { renamed } from "./golden-names.ts";
 
 /** Folder of the goldens. */
@@ -28,6 +29,10 @@ export interface Golden {
   readonly name: string;
   readonly rows: readonly number[];
   readonly dim: number;
+  /** Dense features of a sample. */
+  readonly dense: number;
+  /** Options of its model, where the manifest has them as a job would. */
+  readonly options: { readonly kind: string } | undefined;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
   /** Of a Wukong; `k` null: full. */
@@ -48,7 +53,7 @@ export interface Golden {
 /** The golden of that name. */
 export function readGolden(name: string): Golden {
   const manifest = JSON.parse(readFileSync(`${goldenFolder}/${name}.json`, "utf8"));
-  const bytes = readFileSync(`${goldenFolder}/${manifest.file}`);
+  const bytes = readFileSync(join(dirname(`${goldenFolder}/${name}`), manifest.file));
   const entries: [string, TensorEntry][] = Object.entries(manifest.tensors);
   const tensors = new Map(
     entries.map(([key, entry]) => {
@@ -60,8 +65,10 @@ export function readGolden(name: string): Golden {
     name,
     rows: manifest.model.rows,
     dim: manifest.model.dim,
-    bottom: manifest.model.bottom,
-    top: manifest.model.top ?? manifest.model.final,
+    dense: manifest.model.dense ?? manifest.model.bottom[0],
+    options: manifest.model.options,
+    bottom: manifest.model.bottom ?? [],
+    top: manifest.model.top ?? manifest.model.final ?? [],
     layers: manifest.model.layers ?? [],
     batch: manifest.batch,
     steps: manifest.steps,

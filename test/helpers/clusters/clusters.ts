@@ -71,13 +71,13 @@ export async function startTestCluster(
   };
 }
 
-export const smallModel: JobOptions["model"] = {
+export const smallModel = {
   kind: "dlrm",
   dense: 4,
   tables: ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 })),
   bottom: [8, 8],
   top: [8, 1],
-};
+} as const satisfies JobOptions["model"];
 
 export const smallData = {
   kind: "synthetic",

@@ -19,11 +19,9 @@ export function startGolden(
   own: Partial<ModelOptions> = architectureOf(from),
 ): LocalDevices {
   const model = modelOptions.parse({
-    kind: "dlrm",
-    dense: from.bottom[0],
+    ...(from.options ?? { kind: "dlrm", bottom: from.bottom.slice(1), top: from.top }),
+    dense: from.dense,
     tables: from.rows.map((rows, i) => ({ name: `T${i}`, rows, dim: from.dim })),
-    bottom: from.bottom.slice(1),
-    top: from.top,
     ...own,
   });
   const rates = {
@@ -125,7 +123,7 @@ export function batchesOf(from: Golden, part: "train" | "test", count: number): 
   const labels = Float32Array.from(from.tensor(`${part}/labels`));
   const lengths = features.map((i) => from.tensor(`${part}/lengths/${i}`));
   const ids = features.map((i) => from.tensor(`${part}/indices/${i}`));
-  const width = from.bottom[0] ?? 0;
+  const width = from.dense;
   const taken = features.map(() => 0);
   return Array.from({ length: count }, (_, step) => {
     const own = lengths.map((all) => all.subarray(step * batch, (step + 1) * batch));

@@ -4,24 +4,13 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
-import {
-  type Golden,
-  type GoldenOptimizer,
-  goldenFolder,
-  readGolden,
-} from "../../helpers/batches/golden.ts";
-import {
-  architectureOf,
-  batchesOf,
-  furthest,
-  parameterNames,
-  read,
-  startGolden,
-} from "../../helpers/devices/golden-devices.ts";
+import { type Golden, goldenFolder, readGolden } from "../../helpers/batches/golden.ts";
+import { beginsLike, followCurve } from "../../helpers/devices/follow-golden.ts";
+import { architectureOf, batchesOf, startGolden } from "../../helpers/devices/golden-devices.ts";
 import type { LocalDevices } from "../../helpers/devices/local-devices.ts";
 
 const golden = readGolden("dlrm");
@@ -113,22 +102,8 @@ for (const [from, model] of [
   [wukong, architectureOf(wukong)],
   [fullWukong, architectureOf(fullWukong)],
 ] as const) {
-  test(`gives the logits and gradients of the first batch: ${from.name}`, async (t) => {
-    const sgd = from.optimizers.find((optimizer) => optimizer.kind === "sgd");
-    const [batch] = batchesOf(from, "train", 1);
-    if (sgd === undefined || batch === undefined)
-      return t.fail("the golden has no sgd, or no batch");
-    const local = startGolden(from, sgd, 1, () => createReference(), model);
-    const logits = await local.score(batch);
-    t.true(furthest(logits, from.tensor("step0/act/logits")) <= 1e-5);
-    await local.train(batch, 0);
-    for (const name of parameterNames(from)) {
-      // w - lr*g: the update is the gradient, give or take the rounding of w.
-      const before = from.tensor(`init/${name}`);
-      const gradient = read(local, name).map((after, i) => ((before[i] ?? 0) - after) / sgd.lr);
-      const difference = furthest(gradient, from.tensor(`step0/grad/${name}`));
-      t.true(difference <= 1e-6, `the gradient of ${name} is off by ${difference}`);
-    }
+  test(`gives the logits and gradients of the first batch: ${from.name}`, (t) => {
+    return beginsLike(t, from, model);
   });
 }
 
@@ -139,25 +114,4 @@ async function aucOf(local: LocalDevices, from: Golden): Promise<number> {
   for (const batch of tests) logits.push(...(await local.score(batch)));
   const labels = tests.flatMap((batch) => [...batch.labels]);
   return evaluate(Float32Array.from(logits), Float32Array.from(labels)).auc;
-}
-
-/** Trains through the golden; compares the loss of each step, and the final weights. */
-async function followCurve(
-  t: ExecutionContext,
-  local: LocalDevices,
-  from: Golden,
-  optimizer: GoldenOptimizer,
-): Promise<void> {
-  const expected = from.tensor(`${optimizer.name}/loss_f32`);
-  const lossTolerance = Math.max(1e-5, 10 * optimizer.noise_loss_dev);
-  for (const [step, batch] of batchesOf(from, "train", from.steps).entries()) {
-    const loss = await local.train(batch, step);
-    const difference = Math.abs(loss - (expected[step] ?? Number.NaN));
-    if (!(difference <= lossTolerance)) t.fail(`step ${step}: the loss is off by ${difference}`);
-  }
-  const weightTolerance = Math.max(1e-4, 10 * optimizer.noise_weight_dev);
-  for (const name of parameterNames(from)) {
-    const difference = furthest(read(local, name), from.tensor(`${optimizer.name}/final/${name}`));
-    t.true(difference <= weightTolerance, `${name} is off by ${difference}`);
-  }
 }

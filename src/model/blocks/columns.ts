@@ -1,0 +1,75 @@
+// Some columns of each vector of a value, and sums over vectors.
+//
+// B = samples, F = vectors, D = columns of each.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+
+/** The columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
+export function columnsOf(
+  graph: GraphBuilder,
+  x: Value,
+  { first, count }: { readonly first: number; readonly count: number },
+): Value {
+  const [vectors = 0, dim = 0] = x.shape;
+  return graph.add({
+    inputs: [x],
+    shape: [vectors, count],
+    elements: 2 * vectors * count,
+    start: (memory) => startColumns(memory, { vectors, dim, first, count }),
+  });
+}
+
+function startColumns(
+  memory: Memory,
+  own: { vectors: number; dim: number; first: number; count: number },
+) {
+  const { kernels } = memory;
+  const { vectors, dim, first, count } = own;
+  return {
+    forward({ samples }: Pass): void {
+      const x = kernels.reshape(memory.x(0, samples), [samples * vectors, dim]);
+      const out = kernels.reshape(memory.out(samples), [samples * vectors, count]);
+      kernels.copyColumns(out, 0, x, first, count);
+    },
+
+    backward({ samples }: Pass): void {
+      const to = memory.dX(0, samples);
+      if (to === undefined) return;
+      const dOut = kernels.reshape(memory.dOut(samples), [samples * vectors, count]);
+      kernels.fill(to, 0);
+      const dX = kernels.reshape(to, [samples * vectors, dim]);
+      kernels.copyColumns(dX, first, dOut, 0, count);
+    },
+  };
+}
+
+/** The sum of the vectors of x (F,D), in their order. Returns (D). */
+export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
+  const [vectors = 0, dim = 0] = x.shape;
+  return graph.add({
+    inputs: [x],
+    shape: [dim],
+    products: vectors * dim,
+    elements: (vectors + 1) * dim,
+    start: (memory) => startSum(memory, vectors, dim),
+  });
+}
+
+function startSum(memory: Memory, vectors: number, dim: number) {
+  const { kernels } = memory;
+  const ones = kernels.tensor([1, vectors]);
+  kernels.fill(ones, 1);
+  return {
+    forward({ samples }: Pass): void {
+      const out = kernels.reshape(memory.out(samples), [samples, 1, dim]);
+      kernels.products(out, ones, memory.x(0, samples), "ab");
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      const dOut = kernels.reshape(memory.dOut(samples), [samples, 1, dim]);
+      kernels.products(dX, ones, dOut, "aTb");
+    },
+  };
+}

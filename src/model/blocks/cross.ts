@@ -1,0 +1,40 @@
+// Cross layers: each multiplies what the layers before it made with the input once more, so that
+// layer l holds interactions of order l+1 (DCN v2, Wang et al., arXiv 2008.13535; with gates: GDCN,
+// Wang et al., arXiv 2311.04635).
+//
+// I = columns, R = rank.
+
+import type { GraphBuilder, Value } from "../graph/graph.ts";
+import { product, sigmoid, sum } from "./elements.ts";
+import { linear } from "./linear.ts";
+
+export interface CrossOptions {
+  /** Parameters of layer l begin with `name.l`. */
+  readonly name: string;
+  readonly layers: number;
+  /** R: the weight of a layer is a product of (I,R) and (R,I); undefined: (I,I). */
+  readonly rank?: number | undefined;
+  /** Whether a gate of its own lets each column through. */
+  readonly hasGates: boolean;
+}
+
+/** x' = x0 * (W x + b) [* sigmoid(G x)] + x, layer by layer, from x0 (I). Returns (I). */
+export function crossLayers(graph: GraphBuilder, x0: Value, options: CrossOptions): Value {
+  const { layers, rank, hasGates } = options;
+  const [outputs = 0] = x0.shape;
+  let x = x0;
+  for (let layer = 0; layer < layers; layer++) {
+    const name = `${options.name}.${layer}`;
+    const narrow =
+      rank === undefined
+        ? x
+        : linear(graph, x, { name: `${name}.narrow`, outputs: rank, bias: false });
+    const crossed = product(graph, x0, linear(graph, narrow, { name: `${name}.cross`, outputs }));
+    const gate = { name: `${name}.gate`, outputs, bias: false };
+    const passed = hasGates
+      ? product(graph, crossed, sigmoid(graph, linear(graph, x, gate)))
+      : crossed;
+    x = sum(graph, passed, x);
+  }
+  return x;
+}

@@ -1,0 +1,69 @@
+// Blocks that work element by element: sum, product, logistic function.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { sizeOf } from "../graph/graph.ts";
+
+/** a + b, of one shape. */
+export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
+  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start: startSum });
+}
+
+function startSum(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.add(memory.out(samples), memory.x(0, samples), memory.x(1, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      for (const input of [0, 1]) {
+        const dX = memory.dX(input, samples);
+        if (dX !== undefined) kernels.copy(dX, memory.dOut(samples));
+      }
+    },
+  };
+}
+
+/** a * b, of one shape. */
+export function product(graph: GraphBuilder, a: Value, b: Value): Value {
+  const elements = 3 * sizeOf(a);
+  return graph.add({ inputs: [a, b], shape: a.shape, elements, start: startProduct });
+}
+
+function startProduct(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.multiply(memory.out(samples), memory.x(0, samples), memory.x(1, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      for (const input of [0, 1]) {
+        const dX = memory.dX(input, samples);
+        const other = memory.x(1 - input, samples);
+        if (dX !== undefined) kernels.multiply(dX, memory.dOut(samples), other);
+      }
+    },
+  };
+}
+
+/** 1 / (1 + exp(-x)). */
+export function sigmoid(graph: GraphBuilder, x: Value): Value {
+  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start: startSigmoid });
+}
+
+function startSigmoid(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.sigmoid(memory.out(samples), memory.x(0, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      kernels.copy(dX, memory.dOut(samples));
+      kernels.dSigmoid(dX, memory.out(samples));
+    },
+  };
+}

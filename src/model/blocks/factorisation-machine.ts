@@ -1,0 +1,33 @@
+// The second order of a factorisation machine (Rendle 2010): the sum of the dot products of all
+// pairs of vectors.
+//
+// B = samples, F = vectors, D = columns of each.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { sizeOf } from "../graph/graph.ts";
+
+/** The sum of the dot products of all pairs of the vectors x (F,D). Returns (1). */
+export function factorisationMachine(graph: GraphBuilder, x: Value): Value {
+  const elements = sizeOf(x);
+  return graph.add({
+    inputs: [x],
+    shape: [1],
+    products: 2 * elements,
+    elements,
+    start: startFactorisationMachine,
+  });
+}
+
+function startFactorisationMachine(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.pairSum(memory.out(samples), memory.x(0, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX !== undefined) kernels.dPairSum(dX, memory.dOut(samples), memory.x(0, samples));
+    },
+  };
+}

@@ -1,0 +1,35 @@
+// Cross networks: DCN v2 (Wang et al., arXiv 2008.13535; with low rank MLPerf's DLRM-DCNv2) and
+// GDCN (Wang et al., arXiv 2311.04635). Their layers take all vectors side by side, behind the
+// dense features or what the bottom MLP makes of them.
+
+import { crossLayers } from "./blocks/cross.ts";
+import { linear } from "./blocks/linear.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { sideBySide } from "./blocks/side-by-side.ts";
+import { type GraphBuilder, sizeOf, type Value } from "./graph/graph.ts";
+import type { CrossSpec } from "./options/cross-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The blocks of a cross network. Returns the logit (1). */
+export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
+  const { bottom, rank, top, dropout } = spec;
+  const first =
+    graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
+  const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
+  const keepsWidths = spec.dim === undefined;
+  const x0 = vectors(graph, spec, { ...(first && { first }), dim, keepsWidths });
+  const options = { name: "cross", layers: spec.crossLayers, rank, hasGates: spec.kind === "gdcn" };
+  const crossed = crossLayers(graph, x0, options);
+  if (spec.structure === "stacked") {
+    return mlp(graph, crossed, { name: "top", widths: top, dropout });
+  }
+  const hidden = top.slice(0, -1);
+  const deep = mlp(graph, x0, { name: "top", widths: hidden, reluLast: true, dropout });
+  const values = [
+    { value: crossed, column: 0 },
+    { value: deep, column: sizeOf(crossed) },
+  ];
+  const columns = sizeOf(crossed) + sizeOf(deep);
+  const both = sideBySide(graph, values, { columns, hasLookups: false });
+  return linear(graph, both, { name: `top.${hidden.length}`, outputs: 1 });
+}

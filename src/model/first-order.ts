@@ -1,0 +1,76 @@
+// Models whose features have a first-order weight each: logistic regression, factorisation machines
+// (Rendle 2010), Wide & Deep (Cheng et al., arXiv 1606.07792) and DeepFM (Guo et al., arXiv
+// 1703.04247).
+//
+// The weight of an id is the last column of its row, beside its vector: so both have one lookup and
+// one place.
+//
+// F = features, D = columns of a vector, W = dense features.
+
+import { bias } from "./blocks/bias.ts";
+import { columnsOf, sumOfVectors } from "./blocks/columns.ts";
+import { sum } from "./blocks/elements.ts";
+import { factorisationMachine } from "./blocks/factorisation-machine.ts";
+import { linear } from "./blocks/linear.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { sideBySide } from "./blocks/side-by-side.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import type { FirstOrderSpec } from "./options/first-order-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The blocks of a model with first-order weights. Returns the logit (1). */
+export function firstOrderBlocks(graph: GraphBuilder, spec: FirstOrderSpec): Value {
+  const rows = rowsOf(graph, spec);
+  const terms = rows === undefined ? [] : termsOf(graph, spec, rows);
+  if (graph.dense !== undefined) {
+    terms.push(linear(graph, graph.dense, { name: "dense", outputs: 1, bias: false }));
+  }
+  if ("top" in spec) terms.push(deep(graph, spec, rows));
+  return bias(
+    graph,
+    terms.reduce((total, term) => sum(graph, total, term)),
+    "bias",
+  );
+}
+
+/** (F, D+1): the rows of all features; undefined: there are none. */
+function rowsOf(graph: GraphBuilder, spec: FirstOrderSpec): Value | undefined {
+  const dim = spec.tables[0]?.dim;
+  if (dim === undefined) return undefined;
+  const all = vectors(graph, spec, { dim });
+  return reshaped(all, [sizeOf(all) / dim, dim]);
+}
+
+/** What the rows give without layers: first-order weights, and the dot products of all pairs. */
+function termsOf(graph: GraphBuilder, { kind }: FirstOrderSpec, rows: Value): Value[] {
+  const [, dim = 1] = rows.shape;
+  if (kind === "lr") return [sumOfVectors(graph, rows)];
+  const weights = sumOfVectors(graph, columnsOf(graph, rows, { first: dim - 1, count: 1 }));
+  if (kind === "wideAndDeep") return [weights];
+  const own = columnsOf(graph, rows, { first: 0, count: dim - 1 });
+  return [weights, factorisationMachine(graph, own)];
+}
+
+/** An MLP over the vectors of all features, behind the dense features. Returns (1). */
+function deep(
+  graph: GraphBuilder,
+  { top, dropout }: FirstOrderSpec & { readonly top: readonly number[] },
+  rows: Value | undefined,
+): Value {
+  const [, dim = 1] = rows?.shape ?? [];
+  const own = rows && columnsOf(graph, rows, { first: 0, count: dim - 1 });
+  const values = [graph.dense, own].filter((value) => value !== undefined);
+  return mlp(graph, beside(graph, values), { name: "top", widths: top, dropout });
+}
+
+/** Values behind each other; one alone as it is. */
+function beside(graph: GraphBuilder, values: readonly Value[]): Value {
+  const [only, ...others] = values;
+  if (only !== undefined && others.length === 0) return reshaped(only, [sizeOf(only)]);
+  let columns = 0;
+  const placed = values.map((value) => {
+    columns += sizeOf(value);
+    return { value, column: columns - sizeOf(value) };
+  });
+  return sideBySide(graph, placed, { columns, hasLookups: false });
+}

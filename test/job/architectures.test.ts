@@ -1,0 +1,111 @@
+// Jobs whose options do not fit their architecture: each is refused with the path of the option.
+
+import test from "ava";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+
+const tables = [
+  { name: "a", rows: 10, dim: 4 },
+  { name: "b", rows: 10, dim: 4 },
+];
+const layers = [{ interacted: 2, compressed: 2, hidden: [] }];
+
+const refusals: readonly (readonly [string, object, string, string])[] = [
+  [
+    "a logistic regression over vectors",
+    { kind: "lr", tables },
+    "model.tables[0].dim",
+    "1: the weight of an id",
+  ],
+  [
+    "a factorisation machine whose rows have no vector",
+    { kind: "fm", tables: tables.map((table) => ({ ...table, dim: 1 })) },
+    "model.tables[0].dim",
+    "2 or more and that of all tables, as the last column of a row is the weight of its id",
+  ],
+  [
+    "a DeepFM of two dims",
+    { kind: "deepFm", tables: [tables[0], { name: "b", rows: 10, dim: 5 }], top: [1] },
+    "model.tables[1].dim",
+    "2 or more and that of all tables, as the last column of a row is the weight of its id",
+  ],
+  [
+    "a factorisation machine of projected rows",
+    { kind: "fm", tables, dim: 3 },
+    "model.dim",
+    "left out, as rows are not projected in this architecture",
+  ],
+  [
+    "a factorisation machine with groups",
+    { kind: "fm", tables, groups: [{ name: "g", features: ["a"] }] },
+    "model.groups",
+    "left out, as rows are not projected in this architecture",
+  ],
+  [
+    "a Wide & Deep with several vectors a feature",
+    {
+      kind: "wideAndDeep",
+      tables,
+      features: [{ column: "a", vectors: 2 }, { column: "b" }],
+      top: [1],
+    },
+    "model.features[0].vectors",
+    "left out, as rows are not projected in this architecture",
+  ],
+  [
+    "a deep part that ends in two numbers",
+    { kind: "deepFm", tables, top: [4, 2] },
+    "model.top[1]",
+    "1: the logit",
+  ],
+  [
+    "a cross network with a bottom MLP and no dense features",
+    { kind: "dcnV2", dense: 0, tables, bottom: [4], crossLayers: 1, top: [1] },
+    "model.bottom",
+    "empty, as the model has no dense features",
+  ],
+  [
+    "a cross network with groups of no width",
+    { kind: "gdcn", tables, groups: [{ name: "g", features: ["a"] }], crossLayers: 1, top: [1] },
+    "model.dim",
+    "the width of the vectors that groups give",
+  ],
+  [
+    "a Wukong of two dims and none for its vectors",
+    { kind: "wukong", tables: [tables[0], { name: "b", rows: 9, dim: 5 }], layers, top: [1] },
+    "model.dim",
+    "the width of the vectors that interact, as the tables have several",
+  ],
+  [
+    "a Wukong without layers",
+    { kind: "wukong", tables, layers: [], top: [1] },
+    "model.layers",
+    "a list of >= 1 entries",
+  ],
+];
+
+for (const [title, model, option, expected] of refusals) {
+  test(`${title} is refused`, (t) => {
+    const data = { kind: "synthetic", dense: 0, samples: 10, batchSize: 2 };
+    const job = { model, data } as unknown as JobOptions;
+    const error = t.throws(() => resolveJob(job), { instanceOf: InvalidOptionError });
+    t.true(error?.message.includes(`Expected \`${option}\` to be ${expected}`), error?.message);
+  });
+}
+
+test("an unknown architecture is refused with all that there are", (t) => {
+  const data = { kind: "synthetic", dense: 0, samples: 10, batchSize: 2 };
+  const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
+  const kinds = '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "wukong"';
+  t.throws(() => resolveJob(job), {
+    instanceOf: InvalidOptionError,
+    message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,
+  });
+});
+
+test("an option of another architecture is refused by its name", (t) => {
+  const model = { kind: "fm", tables, interaction: "dot" };
+  const data = { kind: "synthetic", samples: 10, batchSize: 2 };
+  const error = t.throws(() => resolveJob({ model, data }), { instanceOf: InvalidOptionError });
+  t.regex(error?.message ?? "", /interaction/);
+});

@@ -1,0 +1,102 @@
+// Every architecture but DLRM and Wukong, rows included, against central differences; and the
+// parameters that each has.
+
+import test from "ava";
+import { graphOf } from "../../src/model/model.ts";
+import { type ModelOptions, modelOptions } from "../../src/model/options.ts";
+import { modelHasGradients } from "../helpers/models/model-gradients.ts";
+
+const tables = [
+  { name: "a", rows: 5, dim: 4 },
+  { name: "b", rows: 4, dim: 4, pooling: "mean" as const },
+  { name: "c", rows: 3, dim: 4 },
+];
+const weights = tables.map((table) => ({ ...table, dim: 1 }));
+const several = tables.map((table, i) => ({ ...table, dim: [4, 2, 7][i] ?? 1 }));
+
+const models: Readonly<Record<string, ModelOptions>> = {
+  "logistic regression": { kind: "lr", dense: 2, tables: weights },
+  "logistic regression without dense features": { kind: "lr", tables: weights },
+  "factorisation machine": { kind: "fm", dense: 2, tables },
+  "Wide & Deep": { kind: "wideAndDeep", dense: 2, tables, top: [5, 1], dropout: 0.3 },
+  "Wide & Deep without tables": { kind: "wideAndDeep", dense: 2, top: [5, 1] },
+  DeepFM: { kind: "deepFm", tables, top: [5, 1] },
+  "DeepFM of features that share a table": {
+    kind: "deepFm",
+    tables,
+    features: [
+      { column: "a" },
+      { column: "a2", table: "a", pooling: "none", maxLength: 2 },
+      { column: "b" },
+      { column: "c" },
+    ],
+    top: [1],
+  },
+  "DCN v2": { kind: "dcnV2", dense: 2, tables: several, crossLayers: 2, top: [5, 1] },
+  "DCN v2 of low rank, parallel": {
+    kind: "dcnV2",
+    dense: 2,
+    bottom: [3],
+    tables,
+    crossLayers: 2,
+    rank: 2,
+    structure: "parallel",
+    top: [5, 1],
+    dropout: 0.3,
+  },
+  "DCN v2 of projected tables": {
+    kind: "dcnV2",
+    tables: several,
+    dim: 3,
+    crossLayers: 1,
+    top: [1],
+  },
+  GDCN: { kind: "gdcn", dense: 2, tables, crossLayers: 2, top: [5, 1] },
+  "GDCN, parallel": {
+    kind: "gdcn",
+    tables,
+    crossLayers: 3,
+    rank: 2,
+    structure: "parallel",
+    top: [4, 1],
+  },
+};
+
+for (const [title, options] of Object.entries(models)) {
+  test(`every parameter and row has the gradient of the loss: ${title}`, (t) => {
+    modelHasGradients(t, options);
+  });
+}
+
+/** Ten features of ten columns, as Frappe has. */
+const frappe = (dim: number) =>
+  Array.from({ length: 10 }, (_, i) => ({ name: `f${i}`, rows: 3, dim }));
+
+// The counts of the zoo's run logs on Frappe, where a layer of batch normalisation has two numbers
+// for each of its columns.
+const counts: readonly (readonly [string, ModelOptions, number])[] = [
+  ["logistic regression", { kind: "lr", tables: frappe(1) }, 1],
+  ["factorisation machine", { kind: "fm", tables: frappe(11) }, 1],
+  [
+    "DLRM over vectors side by side",
+    { kind: "dlrm", tables: frappe(10), interaction: "cat", top: [400, 400, 400, 1] },
+    364_001 - 3 * 800,
+  ],
+  [
+    "DCN v2 of four whole cross layers, parallel",
+    {
+      kind: "dcnV2",
+      tables: frappe(10),
+      crossLayers: 4,
+      structure: "parallel",
+      top: [400, 400, 400, 1],
+    },
+    404_501 - 3 * 800,
+  ],
+];
+
+for (const [title, options, expected] of counts) {
+  test(`the number of dense parameters is that of the published model: ${title}`, (t) => {
+    t.is(graphOf(modelOptions.parse(options)).layout.length, expected);
+  });
+}

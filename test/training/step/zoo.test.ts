@@ -1,0 +1,34 @@
+// Every architecture of the zoo against PyTorch: the golden's README derives the tolerances from
+// the noise of rounding errors.
+
+import test from "ava";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { readGolden } from "../../helpers/batches/golden.ts";
+import { beginsLike, followCurve } from "../../helpers/devices/follow-golden.ts";
+import { startGolden } from "../../helpers/devices/golden-devices.ts";
+
+const names = ["lr", "fm", "wide_and_deep", "deep_fm", "dcn_v2", "dcn_v2_parallel", "gdcn"];
+
+const cases = [
+  { devices: 1, kernels: () => createReference() },
+  { devices: 3, kernels: () => openKernels("auto") },
+];
+
+for (const name of names) {
+  const golden = readGolden(`zoo/${name}`);
+
+  test(`gives the logits and gradients of the first batch: ${name}`, (t) => {
+    return beginsLike(t, golden, {});
+  });
+
+  for (const { devices, kernels } of cases) {
+    for (const optimizer of golden.optimizers) {
+      const title = `${name}, ${optimizer.name} on ${devices} device(s)`;
+      test(`follows PyTorch's curve and weights: ${title}`, async (t) => {
+        const local = startGolden(golden, optimizer, devices, kernels, {});
+        await followCurve(t, local, golden, optimizer);
+      });
+    }
+  }
+}

@@ -22,6 +22,7 @@ export type {
 } from "./actors/run-state/run-result.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
 export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
+export type { CacheReport, TableColumn, TierReport } from "./actors/host/tier-report.ts";
 export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";
 export type {
   ActorReport,

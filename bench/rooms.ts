@@ -34,7 +34,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels/native": 650,
     "src/model/blocks": 1000,
     "src/model/options": 1100,
-    "src/training/meters": 450,
+    "src/training/meters": 550,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
     "src/wire/tenancy": 350,
@@ -52,7 +52,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/training/step": 2650,
-    "storage/tiers": 1000,
+    "storage/tiers": 1150,
   },
   {
     "src/training/checkpoint": 550,
@@ -72,16 +72,16 @@ export const layers: readonly Rooms[] = [
     "storage/model": 800,
     "storage/table-files": 1550,
   },
-  { "actors/host": 2300 },
+  { "actors/host": 2750 },
   {
     "actors/calibration": 600,
     "actors/doctor": 700,
     "actors/run-state": 2550,
   },
   { "actors/run-control": 2700 },
-  { "actors/jobs": 1700 },
+  { "actors/jobs": 1950 },
   { "actors/mirror": 600 },
-  { "actors/observe": 1000 },
+  { "actors/observe": 1100 },
   { "actors/client": 850 },
   { "actors/cluster": 1450 },
   {

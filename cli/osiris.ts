@@ -26,6 +26,7 @@ import { addScale } from "./commands/runs/scale.ts";
 import { addShard } from "./commands/runs/shard.ts";
 import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
+import { addTier } from "./commands/runs/tier.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
 import { addCache } from "./commands/train/cache.ts";
@@ -55,6 +56,7 @@ const commands = [
   addCancel,
   addScale,
   addShard,
+  addTier,
   addDoctor,
   addGenerate,
   addEval,

@@ -91,6 +91,11 @@ export class Client {
     return this.#ask(inspectSubject(this.#cluster, "all"), {});
   }
 
+  /** One question to an actor, by way of the leader; for `Run`. @throws RemoteError */
+  inspectActor<Report>(what: string, body: unknown): Promise<Report> {
+    return this.#ask(inspectSubject(this.#cluster, what), body);
+  }
+
   /**
    * One question to the job service, which takes up to `patienceMs` to answer it; asked again for
    * up to `againMs`. @throws RemoteError, RequestFailedError

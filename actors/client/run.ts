@@ -3,10 +3,13 @@
 
 import { RemoteError, RequestFailedError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { type LoadOptions, loadModel } from "../../storage/model/load-model.ts";
 import type { Model } from "../../storage/model/model.ts";
+import type { ShardReport } from "../host/shard.ts";
+import type { TierReport } from "../host/tier-report.ts";
 import {
   isOverAt,
   type JobMethod,
@@ -35,13 +38,18 @@ interface Requests {
   ): Promise<ReplyOf<Method>>;
 }
 
+/** Questions to the actors of a run, for the cluster's operator. */
+interface Inspections {
+  inspectActor<Report>(what: string, body: unknown): Promise<Report>;
+}
+
 /** A line of a run's log: `time`, `level`, `message`, and what it is about. */
 export type LogRecord = Readonly<Record<string, unknown>>;
 
 /** One execution of a job. */
 export class Run {
   readonly run: string;
-  readonly #jobs: Requests;
+  readonly #jobs: Requests & Inspections;
   readonly #transport: Transport;
   /** The subject of its events. */
   readonly #events: string;
@@ -49,7 +57,7 @@ export class Run {
   readonly #clock: Clock;
 
   constructor(options: {
-    client: Requests;
+    client: Requests & Inspections;
     transport: Transport;
     events: string;
     stream: StreamedEvents;
@@ -146,6 +154,31 @@ export class Run {
    */
   async scale(to: { readonly devices: number }): Promise<void> {
     await this.#jobs.request("scale", { run: this.run, ...to });
+  }
+
+  /**
+   * What a shard says of itself now: its rows, their heat, its part of the newest checkpoint, and
+   * where it is pinned. For the cluster's operator. @throws RemoteError
+   */
+  inspectShard(shard: number): Promise<ShardReport> {
+    return this.#jobs.inspectActor("shard", { run: this.run, shard });
+  }
+
+  /**
+   * What the tier of a device says of itself: which rows of its cached tables lie where, and how
+   * often they are found there. For the cluster's operator. @throws RemoteError
+   */
+  inspectTier(device: number): Promise<TierReport> {
+    return this.#jobs.inspectActor("tier", { run: this.run, device });
+  }
+
+  /**
+   * Writes the rows below a device that lie in host memory alone to its disk, now and not when they
+   * are evicted; resolves to how many they were. No bit depends on it. @throws RemoteError
+   */
+  async flushTier(device: number): Promise<number> {
+    const { rest } = deadlinesOf(await this.status());
+    return (await this.#jobs.request("flush", { run: this.run, device }, rest)).rows;
   }
 
   /**

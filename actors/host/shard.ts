@@ -3,11 +3,13 @@
 //
 //   restoring ──shard.restored──▶ serving
 //
-// Takes   shard.restored · shard.saved { cut, part }
+// Takes   shard.inspect { command }; of its device: shard.restored · shard.saved { cut, part }
+// Tells   shard.inspected
 // Fails   when told to; the device goes down with it, and with that the generation (law 3)
 //
-// Its figures are read off it when somebody inspects the cluster (actors/observe): nothing of them
-// is on a step's path but one addition a shard, into shared memory.
+// Its figures are read off it when somebody asks for them (actors/observe): nothing of them is on a
+// step's path but one addition a shard, into shared memory. Where it lies is decided above it: a
+// wish to move or to hold it goes to the run (actors/jobs/pin-shards.ts).
 
 import { assign, setup } from "xstate";
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
@@ -15,8 +17,10 @@ import { packedBytes } from "../../src/kernels/contract/precision.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
 import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, progressOver } from "../threads/generation-memory.ts";
+import { cachedRows } from "./tier-report.ts";
 
 export interface ShardInput {
   readonly network: Network;
@@ -35,6 +39,7 @@ export interface ShardPart {
 }
 
 type ShardEvent =
+  | MessageEvent<"shard.inspect">
   | { readonly type: "shard.restored" }
   | { readonly type: "shard.saved"; readonly part: ShardPart };
 
@@ -60,12 +65,18 @@ export interface ShardReport {
   readonly columns: number;
   /** `memory`: all rows are in device memory; `cached`: behind a cache. */
   readonly tier: string;
+  /** Of a cached shard, the rows that are in device memory; null: all are. */
+  readonly cachedRows: number | null;
   /** Weights and optimizer state, as if every row were trained. */
   readonly bytes: number;
   /** Ids looked up in it since the generation began, and in the mean step. */
   readonly lookups: number;
   readonly lookupsPerStep: number;
+  /** Steps of the run that its device has done: it stands still with the device. */
+  readonly step: number;
   readonly part: ShardPart | null;
+  /** Where its owner wants it; null: anywhere. The run knows: it is left out by the shard. */
+  readonly pin?: { readonly device: number; readonly isFrozen: boolean } | null;
 }
 
 const machine = setup({
@@ -74,6 +85,13 @@ const machine = setup({
     notePart: assign({
       part: ({ context, event }) => (event.type === "shard.saved" ? event.part : context.part),
     }),
+    tellReport: ({ context, event, self }) => {
+      if (event.type !== "shard.inspect") return;
+      const { value } = self.getSnapshot();
+      const report = reportShard(context, value === "serving" ? value : "restoring");
+      const body = { command: event.body.command, shard: context.shard.shard, report };
+      context.mailbox.tell({ role: "inspector", index: 0 }, "shard.inspected", body);
+    },
   },
 }).createMachine({
   id: "shard",
@@ -85,7 +103,10 @@ const machine = setup({
     }),
     part: undefined,
   }),
-  on: { "shard.saved": { actions: "notePart" } },
+  on: {
+    "shard.saved": { actions: "notePart" },
+    "shard.inspect": { actions: "tellReport" },
+  },
   initial: "restoring",
   states: {
     restoring: { on: { "shard.restored": "serving" } },
@@ -107,7 +128,8 @@ export function reportShard(
   const { precision } = tableOf(model.tables, shard.table);
   const row = packedBytes(1, columns, precision) + 4 * stateWidth(optimizer.sparse.kind, columns);
   const lookups = new Float64Array(memory.heat)[shard.shard] ?? 0;
-  const steps = Atomics.load(progressOver(memory, spec.devices).steps, device) - spec.fromStep;
+  const step = Atomics.load(progressOver(memory, spec.devices).steps, device);
+  const steps = step - spec.fromStep;
   return {
     actor: `shard:${shard.shard}`,
     run: spec.run,
@@ -116,9 +138,11 @@ export function reportShard(
     state,
     table,
     ...{ firstRow, rows, firstColumn, columns, tier },
+    cachedRows: tier === "cached" ? cachedRows(generation, device, shard.shard) : null,
     bytes: rows * row,
     lookups,
     lookupsPerStep: steps > 0 ? lookups / steps : 0,
+    step,
     part: part ?? null,
   };
 }

@@ -1,13 +1,14 @@
-// Tier: answers for the thread that keeps the rows which one device has no room for: in host memory
-// (DDR) and, below that, on disk (SSD). The device's own cache (HBM) is in the device's thread.
+// Tier: answers for one device's column of tiers: its cache of rows (HBM), which the device's
+// thread works on, and what lies below it, in host memory (DDR) and on disk (SSD), kept by a thread
+// of its own. What is where, and how often it is found there: tier-report.ts.
 //
 //   opening ──▶ serving ◀──────────────▶ paused   the disk is full: it waits for room
 //                  ▲ └──▶ slow ──┐                the disk takes long: noted, and it goes on
 //                  └─────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   tier.rest { manifest }
-// Tells   tier.rested; its host generation tier.told
+// Takes   tier.rest { manifest } · tier.flush { command } · tier.inspect { command }
+// Tells   tier.rested · tier.flushed · tier.inspected; its host generation tier.told
 //
 // Invariants
 //   T1. The rows here belong to one generation: they are gone once the thread's exit has been seen,
@@ -24,6 +25,7 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
 import { tierPlace } from "../threads/tier-program.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
+import { reportTier, type TierNews } from "./tier-report.ts";
 
 export interface TierInput {
   readonly network: Network;
@@ -33,10 +35,12 @@ export interface TierInput {
   readonly device: number;
 }
 
-/** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
-export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
+export type { TierNews } from "./tier-report.ts";
 
-type TierEvent = MessageEvent<"tier.rest"> | ThreadEvent | ThreadEnded;
+type TierEvent =
+  | MessageEvent<"tier.rest" | "tier.flush" | "tier.inspect">
+  | ThreadEvent
+  | ThreadEnded;
 
 type Opened = Extract<TierReport, { readonly type: "opened" }>;
 
@@ -44,7 +48,8 @@ type Opened = Extract<TierReport, { readonly type: "opened" }>;
 type ThreadEvent =
   | { readonly type: `thread.${TierState}`; readonly state: TierState }
   | ({ readonly type: "thread.opened" } & Omit<Opened, "type">)
-  | { readonly type: "thread.rested"; readonly kept: FoundRows };
+  | { readonly type: "thread.rested"; readonly kept: FoundRows }
+  | { readonly type: "thread.flushed"; readonly rows: number };
 
 export interface TierContext extends TierInput {
   readonly mailbox: Mailbox;
@@ -52,7 +57,11 @@ export interface TierContext extends TierInput {
   /** The number of the question, and its answer. */
   readonly asked: number | undefined;
   readonly kept: FoundRows | undefined;
+  /** The last wish to flush, and how many rows went down, once they have. */
+  readonly flush: { readonly command: number; readonly rows: number | undefined } | undefined;
 }
+
+const inspector = { role: "inspector", index: 0 } as const;
 
 const thread = threadLogic<TierInput, TierCommand, TierReport>((input) => {
   const { network, launcher, generation, device } = input;
@@ -98,6 +107,32 @@ const machine = setup({
       const body = { command: asked, device, kept };
       mailbox.tell({ role: "coordinator", index: 0 }, "tier.rested", body);
     },
+    beginFlush: enqueueActions(({ context, event, enqueue }) => {
+      const { flush } = context;
+      if (event.type !== "tier.flush" || event.body.command === flush?.command) return; // T2
+      if (flush !== undefined && flush.rows === undefined) return; // It is asked again after this.
+      enqueue.assign({ flush: { command: event.body.command, rows: undefined } });
+      enqueue.sendTo("thread", { type: "command", command: { type: "flush" } });
+    }),
+    noteFlushed: assign(({ context: { flush }, event }) =>
+      event.type === "thread.flushed" && flush !== undefined
+        ? { flush: { ...flush, rows: event.rows } }
+        : {},
+    ),
+    tellFlushed: ({ context: { flush, mailbox, device } }) => {
+      if (flush?.rows === undefined) return;
+      mailbox.tell(inspector, "tier.flushed", { command: flush.command, device, rows: flush.rows });
+    },
+    tellReport: ({ context, event, self }) => {
+      if (event.type !== "tier.inspect") return;
+      const report = reportTier(context, self.getSnapshot().value as TierState | "opening");
+      const { command } = event.body;
+      context.mailbox.tell(inspector, "tier.inspected", {
+        command,
+        device: context.device,
+        report,
+      });
+    },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `tier:${context.device}`);
     },
@@ -116,11 +151,15 @@ const machine = setup({
     news: { device: input.device, state: "serving" },
     asked: undefined,
     kept: undefined,
+    flush: undefined,
   }),
   invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
     "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
+    "tier.flush": { actions: ["beginFlush", "tellFlushed"] },
+    "tier.inspect": { actions: "tellReport" },
+    "thread.flushed": { actions: ["noteFlushed", "tellFlushed"] },
     "thread.opened": { actions: ["noteOpened", "tellNews"] },
     "thread.rested": { actions: ["noteKept", "tellRested"] },
     "thread.serving": { target: ".serving" },

@@ -12,6 +12,7 @@
 //   move        { run, shard, device } → { run, status, shard }      and pins it there
 //   freeze      { run, shard }         → { run, status, shard }      pins it where it is
 //   thaw        { run, shard }         → { run, status, shard }      it is pinned no more
+//   flush       { run, device }        → { run, device, rows }       from host memory to its disk
 //   checkpoint  { run }                → { run, step, digest }       once it is committed
 //   cancel      { run }                → { run, status }
 //   schema      { }                    → { version, job, requests, replies, event }
@@ -56,6 +57,7 @@ export const requests = {
   move: z.strictObject({ run, shard: count, device: count }),
   freeze: z.strictObject({ run, shard: count }),
   thaw: z.strictObject({ run, shard: count }),
+  flush: z.strictObject({ run, device: count }),
   checkpoint: ofRun,
   cancel: ofRun,
   schema: z.strictObject({}),
@@ -147,6 +149,7 @@ export const replies = {
   move: ofShard,
   freeze: ofShard,
   thaw: ofShard,
+  flush: z.object({ run, device: count, rows: count }),
   checkpoint: z.object({ run, step: count, digest: z.string() }),
   cancel: runStatus,
   schema: z.object({

@@ -6,6 +6,7 @@ import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { withFiles } from "../../src/job/job-files.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
 import { withWarmStart } from "../../storage/checkpoints/adopt-checkpoint.ts";
@@ -15,6 +16,7 @@ import type { Registry } from "../run-state/registry.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
+import { askActor, checkTier } from "./ask-actor.ts";
 import {
   type JobMethod,
   publishedSchemas,
@@ -114,6 +116,17 @@ const handlers: Handlers = {
     pinned(asked, run, "freeze a shard of", (record) => freezeShard(record, shard)),
   thaw: (asked, { run, shard }) =>
     pinned(asked, run, "thaw a shard of", (record) => thawShard(record, shard)),
+  flush: async (asked, { run, device }) => {
+    const record = recordOf(asked, run);
+    checkTier(record, device);
+    const rows = await askActor(asked.input.network, {
+      ...{ record, type: "tier.flush", index: device },
+      answerIn: ({ type, body }, command) =>
+        type === "tier.flushed" && body.command === command ? body.rows : undefined,
+      deadlineMs: deadlinesOf(record.job).rest,
+    });
+    return { run, device, rows };
+  },
   checkpoint: async (asked, { run }) => {
     const record = recordOf(asked, run);
     if (record.status !== "running") {

@@ -1,6 +1,8 @@
 // Inspection: what a cluster is doing, as an answer over NATS, in JSON or msgpack.
 //
-//   osiris.<cluster>.inspect.<part>   { }  → that part of a ClusterReport
+//   osiris.<cluster>.inspect.<part>   { }              → that part of a ClusterReport
+//   osiris.<cluster>.inspect.shard    { run, shard }   → a ShardReport, as the shard tells it
+//   osiris.<cluster>.inspect.tier     { run, device }  → a TierReport, as the tier tells it
 //
 // The leader asks its hosts, and says who did not answer. It stands beside the tree of actors and
 // not in it: a tree that is in trouble is what people ask about. It answers about every run, so
@@ -10,12 +12,12 @@ import type { AnyActorRef } from "xstate";
 import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { PlanReport } from "../../src/training/planning/run-plan.ts";
-import { contentTypeOf, encodeBody } from "../../src/wire/messages/body.ts";
+import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
-import type { Subscription } from "../../src/wire/messages/transport.ts";
+import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
 import type { Membership } from "../host/membership.ts";
 import type { ShardReport } from "../host/shard.ts";
-import type { TierNews } from "../host/tier.ts";
+import type { TierReport } from "../host/tier-report.ts";
 import type { MirrorReport, RunMirror } from "../mirror/run-mirror.ts";
 import type { IncidentRecord } from "../run-state/incident-record.ts";
 import type { Registry } from "../run-state/registry.ts";
@@ -23,6 +25,7 @@ import type { RunEvent, RunStatus } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type WaitsFor, waitsFor } from "../runtime/wait-graph.ts";
+import { actorQuestions, withPin } from "./ask-actor.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
 
@@ -90,7 +93,7 @@ const parts = {
     return { credits: ofAll<CreditReport>(processes, ({ credits }) => credits), silent };
   },
   tiers: ({ processes, silent }: ClusterReport) => {
-    return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
+    return { tiers: ofAll<TierReport>(processes, ({ tiers }) => tiers), silent };
   },
   shards: ({ processes, silent }: ClusterReport) => {
     return { shards: ofAll<ShardReport>(processes, ({ shards }) => shards), silent };
@@ -131,14 +134,20 @@ export function openInspection(root: {
       cluster: network.cluster,
       runs: records.filter(({ isOver }) => !isOver).map((record) => runOf(network, record)),
       incidents: incidents.slice(-incidentsMax),
-      processes: [own, ...asked.filter((one) => one !== undefined)],
+      processes: [own, ...asked.filter((one) => one !== undefined)].map((one) => ({
+        ...one,
+        shards: one.shards.map((shard) => withPin(shard, registry.get(shard.run))),
+      })),
       silent: others.filter((_, at) => asked[at] === undefined),
       mirror: mirror?.report ?? null,
     };
   };
-  const subscriptions = inspectParts.map((part) =>
-    answer(network, part, async () => parts[part](await reported())),
-  );
+  const subscriptions = [
+    ...inspectParts.map((part) => answer(network, part, async () => parts[part](await reported()))),
+    ...Object.entries(actorQuestions).map(([name, question]) =>
+      answer(network, name, (body) => question(root, body)),
+    ),
+  ];
   return {
     unsubscribe() {
       for (const subscription of subscriptions) subscription.unsubscribe();
@@ -170,7 +179,11 @@ function inspectorOf(network: Network, host: number): Mailbox {
 }
 
 /** Whatever becomes of the question, it is answered. */
-function answer(network: Network, part: string, report: () => Promise<unknown>): Subscription {
+function answer(
+  network: Network,
+  part: string,
+  report: (body: unknown) => Promise<unknown>,
+): Subscription {
   const { transport, cluster } = network;
   return transport.subscribe(inspectSubject(cluster, part), (frame) => {
     const { reply } = frame;
@@ -182,13 +195,19 @@ function answer(network: Network, part: string, report: () => Promise<unknown>):
       const { payload, headers } = encodeBody(body, contentTypeOf(frame));
       transport.publish(reply, payload, { headers });
     };
-    report()
+    new Promise((resolve) => resolve(bodyOf(frame)))
+      .then(report)
       .then(send)
       .catch((error: unknown) => {
         const { code, message } = recordError(error);
         send({ error: { code, message } });
       });
   });
+}
+
+/** An empty body is `{}`. */
+function bodyOf(frame: Frame): unknown {
+  return frame.payload.length === 0 ? {} : decodeBody(frame);
 }
 
 /** Undefined: it does not answer, and is named among the silent. */

@@ -7,14 +7,14 @@ import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import type { AnyActorRef, AnyMachineSnapshot } from "xstate";
 import { batchesOf } from "../../src/exchange/batch-ring.ts";
 import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
-import { type Cells, cellWords } from "../../src/exchange/cells.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
 import { reportShard, type ShardReport } from "../host/shard.ts";
-import type { TierContext, TierNews } from "../host/tier.ts";
+import type { TierContext } from "../host/tier.ts";
+import { reportTier, type TierReport } from "../host/tier-report.ts";
 import type { Mailbox, Network } from "../runtime/mailbox.ts";
-import type { Generation } from "../threads/generation-memory.ts";
+import { readCells } from "../threads/generation-memory.ts";
 
 /** An actor, and the actors that it supervises. */
 export interface ActorReport {
@@ -61,7 +61,7 @@ export interface ProcessReport {
   readonly refusedFrames: number;
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
-  readonly tiers: readonly TierNews[];
+  readonly tiers: readonly TierReport[];
   readonly shards: readonly ShardReport[];
 }
 
@@ -89,7 +89,7 @@ export function reportProcess(
       { actor: "transport", what: "pending bytes", used, most },
       ...generations.flatMap(creditsOf),
     ],
-    tiers: generations.flatMap(({ tiers }) => Object.values(tiers)),
+    tiers: tiersIn(root),
     shards: shardsIn(root),
   };
 }
@@ -132,7 +132,7 @@ function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   if (snapshot.machine.id === "tier") {
     const { generation, device } = snapshot.context as TierContext;
     const { tierCellBase } = generation.layout;
-    const depth = tierRequests(cellsOf(generation), tierCellBase(device));
+    const depth = tierRequests(readCells(generation), tierCellBase(device));
     if (depth > 0) return { depth };
   }
   return { depth: 0, oldestMs: 0 };
@@ -161,10 +161,19 @@ function shardsIn(ref: AnyActorRef): ShardReport[] {
   return childrenOf(snapshot).flatMap((child) => shardsIn(child));
 }
 
+function tiersIn(ref: AnyActorRef): TierReport[] {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return [];
+  if (snapshot.machine.id === "tier") {
+    return [reportTier(snapshot.context, snapshot.value as TierReport["state"])];
+  }
+  return childrenOf(snapshot).flatMap((child) => tiersIn(child));
+}
+
 function creditsOf({ generation, place }: HostGenerationContext): CreditReport[] {
   const { layout, memory } = generation;
   const { ringShape, exchangeCells, tierRings, tierCellBase, writerCellBase } = layout;
-  const cells = cellsOf(generation);
+  const cells = readCells(generation);
   const ring = { shape: ringShape, cells, cellBase: exchangeCells };
   const ranks = Array.from({ length: place.count }, (_, i) => place.first + i);
   return ranks.flatMap((rank): CreditReport[] => {
@@ -180,11 +189,4 @@ function creditsOf({ generation, place }: HostGenerationContext): CreditReport[]
     const requests = tierRequests(cells, tierCellBase(rank));
     return [...own, { actor, what: "tier requests", used: requests, most: tier.slots }];
   });
-}
-
-/** The cells of a generation, to read only: a report takes no part in the generation. */
-function cellsOf({ layout, memory }: Generation): Pick<Cells, "load"> {
-  const words = new Int32Array(memory.words);
-  const base = cellWords(layout.participants, 0);
-  return { load: (cell) => Atomics.load(words, base + cell) };
 }

@@ -19,6 +19,8 @@ export interface ShardPlace extends TablePart {
   readonly columns: number;
   /** Bytes of device memory for its rows; 0: they are behind a cache of a fixed size. */
   readonly bytes: number;
+  /** Whether it is behind a cache: its device has a tier. */
+  readonly isCached: boolean;
 }
 
 /** A pin that its generation does not follow, and why: a clause. */
@@ -50,9 +52,10 @@ function placeOf({ input }: Topology, held: HeldShard, { kind }: SparseOptimizer
   const { firstRow, rows, firstColumn, columns } = held;
   const { precision } = tableOf(input.model.tables, held.table);
   const row = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
-  const bytes = tier === "cached" ? 0 : rows * row;
+  const isCached = tier === "cached";
+  const bytes = isCached ? 0 : rows * row;
   const tile = { table, firstBlock, blocks, firstQuantum, quanta };
-  return { shard, ...tile, device, firstRow, rows, firstColumn, columns, bytes };
+  return { shard, ...tile, device, firstRow, rows, firstColumn, columns, bytes, isCached };
 }
 
 /** The pins that another generation would follow, and this one does not: a shard is to move. */

@@ -34,6 +34,7 @@ import {
   type StepTrace,
   type TracedStep,
 } from "../../src/training/meters/step-trace.ts";
+import { writeHbm } from "../../src/training/meters/tier-column.ts";
 import { writeCurves } from "../../src/training/planning/tier-advice.ts";
 import { createDeviceState, type DeviceState } from "../../src/training/step/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
@@ -156,7 +157,7 @@ export async function runDevice(
   const steps = schedule.steps - spec.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
-  const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
+  const watch = watchTiers(generation, device);
   const step = spec.fromStep;
   const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
   const ready = { step, arithmetic: kernels.arithmetic, restored };
@@ -164,7 +165,7 @@ export async function runDevice(
   ports.log("info", "ready", { ...ready, restoreMs });
   tell({ type: "ready", ...ready });
 
-  const serving = { device, intake, pipeline, progress, meter, trace, save, curves };
+  const serving = { device, intake, pipeline, progress, meter, trace, save, watch };
   try {
     await serve(serving, spec, ports);
   } catch (error) {
@@ -180,7 +181,7 @@ export async function runDevice(
 
 /** Carries out one command after another, until the command to end. */
 async function serve(
-  { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
+  { device, intake, pipeline, progress, meter, trace, save, watch }: Serving,
   spec: GenerationSpec,
   { nextCommand, log, tell }: DevicePorts,
 ): Promise<void> {
@@ -189,7 +190,7 @@ async function serve(
     const command = await nextCommand();
     switch (command.type) {
       case "run": {
-        const window = await runWindow(device, pipeline, progress, step, command, curves);
+        const window = await runWindow(device, pipeline, progress, step, command, watch);
         step = window.step;
         log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
         tell({ type: "reached", ...window });
@@ -227,7 +228,19 @@ interface Serving {
   readonly meter: StepMeter;
   readonly trace: StepTrace;
   readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
-  readonly curves: Float64Array | undefined;
+  /** Writes what its tiers have counted, for the host to sample. */
+  readonly watch: () => void;
+}
+
+function watchTiers({ memory: { curves, columns } }: Generation, device: DeviceState): () => void {
+  const [curve, column] = [curves[device.rank], columns[device.rank]];
+  if (curve === undefined || column === undefined) return () => {};
+  const words = { curve: new Float64Array(curve), column: new Float64Array(column) };
+  const cached = [device.slab, ...device.distinct.slabs].flatMap((slab) => slab.cached);
+  return () => {
+    writeCurves(device, words.curve);
+    writeHbm(words.column, cached);
+  };
 }
 
 /** The rows in tiers, at the other end of this device's ring; undefined: it has no tiers. */
@@ -249,7 +262,7 @@ async function runWindow(
   progress: Progress,
   from: number,
   { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
-  curves: Float64Array | undefined,
+  watch: () => void,
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
@@ -264,7 +277,7 @@ async function runWindow(
     lossSum += loss;
     if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
     step++;
-    if (curves !== undefined) writeCurves(device, curves);
+    watch();
     Atomics.store(progress.steps, device.rank, step);
     isPaused = stopAfter >= 0 && step >= stopAfter;
   }

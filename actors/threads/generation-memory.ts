@@ -19,6 +19,7 @@ import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
+import { columnWords } from "../../src/training/meters/tier-column.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
@@ -53,6 +54,11 @@ export interface GenerationMemory {
    * (src/training/planning/tier-advice.ts).
    */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
+  /**
+   * What lies in which tier of each local device that has tiers, by rank, shard after shard of its
+   * ring (src/training/meters/tier-column.ts).
+   */
+  readonly columns: Readonly<Record<number, SharedArrayBuffer>>;
   /** Ids looked up in each shard of the job, by the device that holds it (shard-heat.ts). */
   readonly heat: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
@@ -87,6 +93,7 @@ function allocate(
   const tiers: Record<number, SharedArrayBuffer> = {};
   const saves: Record<number, SharedArrayBuffer> = {};
   const curves: Record<number, SharedArrayBuffer> = {};
+  const columns: Record<number, SharedArrayBuffer> = {};
   const curveBytes = 8 * curveWords * spec.job.model.tables.length;
   for (let rank = first; rank < first + count; rank++) {
     const most = savedBytesMax(topology, rank, spec.job.optimizer.sparse.kind);
@@ -95,6 +102,7 @@ function allocate(
     if (shape === undefined) continue;
     tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
     curves[rank] = new SharedArrayBuffer(curveBytes);
+    columns[rank] = new SharedArrayBuffer(8 * columnWords * shape.shards.length);
   }
   const memory = {
     words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
@@ -105,6 +113,7 @@ function allocate(
     tiers,
     saves,
     curves,
+    columns,
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
   };
@@ -157,6 +166,13 @@ export function pipePlaceOf(
 /** Wakes the thread of a participant: what it waits for may be there. */
 export function wake({ memory }: Generation, participant: number): void {
   ringDoorbell(new Int32Array(memory.words), participant);
+}
+
+/** The cells of a generation, to read only: a report takes no part in the generation. */
+export function readCells({ layout, memory }: Generation): Pick<Cells, "load"> {
+  const words = new Int32Array(memory.words);
+  const base = cellWords(layout.participants, 0);
+  return { load: (cell) => Atomics.load(words, base + cell) };
 }
 
 /** Declares, and ends, a wait for room on a full disk: other waits then have no deadline. */

@@ -1,7 +1,7 @@
 // The program of a tier's thread: serves its device until the generation ends.
 //
-// Takes  rest { stamp }
-// Tells  state · opened · rested
+// Takes  rest { stamp } · flush
+// Tells  state · opened · rested · flushed
 
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
@@ -49,7 +49,7 @@ export async function runTier(
   const { topology, tierRings, tierCellBase } = layout;
   const { tiers, stepDeadlineMs: deadlineMs } = spec.job;
   const shape = tierRings[rank];
-  const ring = memory.tiers[rank];
+  const [ring, column] = [memory.tiers[rank], memory.columns[rank]];
   if (shape === undefined || ring === undefined) {
     throw new RangeError(`Nothing lies below device ${rank}`);
   }
@@ -59,6 +59,7 @@ export async function runTier(
     shards: recordShardsOf(topology, rank, shape),
     place: tierPlace(spec, rank),
     stamp: spec.manifest?.sha256,
+    column: column && new Float64Array(column),
     roomMs: roomWaitMs(spec),
     onHold: holdOf({ layout, memory }),
     ...{ tiers, deadlineMs, ...ports },

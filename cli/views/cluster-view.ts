@@ -1,6 +1,6 @@
 // What a cluster is doing, as lines for people.
 
-import type { ActorReport, ClusterReport, ProcessReport } from "../../index.ts";
+import type { ActorReport, ClusterReport, ProcessReport, ShardReport } from "../../index.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
 import { endOf } from "./incidents.ts";
 import { planLine } from "./plan-line.ts";
@@ -30,8 +30,13 @@ export function topLines(report: ClusterReport): string[] {
 }
 
 /** The shards of all runs, those that are looked up most first. */
-export function shardLines({ processes, silent }: ClusterReport): string[] {
-  const shards = processes.flatMap((one) => one.shards);
+export function allShardLines({ processes, silent }: ClusterReport): string[] {
+  const missing = silent.map((host) => `host:${host}: no answer`);
+  return [...shardLines(processes.flatMap((one) => one.shards)), ...missing];
+}
+
+/** Shards, those that are looked up most first. */
+export function shardLines(shards: readonly ShardReport[]): string[] {
   const hottest = [...shards].sort((a, b) => b.lookupsPerStep - a.lookupsPerStep);
   const cells = hottest.map((one) => {
     const { actor, run, table, device, state, tier, part } = one;
@@ -43,16 +48,18 @@ export function shardLines({ processes, silent }: ClusterReport): string[] {
       bytes(one.bytes),
       count(Math.round(one.lookupsPerStep)),
     ];
+    const pinned = !one.pin
+      ? ""
+      : `${one.pin.isFrozen ? "frozen on" : "on"} device:${one.pin.device}`;
     const saved = part === null ? "not yet" : `step ${count(part.cut)}, ${bytes(part.bytes)}`;
-    return [actor, run, table, rows, columns, ...size, state, saved];
+    return [actor, run, table, rows, columns, ...size, state, pinned, saved];
   });
-  const missing = silent.map((host) => `host:${host}: no answer`);
-  return [...(cells.length === 0 ? [] : aligned([shardTitles, ...cells])), ...missing];
+  return cells.length === 0 ? [] : aligned([shardTitles, ...cells]);
 }
 
 const shardTitles = [
   ...["shard", "run", "table", "rows", "columns", "device", "tier", "memory"],
-  ...["ids a step", "state", "last checkpoint"],
+  ...["ids a step", "state", "pinned", "last checkpoint"],
 ];
 
 /** One line a run, for readers that parse no table. */

@@ -44,6 +44,20 @@ export interface RecordCache extends RecordStore {
   stats(): RecordCacheStats;
   /** Rows read that were in memory, so far. */
   hits(): number;
+  /** What the cache has of shard `at`. */
+  figures(at: number): CacheFigures;
+  /** Writes all that differs from the backing store there. Returns how many rows that were. */
+  flush(): number;
+}
+
+/** Slots of a shard's cache, the records in them, and counts of rows that only grow. */
+export interface CacheFigures {
+  readonly slots: number;
+  readonly resident: number;
+  readonly dirty: number;
+  readonly asked: number;
+  readonly hits: number;
+  readonly evicted: number;
 }
 
 /** A shard with cached records. */
@@ -125,14 +139,19 @@ export function createRecordCache(options: {
       };
     },
     hits: () => shards.reduce((sum, { hits }) => sum + hits, 0),
+    figures: ofShard,
+    flush: () => shards.reduce((sum, shard) => sum + shard.flush(), 0),
     close: () => backing.close(),
   };
 }
 
 /** The records of one shard. */
-class CachedRecords {
+class CachedRecords implements CacheFigures {
   asked = 0;
   hits = 0;
+  resident = 0;
+  dirty = 0;
+  evicted = 0;
   read = 0;
   written = 0;
   readonly #at: number;
@@ -168,6 +187,10 @@ class CachedRecords {
     this.#held = new Uint8Array(this.#cache.rowOf.length);
   }
 
+  get slots(): number {
+    return this.#held.length;
+  }
+
   readRows(rows: Int32Array, records: Uint8Array, found: Uint8Array): void {
     checkBatch(this.#shard, rows, records, found);
     for (let first = 0; first < rows.length; first += chunkRows) {
@@ -195,7 +218,7 @@ class CachedRecords {
       const { places, pinned } = this.#place(some);
       const given = records.subarray(first * this.#bytes, (first + some.length) * this.#bytes);
       this.#move(this.#records, places, given, undefined, some.length);
-      for (const place of places) this.#held[place] = dirty;
+      for (const place of places) this.#mark(place, dirty);
       this.#release(pinned);
     }
   }
@@ -204,12 +227,12 @@ class CachedRecords {
     this.#backing.remove(this.#at, rows);
     for (const row of rows) {
       const place = findPlace(this.#cache, row);
-      if (place >= 0) this.#held[place] = absent;
+      if (place >= 0) this.#mark(place, absent);
     }
   }
 
-  /** Writes all dirty records to the backing store. */
-  flush(): void {
+  /** Writes all dirty records to the backing store. Returns how many they were. */
+  flush(): number {
     const places = new Int32Array(this.#held.length);
     let count = 0;
     for (let place = 0; place < this.#held.length; place++) {
@@ -217,6 +240,14 @@ class CachedRecords {
     }
     const all = places.subarray(0, count);
     this.#sendDown(all, elementsAt(this.#cache.rowOf, all));
+    return count;
+  }
+
+  #mark(place: number, state: number): void {
+    const before = this.#held[place] ?? absent;
+    this.dirty += Number(state === dirty) - Number(before === dirty);
+    this.resident += Number(state !== absent) - Number(before !== absent);
+    this.#held[place] = state;
   }
 
   /** Gives the rows slots; evicted rows are written down first. */
@@ -226,7 +257,8 @@ class CachedRecords {
     const placed = this.#kernels.placeRows(this.#cache, places, rows, this.#tick, this.#memory);
     const { missed, missedRows, evicted, evictedRows, placed: pinned } = placed;
     this.#sendDown(evicted, evictedRows); // D1
-    for (const place of missed) this.#held[place] = absent;
+    for (const place of missed) this.#mark(place, absent);
+    this.evicted += evicted.length;
     return { places, missed, missedRows, pinned };
   }
 
@@ -235,6 +267,8 @@ class CachedRecords {
     const spares = this.#kernels.releaseRows(this.#cache, pinned).slice();
     this.#sendDown(spares, elementsAt(this.#cache.rowOf, spares));
     this.#kernels.freeSpares(this.#cache, spares);
+    for (const place of spares) this.#mark(place, absent);
+    this.evicted += spares.length;
   }
 
   /** Writes the dirty records of some slots to the backing store. */
@@ -249,7 +283,7 @@ class CachedRecords {
     const records = new Uint8Array(sorted.length * this.#bytes);
     this.#move(records, undefined, this.#records, from, sorted.length);
     this.#backing.write(this.#at, elementsAt(rows, sorted), records);
-    for (const place of from) this.#held[place] = clean;
+    for (const place of from) this.#mark(place, clean);
   }
 
   /** Reads missing rows from the backing store. */
@@ -262,7 +296,7 @@ class CachedRecords {
     const found = new Uint8Array(rows.length);
     this.#backing.read(this.#at, rows, records, found);
     this.#move(this.#records, to, records, undefined, rows.length);
-    for (let i = 0; i < to.length; i++) this.#held[to[i] ?? 0] = found[i] === 1 ? clean : absent;
+    for (let i = 0; i < to.length; i++) this.#mark(to[i] ?? 0, found[i] === 1 ? clean : absent);
   }
 
   #move(

@@ -12,9 +12,14 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import {
+  type BelowFigures,
+  columnWords,
+  writeBelow,
+} from "../../src/training/meters/tier-column.ts";
 import type { RecordStoreKind } from "../records/open-records.ts";
 import { patient } from "../records/patient-records.ts";
-import { createRecordCache } from "../records/record-cache.ts";
+import { createRecordCache, type RecordCache } from "../records/record-cache.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { createCarrier } from "./carry-out.ts";
 import type { TierEnd } from "./ring.ts";
@@ -29,11 +34,13 @@ import {
 /** `paused`: the disk is full and the tier waits for room; `slow`: a request takes long. */
 export type TierState = "serving" | "paused" | "slow";
 
-/** Makes durable rows rest under the stamp of a committed checkpoint. */
-export interface TierCommand {
-  readonly type: "rest";
-  readonly stamp: string;
-}
+/**
+ * `rest`: makes durable rows rest under the stamp of a committed checkpoint. `flush`: writes what
+ * is in host memory alone to the disk.
+ */
+export type TierCommand =
+  | { readonly type: "rest"; readonly stamp: string }
+  | { readonly type: "flush" };
 
 export type TierReport =
   | { readonly type: TierState }
@@ -44,7 +51,9 @@ export type TierReport =
       readonly found: FoundRows | undefined;
     }
   /** The answer to `rest`. */
-  | { readonly type: "rested"; readonly kept: FoundRows };
+  | { readonly type: "rested"; readonly kept: FoundRows }
+  /** The answer to `flush`. */
+  | { readonly type: "flushed"; readonly rows: number };
 
 export interface TierOptions {
   readonly end: TierEnd;
@@ -66,6 +75,8 @@ export interface TierOptions {
   readonly roomMs?: number | undefined;
   /** Told when such a wait begins and when it ends: others must not give the tier up meanwhile. */
   readonly onHold?: ((isHeld: boolean) => void) | undefined;
+  /** Where it writes what lies in which tier, after each request (tier-column.ts). */
+  readonly column?: Float64Array | undefined;
   /** The next command, if there is one. It is carried out when no request waits. */
   nextCommand?(): TierCommand | undefined;
   tell(report: TierReport): void;
@@ -75,12 +86,14 @@ export interface TierOptions {
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, roomMs, tell } = options;
   const { pageCache, disk, pause, onHold, nextCommand = () => undefined } = options;
+  const { column = new Float64Array(columnWords * shards.length) } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
   tell({ type: "opened", store: records.kind, found: records.found });
   const onState = (type: TierState) => tell({ type });
   let hasWaited = false;
-  const backing = patient(records, {
+  const counted = countedStore(records, shards.length);
+  const backing = patient(counted, {
     clock,
     pause,
     patienceMs: roomMs ?? deadlines.disk,
@@ -94,6 +107,9 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const cache =
     bytes === 0 ? undefined : createRecordCache({ backing, shards, bytes, policy, kernels });
   const store = cache ?? backing;
+  const tellColumn = () => {
+    for (const at of shards.keys()) writeBelow(column, at, figuresOf(records, cache, counted, at));
+  };
   const carry = createCarrier(store, records.isKept);
   let isSlow = false;
   let command: TierCommand | undefined;
@@ -110,6 +126,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
         hasWaited = false;
         const hitsBefore = cache?.hits() ?? 0;
         carry(request); // S1
+        tellColumn();
         end.done((cache?.hits() ?? 0) - hitsBefore);
         // A wait for room says nothing about the speed of the disk.
         if (!hasWaited && clock.now() - startMs > deadlines.diskSlow !== isSlow) {
@@ -117,7 +134,10 @@ export async function serveTier(options: TierOptions): Promise<never> {
           onState(isSlow ? "slow" : "serving");
         }
       } else if (command !== undefined) {
-        tell({ type: "rested", kept: await rested(store, records, command.stamp) });
+        if (command.type === "flush") {
+          tell({ type: "flushed", rows: cache?.flush() ?? 0 });
+          tellColumn();
+        } else tell({ type: "rested", kept: await rested(store, records, command.stamp) });
         command = undefined;
       }
     }
@@ -125,6 +145,55 @@ export async function serveTier(options: TierOptions): Promise<never> {
     // The generation is over and its rows with it: an error of closing must not hide why.
     await store.close().catch(() => {});
   }
+}
+
+/** A store that counts the rows that it reads and writes, shard by shard. */
+interface CountedStore extends RecordStore {
+  readonly rowsRead: Float64Array;
+  readonly rowsWritten: Float64Array;
+}
+
+function countedStore(store: RecordStore, shards: number): CountedStore {
+  const [rowsRead, rowsWritten] = [new Float64Array(shards), new Float64Array(shards)];
+  return {
+    ...store,
+    rowsRead,
+    rowsWritten,
+    get stamp() {
+      return store.stamp;
+    },
+    read(at, rows, records, found) {
+      store.read(at, rows, records, found);
+      let here = 0;
+      for (let i = 0; i < rows.length; i++) here += found[i] ?? 0;
+      rowsRead[at] = (rowsRead[at] ?? 0) + here;
+    },
+    write(at, rows, records) {
+      store.write(at, rows, records);
+      rowsWritten[at] = (rowsWritten[at] ?? 0) + rows.length;
+    },
+  };
+}
+
+/** What lies in host memory and on disk of shard `at`. */
+function figuresOf(
+  records: RecordStore,
+  cache: RecordCache | undefined,
+  { rowsRead, rowsWritten }: CountedStore,
+  at: number,
+): BelowFigures {
+  const own = cache?.figures(at);
+  return {
+    ddrSlots: own?.slots ?? 0,
+    ddrResident: own?.resident ?? 0,
+    ddrDirty: own?.dirty ?? 0,
+    ddrAsked: own?.asked ?? 0,
+    ddrHits: own?.hits ?? 0,
+    ddrEvicted: own?.evicted ?? 0,
+    ssdRows: records.count(at),
+    ssdRead: rowsRead[at] ?? 0,
+    ssdWritten: rowsWritten[at] ?? 0,
+  };
 }
 
 /**

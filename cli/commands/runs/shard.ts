@@ -1,8 +1,9 @@
-// osiris shard move|freeze|thaw RUN SHARD: where shards lie, beside what a plan says.
+// osiris shard show|move|freeze|thaw RUN SHARD: where shards lie, beside what a plan says.
 
 import type { Command } from "commander";
 import type { NamedShard } from "../../../index.ts";
 import { addRunCommand } from "../../support/run-command.ts";
+import { shardLines } from "../../views/cluster-view.ts";
 
 const shard = { role: "shard", what: "its number, as `osiris status --shards` lists it" } as const;
 const device = { role: "device", what: "the device that it is to lie on" } as const;
@@ -12,6 +13,14 @@ export function addShard(program: Command): void {
   const command = program
     .command("shard")
     .description("move a shard of a run to another device, or hold it where it is");
+  addRunCommand(command, {
+    name: "shard show",
+    description: "what a shard says of itself, and where it is pinned",
+    example: " 3",
+    actors: [shard],
+    ask: (run, _, at = 0) => run.inspectShard(at),
+    tell: (_, report) => shardLines([report]).join("\n"),
+  });
   addRunCommand(command, {
     name: "shard move",
     description: "move a shard to a device after the current step, with the same bits, and pin it",

@@ -11,14 +11,16 @@ import {
 } from "../../support/arguments.ts";
 import { count, percent } from "../../support/format.ts";
 import { namedRun } from "../../support/named-run.ts";
-import { shardLines, treeLines } from "../../views/cluster-view.ts";
+import { allShardLines, treeLines } from "../../views/cluster-view.ts";
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
+import { allTierLines } from "../../views/tier-lines.ts";
 import { tellRuns } from "./ls.ts";
 
 interface StatusArguments extends CommonOptions, ConnectionArguments {
   readonly tree?: true;
   readonly shards?: true;
+  readonly tiers?: true;
 }
 
 /** Adds the command. */
@@ -28,12 +30,20 @@ export function addStatus(program: Command): void {
     .argument("[run]", "a run or the name of its job; left out: all of them")
     .option("--tree", "the actors of all its processes, as they supervise each other")
     .option("--shards", "the embedding shards of all runs, the most looked up first")
+    .option("--tiers", "the tiers of cached tables: which rows lie where, and how often they hit")
     .description("tell what the runs of a running cluster are doing");
-  const examples = ["status", "status r12-1 --json", "status --tree", "status --shards"];
+  const examples = [
+    "status",
+    "status r12-1 --json",
+    "status --tree",
+    "status --shards",
+    "status --tiers",
+  ];
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
     if (options.tree === true) tellTree(await client.inspect(), options.json === true);
     else if (options.shards === true) tellShards(await client.inspect(), options.json === true);
+    else if (options.tiers === true) tellTiers(await client.inspect(), options.json === true);
     else if (run === undefined) tellRuns("status", await client.list(), options);
     else tellOne(await (await namedRun(client, run)).status(), options.json === true);
   });
@@ -50,7 +60,14 @@ function tellShards(report: ClusterReport, json: boolean): void {
   const { processes, silent } = report;
   const shards = processes.flatMap(({ host, shards: own }) => own.map((one) => ({ host, ...one })));
   if (json) console.log(JSON.stringify({ report: "shards", shards, silent }));
-  else for (const line of shardLines(report)) console.log(line);
+  else for (const line of allShardLines(report)) console.log(line);
+}
+
+function tellTiers(report: ClusterReport, json: boolean): void {
+  const { processes, silent } = report;
+  const tiers = processes.flatMap(({ host, tiers: own }) => own.map((one) => ({ host, ...one })));
+  if (json) console.log(JSON.stringify({ report: "tiers", tiers, silent }));
+  else for (const line of allTierLines(report)) console.log(line);
 }
 
 function tellOne(summary: RunSummary, json: boolean): void {

@@ -57,6 +57,8 @@ export interface CacheCounts {
   /** Distinct rows that found no slot in their set, and lookups of such rows. */
   conflicts: number;
   conflictLookups: number;
+  /** Rows that left the cache: evicted for another one, or from a spare slot after their batch. */
+  left: number;
 }
 
 export interface CachedShard {
@@ -91,7 +93,7 @@ export function createCachedShard(options: {
   const { kernels, shard, tile, shape, tableRows, savedFor, ...rest } = options;
   const cache = createRowCache({ ...shape, rows: shard.rows });
   const rows = { ...reserveTile(kernels, tile, cache.rowOf.length), names: cache.rowOf };
-  const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0 };
+  const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0, left: 0 };
   const recordBytes = recordBytesOf(tile, tile.stateWidth);
   const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
   const saved = savedFor(rows.rows);
@@ -132,6 +134,7 @@ export function stageRows(
   counts.missed += placed.missed.length;
   counts.conflicts += placed.conflicts;
   counts.conflictLookups += placed.conflictLookups;
+  counts.left += placed.evictedRows.length;
   cached.reuse.note(cache.rowOf, placed.placed);
   return { memory, placed };
 }
@@ -217,6 +220,7 @@ export function emptySpares(
 ): void {
   sendDown(kernels, cached, backing, spares);
   kernels.freeSpares(cached.cache, spares);
+  cached.counts.left += spares.length;
 }
 
 /** The slots of rows that differ from the backing store. Only when no batch is in flight. */

@@ -22,6 +22,10 @@
 //   hosts ──▶ joining process     host.welcome · host.refused
 //   root's inspector ──▶ host's   host.inspect
 //   host's inspector ──▶ root's   host.inspected
+//   root's inspector ──▶ shard    shard.inspect
+//   shard ──▶ root's inspector    shard.inspected
+//   root's inspector ──▶ tier     tier.inspect · tier.flush
+//   tier ──▶ root's inspector     tier.inspected · tier.flushed
 //
 // NATS may lose or repeat any of them. The sender of a question repeats it until it is answered.
 // `command` numbers the question, and an answer repeats the number. A repeated question is carried
@@ -173,6 +177,16 @@ export const messages = defineMessages({
   /** `report`: the state of the process (actors/observe/process-report.ts). */
   "host.inspected": z.object({ command, host, report: z.unknown() }),
 
+  "shard.inspect": z.object({ command }),
+  /** `report`: actors/host/shard.ts */
+  "shard.inspected": z.object({ command, shard: z.int().min(0), report: z.unknown() }),
+  "tier.inspect": z.object({ command }),
+  /** `report`: actors/host/tier-report.ts */
+  "tier.inspected": z.object({ command, device, report: z.unknown() }),
+  /** Writes the rows in host memory that differ from the disk there, between two requests. */
+  "tier.flush": z.object({ command }),
+  "tier.flushed": z.object({ command, device, rows: z.int().min(0) }),
+
   /** `lossSum`: sum over the steps since the last point of the history; the device adds to it. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),
   "device.evaluate": z.object({ command, part: z.enum(["evaluation", "test"]) }),
@@ -258,6 +272,12 @@ export const takers = {
   "host.leave": "hosts",
   "host.inspect": "inspector",
   "host.inspected": "inspector",
+  "shard.inspect": "shard",
+  "shard.inspected": "inspector",
+  "tier.inspect": "tier",
+  "tier.inspected": "inspector",
+  "tier.flush": "tier",
+  "tier.flushed": "inspector",
   "device.run": "device",
   "device.evaluate": "device",
   "device.save": "device",

@@ -33,9 +33,10 @@ test("a host that does not answer is named, and the others' state is told", asyn
     [0],
   );
   t.is(topLines(report)[1], "No answer from host:1");
+  const usual = { run: "r1", generation: 1, prefetch: 1, requests: 0, requestsMax: 4, tables: [] };
   const tiers = [
-    { device: 0, state: "slow" as const, store: "rocksdb" as const },
-    { device: 1, state: "serving" as const },
+    { ...usual, actor: "tier:0", device: 0, state: "slow" as const, store: "rocksdb" as const },
+    { ...usual, actor: "tier:1", device: 1, state: "serving" as const },
   ];
   const processes = report.processes.map((one) => ({ ...one, tiers }));
   const lines = topLines({ ...report, processes }).map((line) => line.trim());

@@ -1,0 +1,153 @@
+// What a tier says of itself: of the tables behind the cache of one device, which rows lie in its
+// memory (HBM), in host memory (DDR) and on disk (SSD), and how often they are found there. Read
+// out of shared memory when somebody asks: nothing is kept for it.
+
+import { columnWords, readColumn } from "../../src/training/meters/tier-column.ts";
+import { cacheDemandsOf } from "../../src/training/topology/device-cache-sizes.ts";
+import { tierRequests } from "../../storage/tiers/ring.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import { type Generation, readCells } from "../threads/generation-memory.ts";
+
+/** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
+export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
+
+/** A cache of rows. */
+export interface CacheReport {
+  /** What it has room for, and what it holds. */
+  readonly slots: number;
+  readonly bytes: number;
+  readonly rows: number;
+  /** Rows that were asked of it so far, those that it had, and their share; 1 where none was. */
+  readonly asked: number;
+  readonly hits: number;
+  readonly hitRate: number;
+  readonly evicted: number;
+}
+
+/** The shards of one table below one device. */
+export interface TableColumn {
+  readonly table: string;
+  /** All rows, and bytes of one as it moves between tiers. */
+  readonly rows: number;
+  readonly recordBytes: number;
+  /** `conflicts`: rows that found no way in their set. */
+  readonly hbm: CacheReport & { readonly conflicts: number };
+  /** `dirty`: rows that the disk does not have as they are. Null: no host memory is used. */
+  readonly ddr: (CacheReport & { readonly dirty: number }) | null;
+  /** Rows with a record on disk; rows read from there and written so far. */
+  readonly ssd: {
+    readonly rows: number;
+    readonly bytes: number;
+    readonly read: number;
+    readonly written: number;
+  };
+}
+
+/** What a tier says of itself. */
+export interface TierReport extends Omit<TierNews, "state"> {
+  /** `tier:1`: the tier of device 1. */
+  readonly actor: string;
+  readonly run: string;
+  readonly generation: number;
+  readonly state: TierNews["state"] | "opening";
+  /** Batches whose rows are brought up ahead of their step. */
+  readonly prefetch: number;
+  /** Requests of the device that wait for the tier's thread, and how many may. */
+  readonly requests: number;
+  readonly requestsMax: number;
+  readonly tables: readonly TableColumn[];
+}
+
+/** The report of a tier in this state. */
+export function reportTier(
+  { generation, device, news }: { generation: Generation; device: number; news: TierNews },
+  state: TierReport["state"],
+): TierReport {
+  const { spec, layout } = generation;
+  const { run, job } = spec;
+  return {
+    ...news,
+    actor: `tier:${device}`,
+    run,
+    generation: spec.generation,
+    state,
+    prefetch: job.tiers.prefetch,
+    requests: tierRequests(readCells(generation), layout.tierCellBase(device)),
+    requestsMax: layout.tierRings[device]?.slots ?? 0,
+    tables: tablesOf(generation, device),
+  };
+}
+
+/** Rows of a cached shard of a device that lie in its memory. */
+export function cachedRows(generation: Generation, device: number, shard: number): number {
+  const { layout, memory } = generation;
+  const at = layout.tierRings[device]?.shards.findIndex((one) => one.shard === shard) ?? -1;
+  const words = memory.columns[device];
+  if (at < 0 || words === undefined) return 0;
+  return readColumn(new Float64Array(words), at).resident;
+}
+
+function tablesOf({ spec, layout, memory }: Generation, device: number): TableColumn[] {
+  const words = new Float64Array(memory.columns[device] ?? new SharedArrayBuffer(0));
+  const ring = layout.tierRings[device]?.shards ?? [];
+  if (words.length < columnWords * ring.length) return [];
+  const demands = cacheDemandsOf(layout.topology, device, spec.job.optimizer.sparse);
+  const byTable = new Map<string, TableColumn>();
+  for (const [at, { shard, placeBytes }] of demands.entries()) {
+    const { recordBytes = 0 } = ring[at] ?? {};
+    const of = readColumn(words, at);
+    const hits = of.needed - of.missed;
+    const hbm = {
+      ...cacheOf(of.slots, placeBytes, of.resident, of.needed, hits, of.evicted),
+      conflicts: of.conflicts,
+    };
+    const [ddrSlots, ddrRows] = [of.ddrSlots, of.ddrResident];
+    const ddr = {
+      ...cacheOf(ddrSlots, recordBytes, ddrRows, of.ddrAsked, of.ddrHits, of.ddrEvicted),
+      dirty: of.ddrDirty,
+    };
+    const bytes = of.ssdRows * recordBytes;
+    const ssd = { rows: of.ssdRows, bytes, read: of.ssdRead, written: of.ssdWritten };
+    const own = {
+      table: shard.name,
+      rows: shard.rows,
+      recordBytes,
+      hbm,
+      ddr: ddrSlots ? ddr : null,
+      ssd,
+    };
+    const known = byTable.get(shard.name);
+    byTable.set(shard.name, known === undefined ? own : sumOf(known, own));
+  }
+  return [...byTable.values()];
+}
+
+function cacheOf(
+  slots: number,
+  slotBytes: number,
+  rows: number,
+  asked: number,
+  hits: number,
+  evicted: number,
+): CacheReport {
+  const hitRate = asked === 0 ? 1 : hits / asked;
+  return { slots, bytes: slots * slotBytes, rows, asked, hits, hitRate, evicted };
+}
+
+/** Two shards of one table. */
+function sumOf(a: TableColumn, b: TableColumn): TableColumn {
+  const ddr = a.ddr && b.ddr && withRate(added(a.ddr, b.ddr));
+  return {
+    ...{ table: a.table, recordBytes: a.recordBytes, rows: a.rows + b.rows },
+    ...{ hbm: withRate(added(a.hbm, b.hbm)), ddr, ssd: added(a.ssd, b.ssd) },
+  };
+}
+
+function added<T extends object>(a: T, b: T): T {
+  const entries = Object.entries(a).map(([name, value]) => [name, value + b[name as keyof T]]);
+  return Object.fromEntries(entries) as T;
+}
+
+function withRate<T extends CacheReport>(cache: T): T {
+  return { ...cache, hitRate: cache.asked === 0 ? 1 : cache.hits / cache.asked };
+}

@@ -1,0 +1,84 @@
+// Asks one actor of a run's newest generation over NATS, for somebody who names it: a shard or a
+// tier by its number. What it answers is its own.
+
+import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
+import { expected } from "../../src/ports/check-options.ts";
+import { devicesOf } from "../host/membership.ts";
+import type { Registry } from "../run-state/registry.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import { type ActorMessage, ask, type Network, openMailbox } from "../runtime/mailbox.ts";
+
+/** Longest that an actor may take to answer, unless it has to work for it. */
+const actorMs = 1000;
+
+/** Numbers the questions of this process. */
+let asked = 0;
+
+/** An actor, and what it is asked. */
+export interface ActorQuestion<Answer> {
+  readonly record: RunRecord;
+  readonly type: "shard.inspect" | "tier.inspect" | "tier.flush";
+  readonly index: number;
+  /** The answer in a message, if it is that. */
+  readonly answerIn: (message: ActorMessage, command: number) => Answer | undefined;
+  readonly deadlineMs?: number;
+}
+
+/** The answer of an actor. @throws StepTimeoutError where it does not answer, RunStateError */
+export async function askActor<Answer>(
+  network: Network,
+  { record, type, index, answerIn, deadlineMs = actorMs }: ActorQuestion<Answer>,
+): Promise<Answer> {
+  const command = ++asked;
+  const { run, status, shards } = record;
+  if (status !== "running" || shards === undefined) {
+    throw new RunStateError(run, "ask an actor of", "one with devices", status);
+  }
+  const role = type === "shard.inspect" ? "shard" : "tier";
+  const scope = { run, generation: shards.generation };
+  using ended = endOf(record);
+  const [answer] = await ask({
+    network,
+    mailbox: openMailbox(network, scope, { role: "inspector", index: 0 }),
+    to: [{ role, index }],
+    type,
+    body: { command },
+    answer: (message) => {
+      const given = answerIn(message, command);
+      return given === undefined ? undefined : { from: 0, answer: given };
+    },
+    deadlineMs,
+    signal: ended.signal,
+  });
+  if (answer === undefined) throw new StepTimeoutError(`${role}:${index}`, deadlineMs);
+  return answer;
+}
+
+/** Aborts once the actors of the run's generation are gone: nobody is left to answer. */
+function endOf(record: RunRecord): Disposable & { readonly signal: AbortSignal } {
+  const ended = new AbortController();
+  const forget = record.onEvent((event) => {
+    const isFailure = event.type === "run.incident" && event.end === undefined;
+    if (!isFailure && event.type !== "run.started" && record.status === "running") return;
+    const { run, status } = record;
+    const now = isFailure ? "recovering" : status;
+    ended.abort(new RunStateError(run, "ask an actor of", "one whose devices stay", now));
+  });
+  return { signal: ended.signal, [Symbol.dispose]: forget };
+}
+
+/** A run of this cluster. @throws InvalidOptionError */
+export function runNamed(registry: Registry, run: string): RunRecord {
+  const record = registry.get(run);
+  if (record === undefined) throw expected("run", "the name of a run of this cluster", run);
+  return record;
+}
+
+/** @throws InvalidOptionError where a run has no tier there */
+export function checkTier({ shards }: RunRecord, device: number): void {
+  const devices = devicesOf(shards?.hosts ?? []);
+  const isThere = shards?.shards.some((one) => one.device === device && one.isCached) === true;
+  if (isThere || shards === undefined) return;
+  const which = `one of the run's devices, 0 to ${devices - 1}, with rows below its memory`;
+  throw expected("device", which, device);
+}

@@ -1,20 +1,67 @@
-// The programs of threads as a dozen files instead of 130 modules, so that a thread starts in half
-// of the processor time (docs/decisions/0019-threads-load-rollups.md). They are CommonJS, which Node
-// reads and links at once: modules are found one after another. Packages stay where they are.
+// The programs of threads and of processes as a few files instead of hundreds of modules, so that
+// each starts in half of the processor time (docs/decisions/0019-threads-load-rollups.md). They are
+// CommonJS, which Node reads and links at once: modules are found one after another. Packages stay
+// where they are, but for zod, which has a hundred modules.
 
-export default {
-  input: [
-    "dist/actors/threads/thread-entry.js",
-    "dist/chaos/faults/breaking-entry.js",
-    "dist/chaos/faults/faulty-entry.js",
-  ],
-  external: (id) => /^[^./]/.test(id),
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
+
+const placesPlugin = {
+  name: "places",
+  resolveId(id, from) {
+    if (id !== "zod" || from === undefined) return null;
+    const file = fileURLToPath(import.meta.resolve(id, pathToFileURL(from)));
+    return { id: file, moduleSideEffects: false };
+  },
+  /** Each module of ours finds its neighbours from where it was compiled, not from its rollup. */
+  resolveImportMeta(property, { moduleId }) {
+    if (property !== "url") return null;
+    const path = JSON.stringify(`../${relative("dist", moduleId)}`);
+    return `require("node:url").pathToFileURL(require("node:path").join(__dirname, ${path})).href`;
+  },
+  /** No file of an earlier build stays. */
+  writeBundle({ dir }, bundle) {
+    const left = readdirSync(dir).filter((name) => bundle[name] === undefined);
+    for (const name of left) rmSync(join(dir, name));
+  },
+};
+
+const rolled = (dir, minBytes, input) => ({
+  input,
+  plugins: [placesPlugin],
+  external: (id) => id !== "zod" && /^[^./]/.test(id),
   output: {
-    ...{ dir: "dist/threads", format: "cjs", experimentalMinChunkSize: 60_000 },
+    ...{ dir: join("dist", dir), format: "cjs", experimentalMinChunkSize: minBytes },
     ...{ entryFileNames: "[name].cjs", chunkFileNames: "[name].cjs" },
+    // As its licence asks.
+    banner: ({ moduleIds }) =>
+      moduleIds.some((id) => id.startsWith(zodFolder))
+        ? `/* zod:\n${readFileSync(`${zodFolder}/LICENSE`, "utf8")}*/`
+        : "",
   },
   onwarn(warning, warn) {
     // The compiler's own helper, at the top of a module that imports by a name it computes.
-    if (warning.code !== "THIS_IS_UNDEFINED") warn(warning);
+    if (warning.code === "THIS_IS_UNDEFINED") return;
+    if (warning.code === "INVALID_ANNOTATION") return; // Zod's, for another bundler.
+    warn(warning);
   },
-};
+});
+
+export default [
+  rolled("threads", 60_000, [
+    "dist/actors/threads/thread-entry.js",
+    "dist/chaos/faults/breaking-entry.js",
+    "dist/chaos/faults/faulty-entry.js",
+    "dist/src/wire/broker/broker-main.js",
+  ]),
+  rolled("processes", 200_000, [
+    "dist/index.js",
+    "dist/cli/osiris.js",
+    "dist/cli/support/broker-process.js",
+    "dist/chaos/trials/process-entry.js",
+  ]),
+];

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
-// The command `osiris`.
+// The command `osiris`: the rollup of osiris.ts, if it is current.
 
-import { osiris } from "./osiris.ts";
+import { entryFile } from "../src/ports/entry-file.ts";
 
 // `osiris … | head` closes the pipe while we write.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(error.code === "EPIPE" ? 0 : 1);
 });
 
+const program = entryFile("processes", "cli/osiris.js");
+const { osiris } = (await import(program.href)) as typeof import("./osiris.ts");
 await osiris(process.argv.slice(2));

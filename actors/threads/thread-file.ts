@@ -1,26 +1,6 @@
-// The file that a thread starts with: an entry as it was compiled, or the rollup of that entry
-// (rollup.config.js), which starts in half of the time.
+// The file that the launcher starts every thread with.
 
-import { statSync } from "node:fs";
-import { basename } from "node:path";
+import { entryFile } from "../../src/ports/entry-file.ts";
 
-const compiledFolder = new URL("../..", import.meta.url);
-
-/** The file that the launcher starts every thread with. */
-export const threadFile = threadFileOf("actors/threads/thread-entry.js");
-
-/**
- * The file of an entry, which is named by its path among the compiled modules. A rollup older than
- * the compiled modules is stale, and is left alone.
- */
-export function threadFileOf(entry: string, compiled = compiledFolder): URL {
-  const rollup = new URL(`threads/${basename(entry, ".js")}.cjs`, compiled);
-  const rolledMs = changedMs(rollup);
-  const compiledMs = changedMs(new URL(".tsbuildinfo", compiled)) ?? 0;
-  const isCurrent = rolledMs !== undefined && rolledMs >= compiledMs;
-  return isCurrent ? rollup : new URL(entry, compiled);
-}
-
-function changedMs(file: URL): number | undefined {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
-}
+/** Its rollup, if that is current. */
+export const threadFile = entryFile("threads", "actors/threads/thread-entry.js");

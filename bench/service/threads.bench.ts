@@ -1,6 +1,8 @@
-// Question: what does a thread's start cost until its program is loaded, in processor time? Beside
-// the same program from its modules, as they were compiled; and an empty thread, which is Node's.
+// Question: what does the start of a thread or a process cost until its program is loaded, in
+// processor time? Beside the same program from its modules, as they were compiled; and an empty
+// thread, which is Node's.
 
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
@@ -8,7 +10,16 @@ import { Option } from "commander";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
-const programs = ["device", "reader", "writer", "tier"] as const;
+/** Each program of threads: its file among the rollups, and as it was compiled. */
+const programs = {
+  device: ["device-program", "device-program"],
+  reader: ["reader-program", "reader-program"],
+  writer: ["writer-program", "writer-program"],
+  tier: ["tier-program", "tier-program"],
+  prepare: ["prepare-data", "data/prepare-data"],
+} as const;
+/** The same of processes. */
+const processes = { osiris: "cli/osiris", index: "index" } as const;
 const compiled = new URL("../..", import.meta.url);
 const unit = "ms";
 
@@ -16,49 +27,72 @@ interface ThreadsBenchOptions {
   readonly rounds: number;
 }
 
+type Start = (files: readonly string[]) => number | Promise<number>;
+
 export const threadsBench: Bench<ThreadsBenchOptions> = {
-  question: "what a thread's start costs, until its program is loaded",
-  options: [
-    new Option("--rounds <count>", "starts of each thread").argParser(positive).default(21),
-  ],
+  question: "what the start of a thread or a process costs, until its program is loaded",
+  options: [new Option("--rounds <count>", "starts of each").argParser(positive).default(21)],
   measurements({ rounds }) {
-    const rows = programs.map((program) => {
-      return single(`thread.${program}`, 0.15 * rounds, () => programRow(program, rounds));
+    const rows = Object.entries(programs).map(([program, [rollup, modules]]) => {
+      const rolled = ["threads/thread-entry.cjs", `threads/${rollup}.cjs`];
+      const compiledFiles = ["actors/threads/thread-entry.js", `actors/threads/${modules}.js`];
+      const row = () => programRow(`thread.${program}`, [rolled, compiledFiles], rounds, threadMs);
+      return single(`thread.${program}`, 0.15 * rounds, row);
     });
-    return [...rows, single("thread.empty", 0.04 * rounds, () => emptyRow(rounds))];
+    const own = Object.entries(processes).map(([program, modules]) => {
+      const files = [[`processes/${program}.cjs`], [`${modules}.js`]] as const;
+      const row = () => programRow(`process.${program}`, files, rounds, processMs);
+      return single(`process.${program}`, 0.9 * rounds, row);
+    });
+    return [...rows, ...own, single("thread.empty", 0.04 * rounds, () => emptyRow(rounds))];
   },
 };
 
 /** The program from the rollup and from its modules, in turn. */
-async function programRow(program: string, rounds: number): Promise<BenchRow> {
+async function programRow(
+  name: string,
+  [rollup, compiledFiles]: readonly [rollup: readonly string[], modules: readonly string[]],
+  rounds: number,
+  start: Start,
+): Promise<BenchRow> {
   const [rolled, modules]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    rolled.push(await startMs(["threads/thread-entry.cjs", `threads/${program}-program.cjs`]));
-    modules.push(
-      await startMs(["actors/threads/thread-entry.js", `actors/threads/${program}-program.js`]),
-    );
+    rolled.push(await start(rollup));
+    modules.push(await start(compiledFiles));
   }
-  return rowOf({ name: `thread.${program}`, unit, limitIs: "modules" }, rolled, modules);
+  return rowOf({ name, unit, limitIs: "modules" }, rolled, modules);
 }
 
 async function emptyRow(rounds: number): Promise<BenchRow> {
   const empty: number[] = [];
-  for (let round = 0; round < rounds; round++) empty.push(await startMs([]));
+  for (let round = 0; round < rounds; round++) empty.push(await threadMs([]));
   const { median: figure, spread } = quantiles(empty);
   return { name: "thread.empty", figure, unit, spread };
 }
 
 /** Processor time of a thread that loads these files and ends. */
-async function startMs(files: readonly string[]): Promise<number> {
-  const urls = files.map((file) => new URL(file, compiled).href);
-  const missing = urls.find((url) => !existsSync(new URL(url)));
-  if (missing !== undefined)
-    throw new Error(`bench threads found no ${missing}: run \`npm run build\`, then run it again.`);
-  const code = `for (const url of ${JSON.stringify(urls)}) await import(url);`;
+async function threadMs(files: readonly string[]): Promise<number> {
+  const entry = new URL(`data:text/javascript,${encodeURIComponent(loading(files))}`);
   const before = process.cpuUsage();
-  const entry = new URL(`data:text/javascript,${encodeURIComponent(code)}`);
   const worker = new Worker(entry, { workerData: {} });
   await once(worker, "exit");
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000;
+}
+
+/** Processor time of a process that loads these files and ends. */
+function processMs(files: readonly string[]): number {
+  const code = `${loading(files)} console.log(JSON.stringify(process.cpuUsage()));`;
+  const told = execFileSync(process.execPath, ["--input-type=module", "-e", code]);
+  const { user, system } = JSON.parse(told.toString()) as NodeJS.CpuUsage;
+  return (user + system) / 1000;
+}
+
+/** A program that loads these files. */
+function loading(files: readonly string[]): string {
+  const urls = files.map((file) => new URL(file, compiled).href);
+  const missing = urls.find((url) => !existsSync(new URL(url)));
+  if (missing !== undefined)
+    throw new Error(`bench threads found no ${missing}: run \`npm run build\`, then run it again.`);
+  return `for (const url of ${JSON.stringify(urls)}) await import(url);`;
 }

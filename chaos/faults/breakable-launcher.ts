@@ -1,8 +1,8 @@
 // A launcher of threads that can be broken: killed from outside by name, or from inside at an exact
 // point of an exact step.
 
-import { threadFileOf } from "../../actors/threads/thread-file.ts";
 import type { ParticipantTask } from "../../actors/threads/thread-program.ts";
+import { entryFile } from "../../src/ports/entry-file.ts";
 import { type Launcher, type Thread, workerLauncher } from "../../src/ports/launcher.ts";
 import type { ThreadFault } from "./breaking-cells.ts";
 
@@ -30,7 +30,7 @@ export interface CommandFault {
   readonly command: "run" | "evaluate" | "save";
 }
 
-const breakingEntry = threadFileOf("chaos/faults/breaking-entry.js");
+const breakingEntry = entryFile("threads", "chaos/faults/breaking-entry.js");
 
 /** Worker threads, until something breaks them. */
 export function breakableLauncher(): BreakableLauncher {

@@ -1,8 +1,8 @@
 // The launcher of a process that a schedule is carried out in: it starts most threads
 // as they are, and wraps the threads that a fault may break.
 
-import { threadFileOf } from "../../actors/threads/thread-file.ts";
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";
+import { entryFile } from "../../src/ports/entry-file.ts";
 import {
   type Launcher,
   launchWorkers,
@@ -37,7 +37,7 @@ export interface FaultyLauncher extends Launcher {
   kill(actor: string): boolean;
 }
 
-const entry = threadFileOf("chaos/faults/faulty-entry.js");
+const entry = entryFile("threads", "chaos/faults/faulty-entry.js");
 
 /** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
 const heapMiB = 64;

@@ -3,11 +3,12 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { type ErrorRecord, RemoteError } from "../../src/errors/errors.ts";
+import { entryFile } from "../../src/ports/entry-file.ts";
 import type { ProcessNews, ProcessOrder } from "./process-entry.ts";
 
 type StartOrder = Extract<ProcessOrder, { order: "start" }>;
 
-const entry = new URL("./process-entry.js", import.meta.url);
+const entry = entryFile("processes", "chaos/trials/process-entry.js");
 /** Longest wait for a process to end that was asked to. */
 const closeMs = 20_000;
 /** The last output of a process that died, which tells why. */

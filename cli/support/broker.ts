@@ -4,6 +4,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { InputUnusableError } from "../../index.ts";
+import { entryFile } from "../../src/ports/entry-file.ts";
 import type { BrokerNews } from "./broker-process.ts";
 
 /** A broker that is kept running. */
@@ -20,7 +21,7 @@ interface KeeperOptions {
   readonly tell: (line: string) => void;
 }
 
-const program = new URL("./broker-process.js", import.meta.url);
+const program = entryFile("processes", "cli/support/broker-process.js");
 const restartMs = 200;
 /** Starts that may fail in a row before it is given up. */
 const failuresMax = 20;

@@ -9,12 +9,16 @@ function tell(news: BrokerNews): void {
   parentPort?.postMessage(news);
 }
 
-try {
-  const broker = await startBroker(workerData);
-  parentPort?.once("message", () => {
-    void broker.close().then(() => parentPort?.close());
-  });
-  tell({ kind: "listening", url: broker.url, port: broker.port });
-} catch (error) {
-  tell({ kind: "failed", error: recordError(error) });
+async function listen(): Promise<void> {
+  try {
+    const broker = await startBroker(workerData);
+    parentPort?.once("message", () => {
+      void broker.close().then(() => parentPort?.close());
+    });
+    tell({ kind: "listening", url: broker.url, port: broker.port });
+  } catch (error) {
+    tell({ kind: "failed", error: recordError(error) });
+  }
 }
+
+void listen();

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
-import { threadFileOf } from "../../../actors/threads/thread-file.ts";
+import { entryFile } from "../../src/ports/entry-file.ts";
 
 test("threads start with the rollup, unless it is older than what was compiled last", (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
@@ -16,7 +16,9 @@ test("threads start with the rollup, unless it is older than what was compiled l
     utimesSync(join(directory, name), seconds, seconds);
   };
   const chosen = () =>
-    threadFileOf("actors/threads/thread-entry.js", compiled).href.slice(compiled.href.length);
+    entryFile("threads", "actors/threads/thread-entry.js", compiled).href.slice(
+      compiled.href.length,
+    );
   t.is(chosen(), "actors/threads/thread-entry.js", "there is no rollup");
   mkdirSync(join(directory, "threads"));
   write("threads/thread-entry.cjs", 100);

@@ -186,6 +186,16 @@ export class Chaos {
     }));
   }
 
+  /** No fault: a user moves a shard to a device, in mid-run. */
+  moveShard(shard: number, { device }: { readonly device: number }): Pending {
+    return this.#pending((when) => ({ what: "move", when, shard, device }));
+  }
+
+  /** The same: a user holds a shard where it is. */
+  freezeShard(shard: number): Pending {
+    return this.#pending((when) => ({ what: "freeze", when, shard }));
+  }
+
   /**
    * The job's reference run, for `verify` of several schedules. @throws RemoteError where it fails
    */

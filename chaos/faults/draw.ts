@@ -121,6 +121,14 @@ function drawFault(draw: Draw): FaultOptions[] {
         { what: "kill", where: device, when: { step: saved + 1, during: "checkpoint" } },
       ];
     }
+    case "move":
+    case "freeze": {
+      const shard = random.below(4);
+      const during = drawDuring(draw, "process:root");
+      if (what === "freeze") return [{ what, when: { ...when, during }, shard }];
+      const device = random.below(devicesOf(stage));
+      return [{ what, when: { ...when, during }, shard, device }];
+    }
     case "clock-skew":
       return [{ what, where: drawProcess(draw), when, deadlines: share(-2, 4) }];
     default:

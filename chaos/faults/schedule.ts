@@ -91,6 +91,13 @@ const faultSchema = z.discriminatedUnion("what", [
   z.strictObject({ what: z.literal("flipped-bit"), where: placeOf("thread", "process"), when }),
   z.strictObject({ what: z.literal("lost-sync"), where: placeOf("thread", "process"), when }),
   z.strictObject({
+    what: z.literal("move"),
+    when,
+    shard: z.int().min(0),
+    device: z.int().min(0),
+  }),
+  z.strictObject({ what: z.literal("freeze"), when, shard: z.int().min(0) }),
+  z.strictObject({
     what: z.literal("clock-skew"),
     where: placeOf("process"),
     when,
@@ -110,6 +117,7 @@ export const faultGroups = {
   broker: ["broker-kill", "broker-restart", "broker-forget"],
   disk: ["disk-full", "disk-slow", "torn-write", "flipped-bit", "lost-sync"],
   clock: ["clock-skew"],
+  shards: ["move", "freeze"],
 } as const satisfies Record<string, readonly FaultKind[]>;
 
 export const faultKinds: readonly FaultKind[] = Object.values(faultGroups).flat();
@@ -154,6 +162,8 @@ export function sentenceOf(fault: Fault): string {
 /** Where it is injected, in one word; for frames, which of them. */
 export function targetOf(fault: Fault): string {
   if ("where" in fault) return fault.where;
+  if (fault.what === "move") return `shard:${fault.shard} to device:${fault.device}`;
+  if (fault.what === "freeze") return `shard:${fault.shard}`;
   if (!("from" in fault)) return "";
   const pair = `${fault.from} → ${fault.to}`;
   return "subject" in fault ? `${fault.subject} (${pair})` : pair;

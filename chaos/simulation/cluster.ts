@@ -4,6 +4,7 @@
 
 import type { AnyActorRef } from "xstate";
 import { Client } from "../../actors/client/client.ts";
+import type { Run } from "../../actors/client/run.ts";
 import { ElectedLeader } from "../../actors/cluster/elected-leader.ts";
 import { Leader } from "../../actors/cluster/leader.ts";
 import { joiningTree } from "../../actors/host/joining.ts";
@@ -142,12 +143,12 @@ export class SimulatedCluster {
     return process;
   }
 
-  /** Asks for so many devices; false where there is no run to ask. */
-  scale(devices: number): boolean {
+  /** Asks something of the run; false where there is none. What is refused is noted. */
+  ask(what: string, of: (run: Run) => Promise<unknown>): boolean {
     const run = this.events.at(-1)?.run;
     if (run === undefined) return false;
-    const asked = this.#client.run(run).scale({ devices });
-    asked.catch((error: unknown) => this.world.note("client", `may not scale: ${error}`));
+    const asked = of(this.#client.run(run));
+    asked.catch((error: unknown) => this.world.note("client", `may not ${what}: ${error}`));
     return true;
   }
 

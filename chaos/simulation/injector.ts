@@ -3,6 +3,7 @@
 // Invariants
 //   I1. The injector knows each fault that still lasts: at the end no fault lasts.
 
+import type { Run } from "../../actors/client/run.ts";
 import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
@@ -136,7 +137,9 @@ export class Injector {
         });
       }
       case "run.scale":
-        return this.#cluster.scale(fault.devices);
+      case "run.move":
+      case "run.freeze":
+        return this.#cluster.ask(fault.kind, (run) => askOf(fault, run));
       case "broker.cut":
         broker.cut(name);
         return this.#lasts(fault, () => this.#mend());
@@ -237,4 +240,18 @@ function isOver(fault: SimulatedFault, atMs: number): boolean {
 
 function picked<Value>(values: readonly Value[], pick: number): Value | undefined {
   return values[pick % Math.max(1, values.length)];
+}
+
+/** What a user asks of the run. */
+function askOf(fault: Extract<SimulatedFault, { kind: `run.${string}` }>, run: Run) {
+  switch (fault.kind) {
+    case "run.scale":
+      return run.scale({ devices: fault.devices });
+    case "run.move":
+      return run.moveShard(fault.shard, { device: fault.device });
+    case "run.freeze":
+      return fault.isThawed ? run.thawShard(fault.shard) : run.freezeShard(fault.shard);
+    default:
+      return fault satisfies never;
+  }
 }

@@ -30,6 +30,9 @@ export type SimulatedFault =
   | (Lasting & { readonly kind: "process.zombie"; readonly pick: number })
   /** The run is asked to go on with so many devices. */
   | (Moment & { readonly kind: "run.scale"; readonly devices: number })
+  /** A shard is asked to lie on a device; or to stay where it is, and no longer, by turns. */
+  | (Moment & { readonly kind: "run.move"; readonly shard: number; readonly device: number })
+  | (Moment & { readonly kind: "run.freeze"; readonly shard: number; readonly isThawed: boolean })
   | (Lasting & { readonly kind: "broker.cut"; readonly pick: number })
   | (Lasting & { readonly kind: "broker.restart" })
   | (Lasting & { readonly kind: "partition"; readonly pick: number })
@@ -149,6 +152,8 @@ export const faultKinds: readonly FaultKind[] = [
   "process.pause",
   "process.zombie",
   "run.scale",
+  "run.move",
+  "run.freeze",
   "broker.cut",
   "broker.restart",
   "partition",
@@ -184,6 +189,10 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, role: pick(throwingRoles), index: any % 3 };
     case "run.scale":
       return { kind, atMs, devices: 1 + (any % 3) };
+    case "run.move":
+      return { kind, atMs, shard: any % 4, device: Math.floor(any / 4) % 3 };
+    case "run.freeze":
+      return { kind, atMs, shard: any % 4, isThawed: Math.floor(any / 4) % 2 === 1 };
     case "broker.restart":
     case "disk.full":
       return { kind, atMs, forMs };

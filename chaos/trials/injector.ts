@@ -126,6 +126,10 @@ export class Injector {
       case "lost-sync":
         process?.send({ order: "arm", fault: index });
         return;
+      case "move":
+      case "freeze":
+        await this.#askOfShard(fault);
+        return done();
       case "nan":
         return; // Always in a thread.
       default:
@@ -197,6 +201,19 @@ export class Injector {
     const mailbox = openMailbox(environment.network, own, { role: "cluster", index: 1 });
     mailbox.tell(to, "chaos.throw", { reason: `fault ${fault} of the schedule` });
     await environment.network.transport.flush();
+  }
+
+  /** What a user may ask is no fault: a refusal is an answer, and changes nothing. */
+  async #askOfShard(fault: Extract<Fault, { what: "move" | "freeze" }>): Promise<void> {
+    const { environment, run: nameOf } = this.#options;
+    const name = nameOf();
+    if (name === undefined) return;
+    const run = environment.client.run(name);
+    const asked =
+      fault.what === "move"
+        ? run.moveShard(fault.shard, { device: fault.device })
+        : run.freezeShard(fault.shard);
+    await asked.catch(() => {});
   }
 
   #restartBroker(index: number, awayMs: number): void {

@@ -61,6 +61,8 @@ test("a fault reads as a sentence", (t) => {
       },
       { what: "drop", when: { step: 5, point: 2 }, frames: 9, from: "process:host:1" },
       { what: "kill", where: "thread:device:0", when: { step: 0, during: "recovery" } },
+      { what: "move", shard: 2, device: 1, when: { step: 8 } },
+      { what: "freeze", shard: 2, when: { step: 9 } },
     ],
   });
   t.deepEqual(faults.map(sentenceOf), [
@@ -68,6 +70,8 @@ test("a fault reads as a sentence", (t) => {
     "pause process:root in the checkpoint after step 3, for 2 step deadlines",
     "drop > (process:host:1 → *) at step 5, point 2, for 9 frames",
     "kill thread:device:0 while it recovers",
+    "move shard:2 to device:1 at step 8",
+    "freeze shard:2 at step 9",
   ]);
 });
 

@@ -1,7 +1,7 @@
 // Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in the soak.
 
 import test from "ava";
-import { simulateSeeds } from "../../../index.ts";
+import { simulate, simulateSeeds } from "../../../index.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const count = rounds("seeds of simulated clusters", 60, 200);
@@ -14,4 +14,28 @@ test(`P4, P5, P6: ${count} schedules: nothing that must hold is broken, and ever
   const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
   t.true(injected > 2 * schedules, `${injected} faults injected`);
   t.log(JSON.stringify(faults));
+});
+
+const moves = rounds("seeds of shards that move", 30, 200);
+
+test(`${moves} schedules in which shards move, freeze and thaw while parts die: same model`, async (t) => {
+  const kinds = ["run.move", "run.freeze", "run.scale", "thread.kill", "process.kill"] as const;
+  const own = Array.from({ length: moves }, (_, i) => 2000 + i);
+  const { faults, failures } = await simulateSeeds({ seeds: own, kinds: [...kinds], jobs: 2 });
+  t.deepEqual(failures, []);
+  t.true((faults["run.move"] ?? 0) > moves / 2 && (faults["run.freeze"] ?? 0) > moves / 4);
+  // What is asked is also done: each of these moves is of a shard that lies elsewhere.
+  const speed = { turnMs: 0.1, startMs: 1 };
+  const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
+  const asked = [20, 40].map((atMs, device) => {
+    return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
+  });
+  for (const job of [0, 1, 2, 4]) {
+    const verdict = await simulate({ seed: 1, job, shape, calmMs: 60, faults: asked });
+    t.is(verdict.failure, undefined, verdict.reason);
+    t.true(
+      verdict.last.some((line) => line.includes("run.moved")),
+      `job ${job}`,
+    );
+  }
 });

@@ -46,6 +46,24 @@ test.serial(
   },
 );
 
+test.serial("shards move and freeze between two deaths: the same bits", async (t) => {
+  const trial = await chaos({ ...job(), sharding: "as-written" })
+    .moveShard(0, { device: 1 })
+    .at({ step: 8 })
+    .kill("device:1")
+    .at({ step: 16 })
+    .freezeShard(1)
+    .at({ step: 22 })
+    .moveShard(0, { device: 0 })
+    .at({ step: 26 })
+    .kill("root")
+    .at({ step: 32 })
+    .verify();
+  t.is(trial.digest, trial.referenceDigest);
+  t.true(trial.faults.every(({ injected }) => injected));
+  t.true(trial.generations >= 4, `${trial.generations} generations: two moves, two deaths`);
+});
+
 test.serial(
   "a loss that is no number ends a run; submitted again, it is its reference run",
   async (t) => {

@@ -157,6 +157,11 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
+/// What batch normalisation knows of each column.
+struct BatchNormColumns {
+  const float *mean, *unit, *gain, *bias;
+};
+
 /// How the operands of a product lie, T = transposed.
 enum class ProductForm { ab, abT, aTb };
 
@@ -218,6 +223,16 @@ struct Kernels {
   void (*dLayerNormWeights)(float* const* dGain, float* const* dBias, const float* dOut,
                             const float* saved, const float* x, int64_t dim,
                             const Slices& slices);
+  void (*batchMoments)(float* const* sums, const float* x, const float* shift, int64_t width,
+                       const Slices& slices);
+  void (*batchNorm)(float* out, const float* x, const BatchNormColumns& columns, int64_t rows,
+                    int64_t width, bool relu);
+  void (*dBatchNormWeights)(float* const* dGain, float* const* dBias, const float* dOut,
+                            const float* x, const BatchNormColumns& columns, int64_t width,
+                            const Slices& slices);
+  void (*dBatchNorm)(float* dX, const float* dOut, const float* x,
+                     const BatchNormColumns& columns, const float* dMean, const float* dSlope,
+                     int64_t rows, int64_t width);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
   /// Returns the first table with a NaN or an infinity after the update, or -1.

@@ -7,6 +7,7 @@ import {
   type AllToAll,
   channelNames,
   type Exchange,
+  isGather,
 } from "../../src/exchange/exchange.ts";
 
 export interface Link {
@@ -76,9 +77,9 @@ export function overLink(
       return sum;
     },
   };
-  // All channels but the losses: these are a few bytes, and no step waits for them.
+  // All channels but the gathers: these are a few bytes, and no step here waits for them.
   const channels = channelNames.flatMap((name, at) =>
-    name === "losses" ? [] : [[name, slowed(exchange[name], at)]],
+    isGather(name) ? [] : [[name, slowed(exchange[name], at)]],
   );
   return { ...exchange, ...Object.fromEntries(channels), gradients };
 }

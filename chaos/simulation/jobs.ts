@@ -111,6 +111,7 @@ export const jobs: readonly JobOptions[] = [
       layers: [{ interacted: 2, compressed: 1, rank: 2, hidden: [4] }],
       top: [4, 1],
       dropout: 0.2,
+      batchNorm: true,
     },
     sharding: "auto",
   },

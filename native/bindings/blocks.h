@@ -100,4 +100,47 @@ void dLayerNormWeights(Call& call) {
   running().dLayerNormWeights(dGain.data(), dBias.data(), dOut, saved, x, dim, slices);
 }
 
+/// Arguments i .. i+3: mean, unit, gain, bias.
+BatchNormColumns columnsOf(Call& call, size_t i) {
+  return {call.floats(i), call.floats(i + 1), call.floats(i + 2), call.floats(i + 3)};
+}
+
+// batchMoments(sums[], x, shift, firstSlice, bounds)
+void batchMoments(Call& call) {
+  const auto sums = call.floatsOf(0);
+  float *x = call.floats(1), *shift = call.floats(2);
+  const int64_t width = call.length(2);
+  const Slices slices = slicesOf(call, 3);
+  if (call.valid()) running().batchMoments(sums.data(), x, shift, width, slices);
+}
+
+// batchNorm(out, x, mean, unit, gain, bias, relu)
+void batchNorm(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const auto columns = columnsOf(call, 2);
+  const int64_t width = call.length(2), rows = width == 0 ? 0 : call.length(1) / width;
+  const bool relu = call.flag(6);
+  if (call.valid()) running().batchNorm(out, x, columns, rows, width, relu);
+}
+
+// dBatchNormWeights(dGain[], dBias[], dOut, x, mean, unit, gain, bias, firstSlice, bounds)
+void dBatchNormWeights(Call& call) {
+  const auto dGain = call.floatsOf(0), dBias = call.floatsOf(1);
+  float *dOut = call.floats(2), *x = call.floats(3);
+  const auto columns = columnsOf(call, 4);
+  const int64_t width = call.length(4);
+  const Slices slices = slicesOf(call, 8);
+  if (!call.valid()) return;
+  running().dBatchNormWeights(dGain.data(), dBias.data(), dOut, x, columns, width, slices);
+}
+
+// dBatchNorm(dX, dOut, x, mean, unit, gain, bias, dMean, dSlope)
+void dBatchNorm(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *x = call.floats(2);
+  const auto columns = columnsOf(call, 3);
+  float *dMean = call.floats(7), *dSlope = call.floats(8);
+  const int64_t width = call.length(3), rows = width == 0 ? 0 : call.length(2) / width;
+  if (call.valid()) running().dBatchNorm(dX, dOut, x, columns, dMean, dSlope, rows, width);
+}
+
 }  // namespace

@@ -11,6 +11,7 @@ namespace osiris::OSIRIS_ISA {
 #include "blocks/products.h"
 #include "blocks/layer-norm.h"
 #include "blocks/pair-sum.h"
+#include "blocks/batch-norm.h"
 
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
@@ -22,6 +23,10 @@ void addBlocks(Kernels& kernels) {
   kernels.layerNorm = layerNorm;
   kernels.dLayerNorm = dLayerNorm;
   kernels.dLayerNormWeights = dLayerNormWeights;
+  kernels.batchMoments = batchMoments;
+  kernels.batchNorm = batchNorm;
+  kernels.dBatchNormWeights = dBatchNormWeights;
+  kernels.dBatchNorm = dBatchNorm;
 }
 
 }  // namespace osiris::OSIRIS_ISA

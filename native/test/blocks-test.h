@@ -66,6 +66,38 @@ inline void testPairSum(const Kernels& k) {
   }
 }
 
+inline void testBatchNorm(const Kernels& k) {
+  const int64_t rows = 1 + below(20), width = 1 + below(60);
+  Buffer x(rows * width), mean(width), unit(width), gain(width), bias(width), out(rows * width);
+  Buffer dOut(rows * width), dX(rows * width), dMean(width), dSlope(width);
+  Buffer dGain(width), dBias(width), sums(2 * width);
+  const BatchNormColumns columns{mean.data(), unit.data(), gain.data(), bias.data()};
+  const int64_t count = int64_t{1} << below(4);
+  const auto bounds = boundsOf(count, rows);
+  const Slices slices{0, count, bounds.data()};
+  float* const all[] = {sums.data(), dGain.data(), dBias.data()};
+  k.batchMoments(all, x.data(), mean.data(), width, slices);
+  k.batchNorm(out.data(), x.data(), columns, rows, width, false);
+  k.dBatchNormWeights(all + 1, all + 2, dOut.data(), x.data(), columns, width, slices);
+  k.dBatchNorm(dX.data(), dOut.data(), x.data(), columns, dMean.data(), dSlope.data(), rows, width);
+  for (int64_t c = 0; c < width; c++) {
+    double sum = 0, squares = 0, slope = 0, total = 0;
+    for (int64_t r = 0; r < rows; r++) {
+      const int64_t i = r * width + c;
+      const double centred = x[i] - mean[c], own = centred * unit[c];
+      sum += centred;
+      squares += centred * centred;
+      slope += dOut[i] * own;
+      total += dOut[i];
+      expect(near(out[i], own * gain[c] + bias[c]), k.name, "batchNorm");
+      const double expected = gain[c] * unit[c] * (dOut[i] - dMean[c] - own * dSlope[c]);
+      expect(near(dX[i], expected), k.name, "dBatchNorm");
+    }
+    expect(near(sums[c], sum) && near(sums[width + c], squares), k.name, "batchMoments");
+    expect(near(dGain[c], slope) && near(dBias[c], total), k.name, "dBatchNormWeights");
+  }
+}
+
 inline void testLayerNorm(const Kernels& k) {
   const int64_t rows = 1 + below(9), dim = 1 + below(100);
   Buffer x(rows * dim), gain(dim), bias(dim), out(rows * dim), saved(rows * 2);

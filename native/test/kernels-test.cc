@@ -28,6 +28,7 @@ int main() {
       testElements(*kernels);
       for (int i = 0; i < 6; i++) testProducts(*kernels);
       testPairSum(*kernels);
+      testBatchNorm(*kernels);
       testLayerNorm(*kernels);
       testFold(*kernels);
       testFoldPooled(*kernels);

@@ -118,6 +118,8 @@ export const channels = {
   dRows: "the gradients of distinct rows",
   /** Sums of squares of rows with columns on several devices, to each of these devices. */
   rowSums: "the sums of rows in columns",
+  /** Sums over samples that a layer needs in mid-step (batch normalisation), to all. */
+  statistics: "the sums of batch normalisation",
   /** Sums of losses of the slices, to all. */
   losses: "the losses",
   /** Logits and labels of an evaluation's batch, to device 0. */
@@ -129,11 +131,11 @@ export type ChannelName = keyof typeof channels;
 export const channelNames = Object.keys(channels) as readonly ChannelName[];
 
 /** The all-gathers among the channels. */
-export type GatherName = "losses";
+export type GatherName = "losses" | "statistics";
 export type AllToAllName = Exclude<ChannelName, GatherName>;
 
 export function isGather(name: ChannelName): name is GatherName {
-  return name === "losses";
+  return name === "losses" || name === "statistics";
 }
 
 export const allToAllNames = channelNames.filter((name) => !isGather(name));
@@ -150,6 +152,7 @@ export interface Exchange extends Readonly<Record<AllToAllName, AllToAll>> {
   readonly rank: number;
   readonly devices: number;
   readonly losses: AllGather;
+  readonly statistics: AllGather;
   /** Dense gradients. */
   readonly gradients: AllReduce;
   /** Resolves when every device of the generation has called it as often as this one. */

@@ -52,6 +52,7 @@ export function createSharedMemoryExchange(options: {
     devices,
     ...allToAlls,
     losses: createAllGather(placeOf("losses")),
+    statistics: createAllGather(placeOf("statistics")),
     gradients: createAllReduce(placeOf("gradients")),
     barrier: createBarrier(place),
     sent,

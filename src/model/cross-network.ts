@@ -12,7 +12,7 @@ import { vectors } from "./vectors.ts";
 
 /** The blocks of a cross network. Returns the logit (1). */
 export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
-  const { bottom, rank, top, dropout } = spec;
+  const { bottom, rank, top, dropout, batchNorm } = spec;
   const first =
     graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
   const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
@@ -21,10 +21,16 @@ export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
   const options = { name: "cross", layers: spec.crossLayers, rank, hasGates: spec.kind === "gdcn" };
   const crossed = crossLayers(graph, x0, options);
   if (spec.structure === "stacked") {
-    return mlp(graph, crossed, { name: "top", widths: top, dropout });
+    return mlp(graph, crossed, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
   }
   const hidden = top.slice(0, -1);
-  const deep = mlp(graph, x0, { name: "top", widths: hidden, reluLast: true, dropout });
+  const deep = mlp(graph, x0, {
+    name: "top",
+    widths: hidden,
+    reluLast: true,
+    dropout,
+    hasBatchNorm: batchNorm,
+  });
   const values = [
     { value: crossed, column: 0 },
     { value: deep, column: sizeOf(crossed) },

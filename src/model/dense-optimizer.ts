@@ -40,22 +40,25 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
 }
 
 /**
- * Updates w (n), the parameters of `layout`, with the gradient g (n); `step` counts from 0. Returns
- * false where the gradient has a NaN or an infinity: the parameters are then unusable.
+ * Updates `weights` (n), the parameters of `layout` but statistics, with the gradient (n); `step`
+ * counts from 0. Returns false where the gradient has a NaN or an infinity: the parameters are then
+ * unusable.
  */
 export function applyDense(
   kernels: Kernels,
   optimizer: DenseOptimizerSpec,
   state: DenseState,
   layout: ParameterLayout,
-  w: Tensor,
-  g: Tensor,
+  weights: Tensor,
+  gradient: Tensor,
   step: number,
 ): boolean {
+  const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
+  const [w, g] = [trained(weights), trained(gradient)];
   const slot = (index: number): Tensor => {
     const tensor = state.slots[index];
     if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);
-    return tensor;
+    return trained(tensor);
   };
   const { learningRate } = optimizer;
   switch (optimizer.kind) {
@@ -69,7 +72,8 @@ export function applyDense(
     case "lamb": {
       const numbers = adamNumbersOf(optimizer, step);
       let allFinite = true;
-      for (const { first, length } of layout.parameters) {
+      for (const { first, length, isStatistic } of layout.parameters) {
+        if (isStatistic) continue;
         const part = (flat: Tensor) => kernels.reshape(flat, [length], first);
         const good = kernels.lamb(part(w), part(slot(0)), part(slot(1)), part(g), numbers);
         allFinite &&= good;

@@ -12,13 +12,18 @@ import { vectors } from "./vectors.ts";
 
 /** The blocks of a DLRM. Returns the logit (1). */
 export function dlrmBlocks(graph: GraphBuilder, spec: DlrmSpec): Value {
-  const { bottom, top, dropout } = spec;
+  const { bottom, top, dropout, batchNorm } = spec;
   const first =
     graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
   const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
   const keepsWidths = spec.interaction === "cat";
   const x = vectors(graph, spec, { ...(first && { first }), dim, keepsWidths });
-  return mlp(graph, interacting(graph, x, spec, dim), { name: "top", widths: top, dropout });
+  return mlp(graph, interacting(graph, x, spec, dim), {
+    name: "top",
+    widths: top,
+    dropout,
+    hasBatchNorm: batchNorm,
+  });
 }
 
 /** What the top MLP takes, from x (W). */

@@ -54,13 +54,18 @@ function termsOf(graph: GraphBuilder, { kind }: FirstOrderSpec, rows: Value): Va
 /** An MLP over the vectors of all features, behind the dense features. Returns (1). */
 function deep(
   graph: GraphBuilder,
-  { top, dropout }: FirstOrderSpec & { readonly top: readonly number[] },
+  { top, dropout, batchNorm }: FirstOrderSpec & { readonly top: readonly number[] },
   rows: Value | undefined,
 ): Value {
   const [, dim = 1] = rows?.shape ?? [];
   const own = rows && columnsOf(graph, rows, { first: 0, count: dim - 1 });
   const values = [graph.dense, own].filter((value) => value !== undefined);
-  return mlp(graph, beside(graph, values), { name: "top", widths: top, dropout });
+  return mlp(graph, beside(graph, values), {
+    name: "top",
+    widths: top,
+    dropout,
+    hasBatchNorm: batchNorm,
+  });
 }
 
 /** Values behind each other; one alone as it is. */

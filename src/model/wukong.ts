@@ -19,28 +19,31 @@ import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.t
 import type { WukongSpec } from "./options/wukong-options.ts";
 import { vectors } from "./vectors.ts";
 
-type LayerSpec = WukongSpec["layers"][number];
+/** A layer, and what it shares with all others. */
+type NamedLayer = WukongSpec["layers"][number] &
+  Pick<WukongSpec, "dropout" | "batchNorm"> & { readonly name: string };
 
 /** The blocks of a Wukong. Returns the logit (1). */
 export function wukongBlocks(graph: GraphBuilder, spec: WukongSpec): Value {
-  const { bottom, layers, top, dropout } = spec;
+  const { bottom, layers, top, dropout, batchNorm } = spec;
   const first =
     graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
   const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
   const all = vectors(graph, spec, { ...(first && { first }), dim });
   let x = reshaped(all, [sizeOf(all) / dim, dim]);
   for (const [index, layer] of layers.entries()) {
-    x = wukongLayer(graph, x, { ...layer, name: `layers.${index}`, dropout });
+    x = wukongLayer(graph, x, { ...layer, name: `layers.${index}`, dropout, batchNorm });
   }
-  return mlp(graph, reshaped(x, [sizeOf(x)]), { name: "top", widths: top, dropout });
+  return mlp(graph, reshaped(x, [sizeOf(x)]), {
+    name: "top",
+    widths: top,
+    dropout,
+    hasBatchNorm: batchNorm,
+  });
 }
 
 /** One layer: from x (N,D) to (F+L, D). */
-function wukongLayer(
-  graph: GraphBuilder,
-  x: Value,
-  layer: LayerSpec & { readonly name: string; readonly dropout: number },
-): Value {
+function wukongLayer(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const { name, interacted, compressed } = layer;
   const [inputs = 0, dim = 0] = x.shape;
   const outputs = interacted + compressed;
@@ -62,12 +65,8 @@ function wukongLayer(
 }
 
 /** The factorisation machine block: from x (N,D) to (F*D). */
-function factorisationMachine(
-  graph: GraphBuilder,
-  x: Value,
-  layer: LayerSpec & { readonly name: string; readonly dropout: number },
-): Value {
-  const { name, rank, hidden, interacted, dropout } = layer;
+function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
+  const { name, rank, hidden, interacted, dropout, batchNorm } = layer;
   const [, dim = 0] = x.shape;
   const others =
     rank === "full" ? x : sharedProduct(graph, x, { name: `${name}.rank`, vectors: rank });
@@ -76,5 +75,5 @@ function factorisationMachine(
     name: `${name}.interact.norm`,
   });
   const widths = [...hidden, interacted * dim];
-  return mlp(graph, flat, { name: `${name}.interact`, widths, dropout });
+  return mlp(graph, flat, { name: `${name}.interact`, widths, dropout, hasBatchNorm: batchNorm });
 }

@@ -65,6 +65,31 @@ const blocksByHand: Cases = {
     t.deepEqual(list(k, dX), [8, 10, 6, 8, 4, 6, 0, 10, 10, 0, 10, 10]);
   },
 
+  "a batch has the mean and the deviation of its samples, wherever sums begin": (t, k) => {
+    const x = of(k, [4, 1], [1, 2, 3, 6]);
+    const slices = { first: 0, bounds: Int32Array.of(0, 1, 4) };
+    const columns = { mean: k.tensor([1]), unit: k.tensor([1]) };
+    for (const shift of [0, 10]) {
+      const sums = k.tensor([2, 1]);
+      const running = { mean: of(k, [1], [shift]), variance: of(k, [1], [1]) };
+      k.batchMoments([sums], x, running.mean, slices);
+      const numbers = { count: 4, momentum: 0.5, epsilon: 0 };
+      k.wholeBatchStatistics(columns, running, sums, numbers);
+      near(t, list(k, columns.mean), [3]);
+      near(t, list(k, columns.unit), [1 / Math.sqrt(3.5)]);
+      near(t, list(k, running.mean), [(shift + 3) / 2]);
+      near(t, list(k, running.variance), [(1 + 14 / 3) / 2]);
+    }
+    const out = k.tensor([4, 1]);
+    const [gain, bias] = [of(k, [1], [2]), of(k, [1], [-1])];
+    k.batchNorm(out, x, { ...columns, gain, bias }, true);
+    near(t, list(k, out), [0, 0, 0, 6 / Math.sqrt(3.5) - 1]);
+    k.batchStatistics(columns, of(k, [1], [5]), of(k, [1], [3]), 1);
+    near(t, [...list(k, columns.mean), ...list(k, columns.unit)], [5, 0.5]);
+    k.divide(out, 2);
+    near(t, list(k, out).slice(3), [3 / Math.sqrt(3.5) - 0.5]);
+  },
+
   "a normalised row has mean 0 and variance 1, then gain and bias": (t, k) => {
     const x = of(k, [2, 4], [1, 2, 3, 4, 5, 5, 5, 5]);
     const [out, saved] = [k.tensor([2, 4]), k.tensor([2, 2])];
@@ -186,6 +211,28 @@ const pairSums: Scenario = (kernels, stream) => {
   return read(kernels, [out, dX]);
 };
 
+const batchNorms: Scenario = (kernels, stream) => {
+  const [rows, width] = [8 + stream.below(20), 1 + stream.below(70)];
+  const [x, dOut] = [
+    random(kernels, stream, [rows, width]),
+    random(kernels, stream, [rows, width]),
+  ];
+  const column = () => random(kernels, stream, [width]);
+  const columns = { mean: column(), unit: column(), gain: column(), bias: column() };
+  const [out, dX] = [kernels.tensor([rows, width]), kernels.tensor([rows, width])];
+  kernels.batchNorm(out, x, columns, true);
+  kernels.dBatchNorm(dX, dOut, x, columns, column(), column());
+  const slices = slicesOf(1, 3, 4, rows);
+  const own = slices.bounds.at(-1) ?? 0;
+  const [someX, someD] = [kernels.part(x, 0, own), kernels.part(dOut, 0, own)];
+  const trees = subtreesOf(1, 3);
+  const [sums, dGain, dBias] = [2, 1, 1].map((n) => trees.map(() => kernels.tensor([n, width])));
+  if (sums === undefined || dGain === undefined || dBias === undefined) return [];
+  kernels.batchMoments(sums, someX, column(), slices);
+  kernels.dBatchNormWeights(dGain, dBias, someD, someX, columns, slices);
+  return read(kernels, [out, dX, ...sums, ...dGain, ...dBias]);
+};
+
 const layerNorms: Scenario = (kernels, stream) => {
   const [rows, dim] = [8 + stream.below(9), 1 + stream.below(100)];
   const [x, dOut] = [random(kernels, stream, [rows, dim]), random(kernels, stream, [rows, dim])];
@@ -214,4 +261,5 @@ export const blockScenarios: Readonly<Record<string, Scenario>> = {
   "products of each sample's matrices": products,
   "sums of all dot products": pairSums,
   "layer normalisation": layerNorms,
+  "batch normalisation": batchNorms,
 };

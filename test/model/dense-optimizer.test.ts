@@ -64,7 +64,17 @@ for (const [name, options, slots, formula] of cases) {
     valuesOf(w).set(start);
     for (const [step, gradient] of gradients.entries()) {
       valuesOf(g).set(gradient);
-      t.true(applyDense(kernels, optimizer, state, { parameters: [], length: 3 }, w, g, step));
+      t.true(
+        applyDense(
+          kernels,
+          optimizer,
+          state,
+          { parameters: [], length: 3, trained: 3 },
+          w,
+          g,
+          step,
+        ),
+      );
     }
     for (const [i, value] of valuesOf(w).entries()) {
       const expected = formula(
@@ -82,7 +92,7 @@ test("a step of SGD by hand", (t) => {
   const [w, g] = [kernels.tensor([2]), kernels.tensor([2])];
   kernels.write(w, Float32Array.of(1, 2));
   kernels.write(g, Float32Array.of(2, -4));
-  const layout = { parameters: [], length: 2 };
+  const layout = { parameters: [], length: 2, trained: 2 };
   applyDense(kernels, optimizer, createDenseState(kernels, optimizer, 2), layout, w, g, 0);
   t.deepEqual([...kernels.read(w)], [0, 4]);
 });

@@ -5,6 +5,7 @@ import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
+import { batchNorm } from "../../src/model/blocks/batch-norm.ts";
 import { bias } from "../../src/model/blocks/bias.ts";
 import { columnsOf, sumOfVectors } from "../../src/model/blocks/columns.ts";
 import { crossLayers } from "../../src/model/blocks/cross.ts";
@@ -189,6 +190,17 @@ test("columns of vectors, their sums and a bias have the gradients of their inpu
   });
   blockHasGradients(t, [[3, 1]], (graph, [x]) => bias(graph, sumOfVectors(graph, x), "own"));
 });
+
+for (const [relu, dropout] of [
+  [false, 0],
+  [true, 0.3],
+] as const) {
+  test(`batch normalisation has the gradients of its output, ReLU ${relu}, dropout ${dropout}`, (t) => {
+    blockHasGradients(t, [[4]], (graph, [x]) =>
+      batchNorm(graph, x, { name: "own", relu, dropout }),
+    );
+  });
+}
 
 test("a factorisation machine has the gradients of its vectors", (t) => {
   blockHasGradients(t, [[5, 3]], (graph, [x]) => factorisationMachine(graph, x));

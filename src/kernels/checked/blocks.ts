@@ -1,15 +1,12 @@
 // The shapes that kernels of blocks are called with.
 
 import assert from "node:assert/strict";
-import type { BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
+import type { BatchNormColumns, BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
-import { covers, holds, size } from "./shapes.ts";
+import { columns, covers, holds, size } from "./shapes.ts";
 
 /** The kernels of blocks behind checks. */
 export function checkBlocks(inner: Kernels): BlockKernels {
-  const alike = (out: Tensor, ...others: readonly Tensor[]) => {
-    for (const [i, other] of others.entries()) holds(`operand ${i}`, other, size(out));
-  };
   return {
     add(out, a, b) {
       alike(out, a, b);
@@ -73,13 +70,77 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       eachSubtree("dBias", dBias, slices, dim);
       inner.dLayerNormWeights(dGain, dBias, dOut, saved, x, slices);
     },
+    ...checkBatchNorm(inner),
   };
+}
+
+type BatchNormNames =
+  | "batchMoments"
+  | "wholeBatchStatistics"
+  | "batchStatistics"
+  | "divide"
+  | "batchNorm"
+  | "dBatchNormWeights"
+  | "dBatchNorm";
+
+function checkBatchNorm(inner: Kernels): Pick<BlockKernels, BatchNormNames> {
+  return {
+    batchMoments(sums, x, shift, slices) {
+      covers(slices, size(x) / size(shift));
+      eachSubtree("sums", sums, slices, 2 * size(shift));
+      inner.batchMoments(sums, x, shift, slices);
+    },
+    wholeBatchStatistics(columns, running, sums, numbers) {
+      alike(running.mean, running.variance, columns.mean, columns.unit);
+      holds("sums", sums, 2 * size(running.mean));
+      inner.wholeBatchStatistics(columns, running, sums, numbers);
+    },
+    batchStatistics(columns, mean, variance, epsilon) {
+      alike(mean, variance, columns.mean, columns.unit);
+      inner.batchStatistics(columns, mean, variance, epsilon);
+    },
+    divide: (t, divisor) => inner.divide(t, divisor),
+    batchNorm(out, x, columns, relu) {
+      alike(out, x);
+      columnsOf(columns, x);
+      inner.batchNorm(out, x, columns, relu);
+    },
+    dBatchNormWeights(dGain, dBias, dOut, x, columns, slices) {
+      const width = columnsOf(columns, x);
+      alike(dOut, x);
+      covers(slices, size(x) / width);
+      eachSubtree("dGain", dGain, slices, width);
+      eachSubtree("dBias", dBias, slices, width);
+      inner.dBatchNormWeights(dGain, dBias, dOut, x, columns, slices);
+    },
+    dBatchNorm(dX, dOut, x, columns, dMean, dSlope) {
+      const width = columnsOf(columns, x);
+      alike(dX, dOut, x);
+      holds("dMean", dMean, width);
+      holds("dSlope", dSlope, width);
+      inner.dBatchNorm(dX, dOut, x, columns, dMean, dSlope);
+    },
+  };
+}
+
+/** Asserts whole rows of x, and one number a column. Returns the columns. */
+function columnsOf({ mean, unit, gain, bias }: BatchNormColumns, x: Tensor): number {
+  const width = columns("x", x);
+  for (const [name, t] of Object.entries({ mean, unit, gain, bias })) {
+    if (width > 0) holds(name, t, width);
+  }
+  return size(gain);
 }
 
 /** Elements of a sample's vectors. */
 function pairSize(x: Tensor): number {
   const [, count, dim] = ranks("x", x, 3);
   return count! * dim!;
+}
+
+/** Asserts that tensors have as many elements as `out`. */
+function alike(out: Tensor, ...others: readonly Tensor[]): void {
+  for (const [i, other] of others.entries()) holds(`operand ${i}`, other, size(out));
 }
 
 /** The extents of a tensor of so many dimensions. */

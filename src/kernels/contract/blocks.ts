@@ -70,4 +70,65 @@ export interface BlockKernels {
     x: Tensor,
     slices: Slices,
   ): void;
+
+  /**
+   * For subtree p, sums[p] (2,C): of x (B,C) minus `shift` (C), and of its squares. Sums over
+   * samples as in `dLinearWeight`.
+   */
+  batchMoments(sums: readonly Tensor[], x: Tensor, shift: Tensor, slices: Slices): void;
+  /**
+   * From the whole batch's sums (2,C) of `batchMoments` around running.mean: mean and unit of its
+   * `count` samples, and the running mean and (unbiased) variance, which move towards the batch's
+   * by `momentum`. Computed in float64.
+   */
+  wholeBatchStatistics(
+    columns: Pick<BatchNormColumns, "mean" | "unit">,
+    running: { readonly mean: Tensor; readonly variance: Tensor },
+    sums: Tensor,
+    numbers: { readonly count: number; readonly momentum: number; readonly epsilon: number },
+  ): void;
+  /** Mean and unit of given means and variances (C). Computed in float64. */
+  batchStatistics(
+    columns: Pick<BatchNormColumns, "mean" | "unit">,
+    mean: Tensor,
+    variance: Tensor,
+    epsilon: number,
+  ): void;
+  /** t / divisor, in place. Computed in float64. */
+  divide(t: Tensor, divisor: number): void;
+  /**
+   * Batch normalisation: out (B,C) = (x - mean) * unit * gain + bias, each (C), then ReLU if asked.
+   * `unit`: 1 / the deviation.
+   */
+  batchNorm(out: Tensor, x: Tensor, columns: BatchNormColumns, relu: boolean): void;
+  /** Subtree p of dGain[p] (C) and dBias[p] (C), over samples as in `dLinearWeight`. */
+  dBatchNormWeights(
+    dGain: readonly Tensor[],
+    dBias: readonly Tensor[],
+    dOut: Tensor,
+    x: Tensor,
+    columns: BatchNormColumns,
+    slices: Slices,
+  ): void;
+  /**
+   * dX (B,C) = gain * unit * (dOut - dMean - (x - mean) * unit * dSlope), where `dMean` (C) and
+   * `dSlope` (C) are the whole batch's sums of dOut, and of dOut times the normalised x, each
+   * divided by its samples.
+   */
+  dBatchNorm(
+    dX: Tensor,
+    dOut: Tensor,
+    x: Tensor,
+    columns: BatchNormColumns,
+    dMean: Tensor,
+    dSlope: Tensor,
+  ): void;
+}
+
+/** What batch normalisation knows of each column: (C) each. */
+export interface BatchNormColumns {
+  readonly mean: Tensor;
+  readonly unit: Tensor;
+  readonly gain: Tensor;
+  readonly bias: Tensor;
 }

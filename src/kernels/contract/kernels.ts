@@ -22,7 +22,7 @@ import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
-export type { BlockKernels, ProductForm } from "./blocks.ts";
+export type { BatchNormColumns, BlockKernels, ProductForm } from "./blocks.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
 export {

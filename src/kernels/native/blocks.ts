@@ -1,12 +1,18 @@
 // Calls of the native kernels of blocks.
 
-import type { BlockKernels, ProductForm } from "../contract/kernels.ts";
+import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
+import { batchStatistics, divide, wholeBatchStatistics } from "../reference/batch-statistics.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 import { dSigmoid, sigmoid } from "../reference/sigmoid.ts";
 import type { Addon } from "./tables.ts";
 
 /** The order of `ProductForm` in native/kernels.h. */
 const forms: readonly ProductForm[] = ["ab", "abT", "aTb"];
+
+/** In the order of native/bindings/blocks.h. */
+function listColumns({ mean, unit, gain, bias }: BatchNormColumns) {
+  return [data(mean), data(unit), data(gain), data(bias)];
+}
 
 /** The kernels of blocks, from the addon. */
 export function blocks(addon: Addon): BlockKernels {
@@ -15,6 +21,9 @@ export function blocks(addon: Addon): BlockKernels {
     multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
     sigmoid,
     dSigmoid,
+    wholeBatchStatistics,
+    batchStatistics,
+    divide,
     products(out, a, b, form) {
       const [samples, rows, columns] = out.shape;
       const depth = form === "aTb" ? a.shape.at(-2) : a.shape.at(-1);
@@ -38,6 +47,19 @@ export function blocks(addon: Addon): BlockKernels {
     dLayerNormWeights(dGain, dBias, dOut, saved, x, { first, bounds }) {
       const outputs = [dGain.map(data), dBias.map(data)];
       addon.dLayerNormWeights!(...outputs, data(dOut), data(saved), data(x), first, bounds);
+    },
+    batchMoments: (sums, x, shift, { first, bounds }) =>
+      void addon.batchMoments!(sums.map(data), data(x), data(shift), first, bounds),
+    batchNorm: (out, x, columns, relu) =>
+      void addon.batchNorm!(data(out), data(x), ...listColumns(columns), relu),
+    dBatchNormWeights(dGain, dBias, dOut, x, columns, { first, bounds }) {
+      const outputs = [dGain.map(data), dBias.map(data)];
+      const operands = [data(dOut), data(x), ...listColumns(columns)];
+      addon.dBatchNormWeights!(...outputs, ...operands, first, bounds);
+    },
+    dBatchNorm(dX, dOut, x, columns, dMean, dSlope) {
+      const operands = [data(dX), data(dOut), data(x), ...listColumns(columns)];
+      addon.dBatchNorm!(...operands, data(dMean), data(dSlope));
     },
   };
 }

@@ -2,6 +2,8 @@
 
 import type { BlockKernels } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
+import { createBatchNorm } from "./batch-norm.ts";
+import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import { dSigmoid, sigmoid } from "./sigmoid.ts";
@@ -19,9 +21,13 @@ export function createBlocks(round: Round): BlockKernels {
     },
     sigmoid,
     dSigmoid,
+    wholeBatchStatistics,
+    batchStatistics,
+    divide,
     ...createProducts(round),
     ...createPairSum(round),
     ...createLayerNorm(round),
+    ...createBatchNorm(round),
   };
 }
 

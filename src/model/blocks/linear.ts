@@ -3,10 +3,10 @@
 // B = samples, L = rows of a sample (1, or the product of all axes but the last), I = inputs,
 // O = outputs.
 
-import { purposes } from "../../ports/random.ts";
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
+import { type DropoutSite, drop } from "./dropout.ts";
 
 export interface LinearOptions {
   /** Its parameters are `name.weight` (O,I) and `name.bias` (O). */
@@ -21,12 +21,6 @@ export interface LinearOptions {
   readonly dropout?: number;
   /** As of `NodeSpec`. */
   readonly isInput?: boolean;
-}
-
-/** A place of dropout: its rate, and the number that its masks are drawn with. */
-interface Site {
-  readonly rate: number;
-  readonly site: number;
 }
 
 /** y = x W^T + b, of x (…, I). Returns (…, O). */
@@ -57,7 +51,7 @@ function startLinear(
     readonly rows: number;
     readonly hasBias: boolean;
     readonly relu?: boolean;
-    readonly site: Site | undefined;
+    readonly site: DropoutSite | undefined;
   },
 ) {
   const { kernels, precision } = memory;
@@ -92,16 +86,4 @@ function startLinear(
       kernels.dLinearInput(kernels.reshape(dX, [samples * rows, inputs]), d, weight, precision);
     },
   };
-}
-
-/** Dropout of t (B,·) is its own backward: the same mask, drawn again. */
-function drop(
-  { kernels }: Memory,
-  own: Site | undefined,
-  { draw }: Pass,
-  t: Parameters<typeof kernels.dropout>[0],
-) {
-  if (own === undefined || draw === undefined) return;
-  const { key, step, firstSample } = draw;
-  kernels.dropout(t, key, purposes.dropout + own.site, step, firstSample, own.rate);
 }

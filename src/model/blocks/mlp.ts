@@ -1,11 +1,13 @@
 // A stack of linear layers with ReLU between them.
 
 import type { GraphBuilder, Value } from "../graph/graph.ts";
+import { batchNorm } from "./batch-norm.ts";
 import { linear } from "./linear.ts";
 
 /**
- * The layers `name.0`, `name.1` … of these widths. Hidden units are dropped with probability
- * `dropout`. ReLU behind every layer but the last; behind that too, if `reluLast`.
+ * The layers `name.0`, `name.1` … of these widths. ReLU behind every layer but the last; behind
+ * that too, if `reluLast`. Behind each hidden layer: batch normalisation `name.l.norm`, if asked,
+ * before the ReLU, and dropout after it.
  */
 export function mlp(
   graph: GraphBuilder,
@@ -15,18 +17,19 @@ export function mlp(
     readonly widths: readonly number[];
     /** @default false */
     readonly reluLast?: boolean;
-    /** @default 0 */
+    /** Probability that a hidden unit is dropped in training. @default 0 */
     readonly dropout?: number;
+    /** @default false */
+    readonly hasBatchNorm?: boolean | undefined;
   },
 ): Value {
-  const { name, widths, reluLast = false, dropout = 0 } = options;
+  const { name, widths, reluLast = false, hasBatchNorm = false } = options;
   return widths.reduce((value, outputs, layer) => {
-    const isHidden = layer + 1 < widths.length;
-    return linear(graph, value, {
-      name: `${name}.${layer}`,
-      outputs,
-      relu: isHidden || reluLast,
-      dropout: isHidden ? dropout : 0,
-    });
+    const isHidden = layer + 1 < widths.length || reluLast;
+    const behind = { relu: isHidden, dropout: isHidden ? (options.dropout ?? 0) : 0 };
+    const own = `${name}.${layer}`;
+    if (!isHidden || !hasBatchNorm) return linear(graph, value, { name: own, outputs, ...behind });
+    const products = linear(graph, value, { name: own, outputs });
+    return batchNorm(graph, products, { name: `${own}.norm`, ...behind });
   }, x);
 }

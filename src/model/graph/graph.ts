@@ -29,6 +29,20 @@ export interface Pass {
   readonly slices: Slices;
   /** What dropout draws its masks from; undefined: no unit is dropped. */
   readonly draw: Draw | undefined;
+  /** The whole batch, in training; undefined: each sample is alone, as in an evaluation. */
+  readonly batch: WholeBatch | undefined;
+}
+
+/** What blocks may ask of the whole batch, of which this device has some samples. */
+export interface WholeBatch {
+  /** Samples of all devices. */
+  readonly samples: number;
+  /**
+   * out (n) = the sum over the slices of all devices, by the slice tree. `parts`: this device's
+   * finished subtrees, (n) each. Devices call it in the same order. Returns a promise where it has
+   * to wait for others.
+   */
+  sum(out: Tensor, parts: readonly Tensor[]): Promise<void> | undefined;
 }
 
 /** Selects dropped units, with the site of a dropout: a function of the samples' place. */
@@ -41,13 +55,13 @@ export interface Draw {
 
 /** A block at work on a device. Tensors of `Memory` have the samples of the pass. */
 export interface Block {
-  /** Fills `out` from `x`. */
-  forward(pass: Pass): void;
+  /** Fills `out` from `x`. Returns a promise where it has to wait for other devices. */
+  forward(pass: Pass): Promise<void> | void;
   /**
    * Fills `dX` and the gradients of its parameters from `dOut`, which the block may overwrite.
    * Runs after `forward` of the same samples.
    */
-  backward(pass: Pass): void;
+  backward(pass: Pass): Promise<void> | void;
 }
 
 /** What a block works on. */
@@ -83,6 +97,8 @@ export interface NodeSpec {
   readonly products?: number;
   /** Elements of a sample that it reads and writes in the forward pass. @default 0 */
   readonly elements?: number;
+  /** The most numbers that it asks the whole batch to sum at once. @default 0 */
+  readonly batchSums?: number;
   /** Starts the block; undefined: its output is filled from outside. */
   readonly start?: (memory: Memory) => Block;
 }
@@ -113,6 +129,8 @@ export interface Graph {
   /** Of a sample in the forward pass, over all blocks. */
   readonly products: number;
   readonly elements: number;
+  /** The most numbers that a block asks the whole batch to sum at once. */
+  readonly batchSums: number;
 }
 
 /** A graph in the making. */
@@ -165,6 +183,7 @@ export class GraphBuilder {
       places: this.#places,
       products: nodes.reduce((sum, { products = 0 }) => sum + products, 0),
       elements: nodes.reduce((sum, { elements = 0 }) => sum + elements, 0),
+      batchSums: Math.max(0, ...nodes.map(({ batchSums = 0 }) => batchSums)),
     };
   }
 

@@ -97,48 +97,62 @@ function readersOf({ nodes }: Graph): { node: number; input: number }[][] {
   return readers;
 }
 
+/** Blocks that ran: at once, or, where one waits for other devices, when these answered. */
+type Done = Promise<void> | undefined;
+
 /** Runs the blocks that need no lookup. `dense` (B,·): the dense features. */
-export function forwardEarly(network: Network, dense: Tensor, pass: Pass): void {
+export function forwardEarly(network: Network, dense: Tensor, pass: Pass): Done {
   const cell = network.cells[network.graph.dense?.node ?? -1];
   if (cell !== undefined) cell.out = dense;
-  forward(network, pass, true);
+  return forward(network, pass, true);
 }
 
-/** Runs the other blocks, after the vectors of all lookups were written. Returns the logits. */
-export function forwardLate(network: Network, pass: Pass): Tensor {
-  forward(network, pass, false);
-  return logitsOf(network, pass.samples);
+/** Runs the other blocks, after the vectors of all lookups were written. */
+export function forwardLate(network: Network, pass: Pass): Done {
+  return forward(network, pass, false);
 }
 
-function forward({ cells }: Network, pass: Pass, isEarly: boolean): void {
-  for (const cell of cells) if (cell.isEarly === isEarly) cell.block?.forward(pass);
+function forward({ cells }: Network, pass: Pass, isEarly: boolean): Done {
+  const own = cells.filter((cell) => cell.isEarly === isEarly);
+  return eachInTurn(own, ({ block }) => block?.forward(pass));
+}
+
+/** Calls `run` on one after the other, at once where it returns no promise. */
+function eachInTurn<T>(items: readonly T[], run: (item: T) => Promise<void> | void): Done {
+  for (const [i, item] of items.entries()) {
+    const waiting = run(item);
+    if (waiting === undefined) continue;
+    return waiting.then(() => eachInTurn(items.slice(i + 1), run));
+  }
+  return undefined;
 }
 
 /**
  * The gradients of all lookups' vectors, and of the parameters of the blocks that need lookups,
  * from `dLogitsOf`, which it overwrites.
  */
-export function backwardLate(network: Network, pass: Pass): void {
-  backward(network, pass, false);
+export function backwardLate(network: Network, pass: Pass): Done {
+  return backward(network, pass, false);
 }
 
 /** The gradients of the other parameters. */
-export function backwardEarly(network: Network, pass: Pass): void {
-  backward(network, pass, true);
+export function backwardEarly(network: Network, pass: Pass): Done {
+  return backward(network, pass, true);
 }
 
-function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): void {
-  for (const { dOut, dParts, block, ...cell } of cells.toReversed()) {
-    if (cell.isEarly !== isEarly || dOut === undefined) continue;
+function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): Done {
+  const own = cells.filter((cell) => cell.isEarly === isEarly && cell.dOut !== undefined);
+  return eachInTurn(own.toReversed(), ({ dOut, dParts, block }) => {
     const [first, ...others] = dParts.map((part) => kernels.part(part, 0, pass.samples));
     let sum = first;
     for (const other of others) {
+      if (sum === undefined || dOut === undefined) break;
       const to = kernels.part(dOut, 0, pass.samples);
-      if (sum !== undefined) kernels.add(to, sum, other);
+      kernels.add(to, sum, other);
       sum = to;
     }
-    block?.backward(pass);
-  }
+    return block?.backward(pass);
+  });
 }
 
 /** (B,1): the logits of the last forward pass. */

@@ -13,6 +13,10 @@ export interface ParameterSpec {
   readonly scale?: number;
   /** @default 0 */
   readonly center?: number;
+  /**
+   * Whether it follows the batches, and no gradient: the optimizer leaves it alone. @default false
+   */
+  readonly isStatistic?: boolean;
 }
 
 export interface Parameter extends Required<ParameterSpec> {
@@ -24,17 +28,24 @@ export interface Parameter extends Required<ParameterSpec> {
 export interface ParameterLayout {
   readonly parameters: readonly Parameter[];
   readonly length: number;
+  /** How many of the elements, the first ones, take gradients. */
+  readonly trained: number;
 }
 
-/** The parameters one behind the other. */
+/** The parameters one behind the other, statistics last. */
 export function layoutParameters(specs: readonly ParameterSpec[]): ParameterLayout {
   let length = 0;
-  const parameters = specs.map(({ scale = 0, center = 0, ...spec }): Parameter => {
+  let trained = 0;
+  const isLast = ({ isStatistic = false }: ParameterSpec) => isStatistic;
+  const ordered = [...specs.filter((spec) => !isLast(spec)), ...specs.filter(isLast)];
+  const parameters = ordered.map((own): Parameter => {
+    const { scale = 0, center = 0, isStatistic = false, ...spec } = own;
     const count = spec.shape.reduce((product, extent) => product * extent, 1);
     length += count;
-    return { ...spec, scale, center, first: length - count, length: count };
+    if (!isStatistic) trained = length;
+    return { ...spec, scale, center, isStatistic, first: length - count, length: count };
   });
-  return { parameters, length };
+  return { parameters, length, trained };
 }
 
 /** The scale of Glorot and Bengio 2010: keeps the variance of activations and of gradients. */

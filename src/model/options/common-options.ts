@@ -79,6 +79,11 @@ export const commonOptions = {
   /** Probability that a hidden unit behind the interaction is dropped in training. */
   dropout: z.number().min(0).max(0.95).default(0),
   /**
+   * Whether hidden layers behind the interaction are normalised over the whole batch, before their
+   * ReLU. @default false
+   */
+  batchNorm: z.boolean().optional(),
+  /**
    * Precision of inputs, weights and gradients in the layers' products. Sums, and the weights that
    * the optimizer updates, are always float32. A part of the arithmetic.
    */

@@ -43,6 +43,7 @@ const alike: Readonly<Record<string, WaitedFor>> = {
   stalePartials: "partials",
   stalePooled: "pooled",
   staleRows: "rows",
+  statistics: "losses",
 };
 
 /**

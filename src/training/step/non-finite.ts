@@ -40,7 +40,8 @@ export interface NonFiniteRows {
 export function describeParameter(device: NonFiniteDevice, gradient: Tensor): string {
   const { kernels, topology } = device;
   const bad = topology.graph.layout.parameters.findLast(
-    ({ first, length }) => kernels.firstNonFinite(kernels.reshape(gradient, [length], first)) >= 0,
+    ({ first, length, isStatistic }) =>
+      !isStatistic && kernels.firstNonFinite(kernels.reshape(gradient, [length], first)) >= 0,
   );
   return `parameter \`${bad?.name}\``;
 }

@@ -1,7 +1,12 @@
-// One number for each slice of the batch, sent by the device that runs the slice to all others: its
-// loss, or the first bad sample of a failed step. Every device folds the numbers in the same order.
+// Sums over the whole batch that every device needs: each sends what its slices give to all others,
+// and folds all of it in the same order. One number for each slice at the end of a step: its loss,
+// or the first bad sample of a failed step. In mid-step n numbers for each finished subtree, which
+// batch normalisation asks for.
 
 import type { PartBytes } from "../../exchange/exchange.ts";
+import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { WholeBatch } from "../../model/graph/graph.ts";
+import { subtreesIn } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 
 /** Begins a round: `values` belong to this device's slices; `bytes` as `StepBytes.losses`. */
@@ -34,4 +39,36 @@ export function foldSlices(values: Float64Array): number {
     sums = pairs.filter((_, i) => i % 2 === 0).map((left, i) => left + (pairs[2 * i + 1] ?? 0));
   }
   return sums[0] ?? 0;
+}
+
+/** What sums over the batch need of a device. */
+export interface BatchSumsDevice extends StageDevice<"statistics"> {
+  readonly kernels: Kernels;
+}
+
+/** The whole batch of a training step, of `samples` samples. */
+export function wholeBatchOf(device: BatchSumsDevice, samples: number): WholeBatch {
+  return { samples, sum: (out, parts) => sumOverDevices(device, out, parts) };
+}
+
+async function sumOverDevices(
+  { exchange, kernels, topology }: BatchSumsDevice,
+  out: Tensor,
+  parts: readonly Tensor[],
+): Promise<void> {
+  const count = out.shape.reduce((product, extent) => product * extent, 1);
+  const trees = topology.sliceRuns.map((_, device) => subtreesIn(topology, device));
+  const { statistics } = exchange;
+  await statistics.open((from) => 4 * count * (trees[from]?.length ?? 0));
+  const { buffer, byteOffset } = statistics.outbox();
+  for (const [i, part] of parts.entries()) {
+    kernels.copy(kernels.view(buffer, byteOffset + 4 * count * i, [count]), part);
+  }
+  statistics.start();
+  const all = await statistics.finish();
+  const received = trees.flat().map((_, i) => {
+    return kernels.view(all.buffer, all.byteOffset + 4 * count * i, [count]);
+  });
+  kernels.foldSubtrees(out, received, trees.flat(), topology.input.slices);
+  statistics.close();
 }

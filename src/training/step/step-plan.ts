@@ -8,10 +8,10 @@ import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
 import type { Pass } from "../../model/graph/graph.ts";
 import type { Key } from "../../ports/random.ts";
 import { partBytesOf, samplesOf } from "../topology/topology.ts";
-import type { StageDevice } from "./stage-device.ts";
+import { type BatchSumsDevice, wholeBatchOf } from "./per-slice.ts";
 
 /** What the plan of a step needs of a device. */
-export interface PlanningDevice extends StageDevice {
+export interface PlanningDevice extends BatchSumsDevice {
   /** Random key, from the job's seed. */
   readonly key: Key;
   /** A lane for each step in flight: while one computes, bags and rows of the next ones arrive. */
@@ -82,6 +82,7 @@ export function planOf(
       samples: own.count,
       slices: mine,
       draw: isTraining ? { key: device.key, step, firstSample: own.first } : undefined,
+      batch: isTraining ? wholeBatchOf(device, samples) : undefined,
     },
   };
 }

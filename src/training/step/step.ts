@@ -26,6 +26,7 @@ import {
   dLogitsOf,
   forwardEarly,
   forwardLate,
+  logitsOf,
 } from "../../model/graph/network.ts";
 import { purposes } from "../../ports/random.ts";
 import { countHeat } from "../meters/shard-heat.ts";
@@ -184,7 +185,7 @@ export async function finishStep(
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
   enter(device, plan, "compute");
-  forwardEarly(network, dense, plan.pass); // While bags, or vectors, are on their way.
+  await forwardEarly(network, dense, plan.pass); // While bags, or vectors, are on their way.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
   const { staged, replicaBags } = arrived;
@@ -199,18 +200,19 @@ export async function finishStep(
 
   // Stage 5: the blocks that need vectors, and the loss, forward and backward.
   enter(device, plan, "compute");
-  const logits = forwardLate(network, plan.pass);
+  await forwardLate(network, plan.pass);
+  const logits = logitsOf(network, batch.samples);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = dLogitsOf(network, batch.samples);
   kernels.bceWithLogits(losses, dLogits, logits, labels, batch.batchSamples, plan.mine);
 
   await exchange.gradients.open();
-  backwardLate(network, plan.pass);
+  await backwardLate(network, plan.pass);
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
   await sendRowGradients(device, rows, asked, plan);
-  backwardEarly(network, plan.pass); // While those travel.
+  await backwardEarly(network, plan.pass); // While those travel.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
@@ -258,12 +260,13 @@ export async function trainStep(
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
   const { plan } = begun;
-  forwardEarly(device.network, tensorsOf(device, batch).dense, plan.pass);
+  await forwardEarly(device.network, tensorsOf(device, batch).dense, plan.pass);
   const arrived = await arriveStep(device, begun);
   await sendReads(device, arrived);
   await releaseRows(device, arrived.staged);
   await receiveReads(device, arrived);
-  return forwardLate(device.network, plan.pass);
+  await forwardLate(device.network, plan.pass);
+  return logitsOf(device.network, batch.samples);
 }
 
 /** Tells the trace which stage begins. An evaluation is not traced. */

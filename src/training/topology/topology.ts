@@ -60,7 +60,6 @@ export interface TopologyInput {
 export interface Topology extends ShardGroups {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
-  /** The blocks of the model and its dense parameters. */
   readonly graph: Graph;
   readonly devices: number;
   /** The host of each device. */
@@ -245,7 +244,7 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { lookupsBy, hostOf, distinctBy, exchange, reads } = topology;
+  const { lookupsBy, hostOf, distinctBy, exchange, reads, graph } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = lookupsBy.map((held) => held.map(({ lookup }) => longestBag(topology, lookup)));
@@ -305,6 +304,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
     },
+    statistics: (from) => 4 * graph.batchSums * subtreesIn(topology, from).length,
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
   };

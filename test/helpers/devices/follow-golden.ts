@@ -21,6 +21,7 @@ export async function beginsLike(
   t.true(furthest(logits, from.tensor("step0/act/logits")) <= 1e-5);
   await local.train(batch, 0);
   for (const name of parameterNames(from)) {
+    if (!from.names.includes(`step0/grad/${name}`)) continue; // A statistic.
     // w - lr*g: the update is the gradient, give or take the rounding of w.
     const before = from.tensor(`init/${name}`);
     const gradient = read(local, name).map((after, i) => ((before[i] ?? 0) - after) / sgd.lr);

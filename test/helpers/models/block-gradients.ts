@@ -12,6 +12,7 @@ import {
   dLogitsOf,
   forwardLate,
   gradientsAt,
+  logitsOf,
   vectorsOf,
 } from "../../../src/model/graph/network.ts";
 import { keyOf, purposes, RandomStream } from "../../../src/ports/random.ts";
@@ -20,7 +21,7 @@ import { gradientError, randomTensor, total, weighted } from "../batches/central
 const samples = 9;
 /** Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4} sum to the whole gradient. */
 const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
-const pass: Pass = { samples, slices, draw: { key: keyOf(7), step: 3, firstSample: 18 } };
+const draw = { key: keyOf(7), step: 3, firstSample: 18 };
 
 /** Asserts that the blocks which `build` adds over inputs of these shapes have right gradients. */
 export function blockHasGradients<const Shapes extends readonly (readonly number[])[]>(
@@ -50,10 +51,18 @@ export function blockHasGradients<const Shapes extends readonly (readonly number
   fill(network.flat);
   for (const lookup of shapes.keys()) fill(vectorsOf(network, lookup, samples).of);
   const dOut = randomTensor(kernels, stream, [samples, ...graph.output.shape]);
-  const loss = () => weighted(forwardLate(network, pass), dOut);
+  const batch = {
+    samples,
+    sum: (out: Tensor, parts: readonly Tensor[]) => void valuesOf(out).set(total(parts)),
+  };
+  const pass: Pass = { samples, slices, draw, batch };
+  const loss = () => {
+    void forwardLate(network, pass);
+    return weighted(logitsOf(network, samples), dOut);
+  };
   loss();
   kernels.copy(dLogitsOf(network, samples), dOut);
-  backwardLate(network, pass);
+  void backwardLate(network, pass);
   const isGradient = (name: string, at: Tensor, gradient: ArrayLike<number>) => {
     const error = gradientError(at, gradient, loss);
     t.true(error <= tolerance, `${name} is off by ${error}`);

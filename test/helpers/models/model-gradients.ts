@@ -16,17 +16,26 @@ import {
   forwardEarly,
   forwardLate,
   gradientsAt,
+  logitsOf,
   type Network,
   vectorsOf,
 } from "../../../src/model/graph/network.ts";
 import { graphOf } from "../../../src/model/model.ts";
 import { type ModelOptions, type ModelSpec, modelOptions } from "../../../src/model/options.ts";
 import { keyOf, purposes, RandomStream } from "../../../src/ports/random.ts";
-import { gradientError, randomTensor } from "../batches/central-differences.ts";
+import { gradientError, randomTensor, total } from "../batches/central-differences.ts";
 
 const samples = 6;
 const slices = slicesOf(0, 4, 4, samples);
-const pass: Pass = { samples, slices, draw: { key: keyOf(3), step: 5, firstSample: 0 } };
+const pass: Pass = {
+  samples,
+  slices,
+  draw: { key: keyOf(3), step: 5, firstSample: 0 },
+  batch: {
+    samples,
+    sum: (out: Tensor, parts: readonly Tensor[]) => void valuesOf(out).set(total(parts)),
+  },
+};
 
 /** Asserts that every dense parameter and every row has the gradient of the loss. */
 export function modelHasGradients(t: ExecutionContext, options: ModelOptions): void {
@@ -66,15 +75,16 @@ function startModel(options: ModelOptions) {
 
   const loss = () => {
     lookUp(network, lookups, entries, bags);
-    forwardEarly(network, dense, pass);
-    const logits = forwardLate(network, pass);
+    void forwardEarly(network, dense, pass);
+    void forwardLate(network, pass);
+    const logits = logitsOf(network, samples);
     const dLogits = dLogitsOf(network, samples);
     kernels.bceWithLogits(losses, dLogits, logits, labels, samples, slices);
     return losses.reduce((sum, one) => sum + one, 0) / samples;
   };
   const backward = () => {
-    backwardLate(network, pass);
-    backwardEarly(network, pass);
+    void backwardLate(network, pass);
+    void backwardEarly(network, pass);
     const columns = entries.reduce((sum, { dim }) => sum + dim, 0);
     const dPooled = kernels.tensor([samples, columns]);
     eachLookup(lookups, entries, (lookup, first, dim) => {

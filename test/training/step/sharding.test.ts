@@ -64,7 +64,7 @@ const tableOf = [0, 1, 0, 2, 3, 3, 4];
 
 interface Choice {
   readonly isMixed?: boolean;
-  /** A Wukong instead of a DLRM. */
+  /** A Wukong with batch normalisation instead of a DLRM. */
   readonly isWukong?: boolean;
   readonly sparse?: SparseOptimizerOptions;
   readonly precision?: Precision;
@@ -82,7 +82,7 @@ const layers = [{ interacted: 2, compressed: 2, rank: 3, hidden: [8] }];
 
 const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed, isWukong }: Choice) =>
   modelOptions.parse({
-    ...(isWukong === true ? { kind: "wukong", layers } : { kind: "dlrm" }),
+    ...(isWukong === true ? { kind: "wukong", layers, batchNorm: true } : { kind: "dlrm" }),
     dense,
     tables: rows.map((count, i) => ({
       name: `T${i}`,

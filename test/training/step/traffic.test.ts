@@ -119,7 +119,8 @@ async function sentInStep(
 const frameHeader = 2 * 4;
 const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0 };
 const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0, ...stale };
-const nothing = { ...vectors, bagLengths: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
+const columns = { bagLengths: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0, statistics: 0 };
+const nothing = { ...vectors, ...columns };
 const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {

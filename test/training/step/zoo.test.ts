@@ -6,9 +6,18 @@ import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { readGolden } from "../../helpers/batches/golden.ts";
 import { beginsLike, followCurve } from "../../helpers/devices/follow-golden.ts";
-import { startGolden } from "../../helpers/devices/golden-devices.ts";
+import { batchesOf, furthest, startGolden } from "../../helpers/devices/golden-devices.ts";
 
-const names = ["lr", "fm", "wide_and_deep", "deep_fm", "dcn_v2", "dcn_v2_parallel", "gdcn"];
+const names = [
+  "lr",
+  "fm",
+  "wide_and_deep",
+  "deep_fm",
+  "dcn_v2",
+  "dcn_v2_parallel",
+  "gdcn",
+  "dlrm_batch_norm",
+];
 
 const cases = [
   { devices: 1, kernels: () => createReference() },
@@ -28,6 +37,10 @@ for (const name of names) {
       test(`follows PyTorch's curve and weights: ${title}`, async (t) => {
         const local = startGolden(golden, optimizer, devices, kernels, {});
         await followCurve(t, local, golden, optimizer);
+        const [batch] = batchesOf(golden, "train", 1);
+        if (batch === undefined) return t.fail("the golden has no batch");
+        const off = furthest(await local.score(batch), golden.tensor(`${optimizer.name}/scores`));
+        t.true(off <= 1e-4, `logits after training are off by ${off}`);
       });
     }
   }

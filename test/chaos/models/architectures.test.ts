@@ -1,0 +1,58 @@
+// Every architecture on real threads: no bit depends on the number of devices, on the kernels of a
+// placement or on a kill, and the trained model scores as the run did.
+
+import test from "ava";
+import { type JobOptions, loadModel } from "../../../index.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
+const top = [8, 1];
+
+const models: Readonly<Record<string, JobOptions["model"]>> = {
+  gdcn: { kind: "gdcn", dense: 4, tables, crossLayers: 2, structure: "parallel", top },
+  "dlrm with batch normalisation": {
+    kind: "dlrm",
+    dense: 4,
+    tables,
+    bottom: [8, 8],
+    top: [16, 8, 1],
+    batchNorm: true,
+    dropout: 0.1,
+  },
+  "wukong with batch normalisation": {
+    kind: "wukong",
+    dense: 4,
+    tables,
+    bottom: [8, 8],
+    layers: [{ interacted: 3, compressed: 2, rank: 3, hidden: [8] }],
+    top,
+    batchNorm: true,
+  },
+};
+
+for (const [title, model] of Object.entries(models)) {
+  test(`a ${title} has one model on 1, 2 and 3 devices, and after a kill`, async (t) => {
+    const digests: string[] = [];
+    for (const devices of [1, 2, 3]) {
+      await using place = await startTestCluster(devices);
+      const { result } = await runJob(place, jobOn(place, model));
+      digests.push(result.digest);
+      if (devices !== 3) continue;
+      const trained = await loadModel(result.directory);
+      const { auc, logLoss } = await trained.evaluate();
+      t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+      await trained.close();
+      place.threads.plan([
+        { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" },
+      ]);
+      const killed = await runJob(place, jobOn(place, model));
+      t.is(killed.result.generation, 2);
+      digests.push(killed.result.digest);
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  });
+}
+
+function jobOn(place: TestCluster, model: JobOptions["model"]): JobOptions {
+  return place.job({ model });
+}

@@ -1,7 +1,7 @@
 // Question: what does watching cost, as processor time over that of training? Limit: 1 %.
 //
 // `steps`: the meter and the trace of a device, driven over and over on one thread: every wait
-// twice, and every 100th step traced and handed over.
+// twice, and every 100th step traced and handed over; and the figures of the caches of 26 tables.
 // `process`: logs, traces and metrics of the whole process. A run of two devices is traced, and all
 // its observations and events are recorded. Then the record is replayed over and over: logged at
 // `debug`, exported to a collector, and scraped by Prometheus once a second. All processor time of
@@ -32,6 +32,7 @@ import {
 } from "../../src/ports/launcher.ts";
 import { createStepMeter, meterWords, waitedFor } from "../../src/training/meters/step-meter.ts";
 import { createStepTrace, stepStages } from "../../src/training/meters/step-trace.ts";
+import { columnWords, writeHbm } from "../../src/training/meters/tier-column.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { type Bench, positive } from "../bench.ts";
@@ -212,6 +213,9 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
   const waits = waitedFor
     .filter((what) => what !== "checkpoint")
     .map((what) => meter.cellsFor(what, there));
+  const column = new Float64Array(new SharedArrayBuffer(8 * columnWords * cachedTables));
+  const counts = { distinct: 9, missed: 3, conflicts: 1, left: 2 };
+  const caches = Array.from({ length: cachedTables }, () => ({ counts, cache: { rowOf: [] } }));
   const msOf: number[] = [];
   let step = 0;
   for (let round = 0; round < rounds; round++) {
@@ -227,11 +231,15 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
       }
       trace.end(step);
       meter.end();
+      writeHbm(column, caches);
     }
     msOf.push((performance.now() - fromMs) / stepsOfRound);
   }
   return msOf;
 }
+
+/** Configuration a has none, and as many tables: they are watched as if all were. */
+const cachedTables = 26;
 
 const nothing = () => "nothing";
 const yes = () => true;

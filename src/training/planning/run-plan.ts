@@ -111,23 +111,9 @@ export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
   }
   if (job.sharding === "as-written") return unplanned();
-  return deviceCount(devices) === 1
-    ? planAlone(job, setting)
-    : (planAmong(job, setting, devices) ??
-        planUnpinned(job, setting, devices) ??
-        unplanned(lackOf(setting)));
-}
-
-/** No plan that holds the pins fits: one that does not, and why. */
-function planUnpinned(
-  job: RunPlanJob,
-  setting: RunPlanSetting,
-  devices: Devices,
-): RunPlan | undefined {
-  if (setting.pins === undefined || setting.pins.length === 0) return undefined;
-  const found = planAmong(job, { ...setting, pins: [] }, devices);
-  const unpinned = "no plan was found that holds all pinned shards and fits into memory";
-  return found && { ...found, unpinned };
+  if (deviceCount(devices) === 1) return planAlone(job, { ...setting, pins: [] });
+  const pins = setting.pins?.filter(({ device }) => device < deviceCount(devices));
+  return planAmong(job, { ...setting, pins }, devices) ?? unplanned(lackOf(setting));
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */
@@ -146,16 +132,22 @@ function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
 }
 
+/** In memory if that is possible, even if no plan holds the pins then; else with tables below it. */
 function planAmong(
   job: RunPlanJob,
   setting: RunPlanSetting,
   devices: Devices,
 ): RunPlan | undefined {
-  return (
-    attempt(job, setting, devices, setting.memoryBytes) ??
-    attempt(job, setting, devices, evenShare(setting)) ??
-    planBelow(job, setting, devices)
-  );
+  const inMemory = (own: RunPlanSetting) =>
+    attempt(job, own, devices, own.memoryBytes) ?? attempt(job, own, devices, evenShare(own));
+  const withoutPins = (plan: (own: RunPlanSetting) => RunPlan | undefined) => {
+    if (setting.pins === undefined || setting.pins.length === 0) return undefined;
+    const found = plan({ ...setting, pins: [] });
+    const unpinned = "no plan was found that holds all pinned shards and fits into memory";
+    return found && { ...found, unpinned };
+  };
+  const below = (own: RunPlanSetting) => planBelow(job, own, devices);
+  return inMemory(setting) ?? withoutPins(inMemory) ?? below(setting) ?? withoutPins(below);
 }
 
 /** Bytes of each device where all devices of a host have as much. */

@@ -1,6 +1,7 @@
 // The registry: what it counts and finds as runs change, and what it drops.
 
 import test from "ava";
+import { decodeEntry, entryOf } from "../../../actors/mirror/queue-entry.ts";
 import { Registry } from "../../../actors/run-state/registry.ts";
 import type { RunRecord } from "../../../actors/run-state/run-record.ts";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -123,4 +124,24 @@ test("a new leader numbers events on; where the journal may lack some, it leaves
       .map(({ seq }) => seq),
     [1002, 1003],
   );
+});
+
+test("where shards are pinned outlives a leader, in its journal and in the mirror of the queue", (t) => {
+  const kept: object[] = [];
+  const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
+  const record = new Registry("r", () => {}, keeper).add(jobIn("a"));
+  const tile = { table: "a", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const pins = [{ ...tile, device: 1, isFrozen: true }];
+  record.pins = pins;
+  const next = () => {
+    const other = new Registry("s", () => {});
+    other.restore(JSON.parse(JSON.stringify(kept)), (run) => t.fail(run), true);
+    return other.get(record.run);
+  };
+  t.deepEqual(next()?.pins, pins);
+  t.deepEqual([...record.entries()][0], { kind: "wish", run: record.run, pins });
+  const copy = new TextEncoder().encode(JSON.stringify(entryOf(record, { order: 0, term: 1 })));
+  t.deepEqual(decodeEntry(copy)?.wishes, [{ pins }]);
+  record.pins = [];
+  t.deepEqual(next()?.pins, [], "the last wish counts");
 });

@@ -2,7 +2,7 @@
 // way, the shard lies where it is wanted in the end.
 
 import test, { type ExecutionContext } from "ava";
-import type { JobOptions, ShardReport } from "../../../index.ts";
+import { Host, type JobOptions, type ShardReport } from "../../../index.ts";
 import {
   calmResult,
   only,
@@ -135,6 +135,29 @@ test.serial("what cannot be moved is refused with a sentence, and the run goes o
   t.is(story.result.generation, 1);
   t.is(story.result.digest, (await calmResult()).digest);
   await t.throwsAsync(story.run.moveShard(1, { device: 0 }), { message: /that is not over/ });
+});
+
+test.serial("a shard goes to another host, if its rows fit there, and not otherwise", async (t) => {
+  // Each table has 7,200 bytes: one host has two of them, the other one.
+  await using place = await startTestCluster(1, { minDevices: 2, world: { memoryBytes: 15_000 } });
+  const { url: nats, token = "" } = place.cluster;
+  await using _host = await Host.join({ nats, token, devices: 1 });
+  place.threads.plan([rest(1, 8), rest(2, 16)]);
+  let refusal = "";
+  const story = await runJob(place, place.job({ devices: 2 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== 8 || event.generation > 1) return;
+    const [there, here] = [await oneOf(place, run.run, 0), await oneOf(place, run.run, 1)];
+    t.is(there.bytes, 7200);
+    const moved = run.moveShard(numberOf(there), { device: 0 });
+    await moved.catch((error: Error) => {
+      refusal = error.message;
+    });
+    await run.moveShard(numberOf(here), { device: 1 });
+  });
+  t.regex(refusal, /`device` to be one with room for the shard's 0.000 GB: host:0 uses 0.000 of/);
+  t.is(story.result.digest, (await calmResult()).digest);
+  t.like(only(story.events, "run.moved"), [{ shards: [{ device: 1 }] }]);
+  t.is(story.result.generation, 2);
 });
 
 test.serial("a frozen shard stays where it is when devices come and go", async (t) => {

@@ -110,6 +110,40 @@ test("the devices of a host share its memory", (t) => {
   t.true(first + second + ddrBytes <= memoryBytes, "caches in host memory count, too");
 });
 
+test("a plan is made around its pins; where none that fits holds them, it is made without", (t) => {
+  const job = jobWith();
+  const whole = { firstBlock: 0, blocks: 8, firstQuantum: 0, quanta: 2 };
+  const pinsOn = (device: number, tables: readonly string[]) =>
+    tables.map((table) => ({ table, ...whole, device, isFrozen: true }));
+  const heldOn = (found: RunPlan, table: string) =>
+    shardsOf(found, job).flatMap((one) => (one.table === table ? [one.device] : []));
+  for (const hosts of [[2], [1, 1], [3], [2, 2]]) {
+    const pins = pinsOn(1, ["T3", "T7"]);
+    const found = planRun(job, { hosts, constants, memoryBytes: plenty, statistics, pins });
+    t.is(found.unpinned, undefined);
+    for (const table of ["T3", "T7"]) {
+      t.true(
+        heldOn(found, table).every((device) => device === 1),
+        `${table} on ${hosts}`,
+      );
+    }
+    t.true((found.report.imbalance ?? 9) <= 1.2, `${hosts}: ${found.report.imbalance}`);
+  }
+  const gone = { hosts: [2], constants, memoryBytes: plenty, pins: pinsOn(2, ["T3"]) };
+  const without = planRun(job, { ...gone, pins: [] });
+  t.deepEqual(planRun(job, gone), without, "a device that is not there holds nothing");
+  // Each of two hosts has room for a little more than half: not for all tables.
+  const memoryBytes = 0.6 * tableBytes;
+  const pins = pinsOn(
+    0,
+    job.model.tables.map(({ name }) => name),
+  );
+  const found = planRun(job, { hosts: [1, 1], constants, memoryBytes, pins });
+  t.regex(found.unpinned ?? "", /no plan was found that holds all pinned shards/);
+  t.is(found.report.by, "auto");
+  t.true(shardsOf(found, job).some(({ device }) => device === 1));
+});
+
 test("copies count on every device", (t) => {
   const job = jobWith({}, { sharding: "data-parallel" });
   const of = (hosts: number[], memoryBytes: number) =>

@@ -80,7 +80,8 @@ export function placesOf({
   if (layout === undefined) return undefined;
   const shards = shardPlacesOf(layout.topology, job.optimizer.sparse);
   const { generation } = scope;
-  return { generation, hosts, memoryBytes, shards, ignored: pins.ignored };
+  const known = [...pins.followed, ...pins.ignored.map(({ pin }) => pin)];
+  return { generation, hosts, memoryBytes, shards, pins: known };
 }
 
 /** The pins as run.started tells them; undefined: there are none. */

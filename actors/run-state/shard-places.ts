@@ -36,7 +36,8 @@ export interface ShardPlaces {
   /** What the process of a host may use. */
   readonly memoryBytes: number;
   readonly shards: readonly ShardPlace[];
-  readonly ignored: readonly IgnoredPin[];
+  /** The pins that it knows: no other generation follows more of them. */
+  readonly pins: readonly ShardPin[];
 }
 
 /** All shards of a topology, in the order of their numbers. */
@@ -60,14 +61,12 @@ function placeOf({ input }: Topology, held: HeldShard, { kind }: SparseOptimizer
 
 /** The pins that another generation would follow, and this one does not: a shard is to move. */
 export function pinsToFollow(
-  { shards, hosts, ignored }: ShardPlaces,
+  { shards, hosts, pins: known }: ShardPlaces,
   pins: readonly ShardPin[],
 ): ShardPin[] {
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
-  const isIgnored = (pin: ShardPin) =>
-    pin.device >= devices || ignored.some(({ pin: other }) => isSame(other, pin));
   return pins.filter((pin) => {
-    if (isIgnored(pin)) return false;
+    if (pin.device >= devices || known.some((other) => isSame(other, pin))) return false;
     return shards.some(
       (one) =>
         one.table === pin.table &&

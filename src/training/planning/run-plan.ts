@@ -132,7 +132,7 @@ function planAlone(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   return planBelow(alone, setting, devices) ?? unplanned(lackOf(setting));
 }
 
-/** In memory if that is possible, even if no plan holds the pins then; else with tables below it. */
+/** In memory if possible, even if no plan holds the pins then; else with tables below it. */
 function planAmong(
   job: RunPlanJob,
   setting: RunPlanSetting,

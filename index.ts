@@ -35,7 +35,12 @@ export { type LogOptions, logOptionLevels } from "./actors/observe/process-log.t
 export type { LogLevel } from "./src/ports/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/cluster/run-log.ts";
 export { type Exporter, openExporter } from "./actors/client/exporter.ts";
-export type { SplitReading, StepTimes, TierRates } from "./src/training/meters/step-meter.ts";
+export type {
+  RunTimes,
+  SplitReading,
+  StepTimes,
+  TierRates,
+} from "./src/training/meters/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/planning/tier-advice.ts";
 export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 

@@ -18,7 +18,7 @@ import { calibrationShape, type DeviceRates } from "../threads/calibration-progr
 import type { RowRates } from "../threads/calibration-rows.ts";
 import type { CalibrationSize } from "../threads/calibration-time.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import { measureSteps, type ProbeOptions, usualProbes } from "./step-probes.ts";
+import { measureSteps, type ProbeOptions, type Speeds, usualProbes } from "./step-probes.ts";
 
 export interface CalibrationOptions {
   /** Device threads that measure side by side. */
@@ -55,7 +55,7 @@ const referenceSize: CalibrationSize = { ...usualSize, samples: 256, productExte
 /** A size for the first use of a machine, by the name of its kernels' arithmetic. */
 export function quickSize(kernels: string): CalibrationSize {
   if (kernels.startsWith("reference")) return { ...referenceSize, tableBytes: 2 ** 24 };
-  return { ...usualSize, tableBytes: 2 ** 27, rounds: 5 };
+  return { ...usualSize, tableBytes: 2 ** 27 };
 }
 
 /** A calibration that takes a second or two, for constants that are no more than near. */
@@ -66,7 +66,11 @@ export const briefCalibration: Pick<CalibrationOptions, "size" | "probes"> = {
   },
   probes: {
     probes: usualProbes.slice(0, 2),
-    times: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 },
+    times: {
+      compiling: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 0 },
+      counting: { warmUpMs: 1, warmUpSteps: 2, longestMs: 100, sampleMs: 2, samples: 3 },
+      passes: 1,
+    },
   },
 };
 
@@ -82,13 +86,8 @@ export async function calibrate(
 ): Promise<MachineConstants> {
   const { devices, memoryBytes, source, arithmetic = "auto" } = options;
   const size = options.size ?? (arithmetic === "reference" ? referenceSize : usualSize);
-  const layout = layoutOf(calibrationShape(size, devices));
-  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
-  const memory = new SharedArrayBuffer(layout.bytes);
-  const common = { program: "calibrate", devices, arithmetic, size, words, memory } as const;
-  const rates = await Promise.all(
-    Array.from({ length: devices }, (_, rank) => measureOn(launcher, { ...common, rank })),
-  );
+  const ratesOn = (count: number) => measureRates(launcher, count, arithmetic, size);
+  const rates = await ratesOn(devices);
   const slowest = (of: (rates: DeviceRates) => number | undefined): number | undefined => {
     const values = rates.flatMap((own) => of(own) ?? []);
     return values.length === 0 ? undefined : Math.min(...values);
@@ -124,11 +123,43 @@ export async function calibrate(
     cores: availableParallelism(),
   });
   const { stepsOn = [], probes, onProgress } = options;
-  onProgress?.(ratesShare);
   if (stepsOn.length === 0) return constants;
+  const [alone] = stepsOn.includes(1) && devices > 1 ? await ratesOn(1) : [];
+  onProgress?.(ratesShare);
   const tell = (done: number) => onProgress?.(ratesShare + (1 - ratesShare) * done);
-  const how = { ...probes, devices: stepsOn, arithmetic, onProgress: tell };
+  const on = stepsOn.map((count) => speedsOn(count, count === 1 ? alone : undefined, rates));
+  const how = { ...probes, devices: on, arithmetic, onProgress: tell };
   return { ...constants, steps: await measureSteps(constants, how, { launcher, clock }) };
+}
+
+/** How much faster a device is alone than the slowest of those side by side. */
+export function speedsOn(
+  devices: number,
+  alone: DeviceRates | undefined,
+  together: readonly DeviceRates[],
+): Speeds {
+  if (alone === undefined) return { devices, rowSpeed: 1, denseSpeed: 1 };
+  const faster = (of: (rates: DeviceRates) => number) =>
+    Math.max(1, of(alone) / Math.min(...together.map(of)));
+  const widths = [0, 1, 2].map((at) => faster(({ rows }) => rows.lookup[at] ?? 1));
+  const [, rowSpeed = 1] = widths.sort((a, b) => a - b);
+  return { devices, rowSpeed, denseSpeed: faster(({ denseFlops }) => denseFlops) };
+}
+
+/** What each of so many devices measures, all at the same time. */
+function measureRates(
+  launcher: Launcher,
+  devices: number,
+  arithmetic: "auto" | "native" | "reference",
+  size: CalibrationSize,
+): Promise<DeviceRates[]> {
+  const layout = layoutOf(calibrationShape(size, devices));
+  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const common = { program: "calibrate", devices, arithmetic, size, words, memory } as const;
+  return Promise.all(
+    Array.from({ length: devices }, (_, rank) => measureOn(launcher, { ...common, rank })),
+  );
 }
 
 async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {

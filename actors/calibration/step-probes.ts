@@ -1,37 +1,22 @@
-// Step probes: small jobs whose steps calibration measures whole. A probe is a generation without a
-// host: the device and reader programs of a run, on threads and memory of their own, between no
-// checkpoints. Each probe has much of what one cost counts, so that the costs can be told apart.
+// Step probes: small jobs whose steps calibration measures whole. Each has much of what one cost
+// counts, so that the costs can be told apart. All train on the same threads (time-steps.ts), in
+// several passes: the first compiles the programs, and a pause of the machine hits one pass only.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
 import { type JobOptions, type JobSpec, resolveJob } from "../../src/job/job.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import { fitStepCosts, type MeasuredStep } from "../../src/planner/cost/fit-step-costs.ts";
 import type { StepCosts } from "../../src/planner/cost/step-costs.ts";
 import { planOfFile } from "../../src/planner/shards.ts";
-import type { Clock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import type { Launcher, Thread } from "../../src/ports/launcher.ts";
-import {
-  type HostMeters,
-  type StepTimes,
-  timesBetween,
-} from "../../src/training/meters/step-meter.ts";
+import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
 import { prepareData } from "../threads/data/prepare-data.ts";
-import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
-import {
-  abort,
-  createGeneration,
-  type Generation,
-  progressOver,
-  wake,
-} from "../threads/generation-memory.ts";
-import { type DataPlan, generationSpecOf, hostPlaces } from "../threads/generation-spec.ts";
-import { threadFile } from "../threads/thread-file.ts";
+import type { DataPlan } from "../threads/generation-spec.ts";
+import { type ProbePorts, type SampleTimes, type TimedJob, timeSteps } from "./time-steps.ts";
 
 /** What a probe trains. */
 interface Probe {
@@ -49,7 +34,7 @@ const tiny: Probe = {
   ...{ bottom: [16], top: [1], interaction: "cat" },
 };
 
-/** What calibration trains: each but the first and the last two has much of one thing. */
+/** What calibration trains: each but the first and the last three has much of one thing. */
 export const usualProbes: readonly Probe[] = [
   tiny,
   { ...tiny, tables: 26 },
@@ -58,45 +43,46 @@ export const usualProbes: readonly Probe[] = [
   { ...tiny, tables: 4, idsPerBag: 16, batchSize: 256 },
   { ...tiny, batchSize: 512, bottom: [64, 64, 16], top: [64, 64, 1] },
   { ...tiny, bottom: [512, 256, 16] },
+  { ...tiny, bottom: [16, 16, 16, 16], top: [16, 16, 16, 1] },
+  { ...tiny, tables: 20, dim: 64, batchSize: 256, bottom: [64], interaction: "dot" },
   {
     ...{ tables: 26, dim: 16, idsPerBag: 1, batchSize: 256 },
     ...{ bottom: [64, 32, 16], top: [64, 32, 1], interaction: "dot" },
   },
+  {
+    ...{ tables: 12, dim: 32, idsPerBag: 3, batchSize: 512 },
+    ...{ bottom: [256, 128, 32], top: [256, 128, 1], interaction: "dot" },
+  },
+  {
+    ...{ tables: 6, dim: 16, idsPerBag: 1, batchSize: 512 },
+    ...{ bottom: [32, 16], top: [64, 1], interaction: "dot" },
+  },
 ];
 
-/** How long a probe trains. */
+/** How long the probes train: all in a pass that only compiles, then in passes that count. */
 export interface ProbeTimes {
-  /**
-   * Before anything counts: programs are compiled while they run. At least both, where that takes
-   * no longer than `longestMs`; sampling, too, ends then.
-   */
-  readonly warmUpMs: number;
-  readonly warmUpSteps: number;
-  readonly longestMs: number;
-  /** Of one sample of the counters: shorter than the time that a busy machine gives a thread. */
-  readonly sampleMs: number;
-  readonly samples: number;
+  readonly compiling: SampleTimes;
+  readonly counting: SampleTimes;
+  readonly passes: number;
 }
+
+/** How fast devices are where so many measure side by side (step-costs.ts). */
+export type Speeds = Pick<StepCosts, "devices" | "rowSpeed" | "denseSpeed">;
 
 export interface ProbeOptions {
   /** Numbers of devices that each probe is trained on, in turn. */
-  readonly devices: readonly number[];
+  readonly devices: readonly Speeds[];
   readonly arithmetic: "auto" | "native" | "reference";
   readonly probes?: readonly Probe[];
   readonly times?: ProbeTimes;
-  /** Told after each probe: the share of all that is done. */
+  /** Told now and then: the share of all that is done. */
   readonly onProgress?: (done: number) => void;
 }
 
-/** What starts threads, and tells the time. */
-export interface ProbePorts {
-  readonly launcher: Launcher;
-  readonly clock: Clock;
-}
-
 const usualTimes: ProbeTimes = {
-  ...{ warmUpMs: 120, warmUpSteps: 100, longestMs: 400 },
-  ...{ sampleMs: 4, samples: 30 },
+  compiling: { warmUpMs: 250, warmUpSteps: 200, longestMs: 600, sampleMs: 4, samples: 0 },
+  counting: { warmUpMs: 40, warmUpSteps: 50, longestMs: 200, sampleMs: 4, samples: 20 },
+  passes: 3,
 };
 
 /**
@@ -106,29 +92,58 @@ const usualTimes: ProbeTimes = {
 export async function measureSteps(
   constants: MachineConstants,
   options: ProbeOptions,
-  { launcher, clock }: ProbePorts,
+  ports: ProbePorts,
 ): Promise<StepCosts[]> {
   const { devices, arithmetic, probes = usualProbes, times = usualTimes, onProgress } = options;
+  const { compiling, counting, passes } = times;
   const directory = mkdtempSync(join(tmpdir(), "osiris-calibrate-"));
-  const measured = new Map<number, MeasuredStep[]>(devices.map((count) => [count, []]));
+  const costs: StepCosts[] = [];
   try {
-    for (const [i, probe] of probes.entries()) {
-      const given = { ...jobOf(probe, directory), arithmetic };
-      const plan = await prepareData(resolveJob(given), realDisk, () => {});
-      for (const [count, found] of measured) {
-        const job = plannedJob(given, count, constants);
-        const ports = { launcher, clock };
-        const { seconds, readSeconds } = await timeSteps(job, count, plan, ports, times);
-        if (job.plan === undefined) continue;
-        const setting = settingOf(job, count, constants);
-        found.push({ setting, plan: planOfFile(job.plan), seconds, readSeconds });
-      }
-      onProgress?.((i + 1) / probes.length);
+    const given = probes.map((probe) => ({ ...jobOf(probe, directory), arithmetic }));
+    const prepared: DataPlan[] = [];
+    for (const job of given) prepared.push(await prepareData(resolveJob(job), realDisk, () => {}));
+    for (const [i, speeds] of devices.entries()) {
+      const jobs = given.map((job) => plannedJob(job, speeds.devices, constants));
+      const pass = (of: SampleTimes) =>
+        jobs.flatMap((job, probe): TimedJob[] => {
+          const data = prepared[probe];
+          return data === undefined ? [] : [{ job, data, times: of }];
+        });
+      const all = [...pass(compiling), ...Array.from({ length: passes }, () => pass(counting))];
+      const timed = all.flat();
+      const samples = await timeSteps(timed, speeds.devices, ports, (done) => {
+        if (done % jobs.length === 0) onProgress?.((i + done / timed.length) / devices.length);
+      });
+      const measured = jobs.flatMap((job, probe) => {
+        const own = samples.filter((_, at) => at % jobs.length === probe);
+        return measuredStep(job, speeds.devices, constants, own);
+      });
+      costs.push(fitStepCosts(speeds, measured));
     }
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  return [...measured].map(([count, found]) => fitStepCosts(count, found));
+  return costs;
+}
+
+function measuredStep(
+  job: JobSpec,
+  devices: number,
+  constants: MachineConstants,
+  passes: readonly (readonly StepTimes[])[],
+): MeasuredStep[] {
+  if (job.plan === undefined) return [];
+  const seconds = quietest(passes, ({ stepMs, shares }) => stepMs * (1 - shares.batch)) / 1000;
+  const readSeconds = quietest(passes, ({ readMs }) => readMs) / 1000;
+  if (!(seconds > 0)) return [];
+  return [
+    {
+      setting: settingOf(job, devices, constants),
+      plan: planOfFile(job.plan),
+      seconds,
+      readSeconds,
+    },
+  ];
 }
 
 /** More samples than a probe trains on in a pass: the readers turn the pages of a real cache. */
@@ -166,117 +181,20 @@ function settingOf(job: JobSpec, devices: number, constants: MachineConstants) {
   return { workload: workloadOf(job), devices: { hosts: 1, perHost: devices }, constants };
 }
 
-function generationOf(job: JobSpec, devices: number, plan: DataPlan): Generation {
-  const spec = generationSpecOf({
-    ...{ job, plan, step: 0, latest: undefined, sliceCounts: undefined, network: {} },
-    scope: { run: "calibrate", generation: 1 },
-    hosts: [{ host: 0, devices }],
+/**
+ * The median of the pass in which it is least: what a step usually takes, where nothing else keeps
+ * the machine busy. 0: nothing was sampled.
+ */
+export function quietest(
+  passes: readonly (readonly StepTimes[])[],
+  of: (times: StepTimes) => number,
+): number {
+  const medians = passes.flatMap((samples) => {
+    const sorted = samples
+      .map(of)
+      .filter((value) => value > 0)
+      .sort((a, b) => a - b);
+    return sorted[Math.floor(sorted.length / 2)] ?? [];
   });
-  const [place] = hostPlaces(spec);
-  if (place === undefined) throw new RangeError("A probe has a host");
-  return createGeneration(spec, place);
-}
-
-/** What a step took. */
-export interface StepSeconds {
-  /** Of a device, but for waiting for its batch; and of a reader, for a batch. */
-  readonly seconds: number;
-  readonly readSeconds: number;
-  /** All of the step. */
-  readonly stepSeconds: number;
-}
-
-/** Trains a job on its prepared data for a while, on threads of its own; keeps nothing of it. */
-export async function timeSteps(
-  job: JobSpec,
-  count: number,
-  plan: DataPlan,
-  { launcher, clock }: ProbePorts,
-  times: ProbeTimes = usualTimes,
-): Promise<StepSeconds> {
-  const generation = generationOf(job, count, plan);
-  const { spec, memory } = generation;
-  const start = <Command, Report>(program: "reader" | "device", index: number) => {
-    const task = { program, spec, memory, index };
-    return launcher.start<Command, Report>(threadFile, task, `calibrate-${program}-${index}`);
-  };
-  const readers = Array.from({ length: spec.job.readers }, (_, i) =>
-    start<never, never>("reader", i),
-  );
-  const devices = Array.from({ length: spec.devices }, (_, rank) =>
-    start<DeviceCommand, DeviceReport>("device", rank),
-  );
-  const threads = [...readers, ...devices];
-  let isOver = false;
-  const lost = Promise.race(threads.map(lossOf));
-  lost.catch(() => {}); // It is raced below; at the end no thread is lost.
-  try {
-    await Promise.race([Promise.all(devices.map(readyOf)), lost]);
-    for (const [rank, device] of devices.entries()) {
-      device.send({ type: "run", toStep: generation.layout.schedule.steps, lossSum: 0 });
-      wake(generation, rank);
-    }
-    return await Promise.race([sampled(generation, clock, times, () => isOver), lost]);
-  } finally {
-    isOver = true;
-    abort(generation);
-    await Promise.all(threads.map(({ ended }) => ended));
-  }
-}
-
-/** Samples the counters of a generation that trains. Fast steps count: see `fast`. */
-async function sampled(
-  { spec, memory }: Generation,
-  clock: Clock,
-  { warmUpMs, warmUpSteps, longestMs, sampleMs, samples }: ProbeTimes,
-  isOver: () => boolean,
-): Promise<StepSeconds> {
-  const progress = progressOver(memory, spec.devices);
-  const metersNow = (): HostMeters => ({
-    devices: Array.from({ length: spec.devices }, (_, rank) =>
-      Array.from(progress.metersOf(rank), Number),
-    ),
-    reading: Array.from(progress.reading, Number),
-  });
-  const sleep = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
-  const stepsNow = () => Atomics.load(progress.steps, 0);
-  const startMs = clock.now();
-  const isBefore = (ms: number) => clock.now() < startMs + ms;
-  do await sleep(warmUpMs);
-  while (!isOver() && stepsNow() < (isBefore(longestMs) ? warmUpSteps : 1));
-  const found: StepTimes[] = [];
-  const isEnough = () => found.length >= (isBefore(2 * longestMs) ? samples : 1);
-  while (!isOver() && !isEnough()) {
-    const [from, steps] = [metersNow(), stepsNow()];
-    do await sleep(sampleMs);
-    while (!isOver() && stepsNow() === steps);
-    found.push(...[timesBetween([{ from, to: metersNow() }])].filter((one) => one !== undefined));
-  }
-  const fastest = (of: (times: StepTimes) => number) => fast(found.map(of)) / 1000;
-  return {
-    seconds: fastest(({ stepMs, shares }) => stepMs * (1 - shares.batch)),
-    readSeconds: fast(found.flatMap(({ readMs }) => (readMs > 0 ? [readMs] : []))) / 1000,
-    stepSeconds: fastest(({ stepMs }) => stepMs),
-  };
-}
-
-function readyOf(device: Thread<DeviceCommand, DeviceReport>): Promise<void> {
-  return new Promise((resolve) => {
-    device.onReport(({ type }) => {
-      if (type === "ready") resolve();
-    });
-  });
-}
-
-/** Rejects where the thread ends: a probe's threads are ended, they do not end. */
-async function lossOf<Command, Report>({ ended }: Thread<Command, Report>): Promise<never> {
-  const end = await ended;
-  if (end.kind === "failed") throw new RemoteError(end.error);
-  throw new PeerLostError("calibrate", end.kind === "lost" ? end.reason : "it ended by itself");
-}
-
-/** The tenth percentile: whatever else runs on the machine only makes steps longer. */
-function fast(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 10)] ?? 0;
+  return medians.length === 0 ? 0 : Math.min(...medians);
 }

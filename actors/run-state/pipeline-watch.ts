@@ -4,6 +4,7 @@
 import type { JobSpec } from "../../src/job/job.ts";
 import {
   type HostMeters,
+  type RunTimes,
   type StepTimes,
   timesBetween,
 } from "../../src/training/meters/step-meter.ts";
@@ -15,6 +16,8 @@ export interface PipelineWatch {
   readonly latest: Samples;
   readonly told: Samples;
   readonly assessed: Samples;
+  /** By host: the sample in which its steps had taken `warmUpMs`. */
+  readonly warm: Samples;
   /** Hosts with a pipeline that was serial at its last assessment. */
   readonly serial: ReadonlySet<number>;
   /** Events of progress of the last seconds: steps that were done, and when. */
@@ -32,10 +35,13 @@ export const emptyWatch: PipelineWatch = {
   latest: new Map(),
   told: new Map(),
   assessed: new Map(),
+  warm: new Map(),
   serial: new Set(),
   speedSamples: [],
 };
 
+/** A run tells what its compiled steps took where they have taken so long. */
+const warmedMs = 1000;
 /** Time of a host's steps after which they are judged: less may be a hiccup. */
 const assessedMs = 3000;
 /** Share of waiting for readers beyond which reading, not training, is what the time goes to. */
@@ -45,8 +51,20 @@ const assessedStepsMin = 8;
 /** As many as a job may have. */
 const readersMax = 16;
 
+/**
+ * Steps take less and less time for so long: programs are compiled while they run, on several
+ * devices in the time that these leave.
+ */
+export const warmUpMs = 3000;
+
 export function withSample(watch: PipelineWatch, host: number, sample: HostMeters): PipelineWatch {
-  return { ...watch, latest: new Map(watch.latest).set(host, sample) };
+  const latest = new Map(watch.latest).set(host, sample);
+  if (watch.warm.has(host)) return { ...watch, latest };
+  const times = timesBetween([{ from: undefined, to: sample }]);
+  const isWarm = times !== undefined && times.steps * times.stepMs >= warmUpMs;
+  return isWarm
+    ? { ...watch, latest, warm: new Map(watch.warm).set(host, sample) }
+    : { ...watch, latest };
 }
 
 /** What the last event of progress told begins the next interval. */
@@ -81,9 +99,20 @@ export function timesSinceTold({ latest, told }: PipelineWatch): StepTimes | und
   return timesBetween([...latest].map(([host, to]) => ({ from: told.get(host), to })));
 }
 
-/** Times of the whole generation, of all hosts. */
-export function timesOfAll({ latest }: PipelineWatch): StepTimes | undefined {
-  return timesBetween([...latest.values()].map((to) => ({ from: undefined, to })));
+/**
+ * Times of the whole generation, of all hosts; and of its steps once the programs are compiled,
+ * where they took `warmedMs`.
+ */
+export function timesOfAll({ latest, warm }: PipelineWatch): RunTimes | undefined {
+  const times = timesBetween([...latest.values()].map((to) => ({ from: undefined, to })));
+  if (times === undefined) return undefined;
+  const isWarm = [...latest.keys()].every((host) => warm.has(host));
+  const since = isWarm
+    ? timesBetween([...latest].map(([host, to]) => ({ from: warm.get(host), to })))
+    : undefined;
+  if (since === undefined || since.steps * since.stepMs < warmedMs) return times;
+  const stepMs = since.stepMs * (1 - since.shares.checkpoint);
+  return { ...times, warm: { steps: since.steps, stepMs } };
 }
 
 /** Why a run is slower than it could be. */

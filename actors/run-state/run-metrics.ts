@@ -16,7 +16,7 @@ import {
   observe,
 } from "../../src/training/loop/early-stopping.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
-import type { StepTimes } from "../../src/training/meters/step-meter.ts";
+import type { RunTimes } from "../../src/training/meters/step-meter.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import type { TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
 import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
@@ -239,7 +239,7 @@ export function resultOf(context: {
   readonly latest: { readonly cut: number } | undefined;
   readonly startedAtMs: number;
   readonly watch: PipelineWatch;
-  readonly times: StepTimes | undefined;
+  readonly times: RunTimes | undefined;
   readonly tiers: readonly TableTiers[] | undefined;
   readonly stores: RunResult["stores"];
   readonly disk: RunResult["disk"];

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { comparedMetric } from "../../src/training/loop/best-evaluation.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
-import { type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
+import { type RunTimes, type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import { warningSchema } from "../threads/generation-schema.ts";
 import { incidentRecord } from "./incident-record.ts";
@@ -45,6 +45,11 @@ export const stepTimes: z.ZodType<StepTimes> = z.object({
   tiers: tierRates.exactOptional(),
   splits: z.object({ overRead: z.number(), waitMs: z.number() }).exactOptional(),
 });
+
+const runTimes: z.ZodType<RunTimes> = z.intersection(
+  stepTimes,
+  z.object({ warm: z.object({ steps: z.number(), stepMs: z.number() }).exactOptional() }),
+);
 
 const tierExpectation = z.object({
   hbmBytes: z.number(),
@@ -168,7 +173,7 @@ export const runResultSchema = z
     /** The mean of the last generation. */
     samplesPerSecond: figure,
     /** Where the time of the last generation's steps went, as far as its hosts have told. */
-    times: stepTimes.optional(),
+    times: runTimes.optional(),
     /**
      * The stores that had the rows of cached tables below memory, in the last generation:
      * `rocksdb`, `file`, or both; left out where no table was cached.

@@ -15,8 +15,12 @@ import {
 } from "../../src/planner/cost/constants.ts";
 import { packageVersion } from "../runtime/version.ts";
 
+/** How constants are measured. A number more wherever that changes what they mean. */
+const method = 2;
+
 const keySchema = z.strictObject({
   version: z.string(),
+  method: z.int().default(1),
   processor: z.string(),
   cores: z.int(),
   arithmetic: z.string(),
@@ -38,6 +42,7 @@ export function machineConstantsPath(): string {
 export function machineKeyOf(arithmetic: Arithmetic): MachineKey {
   return {
     version: packageVersion(),
+    method,
     processor: cpus()[0]?.model.trim() || "an unnamed processor",
     cores: availableParallelism(),
     arithmetic: openKernels(arithmetic).arithmetic,

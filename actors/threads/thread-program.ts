@@ -25,7 +25,7 @@ import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
-export type ThreadTask = ParticipantTask | BridgeTask | CalibrationTask | PrepareTask;
+export type ThreadTask = ParticipantTask | BridgeTask | CalibrationTask | PrepareTask | ProbeTask;
 
 /** A thread that prepares the data of a job, and then seeks a plan, if it is asked to. */
 export interface PrepareTask {
@@ -42,6 +42,17 @@ export interface ParticipantTask {
   readonly index: number;
 }
 
+/**
+ * A thread that takes part in one generation after another, in each until it is aborted. What was
+ * compiled in one serves the next: calibration measures steps as they are after seconds.
+ */
+export interface ProbeTask {
+  readonly program: "probe";
+  readonly role: "device" | "reader";
+  readonly index: number;
+  readonly generations: readonly Pick<Generation, "spec" | "memory">[];
+}
+
 /** Runs a task to its end. If the task fails, `ports.fail` is told why. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
   const { clock, disk, wrapCells, report: tell } = ports;
@@ -51,15 +62,10 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
     switch (task.program) {
       case "device":
         return await device(task, ports, log);
-      case "reader": {
-        const generation = openGeneration(task);
-        const { devices, job } = generation.spec;
-        const cells = openIdle(generation, devices + (task.index % job.readers), ports);
-        const traced = tracedTo(task, ports);
-        const forReader = { cells: wrapCells(cells), disk, clock, traced };
-        const { runReader } = await import("./reader-program.ts");
-        return await runReader(generation, task.index, forReader);
-      }
+      case "reader":
+        return await reader(task, ports);
+      case "probe":
+        return await probe(task, ports, log);
       case "tier": {
         const generation = openGeneration(task);
         const { spec, layout } = generation;
@@ -110,6 +116,31 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
     log("error", record.message, { code: record.code, stack });
     ports.fail(record);
   }
+}
+
+async function probe(
+  { role, index, generations }: ProbeTask,
+  ports: ThreadPorts,
+  log: Log["write"],
+) {
+  for (const generation of generations) {
+    const task = { ...generation, program: role, index };
+    try {
+      await (role === "device" ? device(task, ports, log) : reader(task, ports));
+    } catch (error) {
+      if (!(error instanceof GenerationAbortedError)) throw error;
+    }
+  }
+}
+
+async function reader(task: ParticipantTask, ports: ThreadPorts): Promise<void> {
+  const { index } = task;
+  const generation = openGeneration(task);
+  const { devices, job } = generation.spec;
+  const cells = ports.wrapCells(openIdle(generation, devices + (index % job.readers), ports));
+  const { disk, clock } = ports;
+  const { runReader } = await import("./reader-program.ts");
+  await runReader(generation, index, { cells, disk, clock, traced: tracedTo(task, ports) });
 }
 
 /** Writes log lines that name the thread's actor and, if it has one, its generation. */

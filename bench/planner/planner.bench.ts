@@ -82,6 +82,8 @@ function settingOf(tables: number, hosts: number): Setting {
       denseParameters: 10_000_000,
       denseFlop: 60_000_000,
       denseActivations: 5000,
+      denseOwnProducts: 20_000,
+      denseLayers: 4,
       readers: 1,
     },
     devices: { hosts, perHost },

@@ -1,22 +1,21 @@
 // Question: how well does the planner predict the steps of small jobs, and does it pick the faster
-// number of devices? Each round calibrates, then trains every job on 1 device and on 2, in turn. A
-// figure is the predicted step over the measured step, round by round; both are fast steps, as
-// whatever else runs on the machine only makes them longer.
+// number of devices? Each round calibrates, then runs every job on 1 device and on 2, in turn, as
+// `osiris train` does, and ends it after some seconds. A figure is the predicted step over the step
+// that the run reports once its programs are compiled, round by round.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { calibrate, quickSize } from "../../actors/calibration/calibrate.ts";
 import { constantsOfDevice } from "../../actors/calibration/machine-constants.ts";
-import { timeSteps } from "../../actors/calibration/step-probes.ts";
 import { prepareData } from "../../actors/threads/data/prepare-data.ts";
-import { resolveJob } from "../../src/job/job.ts";
+import { Cluster } from "../../index.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
-import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { workerLauncher } from "../../src/ports/launcher.ts";
+import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
@@ -24,6 +23,7 @@ import { smallJobNames, smallJobs } from "./small-jobs.ts";
 
 interface PredictionsOptions {
   readonly rounds: number;
+  readonly seconds: number;
   readonly data: string;
 }
 
@@ -31,8 +31,9 @@ interface PredictionsOptions {
 const counts = [1, 2] as const;
 /** A prediction is good within so much of the measured step. */
 const tolerance = 0.25;
-const secondsOfRound = 22;
-const times = { warmUpMs: 300, warmUpSteps: 200, longestMs: 2000, sampleMs: 4, samples: 75 };
+/** Of a calibration, and of a run's start. */
+const calibrationSeconds = 22;
+const startSeconds = 1;
 
 /** Seconds of a job's step on so many devices, in one round. */
 interface Pair {
@@ -44,6 +45,9 @@ export const predictionsBench: Bench<PredictionsOptions> = {
   question: "predicted beside measured steps of five small jobs, on one device and on two",
   options: [
     new Option("--rounds <count>", "calibrations and trainings").argParser(positive).default(3),
+    new Option("--seconds <count>", "that a run trains: three compile, the rest counts")
+      .argParser(positive)
+      .default(7),
     new Option("--data <directory>", "real files (criteo, frappe, session)").default(
       "../shared/data",
     ),
@@ -54,12 +58,15 @@ export const predictionsBench: Bench<PredictionsOptions> = {
       ...counts.map((devices) => `predictions.${job}.${devices}`),
       `predictions.${job}.picked`,
     ]);
-    return [together(names, options.rounds * secondsOfRound, () => measure(options))];
+    const ofJobs = counts.length * smallJobNames.length * (options.seconds + startSeconds);
+    const seconds = options.rounds * (calibrationSeconds + ofJobs);
+    return [together(names, seconds, () => measure(options))];
   },
 };
 
-async function measure({ rounds, data }: PredictionsOptions): Promise<BenchRow[]> {
+async function measure({ rounds, seconds, data }: PredictionsOptions): Promise<BenchRow[]> {
   const home = mkdtempSync(join(process.cwd(), ".osiris-bench-predictions-"));
+  const before = process.env.OSIRIS_CONSTANTS;
   try {
     const jobs = Object.entries(smallJobs(home, data));
     const found = new Map<string, Pair[]>();
@@ -68,34 +75,49 @@ async function measure({ rounds, data }: PredictionsOptions): Promise<BenchRow[]
         ...{ devices: 2, memoryBytes: totalmem() / 2, source: "this bench", stepsOn: counts },
         size: quickSize(openKernels("auto").arithmetic),
       });
+      const file = join(home, "constants.json");
+      writeFileSync(file, JSON.stringify(constants));
+      process.env.OSIRIS_CONSTANTS = file; // Runs plan their tables with the same.
       for (const [name, job] of jobs) {
         for (const devices of counts) {
           const key = `predictions.${name}.${devices}`;
-          const pair = await pairOf(resolveJob(job), devices, constants);
-          found.set(key, [...(found.get(key) ?? []), pair]);
+          const directory = join(home, `${name}-${devices}-${round}`);
+          const own = { ...job, checkpoint: { directory } };
+          await prepareData(resolveJob(own), realDisk, () => {});
+          const predicted = predictedStep(own, devices, constants);
+          const measured = await measuredStep(own, devices, seconds);
+          rmSync(directory, { recursive: true, force: true });
+          found.set(key, [...(found.get(key) ?? []), { predicted, measured }]);
         }
       }
     }
     return jobs.flatMap(([name]) => rowsOf(`predictions.${name}`, found));
   } finally {
+    if (before === undefined) delete process.env.OSIRIS_CONSTANTS;
+    else process.env.OSIRIS_CONSTANTS = before;
     rmSync(home, { recursive: true, force: true });
   }
 }
 
-async function pairOf(
-  job: ReturnType<typeof resolveJob>,
-  devices: number,
-  constants: MachineConstants,
-): Promise<Pair> {
+/** As `osiris plan` predicts it. */
+function predictedStep(options: JobOptions, devices: number, constants: MachineConstants): number {
+  const job = resolveJob(options);
   const plan = planJob(job, {
     devices: { hosts: 1, perHost: devices },
     constants: constantsOfDevice(constants, devices),
+    statistics: countedStatistics(job)?.features,
   });
-  const prepared = await prepareData(job, realDisk, () => {});
-  const ports = { launcher: workerLauncher, clock: realClock };
-  const { stepSeconds } = await timeSteps(job, devices, prepared, ports, times);
-  const predicted = plan.isFeasible ? plan.assessment.step : Number.NaN;
-  return { predicted, measured: stepSeconds };
+  return plan.isFeasible ? plan.assessment.step : Number.NaN;
+}
+
+/** As a run reports it. */
+async function measuredStep(job: JobOptions, devices: number, seconds: number): Promise<number> {
+  await using cluster = await Cluster.start({ devices });
+  const run = await cluster.submit(job);
+  await new Promise((resolve) => setTimeout(resolve, 1000 * (seconds + startSeconds)));
+  await run.cancel();
+  const { times } = await run.result();
+  return (times?.warm?.stepMs ?? Number.NaN) / 1000;
 }
 
 /** A row for each number of devices, and one for the number that was picked. */

@@ -1,5 +1,5 @@
-// Five small jobs for the planner's predictions: on real files where their directory is there, else
-// on generated samples of the same shape.
+// Five small jobs for the planner's predictions, those of the tutorial and one with wide layers: on
+// real files where their directory is there, else on generated samples of the same shape.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,12 +7,14 @@ import { gunzipSync } from "node:zlib";
 import { criteo } from "../../src/data/sources.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 
-/** What trains all of them. */
-const optimizer = { dense: { kind: "adagrad" }, sparse: { kind: "rowWiseAdagrad" } } as const;
 /** More epochs than are ever trained. */
 const epochs = 100_000;
 
-export const smallJobNames = ["criteo", "frappe", "movielens", "clicks", "bags"] as const;
+export const smallJobNames = ["criteo", "avazu", "frappe", "movielens", "wide"] as const;
+
+const genres =
+  "unknown Action Adventure Animation Childrens Comedy Crime Documentary Drama Fantasy Noir " +
+  "Horror Musical Mystery Romance SciFi Thriller War Western";
 
 /** The jobs, with caches in `home`; `data`: the directory of the real files. */
 export function smallJobs(home: string, data: string): Record<string, JobOptions> {
@@ -23,73 +25,109 @@ export function smallJobs(home: string, data: string): Record<string, JobOptions
     ({ kind: "synthetic", samples, dense, batchSize, idsPerBag, cache, epochs }) as const;
   const tablesOf = (names: readonly string[], rows: number, dim: number) =>
     names.map((name) => ({ name, rows, dim }));
-  const text = { kind: "csv", label: "label", cache, epochs } as const;
-  const idsOf = (columns: readonly string[]) =>
-    columns.map((column) => ({ column, ids: "integer" as const }));
-
-  const criteoFile = found("criteo/criteo_kaggle_first10000_full39.tsv.gz");
-  const frappeFile = found("frappe/train.csv.gz");
-  const context = ["daytime", "weekday", "isweekend", "homework", "cost", "weather"];
-  const frappe = ["user", "item", ...context, "country", "city"];
-  const ratings = found("session/ml100k_u.data.gz");
+  const criteoOf = (file: string, batchSize: number) => {
+    const path = found(`criteo/${file}`);
+    if (path === undefined) return generated(10_000, 13, batchSize);
+    return criteo.tsv(path, { batchSize, cache, epochs });
+  };
+  const avazu = [..."ABCDEFGHIJKL"];
   return {
     criteo: {
       model: {
-        ...{ kind: "dlrm", dense: 13, tables: criteo.tables({ dim: 16, rows: 10_000 }) },
-        ...{ bottom: [64, 32, 16], top: [64, 32, 1] },
+        ...{ kind: "dlrm", dense: 13, tables: criteo.tables({ dim: 8, rows: 20_000 }) },
+        ...{ bottom: [32, 8], top: [32, 1] },
       },
-      data:
-        criteoFile === undefined
-          ? generated(10_000, 13, 256)
-          : criteo.tsv(criteoFile, { batchSize: 256, cache, epochs }),
-      ...{ optimizer, checkpoint },
+      data: criteoOf("criteo_kaggle_first10000_full39.tsv.gz", 128),
+      checkpoint,
     },
-    frappe: {
-      model: { kind: "dlrm", dense: 0, tables: tablesOf(frappe, 5400, 16), top: [64, 1] },
-      data:
-        frappeFile === undefined
-          ? generated(200_000, 0, 512)
-          : { ...text, paths: [frappeFile], categorical: idsOf(frappe), batchSize: 512 },
-      ...{ optimizer, checkpoint },
+    avazu: {
+      model: { kind: "dlrm", dense: 0, tables: tablesOf(avazu, 20_000, 8), top: [32, 1] },
+      data: generated(100_000, 0, 128),
+      checkpoint,
     },
-    movielens: {
-      model: { kind: "dlrm", tables: tablesOf(["user", "item"], 2000, 32), top: [64, 32, 1] },
-      data:
-        ratings === undefined
-          ? generated(100_000, 0, 256)
-          : {
-              ...{ ...text, paths: [ratingsAsCsv(ratings, home)], batchSize: 256 },
-              categorical: idsOf(["user", "item"]),
-            },
-      ...{ optimizer, checkpoint },
-    },
-    clicks: {
+    frappe: { ...frappe(found("frappe/train.csv.gz"), cache), checkpoint },
+    movielens: { ...movielens(data, home), checkpoint },
+    wide: {
       model: {
-        ...{ kind: "dlrm", dense: 13, tables: tablesOf(["user", "item", "page"], 20_000, 16) },
-        ...{ bottom: [64, 16], top: [64, 1] },
+        ...{ kind: "dlrm", dense: 13, tables: criteo.tables({ dim: 64, rows: 20_000 }) },
+        ...{ bottom: [512, 256, 64], top: [512, 256, 1] },
       },
-      data: generated(100_000, 13, 512),
-      ...{ optimizer, checkpoint },
-    },
-    bags: {
-      model: {
-        ...{ kind: "dlrm", dense: 8, tables: tablesOf([..."abcdefgh"], 50_000, 64) },
-        ...{ bottom: [256, 64], top: [256, 128, 1] },
-      },
-      data: generated(20_000, 8, 1024, 10),
-      ...{ optimizer, checkpoint },
+      data: criteoOf("criteo1tb_day0_first10000_full39.tsv.gz", 1024),
+      checkpoint,
     },
   };
 }
 
-/** MovieLens as a CSV in `home`: a rating of 4 or 5 is a click. */
-function ratingsAsCsv(path: string, home: string): string {
-  const lines = gunzipSync(readFileSync(path)).toString().trim().split("\n");
-  const rows = lines.map((line) => {
-    const [user = "", item = "", rating = ""] = line.split("\t");
-    return `${Number(rating) >= 4 ? 1 : 0},${user},${item}`;
+/** Frappe: ids, each column with a range of its own. */
+function frappe(path: string | undefined, cache: string): Pick<JobOptions, "model" | "data"> {
+  const columns: [string, number, number][] = [
+    ["user", 957, 0],
+    ["item", 4082, 957],
+    ["daytime", 500, 5039],
+    ["weather", 500, 5060],
+    ["country", 500, 5069],
+    ["city", 500, 5149],
+  ];
+  const tables = columns.map(([name, rows]) => ({ name, rows, dim: 16 }));
+  const model = { kind: "dlrm", dense: 0, tables, top: [64, 1] } as const;
+  const common = { batchSize: 1024, cache, epochs };
+  if (path === undefined) {
+    return { model, data: { kind: "synthetic", samples: 200_000, dense: 0, ...common } };
+  }
+  const categorical = columns.map(([column, , offset]) => {
+    return { column, ids: "integer", offset } as const;
+  });
+  return { model, data: { kind: "csv", paths: [path], label: "label", categorical, ...common } };
+}
+
+/** MovieLens 100k with all genres of a movie in one bag. */
+function movielens(data: string, home: string): Pick<JobOptions, "model" | "data"> {
+  const names = ["user", "movie", "gender", "occupation"];
+  const tables = [
+    ...names.map((name) => ({ name, rows: 4000, dim: 8 })),
+    { name: "genres", rows: 100, dim: 8, pooling: "mean" as const },
+  ];
+  const model = { kind: "dlrm", dense: 1, tables, bottom: [8], top: [32, 1] } as const;
+  const common = { batchSize: 256, cache: join(home, "cache"), epochs };
+  const folder = join(data, "session");
+  if (!existsSync(join(folder, "ml100k_u.data.gz"))) {
+    const perFeature = { genres: { idsPerBag: { min: 1, max: 4 } } };
+    return {
+      model,
+      data: { kind: "synthetic", samples: 100_000, dense: 1, perFeature, ...common },
+    };
+  }
+  const categorical = [...names, { column: "genres", separator: "|" }];
+  const paths = [ratingsAsCsv(folder, home)];
+  return {
+    model,
+    data: { kind: "csv", paths, label: "liked", dense: ["age"], categorical, ...common },
+  };
+}
+
+/** The ratings as a CSV in `home`: a rating of 4 or 5 is a like. */
+function ratingsAsCsv(folder: string, home: string): string {
+  const linesOf = (file: string) =>
+    gunzipSync(readFileSync(join(folder, file)))
+      .toString("latin1")
+      .trim()
+      .split("\n");
+  const fieldsBy = (file: string) =>
+    new Map(
+      linesOf(file)
+        .map((line) => line.split("|"))
+        .map((fields) => [fields[0], fields]),
+    );
+  const [users, movies] = [fieldsBy("ml100k_u.user.gz"), fieldsBy("ml100k_u.item.gz")];
+  const rows = linesOf("ml100k_u.data.gz").map((line) => {
+    const [user = "", movie = "", rating = ""] = line.split("\t");
+    const [, age, gender, occupation] = users.get(user) ?? [];
+    const flags = movies.get(movie)?.slice(5) ?? [];
+    const own = genres.split(" ").filter((_, genre) => flags[genre] === "1");
+    const fields = [user, movie, age, gender, occupation, own.join("|")];
+    return `${Number(rating) >= 4 ? 1 : 0},${fields.join(",")}`;
   });
   const csv = join(home, "ratings.csv");
-  writeFileSync(csv, `label,user,item\n${rows.join("\n")}\n`);
+  writeFileSync(csv, `liked,user,movie,age,gender,occupation,genres\n${rows.join("\n")}\n`);
   return csv;
 }

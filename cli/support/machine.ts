@@ -62,7 +62,7 @@ export async function constantsFor(
     arithmetic,
     measure: calibrateHere,
     onMeasure: (reason) => {
-      const time = isBrief() ? "briefly" : "for about ten seconds";
+      const time = isBrief() ? "briefly" : "for about twenty seconds";
       say(`Measuring this machine, ${time}, as ${reason} ...`);
     },
     onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),

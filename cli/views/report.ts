@@ -27,6 +27,9 @@ export function reportOf(result: RunResult): string[] {
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
     ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
+    ...(result.times?.warm === undefined
+      ? []
+      : [`Step once compiled   ${warmTimeOf(result.times.warm)}`]),
     ...(result.times?.tiers === undefined
       ? []
       : [`Rows of a step       ${tiersOf(result.times.tiers, result.stores)}`]),
@@ -108,6 +111,17 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
     .filter((name) => shares[name] >= 0.05)
     .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
+}
+
+/** What a step took once the programs were compiled, which `osiris plan` predicts. */
+function warmTimeOf({
+  steps,
+  stepMs,
+}: {
+  readonly steps: number;
+  readonly stepMs: number;
+}): string {
+  return `${stepMs.toPrecision(3)} ms, without checkpoints: the last ${count(Math.round(steps))} steps`;
 }
 
 /** Where the rows of cached tables came from, and in which store those on SSD are. */

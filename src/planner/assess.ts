@@ -77,9 +77,10 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     ...Object.fromEntries(stages.map((stage) => [stage, slowest(stage)])),
   };
   const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
+  const { denseSpeed } = stepCostsIn(setting);
   const busy = {
     ...times,
-    dense: (workload.batchSize * workload.denseFlop) / W / constants.denseFlops,
+    dense: (workload.batchSize * workload.denseFlop) / W / (denseSpeed * constants.denseFlops),
     allReduce: slowest("allReduce") + sum,
     overhead: slowest("overhead") + denseOverhead(setting),
   };
@@ -98,11 +99,11 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
 /** What a step costs on every device, wherever the tables lie. */
 function denseOverhead(setting: Setting): number {
   const { workload, devices } = setting;
-  const { step, activation, parameter } = stepCostsIn(setting);
+  const { step, activation, product, layer, parameter } = stepCostsIn(setting);
+  const { denseActivations, denseOwnProducts, denseLayers, denseParameters } = workload;
   const samples = workload.batchSize / deviceCount(devices);
-  return (
-    step + activation * samples * workload.denseActivations + parameter * workload.denseParameters
-  );
+  const perSample = activation * denseActivations + product * denseOwnProducts;
+  return step + layer * denseLayers + samples * perSample + parameter * denseParameters;
 }
 
 /** Seconds of a batch's reading, by the readers of a host in turn. */

@@ -103,6 +103,10 @@ export interface Workload {
   readonly denseFlop: number;
   /** Values of a sample that enter and leave dense layers. */
   readonly denseActivations: number;
+  /** Products of a sample's values with each other, forward: those of its interaction. */
+  readonly denseOwnProducts: number;
+  /** Blocks with parameters. */
+  readonly denseLayers: number;
   /** Threads that read batches, in turn. */
   readonly readers: number;
   /** Memory for caches; left out: the constants' share of each table's rows. */

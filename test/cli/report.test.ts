@@ -173,6 +173,16 @@ test("where the time of a step went is told in the order of the step, without th
   t.true(reportOf({ ...result, times }).includes(`Time of a step       ${sentence}`));
 });
 
+test("a step once compiled is told beside the time of all steps, where it is known", (t) => {
+  const times = { steps: 3, stepMs: 12, readMs: 1, batchesThere: 1, shares: {} as never };
+  const compiled = (of: RunResult) => reportOf(of).filter((line) => /once compiled/.test(line));
+  t.deepEqual(compiled({ ...result, times }), []);
+  t.deepEqual(
+    compiled({ ...result, times: { ...times, warm: { steps: 1234.5, stepMs: 0.5271 } } }),
+    ["Step once compiled   0.527 ms, without checkpoints: the last 1,235 steps"],
+  );
+});
+
 test("an incident is told first cause first, then what was done, then how it ended", (t) => {
   const error = { name: "E", code: "STEP_TIMEOUT", recovery: "restore", message: "m" } as const;
   const incident: IncidentRecord = {

@@ -151,7 +151,14 @@ test("a plan that is searched around pins holds them and balances what is left",
     ...(own.length === 0 ? {} : { pins: own }),
   });
   const workload = {
-    ...{ batchSize: 4096, denseParameters: 1000, denseFlop: 1000, denseActivations: 100 },
+    ...{
+      batchSize: 4096,
+      denseParameters: 1000,
+      denseFlop: 1000,
+      denseActivations: 100,
+      denseOwnProducts: 0,
+      denseLayers: 0,
+    },
     readers: 1,
   };
   const numbers = fc.record({ hosts: fc.constantFrom(1, 2), perHost: fc.constantFrom(2, 3) });

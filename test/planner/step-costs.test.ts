@@ -9,12 +9,13 @@ import { costOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-costs.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
 import { searchPlan } from "../../src/planner/search.ts";
+import type { Plan } from "../../src/planner/shards.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 const onOne: StepCosts = {
-  devices: 1,
+  ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
   ...{ step: 2e-4, shard: 1e-5, vector: 1e-8, element: 1e-9, id: 1e-8 },
-  ...{ activation: 1e-9, parameter: 1e-9 },
+  ...{ activation: 1e-9, product: 1e-10, layer: 5e-6, parameter: 1e-9 },
   ...{ readBatch: 2e-5, readSample: 2e-7, readBag: 1e-8, readId: 5e-9 },
 };
 const onTwo: StepCosts = { ...onOne, devices: 2, step: 8e-4, shard: 3e-5 };
@@ -26,7 +27,13 @@ function smallSetting(tables: number, perHost: number, batchSize = 256): Setting
     plannedTable(`T${i}`, { dim: 16, poolingFactor: 1 + (i % 3), schemes: ["table-wise"] }),
   );
   const setting = settingOf(planned, { hosts: 1, perHost }, { steps }, batchSize);
-  const dense = { denseParameters: 1000 * tables, denseFlop: 6000, denseActivations: 200 };
+  const dense = {
+    denseParameters: 1000 * tables,
+    denseFlop: 6000,
+    denseActivations: 200,
+    denseOwnProducts: 50,
+    denseLayers: 4,
+  };
   return { ...setting, workload: { ...setting.workload, ...dense } };
 }
 
@@ -82,6 +89,19 @@ test("a shard costs its vectors, their elements and its ids, and counts in a pla
   near(t, copy.overhead, 3e-5 + 128 * (1e-8 + 16 * 1e-9) + 384 * 1e-8);
 });
 
+test("layers cost their values, the products of a sample's own values, and their parameters", (t) => {
+  const setting = smallSetting(2, 1);
+  const workload = {
+    ...setting.workload,
+    denseActivations: 300,
+    denseOwnProducts: 7000,
+    denseLayers: 4,
+  };
+  const shards: Plan["shards"] = [];
+  const { stages } = assessPlan({ ...setting, workload }, { devices: setting.devices, shards });
+  near(t, stages.overhead, 2e-4 + 4 * 5e-6 + 256 * (300 * 1e-9 + 7000 * 1e-10) + 2000 * 1e-9);
+});
+
 test("a further table, and a larger batch, never make a step shorter", (t) => {
   fc.assert(
     fc.property(
@@ -125,6 +145,24 @@ test("devices beyond the processors take turns on them", (t) => {
   t.is(onCores(8), onCores(4));
 });
 
+test("a device alone is as much faster with rows and layers as was measured", (t) => {
+  const bytes = { memoryBandwidth: 1e9, denseFlops: 1e9, backwardFactor: 1, sortSeconds: 1e-7 };
+  const stagesOn = (perHost: number) => {
+    const setting = smallSetting(2, perHost);
+    const fast = { ...onOne, rowSpeed: 1.6, denseSpeed: 1.25 };
+    const constants = { ...setting.constants, ...bytes, steps: [fast, onTwo] };
+    const shards = setting.workload.tables.map(({ name }) => ({
+      ...({ table: name, scheme: "table-wise", tier: "memory", device: 0 } as const),
+      ...{ firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 },
+    }));
+    return assessPlan({ ...setting, constants }, { devices: setting.devices, shards }).stages;
+  };
+  const [alone, beside] = [stagesOn(1), stagesOn(2)];
+  near(t, alone.lookup, beside.lookup / 1.6);
+  near(t, alone.update, beside.update / 1.6);
+  near(t, alone.dense, (2 * beside.dense) / 1.25);
+});
+
 test("the default constants count nothing besides", (t) => {
   const setting = { ...smallSetting(3, 2), constants: defaultConstants };
   const { best } = searchPlan(setting);
@@ -133,7 +171,7 @@ test("the default constants count nothing besides", (t) => {
   t.is(stages.read, 0);
 });
 
-test("costs are found again in the steps that they make", (t) => {
+test("costs are found again in the steps that they make, beside the speeds", (t) => {
   const measured = [1, 3, 9, 27].flatMap((tables) =>
     [16, 256, 2048].map((batchSize) => {
       const setting = smallSetting(tables, 2, batchSize);
@@ -143,7 +181,7 @@ test("costs are found again in the steps that they make", (t) => {
       return { setting, plan, seconds: step - stages.read, readSeconds: readSeconds(setting) };
     }),
   );
-  const fitted = fitStepCosts(2, measured);
+  const fitted = fitStepCosts({ devices: 2, rowSpeed: 1, denseSpeed: 1 }, measured);
   for (const { setting, plan } of measured) {
     const again = { ...setting, constants: { ...setting.constants, steps: [fitted] } };
     near(t, assessPlan(again, plan).step, assessPlan(setting, plan).step, 0.02);

@@ -131,6 +131,10 @@ export interface Graph {
   readonly elements: number;
   /** The most numbers that a block asks the whole batch to sum at once. */
   readonly batchSums: number;
+  /** Of the products, those of a sample's values with each other: small matrices, one a sample. */
+  readonly ownProducts: number;
+  /** Blocks with parameters. */
+  readonly layers: number;
 }
 
 /** A graph in the making. */
@@ -175,6 +179,9 @@ export class GraphBuilder {
       nodes.flatMap(({ parameters = [], ...node }) =>
         (node.isInput === true) === isInput ? parameters : [],
       );
+    const own = nodes.filter(({ products = 0, parameters = [] }) => {
+      return products > 0 && parameters.length === 0;
+    });
     return {
       nodes,
       layout: layoutParameters([...parametersOf(false), ...parametersOf(true)]),
@@ -184,6 +191,8 @@ export class GraphBuilder {
       products: nodes.reduce((sum, { products = 0 }) => sum + products, 0),
       elements: nodes.reduce((sum, { elements = 0 }) => sum + elements, 0),
       batchSums: Math.max(0, ...nodes.map(({ batchSums = 0 }) => batchSums)),
+      ownProducts: own.reduce((sum, { products = 0 }) => sum + products, 0),
+      layers: nodes.filter(({ parameters = [] }) => parameters.length > 0).length,
     };
   }
 

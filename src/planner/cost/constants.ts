@@ -4,7 +4,7 @@
 
 import { z } from "zod";
 import { checkOptions } from "../../ports/check-options.ts";
-import { deviceCostNames, readCostNames } from "./step-costs.ts";
+import { deviceCostNames, readCostNames, speedNames } from "./step-costs.ts";
 
 const rate = z.number().positive();
 const factor = z.number().min(0);
@@ -22,14 +22,18 @@ const linkSchema = (usual: number) =>
 
 const costNames = [...deviceCostNames, ...readCostNames] as const;
 const noCost = z.number().min(0).default(0);
+const usualSpeed = rate.default(1);
 
-/** What a step costs besides (step-costs.ts); a cost that is left out is 0. */
+/** A schema for each of these names. */
+function fieldsOf<Name extends string, Schema>(names: readonly Name[], schema: Schema) {
+  return Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
+}
+
+/** What a step costs besides (step-costs.ts); a cost that is left out is 0, a speed 1. */
 const stepCostsSchema = z.strictObject({
   devices: z.int().min(1),
-  ...(Object.fromEntries(costNames.map((name) => [name, noCost])) as Record<
-    (typeof costNames)[number],
-    typeof noCost
-  >),
+  ...fieldsOf(speedNames, usualSpeed),
+  ...fieldsOf(costNames, noCost),
 });
 
 const constantsSchema = z.strictObject({

@@ -82,10 +82,16 @@ export function costOf(
   tile: Tile,
   load: number = table.cacheLoad ?? setting.constants.cacheLoad,
 ): ShardCost {
-  const seconds = secondsOf(setting, table, scheme, tier, tile, load);
+  const seconds = withSpeed(setting, secondsOf(setting, table, scheme, tier, tile, load));
   const { inputExchange, dense, ...counted } = seconds;
   const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
   return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
+}
+
+/** Rows at the speed of so many devices side by side. */
+function withSpeed(setting: Setting, seconds: StageSeconds): StageSeconds {
+  const { rowSpeed } = stepCostsIn(setting);
+  return { ...seconds, lookup: seconds.lookup / rowSpeed, update: seconds.update / rowSpeed };
 }
 
 function secondsOf(

@@ -17,9 +17,14 @@ export interface MeasuredStep {
   readonly readSeconds: number;
 }
 
-/** The costs that explain these steps best; all were measured on as many devices. */
-export function fitStepCosts(devices: number, measured: readonly MeasuredStep[]): StepCosts {
-  const usual = { ...noStepCosts, devices };
+/**
+ * The costs that explain these steps best; all were measured on as many devices, with these speeds.
+ */
+export function fitStepCosts(
+  on: Pick<StepCosts, "devices" | "rowSpeed" | "denseSpeed">,
+  measured: readonly MeasuredStep[],
+): StepCosts {
+  const usual = { ...noStepCosts, ...on };
   const stepOf = (one: MeasuredStep, costs: StepCosts) => {
     return assessPlan(settingWith(one, costs), one.plan).step;
   };

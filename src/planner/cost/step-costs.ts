@@ -2,10 +2,19 @@
 // hand-overs and copies that decide small steps. Calibration measures whole steps, and fits these
 // costs to them (fit-step-costs.ts); where nothing was measured they are 0.
 
-/** The costs of a step on so many devices of one host. All are seconds, each on one device. */
+/**
+ * The costs of a step on so many devices of one host. All but the speeds are seconds, each on one
+ * device.
+ */
 export interface StepCosts {
   /** Devices that trained side by side when these costs were measured. */
   readonly devices: number;
+  /**
+   * How many times as fast as by the other constants rows are looked up and updated, and layers
+   * computed. A device alone need not share caches, memory and a core's arithmetic with another.
+   */
+  readonly rowSpeed: number;
+  readonly denseSpeed: number;
   /** Of a step, whatever it does: its calls, and the waits of the exchange. */
   readonly step: number;
   /** Of a shard of a table, or a copy. */
@@ -17,6 +26,10 @@ export interface StepCosts {
   readonly id: number;
   /** Of a value that enters or leaves a dense layer. */
   readonly activation: number;
+  /** Of a product of a sample's values with each other, as those of an interaction. */
+  readonly product: number;
+  /** Of a block with parameters, whatever it does: its calls. */
+  readonly layer: number;
   /** Of a dense parameter: its sums over slices, and its optimizer. */
   readonly parameter: number;
   /** Of one reader: of a batch, a sample, a bag, and an id. */
@@ -34,6 +47,8 @@ export const deviceCostNames = [
   "element",
   "id",
   "activation",
+  "product",
+  "layer",
   "parameter",
 ] as const satisfies readonly (keyof StepCosts)[];
 export const readCostNames = [
@@ -43,10 +58,17 @@ export const readCostNames = [
   "readId",
 ] as const satisfies readonly (keyof StepCosts)[];
 
+/** The speeds, which are measured by themselves. */
+export const speedNames = [
+  "rowSpeed",
+  "denseSpeed",
+] as const satisfies readonly (keyof StepCosts)[];
+
 /** Nothing was measured. */
 export const noStepCosts: StepCosts = {
-  devices: 1,
-  ...{ step: 0, shard: 0, vector: 0, element: 0, id: 0, activation: 0, parameter: 0 },
+  ...{ devices: 1, rowSpeed: 1, denseSpeed: 1 },
+  ...{ step: 0, shard: 0, vector: 0, element: 0, id: 0, activation: 0, product: 0 },
+  ...{ layer: 0, parameter: 0 },
   ...{ readBatch: 0, readSample: 0, readBag: 0, readId: 0 },
 };
 
@@ -68,7 +90,7 @@ export function stepCostsOn(measured: readonly StepCosts[], devices: number): St
   const between = (name: keyof StepCosts) => {
     return share > 1 ? to[name] : from[name] + share * (to[name] - from[name]);
   };
-  const names = [...deviceCostNames, ...readCostNames];
+  const names = [...speedNames, ...deviceCostNames, ...readCostNames];
   const costs = Object.fromEntries(names.map((name) => [name, between(name)]));
   const rise = Math.max(0, to.step - from.step);
   const step = share > 1 ? to.step + (share - 1) * rise : between("step");

@@ -155,6 +155,15 @@ export interface StepTimes {
   readonly splits?: SplitReading;
 }
 
+/** Where the time of a run went. */
+export interface RunTimes extends StepTimes {
+  /**
+   * Steps once the programs were compiled, and how long they took without checkpoints; left out:
+   * the run was too short.
+   */
+  readonly warm?: { readonly steps: number; readonly stepMs: number };
+}
+
 /** How readers read data in the split order. */
 export interface SplitReading {
   /** Bytes of the file for each byte of the samples that were trained, those ahead among them. */

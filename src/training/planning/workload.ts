@@ -77,7 +77,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       missCurve: options.curves?.get(name),
     };
   });
-  const { layout, products, elements } = graphOf(model);
+  const { layout, products, elements, ownProducts, layers } = graphOf(model);
   return {
     tables,
     batchSize: data.batchSize,
@@ -85,6 +85,8 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     // A product and an addition: forward, and for each of two gradients.
     denseFlop: 6 * products,
     denseActivations: elements,
+    denseOwnProducts: ownProducts,
+    denseLayers: layers,
     readers: job.readers,
     // A row knows besides whether it was touched, in memory too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },

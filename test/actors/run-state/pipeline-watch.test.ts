@@ -7,6 +7,7 @@ import {
   emptyWatch,
   type PipelineWatch,
   recentSpeed,
+  timesOfAll,
   withSample,
 } from "../../../actors/run-state/pipeline-watch.ts";
 import { type HostMeters, meterWords } from "../../../src/training/meters/step-meter.ts";
@@ -103,4 +104,28 @@ test("the speed that is told is that of the last ten seconds, not of the whole g
   t.is(watch.speedSamples.length, 11);
   tell(5000 + 170_000, 20); // One step takes longer than that.
   t.is(told.at(-1), 0.2);
+});
+
+test("what a compiled step took is told of a run that went on for a second after three", (t) => {
+  const cold = hostAfter(150, { stepMs: 20 }); // Three seconds, in which programs are compiled.
+  const short = hostAfter(100, { stepMs: 8 }, cold);
+  const long = hostAfter(400, { stepMs: 8 }, cold);
+  // A checkpoint of 1.6 s among these steps is no part of a step.
+  const checkpoint = meterWords - 5;
+  const [words = []] = long.devices;
+  const cut = words.map((word, at) => word + (at === 2 || at === checkpoint ? 1_600_000 : 0));
+  const warmAfter = (...samples: HostMeters[]) => {
+    const watch = samples.reduce((so, sample) => withSample(so, 0, sample), emptyWatch);
+    const warm = timesOfAll(watch)?.warm;
+    return warm && { steps: warm.steps, stepMs: Number(warm.stepMs.toFixed(6)) };
+  };
+  t.is(timesOfAll(emptyWatch), undefined);
+  t.is(warmAfter(cold), undefined);
+  t.is(warmAfter(cold, short), undefined);
+  t.deepEqual(warmAfter(hostAfter(100, { stepMs: 20 }), cold, long), { steps: 400, stepMs: 8 });
+  t.deepEqual(warmAfter(cold, { ...long, devices: [cut] }), { steps: 400, stepMs: 8 });
+  const all = [cold, long].reduce((so, sample) => withSample(so, 0, sample), emptyWatch);
+  t.is(timesOfAll(all)?.steps, 550);
+  // A second host, whose steps were not seen for as long, makes no figure of all.
+  t.is(timesOfAll(withSample(all, 1, hostAfter(10)))?.warm, undefined);
 });

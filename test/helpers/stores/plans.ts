@@ -45,7 +45,13 @@ export function settingOf(
   return {
     workload: {
       ...{ tables, batchSize, readers: 1 },
-      ...{ denseParameters: 0, denseFlop: 0, denseActivations: 0 },
+      ...{
+        denseParameters: 0,
+        denseFlop: 0,
+        denseActivations: 0,
+        denseOwnProducts: 0,
+        denseLayers: 0,
+      },
     },
     devices,
     constants: { ...defaultConstants, ...constants },

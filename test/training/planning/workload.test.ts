@@ -143,3 +143,13 @@ test("the dense layers are those of the model", (t) => {
   t.is(denseFlop, 6 * (denseParameters + 48));
   t.is(batchSize, 32);
 });
+
+test("products of a sample's own values are those of the interaction, not of the layers", (t) => {
+  const tables = ["A", "B", "C"].map((name) => ({ name, rows: 100, dim: 48 }));
+  const workload = workloadOf(startJob({ tables }));
+  const { denseFlop, denseOwnProducts, denseLayers } = workload;
+  const layers = 8 * (4 + 1) + 48 * (8 + 1) + 16 * (48 + 6 + 1) + (16 + 1);
+  t.is(denseOwnProducts, 6 * 48); // The pairs of four vectors.
+  t.is(denseLayers, 4);
+  t.is(denseFlop, 6 * (layers + 6 * 48));
+});

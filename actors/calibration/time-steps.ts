@@ -1,0 +1,167 @@
+// Times steps on threads of their own: the device and reader programs of a run, without a host,
+// between no checkpoints. One generation after another trains on the same threads. Programs are
+// compiled while they run, which takes thousands of steps: later generations begin compiled.
+
+import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Launcher, Thread } from "../../src/ports/launcher.ts";
+import {
+  type HostMeters,
+  type StepTimes,
+  timesBetween,
+} from "../../src/training/meters/step-meter.ts";
+import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
+import {
+  abort,
+  createGeneration,
+  type Generation,
+  progressOver,
+  wake,
+} from "../threads/generation-memory.ts";
+import { type DataPlan, generationSpecOf, hostPlaces } from "../threads/generation-spec.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import type { ProbeTask } from "../threads/thread-program.ts";
+
+/** How long a generation trains, and how it is sampled. */
+export interface SampleTimes {
+  /** Before anything counts. At least both, where that takes no longer than `longestMs`. */
+  readonly warmUpMs: number;
+  readonly warmUpSteps: number;
+  /** Samples, too, are fewer than told where they take longer than this; one at least. */
+  readonly longestMs: number;
+  /** Of one sample of the counters: shorter than the time that a busy machine gives a thread. */
+  readonly sampleMs: number;
+  readonly samples: number;
+}
+
+/** A job that trains on prepared data, and how long. */
+export interface TimedJob {
+  readonly job: JobSpec;
+  readonly data: DataPlan;
+  readonly times: SampleTimes;
+}
+
+/** What starts threads, and tells the time. */
+export interface ProbePorts {
+  readonly launcher: Launcher;
+  readonly clock: Clock;
+}
+
+/**
+ * Trains these jobs one after another on `devices` devices, each for a while, and keeps nothing of
+ * them. All have as many readers. Returns the samples of each.
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
+export async function timeSteps(
+  jobs: readonly TimedJob[],
+  devices: number,
+  { launcher, clock }: ProbePorts,
+  onDone: (jobs: number) => void = () => {},
+): Promise<StepTimes[][]> {
+  const generations = jobs.map((one) => generationOf(one, devices));
+  const shared = generations.map(({ spec, memory }) => ({ spec, memory }));
+  const start = <Command, Report>(role: ProbeTask["role"], index: number) => {
+    const task: ProbeTask = { program: "probe", role, index, generations: shared };
+    return launcher.start<Command, Report>(threadFile, task, `calibrate-${role}-${index}`);
+  };
+  const readers = Array.from({ length: jobs[0]?.job.readers ?? 0 }, (_, i) =>
+    start<never, never>("reader", i),
+  );
+  const ranks = Array.from({ length: devices }, (_, rank) =>
+    start<DeviceCommand, DeviceReport>("device", rank),
+  );
+  const threads = [...readers, ...ranks];
+  let isOver = false;
+  const lost = Promise.race(threads.map(lossOf));
+  lost.catch(() => {}); // It is raced below; at the end no thread is lost.
+  const ready = ranks.map(countReady);
+  const found: StepTimes[][] = [];
+  try {
+    for (const [i, generation] of generations.entries()) {
+      await Promise.race([Promise.all(ready.map((reach) => reach(i + 1))), lost]);
+      for (const [rank, device] of ranks.entries()) {
+        device.send({ type: "run", toStep: generation.layout.schedule.steps, lossSum: 0 });
+        wake(generation, rank);
+      }
+      const times = jobs[i]?.times;
+      if (times === undefined) continue;
+      found.push(await Promise.race([sampled(generation, clock, times, () => isOver), lost]));
+      abort(generation);
+      onDone(i + 1);
+    }
+    return found;
+  } finally {
+    isOver = true;
+    for (const generation of generations) abort(generation);
+    await Promise.all(threads.map(({ ended }) => ended));
+  }
+}
+
+function generationOf({ job, data }: TimedJob, devices: number): Generation {
+  const spec = generationSpecOf({
+    ...{ job, plan: data, step: 0, latest: undefined, sliceCounts: undefined, network: {} },
+    scope: { run: "calibrate", generation: 1 },
+    hosts: [{ host: 0, devices }],
+  });
+  const [place] = hostPlaces(spec);
+  if (place === undefined) throw new RangeError("A probe has a host");
+  return createGeneration(spec, place);
+}
+
+/** Samples the counters of a generation that trains. */
+async function sampled(
+  { spec, memory }: Generation,
+  clock: Clock,
+  { warmUpMs, warmUpSteps, longestMs, sampleMs, samples }: SampleTimes,
+  isOver: () => boolean,
+): Promise<StepTimes[]> {
+  const progress = progressOver(memory, spec.devices);
+  const metersNow = (): HostMeters => ({
+    devices: Array.from({ length: spec.devices }, (_, rank) =>
+      Array.from(progress.metersOf(rank), Number),
+    ),
+    reading: Array.from(progress.reading, Number),
+  });
+  const sleep = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
+  const stepsNow = () => Atomics.load(progress.steps, 0);
+  const startMs = clock.now();
+  const isBefore = (ms: number) => clock.now() < startMs + ms;
+  do await sleep(warmUpMs);
+  while (!isOver() && stepsNow() < (isBefore(longestMs) ? warmUpSteps : 1));
+  const found: StepTimes[] = [];
+  const least = Math.min(1, samples);
+  const isEnough = () => found.length >= (isBefore(2 * longestMs) ? samples : least);
+  while (!isOver() && !isEnough()) {
+    const [from, steps] = [metersNow(), stepsNow()];
+    do await sleep(sampleMs);
+    while (!isOver() && stepsNow() === steps);
+    found.push(...[timesBetween([{ from, to: metersNow() }])].filter((one) => one !== undefined));
+  }
+  return found;
+}
+
+/** Waits until a device has told so many times that it is ready, once for each generation. */
+function countReady(device: Thread<DeviceCommand, DeviceReport>): (times: number) => Promise<void> {
+  let told = 0;
+  let tell = () => {};
+  device.onReport(({ type }) => {
+    if (type !== "ready") return;
+    told++;
+    tell();
+  });
+  return async (times) => {
+    while (told < times) {
+      await new Promise<void>((resolve) => {
+        tell = resolve;
+      });
+    }
+  };
+}
+
+/** Rejects where the thread ends: a probe's threads are ended, they do not end. */
+async function lossOf<Command, Report>({ ended }: Thread<Command, Report>): Promise<never> {
+  const end = await ended;
+  if (end.kind === "failed") throw new RemoteError(end.error);
+  throw new PeerLostError("calibrate", end.kind === "lost" ? end.reason : "it ended by itself");
+}

@@ -15,7 +15,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/data": 5500,
     "src/kernels/contract": 1450,
-    "src/planner": 3350,
+    "src/planner": 3700,
     "src/wire/messages": 1000,
     "storage/disk": 250,
   },
@@ -74,7 +74,7 @@ export const layers: readonly Rooms[] = [
   },
   { "actors/host": 2750 },
   {
-    "actors/calibration": 600,
+    "actors/calibration": 700,
     "actors/doctor": 700,
     "actors/run-state": 2550,
   },

@@ -95,7 +95,7 @@ export const layers: readonly Rooms[] = [
   { chaos: 300 },
   { "index.ts": 275 },
   { "cli/support": 1250 },
-  { "cli/views": 1200 },
+  { "cli/views": 1250 },
   {
     "cli/commands/train": 850,
     "cli/commands/runs": 500,

@@ -64,7 +64,15 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     }
     return list;
   };
-  const roles = ["coordinator", "checkpoint", "host", "device", "hosts", "joining"] as const;
+  const roles = [
+    "coordinator",
+    "checkpoint",
+    "host",
+    "device",
+    "hosts",
+    "joining",
+    "inspector",
+  ] as const;
   for (const role of roles) {
     for (const index of [0, 1, 2, 3]) {
       const to = { role, index };

@@ -32,7 +32,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 850,
     "src/kernels/native": 650,
-    "src/model/blocks": 1000,
+    "src/model/blocks": 1150,
     "src/model/options": 1100,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
@@ -116,7 +116,7 @@ export const layers: readonly Rooms[] = [
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
   native: 600,
-  "native/bindings": 1050,
+  "native/bindings": 1150,
   "native/blocks": 600,
   "native/dense": 900,
   "native/embedding": 1200,

@@ -207,6 +207,12 @@ struct Kernels {
   /// Element by element: out = a + b, out = a * b.
   void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*multiply)(float* out, const float* a, const float* b, int64_t n);
+  void (*relu)(float* out, const float* x, int64_t n);
+  /// Each vector of a (B,rows,dim) times each of b (B,columns,dim), and back.
+  void (*pairs)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
+                int64_t columns, int64_t dim);
+  decltype(pairs) dPairsLeft;
+  decltype(pairs) dPairsRight;
   /// For each sample out (rows,columns) = a * b, over `depth`; `shared`: a is that of all samples.
   void (*products)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                    int64_t columns, int64_t depth, bool shared, ProductForm form);

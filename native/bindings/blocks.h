@@ -22,6 +22,37 @@ void multiply(Call& call) {
   if (call.valid()) running().multiply(out, a, b, n);
 }
 
+// relu(out, x)
+void relu(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().relu(out, x, n);
+}
+
+/// The sizes of pairs: samples, rows, columns in arguments 3 .. 5, and the columns of a vector.
+template <typename Kernel>
+void callPairs(Call& call, Kernel kernel, int64_t elements, int64_t vectors) {
+  float *out = call.floats(0), *one = call.floats(1), *other = call.floats(2);
+  const int64_t samples = call.integer(3), rows = call.integer(4), columns = call.integer(5);
+  const int64_t dim = vectors == 0 ? 0 : elements / vectors;
+  if (call.valid()) kernel(out, one, other, samples, rows, columns, dim);
+}
+
+// pairs(out, a, b, samples, rows, columns)
+void pairs(Call& call) {
+  callPairs(call, running().pairs, call.length(1), call.integer(3) * call.integer(4));
+}
+
+// dPairsLeft(dA, dOut, b, samples, rows, columns)
+void dPairsLeft(Call& call) {
+  callPairs(call, running().dPairsLeft, call.length(0), call.integer(3) * call.integer(4));
+}
+
+// dPairsRight(dB, dOut, a, samples, rows, columns)
+void dPairsRight(Call& call) {
+  callPairs(call, running().dPairsRight, call.length(0), call.integer(3) * call.integer(5));
+}
+
 // products(out, a, b, samples, rows, columns, depth, shared, form)
 void products(Call& call) {
   float *out = call.floats(0), *a = call.floats(1), *b = call.floats(2);

@@ -16,6 +16,10 @@ namespace osiris::OSIRIS_ISA {
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
+  kernels.relu = relu;
+  kernels.pairs = pairs;
+  kernels.dPairsLeft = dPairsLeft;
+  kernels.dPairsRight = dPairsRight;
   kernels.products = products;
   kernels.transposeEach = transposeEach;
   kernels.pairSum = pairSum;

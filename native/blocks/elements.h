@@ -13,3 +13,51 @@ inline void multiplyElements(float* out, const float* a, const float* b, int64_t
     storeSome(out + i, some, mul(loadSome(a + i, some), loadSome(b + i, some)));
   }
 }
+
+inline void relu(float* out, const float* x, int64_t n) {
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t some = left(n, i);
+    storeSome(out + i, some, positive(loadSome(x + i, some)));
+  }
+}
+
+/// out (B,M,N,D) = a (B,M,D) * b (B,N,D), each vector of a with each of b.
+inline void pairs(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
+                  int64_t columns, int64_t dim) {
+  for (int64_t s = 0; s < samples; s++, b += columns * dim) {
+    for (int64_t m = 0; m < rows; m++, a += dim) {
+      for (int64_t n = 0; n < columns; n++, out += dim) multiplyElements(out, a, b + n * dim, dim);
+    }
+  }
+}
+
+/// out = the sum over `count` of d times x, each of them `step` apart: one chain a column.
+INLINE void chainOfPairs(float* out, const float* d, int64_t stepD, const float* x, int64_t count,
+                         int64_t dim) {
+  for (int64_t c = 0; c < dim; c += lanes) {
+    const int64_t n = left(dim, c);
+    Vec sum = zero();
+    for (int64_t k = 0; k < count; k++) {
+      sum = fma(loadSome(d + k * stepD + c, n), loadSome(x + k * dim + c, n), sum);
+    }
+    storeSome(out + c, n, sum);
+  }
+}
+
+inline void dPairsLeft(float* dA, const float* dOut, const float* b, int64_t samples, int64_t rows,
+                       int64_t columns, int64_t dim) {
+  for (int64_t s = 0; s < samples; s++, b += columns * dim) {
+    for (int64_t m = 0; m < rows; m++, dA += dim, dOut += columns * dim) {
+      chainOfPairs(dA, dOut, dim, b, columns, dim);
+    }
+  }
+}
+
+inline void dPairsRight(float* dB, const float* dOut, const float* a, int64_t samples,
+                        int64_t rows, int64_t columns, int64_t dim) {
+  for (int64_t s = 0; s < samples; s++, a += rows * dim, dOut += rows * columns * dim) {
+    for (int64_t n = 0; n < columns; n++, dB += dim) {
+      chainOfPairs(dB, dOut + n * dim, columns * dim, a, rows, dim);
+    }
+  }
+}

@@ -11,7 +11,10 @@ inline void testElements(const Kernels& k) {
   Buffer a(n), b(n), sum(n), product(n);
   k.add(sum.data(), a.data(), b.data(), n);
   k.multiply(product.data(), a.data(), b.data(), n);
+  Buffer cut(n);
+  k.relu(cut.data(), a.data(), n);
   for (int64_t i = 0; i < n; i++) {
+    expect(cut[i] == std::max(a[i], 0.0f), k.name, "relu");
     expect(near(sum[i], a[i] + b[i]), k.name, "add");
     expect(near(product[i], a[i] * b[i]), k.name, "multiply");
   }
@@ -44,6 +47,26 @@ inline void testProducts(const Kernels& k) {
     const int64_t s = i / (rows * columns), m = i / columns % rows, n = i % columns;
     expect(turned[(s * columns + n) * rows + m] == out[i], k.name, "transposeEach");
   }
+}
+
+inline void testPairs(const Kernels& k) {
+  const int64_t samples = 1 + below(3), rows = 1 + below(6), columns = 1 + below(6);
+  const int64_t dim = 1 + below(40);
+  Buffer a(samples * rows * dim), b(samples * columns * dim), out(samples * rows * columns * dim);
+  Buffer dA(samples * rows * dim), dB(samples * columns * dim);
+  k.pairs(out.data(), a.data(), b.data(), samples, rows, columns, dim);
+  k.dPairsLeft(dA.data(), out.data(), b.data(), samples, rows, columns, dim);
+  k.dPairsRight(dB.data(), out.data(), a.data(), samples, rows, columns, dim);
+  std::vector<double> lefts(dA.size()), rights(dB.size());
+  for (int64_t j = 0; j < out.size(); j++) {
+    const int64_t i = j % dim, n = j / dim % columns, row = j / dim / columns, s = row / rows;
+    const int64_t right = (s * columns + n) * dim + i;
+    expect(near(out[j], a[row * dim + i] * b[right]), k.name, "pairs");
+    lefts[row * dim + i] += 1.0 * out[j] * b[right];
+    rights[right] += 1.0 * out[j] * a[row * dim + i];
+  }
+  for (int64_t i = 0; i < dA.size(); i++) expect(near(dA[i], lefts[i]), k.name, "dPairsLeft");
+  for (int64_t i = 0; i < dB.size(); i++) expect(near(dB[i], rights[i]), k.name, "dPairsRight");
 }
 
 inline void testPairSum(const Kernels& k) {

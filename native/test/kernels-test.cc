@@ -27,6 +27,7 @@ int main() {
       testInteraction(*kernels);
       testElements(*kernels);
       for (int i = 0; i < 6; i++) testProducts(*kernels);
+      testPairs(*kernels);
       testPairSum(*kernels);
       testBatchNorm(*kernels);
       testLayerNorm(*kernels);

@@ -5,8 +5,8 @@
 import { crossLayers } from "./blocks/cross.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { sideBySide } from "./blocks/side-by-side.ts";
-import { type GraphBuilder, sizeOf, type Value } from "./graph/graph.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
+import type { GraphBuilder, Value } from "./graph/graph.ts";
 import type { CrossSpec } from "./options/cross-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -31,11 +31,6 @@ export function crossBlocks(graph: GraphBuilder, spec: CrossSpec): Value {
     dropout,
     hasBatchNorm: batchNorm,
   });
-  const values = [
-    { value: crossed, column: 0 },
-    { value: deep, column: sizeOf(crossed) },
-  ];
-  const columns = sizeOf(crossed) + sizeOf(deep);
-  const both = sideBySide(graph, values, { columns, hasLookups: false });
+  const both = behindEachOther(graph, [crossed, deep]);
   return linear(graph, both, { name: `top.${hidden.length}`, outputs: 1 });
 }

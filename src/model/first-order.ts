@@ -13,7 +13,7 @@ import { sum } from "./blocks/elements.ts";
 import { factorisationMachine } from "./blocks/factorisation-machine.ts";
 import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
-import { sideBySide } from "./blocks/side-by-side.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { FirstOrderSpec } from "./options/first-order-options.ts";
 import { vectors } from "./vectors.ts";
@@ -60,22 +60,10 @@ function deep(
   const [, dim = 1] = rows?.shape ?? [];
   const own = rows && columnsOf(graph, rows, { first: 0, count: dim - 1 });
   const values = [graph.dense, own].filter((value) => value !== undefined);
-  return mlp(graph, beside(graph, values), {
+  return mlp(graph, behindEachOther(graph, values), {
     name: "top",
     widths: top,
     dropout,
     hasBatchNorm: batchNorm,
   });
-}
-
-/** Values behind each other; one alone as it is. */
-function beside(graph: GraphBuilder, values: readonly Value[]): Value {
-  const [only, ...others] = values;
-  if (only !== undefined && others.length === 0) return reshaped(only, [sizeOf(only)]);
-  let columns = 0;
-  const placed = values.map((value) => {
-    columns += sizeOf(value);
-    return { value, column: columns - sizeOf(value) };
-  });
-  return sideBySide(graph, placed, { columns, hasLookups: false });
 }

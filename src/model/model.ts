@@ -3,7 +3,9 @@
 
 import { crossBlocks } from "./cross-network.ts";
 import { dlrmBlocks } from "./dlrm.ts";
+import { fieldBlocks } from "./field-layers.ts";
 import { firstOrderBlocks } from "./first-order.ts";
+import { gateBlocks } from "./gates.ts";
 import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
 import type { ModelSpec } from "./options.ts";
 import { wukongBlocks } from "./wukong.ts";
@@ -27,6 +29,12 @@ function blocksOf(graph: GraphBuilder, spec: ModelSpec): Value {
     case "dcnV2":
     case "gdcn":
       return crossBlocks(graph, spec);
+    case "autoInt":
+    case "xDeepFm":
+      return fieldBlocks(graph, spec);
+    case "maskNet":
+    case "finalMlp":
+      return gateBlocks(graph, spec);
     case "wukong":
       return wukongBlocks(graph, spec);
     default:

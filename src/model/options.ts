@@ -17,6 +17,13 @@ import {
   dlrmProblems,
 } from "./options/dlrm-options.ts";
 import {
+  autoIntOptions,
+  type FieldOptions,
+  type FieldSpec,
+  fieldProblems,
+  xDeepFmOptions,
+} from "./options/field-options.ts";
+import {
   deepFmOptions,
   type FirstOrderOptions,
   type FirstOrderSpec,
@@ -25,6 +32,13 @@ import {
   lrOptions,
   wideAndDeepOptions,
 } from "./options/first-order-options.ts";
+import {
+  finalMlpOptions,
+  type GateOptions,
+  type GateSpec,
+  gateProblems,
+  maskNetOptions,
+} from "./options/gate-options.ts";
 import {
   type WukongOptions,
   type WukongSpec,
@@ -42,6 +56,10 @@ export const modelOptions = z
     deepFmOptions,
     dcnV2Options,
     gdcnOptions,
+    autoIntOptions,
+    xDeepFmOptions,
+    maskNetOptions,
+    finalMlpOptions,
     wukongOptions,
   ])
   .superRefine((model, context) => {
@@ -63,6 +81,12 @@ function problemsOf(model: ModelSpec): Problem[] {
     case "dcnV2":
     case "gdcn":
       return crossProblems(model);
+    case "autoInt":
+    case "xDeepFm":
+      return fieldProblems(model);
+    case "maskNet":
+    case "finalMlp":
+      return gateProblems(model);
     case "wukong":
       return wukongProblems(model);
     default:
@@ -71,9 +95,15 @@ function problemsOf(model: ModelSpec): Problem[] {
 }
 
 /** A model as a user writes it. */
-export type ModelOptions = DlrmOptions | FirstOrderOptions | CrossOptions | WukongOptions;
+export type ModelOptions =
+  | DlrmOptions
+  | FirstOrderOptions
+  | CrossOptions
+  | FieldOptions
+  | GateOptions
+  | WukongOptions;
 /** A model after its checks. */
-export type ModelSpec = DlrmSpec | FirstOrderSpec | CrossSpec | WukongSpec;
+export type ModelSpec = DlrmSpec | FirstOrderSpec | CrossSpec | FieldSpec | GateSpec | WukongSpec;
 
 const rate = z.number().positive();
 

@@ -36,15 +36,22 @@ export type VectorSpec = Pick<CheckedModel, "tables" | "features" | "groups">;
 
 /**
  * (W): `first`, if given, then the vectors of all lookups. `dim`: the width of one vector; a
- * feature of another width is projected. Undefined: no pooled feature is, all keep their widths.
+ * feature of another width is projected, unless pooled features keep their widths. `has`: whether a
+ * feature is among them; left out, all are.
  */
 export function vectors(
   graph: GraphBuilder,
   spec: VectorSpec,
-  { first, dim, keepsWidths = false }: { first?: Value; dim: number; keepsWidths?: boolean },
+  options: {
+    readonly first?: Value;
+    readonly dim: number;
+    readonly keepsWidths?: boolean;
+    readonly has?: (feature: string) => boolean;
+  },
 ): Value {
+  const { first, dim, keepsWidths = false, has = () => true } = options;
   const firstColumns = first?.shape[0] ?? 0;
-  const { width, direct, projected } = placesIn(spec, { firstColumns, dim, keepsWidths });
+  const { width, direct, projected } = placesIn(spec, { firstColumns, dim, keepsWidths, has });
   const values: ValueAt[] = first === undefined ? [] : [{ value: first, column: 0 }];
   for (const own of projected) values.push({ value: project(graph, own), column: own.column });
   const all = sideBySide(graph, values, { columns: width, hasLookups: direct.length > 0 });
@@ -63,9 +70,14 @@ function project(graph: GraphBuilder, own: Projected): Value {
 /** Where the vectors of all lookups go: features, then groups. */
 function placesIn(
   { tables, groups = [], ...spec }: VectorSpec,
-  options: { firstColumns: number; dim: number; keepsWidths: boolean },
+  options: {
+    firstColumns: number;
+    dim: number;
+    keepsWidths: boolean;
+    has: (feature: string) => boolean;
+  },
 ) {
-  const { dim, keepsWidths } = options;
+  const { dim, keepsWidths, has } = options;
   const groupOf = new Map(groups.flatMap((group) => group.features.map((name) => [name, group])));
   const direct: LookupAt[] = [];
   const projected: Projected[] = [];
@@ -73,6 +85,10 @@ function placesIn(
   let width = options.firstColumns;
   let lookup = 0;
   for (const { name, table, positions, vectors: own } of featuresOf({ tables, ...spec })) {
+    if (!has(name)) {
+      lookup += positions;
+      continue;
+    }
     const inputs = tables[table]?.dim ?? 0;
     const group = groupOf.get(name);
     const members = group && waiting.get(group);
@@ -91,6 +107,7 @@ function placesIn(
     width += positions * (isDirect ? inputs : outputs);
   }
   for (const [{ name, vectors: own }, { inputs, lookups }] of waiting) {
+    if (lookups.length === 0) continue;
     const outputs = own * dim;
     projected.push({ name, positions: 1, inputs, outputs, column: width, lookups });
     width += outputs;

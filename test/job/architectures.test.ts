@@ -71,6 +71,49 @@ const refusals: readonly (readonly [string, object, string, string])[] = [
     "the width of the vectors that groups give",
   ],
   [
+    "attention of columns that heads do not share",
+    { kind: "autoInt", tables, attentionLayers: 1, heads: 3, width: 4 },
+    "model.width",
+    "a multiple of the heads, 3",
+  ],
+  [
+    "a FinalMLP of widths that heads do not share",
+    { kind: "finalMlp", tables, first: [4], second: [3], heads: 2 },
+    "model.second[0]",
+    "a multiple of the heads, 2",
+  ],
+  [
+    "a FinalMLP with contexts and no gates",
+    { kind: "finalMlp", tables, first: [4], second: [4], contexts: [["a"], ["b"]] },
+    "model.contexts",
+    "left out, as there are no `gates`",
+  ],
+  [
+    "a FinalMLP with an unknown context",
+    { kind: "finalMlp", tables, first: [4], second: [4], gates: [], contexts: [["a"], ["x"]] },
+    "model.contexts[1][0]",
+    "the name of a feature",
+  ],
+  [
+    "a FinalMLP with nothing but contexts",
+    { kind: "finalMlp", tables, first: [4], second: [4], gates: [], contexts: [["a"], ["b"]] },
+    "model.contexts",
+    "some of the features, not all of them",
+  ],
+  [
+    "a MaskNet with groups of no width",
+    {
+      kind: "maskNet",
+      tables,
+      groups: [{ name: "g", features: ["a"] }],
+      blocks: 1,
+      width: 2,
+      top: [1],
+    },
+    "model.dim",
+    "the width of the vectors that groups give",
+  ],
+  [
     "a Wukong of two dims and none for its vectors",
     { kind: "wukong", tables: [tables[0], { name: "b", rows: 9, dim: 5 }], layers, top: [1] },
     "model.dim",
@@ -96,7 +139,9 @@ for (const [title, model, option, expected] of refusals) {
 test("an unknown architecture is refused with all that there are", (t) => {
   const data = { kind: "synthetic", dense: 0, samples: 10, batchSize: 2 };
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
-  const kinds = '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "wukong"';
+  const kinds =
+    '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
+    '"finalMlp", "wukong"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

@@ -19,6 +19,17 @@ const blocksByHand: Cases = {
     t.deepEqual(list(k, b), [10, -7, -12, 2]);
   },
 
+  "a softmax of large numbers is finite, and keeps their differences": (t, k) => {
+    const out = k.tensor([2, 2]);
+    k.softmax(out, of(k, [2, 2], [1000, 1001, -9, -9]));
+    const share = 1 / (1 + Math.E);
+    near(t, list(k, out), [share, 1 - share, 0.5, 0.5]);
+    const dX = k.tensor([2, 2]);
+    k.dSoftmax(dX, of(k, [2, 2], [4, 0, 1, 1]), out);
+    const slope = 4 * share * (1 - share);
+    near(t, list(k, dX), [slope, -slope, 0, 0]);
+  },
+
   "a logistic function far from zero is 0 or 1, and its slope is 0": (t, k) => {
     const out = k.tensor([4]);
     k.sigmoid(out, of(k, [4], [0, 200, -200, Math.log(3)]));
@@ -177,7 +188,12 @@ const elements: Scenario = (kernels, stream) => {
   const [sum, product] = [kernels.tensor([7, 13]), kernels.tensor([7, 13])];
   kernels.add(sum, a, b);
   kernels.multiply(product, a, b);
-  return read(kernels, [sum, product]);
+  const [cut, shares, dShares] = [1, 2, 3].map(() => kernels.tensor([7, 13]));
+  if (cut === undefined || shares === undefined || dShares === undefined) return [];
+  kernels.relu(cut, a);
+  kernels.softmax(shares, a);
+  kernels.dSoftmax(dShares, b, shares);
+  return read(kernels, [sum, product, cut, shares, dShares]);
 };
 
 const products: Scenario = (kernels, stream) => {
@@ -200,6 +216,18 @@ const products: Scenario = (kernels, stream) => {
   const dOut = random(kernels, stream, [own, rows, columns]);
   kernels.dShared(dA, dOut, random(kernels, stream, [own, depth, columns]), slices);
   return read(kernels, [...outputs, ...dA]);
+};
+
+const pairs: Scenario = (kernels, stream) => {
+  const [m, n, dim] = [1 + stream.below(9), 1 + stream.below(9), 1 + stream.below(40)];
+  const [a, b] = [random(kernels, stream, [3, m, dim]), random(kernels, stream, [3, n, dim])];
+  const [dA, dB] = [kernels.tensor([3, m, dim]), kernels.tensor([3, n, dim])];
+  const out = kernels.tensor([3, m, n, dim]);
+  kernels.pairs(out, a, b);
+  const dOut = random(kernels, stream, [3, m, n, dim]);
+  kernels.dPairsLeft(dA, dOut, b);
+  kernels.dPairsRight(dB, dOut, a);
+  return read(kernels, [out, dA, dB]);
 };
 
 const pairSums: Scenario = (kernels, stream) => {
@@ -259,6 +287,7 @@ function read(kernels: Kernels, tensors: readonly Tensor[]): Float32Array[] {
 export const blockScenarios: Readonly<Record<string, Scenario>> = {
   "sums and products of elements": elements,
   "products of each sample's matrices": products,
+  "products of all pairs of vectors": pairs,
   "sums of all dot products": pairSums,
   "layer normalisation": layerNorms,
   "batch normalisation": batchNorms,

@@ -8,21 +8,18 @@ import { columns, covers, holds, size } from "./shapes.ts";
 /** The kernels of blocks behind checks. */
 export function checkBlocks(inner: Kernels): BlockKernels {
   return {
-    add(out, a, b) {
-      alike(out, a, b);
-      inner.add(out, a, b);
+    ...checkElements(inner),
+    pairs(out, a, b) {
+      holds("out", out, pairElements(a, b));
+      inner.pairs(out, a, b);
     },
-    multiply(out, a, b) {
-      alike(out, a, b);
-      inner.multiply(out, a, b);
+    dPairsLeft(dA, dOut, b) {
+      holds("dOut", dOut, pairElements(dA, b));
+      inner.dPairsLeft(dA, dOut, b);
     },
-    sigmoid(out, x) {
-      alike(out, x);
-      inner.sigmoid(out, x);
-    },
-    dSigmoid(d, out) {
-      alike(out, d);
-      inner.dSigmoid(d, out);
+    dPairsRight(dB, dOut, a) {
+      holds("dOut", dOut, pairElements(a, dB));
+      inner.dPairsRight(dB, dOut, a);
     },
     products(out, a, b, form) {
       const [samples, rows, columns] = ranks("out", out, 3);
@@ -71,6 +68,43 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       inner.dLayerNormWeights(dGain, dBias, dOut, saved, x, slices);
     },
     ...checkBatchNorm(inner),
+  };
+}
+
+type ElementNames = "add" | "multiply" | "relu" | "sigmoid" | "dSigmoid" | "softmax" | "dSoftmax";
+
+function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
+  return {
+    add(out, a, b) {
+      alike(out, a, b);
+      inner.add(out, a, b);
+    },
+    multiply(out, a, b) {
+      alike(out, a, b);
+      inner.multiply(out, a, b);
+    },
+    relu(out, x) {
+      alike(out, x);
+      inner.relu(out, x);
+    },
+    softmax(out, x) {
+      ranks("x", x, 2);
+      alike(out, x);
+      inner.softmax(out, x);
+    },
+    dSoftmax(dX, dOut, out) {
+      ranks("out", out, 2);
+      alike(out, dX, dOut);
+      inner.dSoftmax(dX, dOut, out);
+    },
+    sigmoid(out, x) {
+      alike(out, x);
+      inner.sigmoid(out, x);
+    },
+    dSigmoid(d, out) {
+      alike(out, d);
+      inner.dSigmoid(d, out);
+    },
   };
 }
 
@@ -130,6 +164,17 @@ function columnsOf({ mean, unit, gain, bias }: BatchNormColumns, x: Tensor): num
     if (width > 0) holds(name, t, width);
   }
   return size(gain);
+}
+
+/** Elements of all pairs of the vectors of a (B,M,D) and b (B,N,D). */
+function pairElements(a: Tensor, b: Tensor): number {
+  const [samples, , dim] = ranks("a", a, 3);
+  const [others, count] = ranks("b", b, 3);
+  assert(
+    samples === others && dim === b.shape[2],
+    "Expected vectors of the same samples and width",
+  );
+  return size(a) * count!;
 }
 
 /** Elements of a sample's vectors. */

@@ -16,10 +16,24 @@ export interface BlockKernels {
   add(out: Tensor, a: Tensor, b: Tensor): void;
   /** out = a * b, element by element; `out` may be `a` or `b`. */
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
+  /** out = x, or 0 where x is below it; `out` may be `x`. `dRelu` is its backward. */
+  relu(out: Tensor, x: Tensor): void;
   /** out = 1 / (1 + exp(-x)); `out` may be `x`. Computed in float64. */
   sigmoid(out: Tensor, x: Tensor): void;
   /** d * out * (1 - out), in place: `out` is what `sigmoid` gave. */
   dSigmoid(d: Tensor, out: Tensor): void;
+
+  /** out (R,D): the exponentials of each row of x (R,D) by their sum. Computed in float64. */
+  softmax(out: Tensor, x: Tensor): void;
+  /** dX (R,D) from dOut: `out` is what `softmax` gave. Computed in float64. */
+  dSoftmax(dX: Tensor, dOut: Tensor, out: Tensor): void;
+
+  /** out (B,M,N,D): each vector of a (B,M,D) times each of b (B,N,D), element by element. */
+  pairs(out: Tensor, a: Tensor, b: Tensor): void;
+  /** dA (B,M,D) from dOut (B,M,N,D): sums over N in order, by fused multiply-adds from 0. */
+  dPairsLeft(dA: Tensor, dOut: Tensor, b: Tensor): void;
+  /** dB (B,N,D) from dOut (B,M,N,D): sums over M in order. */
+  dPairsRight(dB: Tensor, dOut: Tensor, a: Tensor): void;
 
   /**
    * A product of matrices for each sample: out (B,M,N), the sum over k in order, from 0. `ab`: a

@@ -2,8 +2,8 @@
 
 import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "../reference/batch-statistics.ts";
+import { dSigmoid, dSoftmax, sigmoid, softmax } from "../reference/exponentials.ts";
 import { valuesOf as data } from "../reference/memory.ts";
-import { dSigmoid, sigmoid } from "../reference/sigmoid.ts";
 import type { Addon } from "./tables.ts";
 
 /** The order of `ProductForm` in native/kernels.h. */
@@ -19,8 +19,17 @@ export function blocks(addon: Addon): BlockKernels {
   return {
     add: (out, a, b) => void addon.add!(data(out), data(a), data(b)),
     multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
+    relu: (out, x) => void addon.relu!(data(out), data(x)),
+    pairs: (out, a, b) =>
+      void addon.pairs!(data(out), data(a), data(b), a.shape[0], a.shape[1], b.shape[1]),
+    dPairsLeft: (dA, dOut, b) =>
+      void addon.dPairsLeft!(data(dA), data(dOut), data(b), b.shape[0], dA.shape[1], b.shape[1]),
+    dPairsRight: (dB, dOut, a) =>
+      void addon.dPairsRight!(data(dB), data(dOut), data(a), a.shape[0], a.shape[1], dB.shape[1]),
     sigmoid,
     dSigmoid,
+    softmax,
+    dSoftmax,
     wholeBatchStatistics,
     batchStatistics,
     divide,

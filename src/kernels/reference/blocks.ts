@@ -1,12 +1,12 @@
 // The kernels of blocks, in plain loops.
 
-import type { BlockKernels } from "../contract/kernels.ts";
+import type { BlockKernels, Tensor } from "../contract/kernels.ts";
 import { subtreesOf } from "../contract/slices.ts";
 import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
+import { dSigmoid, dSoftmax, sigmoid, softmax } from "./exponentials.ts";
 import { type Values, valuesOf } from "./memory.ts";
-import { dSigmoid, sigmoid } from "./sigmoid.ts";
 
 /** The reference kernels of blocks in the precision of `round`. */
 export function createBlocks(round: Round): BlockKernels {
@@ -19,8 +19,15 @@ export function createBlocks(round: Round): BlockKernels {
       const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
       for (let i = 0; i < o.length; i++) o[i] = round(as[i]! * bs[i]!);
     },
+    relu(out, x) {
+      const [o, xs] = [valuesOf(out), valuesOf(x)];
+      for (let i = 0; i < o.length; i++) o[i] = xs[i]! < 0 ? 0 : xs[i]!;
+    },
+    ...createPairs(round),
     sigmoid,
     dSigmoid,
+    softmax,
+    dSoftmax,
     wholeBatchStatistics,
     batchStatistics,
     divide,
@@ -72,6 +79,50 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
             return acc;
           });
         }
+      }
+    },
+  };
+}
+
+function createPairs(round: Round): Pick<BlockKernels, "pairs" | "dPairsLeft" | "dPairsRight"> {
+  const extents = (a: Tensor, b: Tensor) => [a.shape[1]!, b.shape[1]!, a.shape[2]!] as const;
+  /** Element of (B,M,N,D). */
+  const at = (s: number, m: number, n: number, i: number, [ms, ns, dim]: readonly number[]) =>
+    ((s * ms! + m) * ns! + n) * dim! + i;
+  return {
+    pairs(out, a, b) {
+      const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
+      const [ms, ns, dim] = extents(a, b);
+      for (let j = 0; j < o.length; j++) {
+        const [i, n, row] = [j % dim, Math.floor(j / dim) % ns, Math.floor(j / dim / ns)];
+        const s = Math.floor(row / ms);
+        o[j] = round(as[row * dim + i]! * bs[(s * ns + n) * dim + i]!);
+      }
+    },
+    dPairsLeft(dA, dOut, b) {
+      const [da, d, bs] = [valuesOf(dA), valuesOf(dOut), valuesOf(b)];
+      const all = extents(dA, b);
+      const [ms, ns, dim] = all;
+      for (let j = 0; j < da.length; j++) {
+        const [i, m, s] = [j % dim, Math.floor(j / dim) % ms, Math.floor(j / dim / ms)];
+        let acc = 0;
+        for (let n = 0; n < ns; n++) {
+          acc = round(acc + d[at(s, m, n, i, all)]! * bs[(s * ns + n) * dim + i]!);
+        }
+        da[j] = acc;
+      }
+    },
+    dPairsRight(dB, dOut, a) {
+      const [db, d, as] = [valuesOf(dB), valuesOf(dOut), valuesOf(a)];
+      const all = extents(a, dB);
+      const [ms, ns, dim] = all;
+      for (let j = 0; j < db.length; j++) {
+        const [i, n, s] = [j % dim, Math.floor(j / dim) % ns, Math.floor(j / dim / ns)];
+        let acc = 0;
+        for (let m = 0; m < ms; m++) {
+          acc = round(acc + d[at(s, m, n, i, all)]! * as[(s * ms + m) * dim + i]!);
+        }
+        db[j] = acc;
       }
     },
   };

@@ -43,6 +43,75 @@ function startColumns(
   };
 }
 
+/** Values of as many vectors, (F,·) each, with the columns of each vector side by side. */
+export function vectorsBeside(graph: GraphBuilder, values: readonly Value[]): Value {
+  const widths = values.map(({ shape }) => shape[1] ?? 0);
+  const vectors = values[0]?.shape[0] ?? 0;
+  const columns = widths.reduce((sum, width) => sum + width, 0);
+  return graph.add({
+    inputs: values,
+    shape: [vectors, columns],
+    elements: 2 * vectors * columns,
+    start: (memory) => startBeside(memory, vectors, columns, widths),
+  });
+}
+
+function startBeside(memory: Memory, vectors: number, columns: number, widths: readonly number[]) {
+  const { kernels } = memory;
+  const firsts = widths.map((_, i) => widths.slice(0, i).reduce((sum, width) => sum + width, 0));
+  return {
+    forward({ samples }: Pass): void {
+      const out = kernels.reshape(memory.out(samples), [samples * vectors, columns]);
+      for (const [i, width] of widths.entries()) {
+        const x = kernels.reshape(memory.x(i, samples), [samples * vectors, width]);
+        kernels.copyColumns(out, firsts[i] ?? 0, x, 0, width);
+      }
+    },
+
+    backward({ samples }: Pass): void {
+      const dOut = kernels.reshape(memory.dOut(samples), [samples * vectors, columns]);
+      for (const [i, width] of widths.entries()) {
+        const to = memory.dX(i, samples);
+        if (to === undefined) continue;
+        const dX = kernels.reshape(to, [samples * vectors, width]);
+        kernels.copyColumns(dX, 0, dOut, firsts[i] ?? 0, width);
+      }
+    },
+  };
+}
+
+/** The sum of the columns of each vector of x (F,D), in their order. Returns (F). */
+export function sumOfColumns(graph: GraphBuilder, x: Value): Value {
+  const [vectors = 0, dim = 0] = x.shape;
+  return graph.add({
+    inputs: [x],
+    shape: [vectors],
+    products: vectors * dim,
+    elements: vectors * (dim + 1),
+    start: (memory) => startSumOfColumns(memory, vectors, dim),
+  });
+}
+
+function startSumOfColumns(memory: Memory, vectors: number, dim: number) {
+  const { kernels, samplesMax } = memory;
+  const [one, ones] = [kernels.tensor([1, dim]), kernels.tensor([samplesMax, 1, dim])];
+  kernels.fill(one, 1);
+  kernels.fill(ones, 1);
+  return {
+    forward({ samples }: Pass): void {
+      const out = kernels.reshape(memory.out(samples), [samples, 1, vectors]);
+      kernels.products(out, one, memory.x(0, samples), "abT");
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      const dOut = kernels.reshape(memory.dOut(samples), [samples, 1, vectors]);
+      kernels.products(dX, dOut, kernels.part(ones, 0, samples), "aTb");
+    },
+  };
+}
+
 /** The sum of the vectors of x (F,D), in their order. Returns (D). */
 export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;

@@ -1,4 +1,4 @@
-// Blocks that work element by element: sum, product, logistic function.
+// Blocks that work element by element: sum, product, ReLU, logistic function.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
@@ -64,6 +64,27 @@ function startSigmoid(memory: Memory) {
       if (dX === undefined) return;
       kernels.copy(dX, memory.dOut(samples));
       kernels.dSigmoid(dX, memory.out(samples));
+    },
+  };
+}
+
+/** x, or 0 where x is below it. */
+export function relu(graph: GraphBuilder, x: Value): Value {
+  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start: startRelu });
+}
+
+function startRelu(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.relu(memory.out(samples), memory.x(0, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      kernels.copy(dX, memory.dOut(samples));
+      kernels.dRelu(dX, memory.out(samples));
     },
   };
 }

@@ -1,7 +1,7 @@
 // Values and vectors of lookups, side by side in one row of columns.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { sizeOf } from "../graph/graph.ts";
+import { reshaped, sizeOf } from "../graph/graph.ts";
 
 /** A value and the first column that it takes. */
 export interface ValueAt {
@@ -24,6 +24,18 @@ export function sideBySide(
     hasLookups: options.hasLookups,
     start: (memory) => startSideBySide(memory, values),
   });
+}
+
+/** Values behind each other in one row of columns; one alone as it is. */
+export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): Value {
+  const [only, ...others] = values;
+  if (only !== undefined && others.length === 0) return reshaped(only, [sizeOf(only)]);
+  let columns = 0;
+  const placed = values.map((value) => {
+    columns += sizeOf(value);
+    return { value, column: columns - sizeOf(value) };
+  });
+  return sideBySide(graph, placed, { columns, hasLookups: false });
 }
 
 function startSideBySide(memory: Memory, values: readonly ValueAt[]) {

@@ -1,0 +1,44 @@
+// The logistic function and the softmax. Both implementations use these, as they do for the loss:
+// exponentials differ in bits between mathematical libraries.
+
+import type { BlockKernels } from "../contract/kernels.ts";
+import { valuesOf } from "./memory.ts";
+
+/** See `BlockKernels.sigmoid`. */
+export const sigmoid: BlockKernels["sigmoid"] = (out, x) => {
+  const [o, xs] = [valuesOf(out), valuesOf(x)];
+  for (let i = 0; i < o.length; i++) {
+    const small = Math.exp(-Math.abs(xs[i]!));
+    o[i] = xs[i]! >= 0 ? 1 / (1 + small) : small / (1 + small);
+  }
+};
+
+/** See `BlockKernels.dSigmoid`. */
+export const dSigmoid: BlockKernels["dSigmoid"] = (d, out) => {
+  const [ds, o] = [valuesOf(d), valuesOf(out)];
+  for (let i = 0; i < ds.length; i++) ds[i] = ds[i]! * o[i]! * (1 - o[i]!);
+};
+
+/** See `BlockKernels.softmax`. */
+export const softmax: BlockKernels["softmax"] = (out, x) => {
+  const [o, xs] = [valuesOf(out), valuesOf(x)];
+  const dim = x.shape[1]!;
+  for (let first = 0; first < o.length; first += dim) {
+    let most = Number.NEGATIVE_INFINITY;
+    for (let i = first; i < first + dim; i++) most = Math.max(most, xs[i]!);
+    let sum = 0;
+    for (let i = first; i < first + dim; i++) sum += Math.exp(xs[i]! - most);
+    for (let i = first; i < first + dim; i++) o[i] = Math.exp(xs[i]! - most) / sum;
+  }
+};
+
+/** See `BlockKernels.dSoftmax`. */
+export const dSoftmax: BlockKernels["dSoftmax"] = (dX, dOut, out) => {
+  const [dx, d, o] = [valuesOf(dX), valuesOf(dOut), valuesOf(out)];
+  const dim = out.shape[1]!;
+  for (let first = 0; first < o.length; first += dim) {
+    let along = 0;
+    for (let i = first; i < first + dim; i++) along += d[i]! * o[i]!;
+    for (let i = first; i < first + dim; i++) dx[i] = o[i]! * (d[i]! - along);
+  }
+};

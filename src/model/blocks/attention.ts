@@ -1,0 +1,93 @@
+// Self-attention of vectors (Vaswani et al., arXiv 1706.03762; over the fields of a sample as in
+// AutoInt, Song et al., arXiv 1810.11921).
+//
+// B = samples, F = vectors, D = columns of each, A = columns of a head.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { sizeOf } from "../graph/graph.ts";
+import { columnsOf, vectorsBeside } from "./columns.ts";
+import { dotProducts } from "./dot-products.ts";
+import { linear } from "./linear.ts";
+
+export interface AttentionOptions {
+  /** Its parameters are `name.query.weight`, `name.key.weight` and `name.value.weight`. */
+  readonly name: string;
+  readonly heads: number;
+  /** Columns of all heads together: A times the heads. */
+  readonly columns: number;
+}
+
+/** The vectors that the attention of each head mixes from x (F,D), side by side: (F, columns). */
+export function attention(graph: GraphBuilder, x: Value, options: AttentionOptions): Value {
+  const { name, heads, columns } = options;
+  const [queries, keys, values] = ["query", "key", "value"].map((part) =>
+    linear(graph, x, { name: `${name}.${part}`, outputs: columns, bias: false }),
+  ) as [Value, Value, Value];
+  const count = columns / heads;
+  const mixes = Array.from({ length: heads }, (_, head) => {
+    const of = (all: Value) => columnsOf(graph, all, { first: head * count, count });
+    const scores = softmax(graph, dotProducts(graph, of(queries), of(keys)));
+    return mixed(graph, scores, of(values));
+  });
+  return vectorsBeside(graph, mixes);
+}
+
+/** The softmax of each row of x (F,K). */
+function softmax(graph: GraphBuilder, x: Value): Value {
+  const start = (memory: Memory) => startSoftmax(memory, x.shape);
+  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+}
+
+function startSoftmax(memory: Memory, [rows = 0, columns = 0]: readonly number[]) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      const shape = [samples * rows, columns];
+      const out = kernels.reshape(memory.out(samples), shape);
+      kernels.softmax(out, kernels.reshape(memory.x(0, samples), shape));
+    },
+
+    backward({ samples }: Pass): void {
+      const to = memory.dX(0, samples);
+      if (to === undefined) return;
+      const shape = [samples * rows, columns];
+      const [dX, dOut, out] = [to, memory.dOut(samples), memory.out(samples)].map((own) =>
+        kernels.reshape(own, shape),
+      ) as [typeof to, typeof to, typeof to];
+      kernels.dSoftmax(dX, dOut, out);
+    },
+  };
+}
+
+/** Vectors (F,A): weights (F,K) of each sample times its vectors (K,A). */
+function mixed(graph: GraphBuilder, weights: Value, vectors: Value): Value {
+  const [rows = 0, inner = 0] = weights.shape;
+  const [, columns = 0] = vectors.shape;
+  return graph.add({
+    inputs: [weights, vectors],
+    shape: [rows, columns],
+    products: rows * inner * columns,
+    elements: sizeOf(weights) + sizeOf(vectors) + rows * columns,
+    start: startMixed,
+  });
+}
+
+function startMixed(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.products(memory.out(samples), memory.x(0, samples), memory.x(1, samples), "ab");
+    },
+
+    backward({ samples }: Pass): void {
+      const dOut = memory.dOut(samples);
+      const [dWeights, dVectors] = [memory.dX(0, samples), memory.dX(1, samples)];
+      if (dWeights !== undefined) {
+        kernels.products(dWeights, dOut, memory.x(1, samples), "abT");
+      }
+      if (dVectors !== undefined) {
+        kernels.products(dVectors, memory.x(0, samples), dOut, "aTb");
+      }
+    },
+  };
+}

@@ -1,0 +1,43 @@
+// A layer of the compressed interaction network (xDeepFM, Lian et al., arXiv 1803.05170): weighted
+// sums of the products, column by column, of all pairs of two values' vectors.
+//
+// B = samples, M and N = vectors, D = columns of each, H = new vectors.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { reshaped } from "../graph/graph.ts";
+import { sharedProduct } from "./shared-product.ts";
+
+/** From a (M,D) and b (N,D): (H,D). Its parameter is `name.weight` (H, M*N). */
+export function compressedInteraction(
+  graph: GraphBuilder,
+  a: Value,
+  b: Value,
+  { name, vectors }: { readonly name: string; readonly vectors: number },
+): Value {
+  const [rows = 0, dim = 0] = a.shape;
+  const [columns = 0] = b.shape;
+  const pairs = graph.add({
+    inputs: [a, b],
+    shape: [rows, columns, dim],
+    products: rows * columns * dim,
+    elements: rows * columns * dim,
+    start: startPairs,
+  });
+  return sharedProduct(graph, reshaped(pairs, [rows * columns, dim]), { name, vectors });
+}
+
+function startPairs(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.pairs(memory.out(samples), memory.x(0, samples), memory.x(1, samples));
+    },
+
+    backward({ samples }: Pass): void {
+      const dOut = memory.dOut(samples);
+      const [dA, dB] = [memory.dX(0, samples), memory.dX(1, samples)];
+      if (dA !== undefined) kernels.dPairsLeft(dA, dOut, memory.x(1, samples));
+      if (dB !== undefined) kernels.dPairsRight(dB, dOut, memory.x(0, samples));
+    },
+  };
+}

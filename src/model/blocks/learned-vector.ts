@@ -1,0 +1,32 @@
+// A vector that is learned, and the same for every sample.
+
+import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+
+/** `name` (n), zeros at first. Returns (n). */
+export function learnedVector(graph: GraphBuilder, name: string, columns: number): Value {
+  return graph.add({
+    inputs: [],
+    shape: [columns],
+    parameters: [{ name, shape: [columns] }],
+    elements: columns,
+    start: (memory) => startLearnedVector(memory, name, columns),
+  });
+}
+
+function startLearnedVector(memory: Memory, name: string, columns: number) {
+  const { kernels, samplesMax } = memory;
+  const [own, dOwn] = [memory.parameter(name), memory.gradients(name)];
+  // A layer of no input: its bias.
+  const [x, weight] = [kernels.tensor([samplesMax, 1]), kernels.tensor([columns, 1])];
+  const unread = dOwn.map(() => kernels.tensor([columns, 1]));
+  return {
+    forward({ samples }: Pass): void {
+      kernels.linear(memory.out(samples), kernels.part(x, 0, samples), weight, own, false);
+    },
+
+    backward({ samples, slices }: Pass): void {
+      const input = kernels.part(x, 0, samples);
+      kernels.dLinearWeight(unread, dOwn, memory.dOut(samples), input, slices);
+    },
+  };
+}

@@ -1,0 +1,62 @@
+// Models whose layers work on the vectors of fields: AutoInt (Song et al., arXiv 1810.11921) by
+// attention, xDeepFM (Lian et al., arXiv 1803.05170) by compressed interactions; beside an MLP over
+// the same vectors.
+//
+// F = vectors, D = columns of each.
+
+import { attention } from "./blocks/attention.ts";
+import { sumOfColumns } from "./blocks/columns.ts";
+import { compressedInteraction } from "./blocks/compressed-interaction.ts";
+import { relu, sum } from "./blocks/elements.ts";
+import { layerNorm } from "./blocks/layer-norm.ts";
+import { linear } from "./blocks/linear.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import type { FieldSpec } from "./options/field-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The blocks of a model of fields. Returns the logit (1). */
+export function fieldBlocks(graph: GraphBuilder, spec: FieldSpec): Value {
+  const { bottom, top, dropout, batchNorm } = spec;
+  const first =
+    graph.dense && mlp(graph, graph.dense, { name: "bottom", widths: bottom, reluLast: true });
+  const dim = spec.dim ?? bottom.at(-1) ?? spec.tables[0]?.dim ?? 0;
+  const all = vectors(graph, spec, { ...(first && { first }), dim });
+  const fields = reshaped(all, [sizeOf(all) / dim, dim]);
+  const seen =
+    spec.kind === "autoInt" ? attended(graph, fields, spec) : crossed(graph, fields, spec);
+  const logit = linear(graph, seen, { name: "fields", outputs: 1 });
+  if (top === undefined) return logit;
+  const options = { name: "top", widths: top, dropout, hasBatchNorm: batchNorm };
+  return sum(graph, logit, mlp(graph, all, options));
+}
+
+/** Layers of attention over x (F,D), each beside a linear layer of its input. Returns a row. */
+function attended(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "autoInt" }): Value {
+  const { heads, width: columns } = spec;
+  let own = x;
+  for (let layer = 0; layer < spec.attentionLayers; layer++) {
+    const name = `attention.${layer}`;
+    const mixed = attention(graph, own, { name, heads, columns });
+    const residual = linear(graph, own, {
+      name: `${name}.residual`,
+      outputs: columns,
+      bias: false,
+    });
+    const total = sum(graph, mixed, residual);
+    own = relu(graph, layerNorm(graph, total, { name: `${name}.norm` }));
+  }
+  return reshaped(own, [sizeOf(own)]);
+}
+
+/** Layers of compressed interactions, each of the one before with x (F,D). Returns their sums. */
+function crossed(graph: GraphBuilder, x: Value, spec: FieldSpec & { kind: "xDeepFm" }): Value {
+  const sums: Value[] = [];
+  let own = x;
+  for (const [layer, count] of spec.compressed.entries()) {
+    own = compressedInteraction(graph, own, x, { name: `compressed.${layer}`, vectors: count });
+    sums.push(sumOfColumns(graph, own));
+  }
+  return behindEachOther(graph, sums);
+}

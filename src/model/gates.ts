@@ -1,0 +1,106 @@
+// Models that gate the vectors of a sample, column by column: MaskNet (Wang et al., arXiv
+// 2102.07619) and FinalMLP (Mao et al., arXiv 2304.00902).
+//
+// I = columns of all vectors side by side, behind the dense features.
+
+import { columnsOf } from "./blocks/columns.ts";
+import { dotProducts } from "./blocks/dot-products.ts";
+import { product, relu, sigmoid, sum } from "./blocks/elements.ts";
+import { layerNorm } from "./blocks/layer-norm.ts";
+import { learnedVector } from "./blocks/learned-vector.ts";
+import { linear } from "./blocks/linear.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import type { GateSpec } from "./options/gate-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The blocks of a model with gates. Returns the logit (1). */
+export function gateBlocks(graph: GraphBuilder, spec: GateSpec): Value {
+  return spec.kind === "maskNet" ? maskNet(graph, spec) : finalMlp(graph, spec);
+}
+
+/** (I): dense features and the vectors of some features; of all, if `has` is left out. */
+function inputOf(graph: GraphBuilder, spec: GateSpec, has?: (feature: string) => boolean): Value {
+  const first = has === undefined || spec.kind === "finalMlp" ? graph.dense : undefined;
+  const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
+  const keepsWidths = spec.dim === undefined;
+  return vectors(graph, spec, { ...(first && { first }), dim, keepsWidths, ...(has && { has }) });
+}
+
+function maskNet(graph: GraphBuilder, spec: GateSpec & { kind: "maskNet" }): Value {
+  const { blocks, structure, top, dropout, batchNorm } = spec;
+  const x = inputOf(graph, spec);
+  const given: Value[] = [];
+  for (let block = 0; block < blocks; block++) {
+    const own = structure === "serial" ? (given.at(-1) ?? x) : x;
+    given.push(maskBlock(graph, x, own, { ...spec, name: `masks.${block}` }));
+  }
+  const last = given.at(-1) ?? x;
+  const taken = structure === "serial" ? last : behindEachOther(graph, given);
+  return mlp(graph, taken, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
+}
+
+/** ReLU(LN(W (mask * own))), where the mask is made of x (I). Returns (width). */
+function maskBlock(
+  graph: GraphBuilder,
+  x: Value,
+  own: Value,
+  options: { readonly name: string; readonly width: number; readonly reduction: number },
+): Value {
+  const { name, width, reduction } = options;
+  const outputs = sizeOf(own);
+  const hidden = Math.max(1, Math.round(reduction * outputs));
+  const mask = mlp(graph, x, { name: `${name}.mask`, widths: [hidden, outputs] });
+  const masked = product(graph, mask, own);
+  const made = linear(graph, masked, { name: `${name}.layer`, outputs: width, bias: false });
+  return relu(graph, layerNorm(graph, made, { name: `${name}.norm` }));
+}
+
+function finalMlp(graph: GraphBuilder, spec: GateSpec & { kind: "finalMlp" }): Value {
+  const { contexts, heads, dropout, batchNorm } = spec;
+  const used = new Set(contexts?.flat());
+  const x = inputOf(graph, spec, (feature) => !used.has(feature));
+  const [a, b] = (["first", "second"] as const).map((name, stream) => {
+    const own = withGates(graph, x, spec, stream);
+    const options = { name, widths: spec[name], reluLast: true };
+    return mlp(graph, own, { ...options, dropout, hasBatchNorm: batchNorm });
+  }) as [Value, Value];
+  const linears = sum(
+    graph,
+    linear(graph, a, { name: "fusion.first", outputs: 1 }),
+    linear(graph, b, { name: "fusion.second", outputs: 1 }),
+  );
+  return Array.from({ length: heads }, (_, head) => {
+    const [left, right] = [a, b].map((of) => headOf(graph, of, head, heads)) as [Value, Value];
+    const name = `fusion.heads.${head}`;
+    const turned = linear(graph, left, { name, outputs: sizeOf(right), bias: false });
+    return reshaped(dotProducts(graph, turned, right), [1]);
+  }).reduce((total, term) => sum(graph, total, term), linears);
+}
+
+/** The columns of one head, as one vector (1, ·). */
+function headOf(graph: GraphBuilder, of: Value, head: number, heads: number): Value {
+  const count = sizeOf(of) / heads;
+  return columnsOf(graph, reshaped(of, [1, sizeOf(of)]), { first: head * count, count });
+}
+
+/** x (I), each column times twice a logistic function of the stream's context. */
+function withGates(
+  graph: GraphBuilder,
+  x: Value,
+  spec: GateSpec & { kind: "finalMlp" },
+  stream: number,
+): Value {
+  const { gates, contexts } = spec;
+  if (gates === undefined) return x;
+  const own = new Set(contexts?.[stream]);
+  const dim = spec.dim ?? spec.tables[0]?.dim ?? 1;
+  const context =
+    contexts === undefined
+      ? learnedVector(graph, `gates.${stream}.context`, dim)
+      : vectors(graph, spec, { dim, keepsWidths: true, has: (feature) => own.has(feature) });
+  const widths = [...gates, sizeOf(x)];
+  const gate = sigmoid(graph, mlp(graph, context, { name: `gates.${stream}`, widths }));
+  return product(graph, x, sum(graph, gate, gate));
+}

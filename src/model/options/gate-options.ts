@@ -1,0 +1,86 @@
+// Options of the models that gate the vectors of a sample (gates.ts): MaskNet and FinalMLP.
+
+import { z } from "zod";
+import {
+  commonOptions,
+  commonProblems,
+  type ModelOptionsOf,
+  type Problem,
+  topProblems,
+  widths,
+} from "./common-options.ts";
+
+/** MaskNet: layers that are masked by what an MLP makes of all vectors. */
+export const maskNetOptions = z.strictObject({
+  kind: z.literal("maskNet"),
+  ...commonOptions,
+  /** Mask blocks. */
+  blocks: z.int().min(1).max(64),
+  /** Columns that a block gives. */
+  width: z.int().min(1).max(65536),
+  /** Hidden columns of a mask, for each column that it masks. */
+  reduction: z.number().gt(0).max(64).default(1),
+  /** `parallel`: each block takes all vectors; `serial`: each takes what the one before gave. */
+  structure: z.enum(["parallel", "serial"]).default("parallel"),
+  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+  top: widths.min(1),
+});
+
+/** FinalMLP: two MLPs, each over vectors with gates of its own, and a product of what both give. */
+export const finalMlpOptions = z.strictObject({
+  kind: z.literal("finalMlp"),
+  ...commonOptions,
+  /** Widths of the layers of both MLPs. ReLU after every layer. */
+  first: widths.min(1),
+  second: widths.min(1),
+  /** Heads of the product of both outputs; divides the widths of both. */
+  heads: z.int().min(1).max(64).default(1),
+  /** Widths of the hidden layers of the gates. Left out: there are no gates. */
+  gates: widths.optional(),
+  /**
+   * The features, with tables of their own, that the first and the second gate take. Left out: each
+   * takes a learned vector of `dim` columns.
+   */
+  contexts: z.tuple([z.array(z.string()).min(1), z.array(z.string()).min(1)]).optional(),
+});
+
+/** A model with gates after its checks. */
+export type GateSpec = z.output<typeof maskNetOptions> | z.output<typeof finalMlpOptions>;
+
+export type GateOptions =
+  | ModelOptionsOf<typeof maskNetOptions>
+  | ModelOptionsOf<typeof finalMlpOptions>;
+
+/** Options of such a model that contradict each other. */
+export function gateProblems(model: GateSpec): Problem[] {
+  const problems = commonProblems(model);
+  if (model.groups !== undefined && model.dim === undefined) {
+    problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
+  }
+  if (model.kind === "maskNet") return [...problems, ...topProblems(model.top)];
+  return [...problems, ...finalMlpProblems(model)];
+}
+
+function finalMlpProblems(model: z.output<typeof finalMlpOptions>): Problem[] {
+  const { heads, gates, contexts, tables, features } = model;
+  const problems: Problem[] = [];
+  for (const stream of ["first", "second"] as const) {
+    const last = model[stream].length - 1;
+    if ((model[stream][last] ?? 0) % heads === 0) continue;
+    problems.push({ path: [stream, last], message: `a multiple of the heads, ${heads}` });
+  }
+  if (contexts !== undefined && gates === undefined) {
+    problems.push({ path: ["contexts"], message: "left out, as there are no `gates`" });
+  }
+  const names = new Set(features?.map(({ name, column }) => name ?? column));
+  const known = features === undefined ? new Set(tables.map(({ name }) => name)) : names;
+  for (const [i, context] of (contexts ?? []).entries()) {
+    const at = context.findIndex((name) => !known.has(name));
+    if (at >= 0) problems.push({ path: ["contexts", i, at], message: "the name of a feature" });
+  }
+  const used = new Set(contexts?.flat());
+  if (model.dense === 0 && [...known].every((name) => used.has(name))) {
+    problems.push({ path: ["contexts"], message: "some of the features, not all of them" });
+  }
+  return problems;
+}

@@ -30,7 +30,7 @@ export const layers: readonly Rooms[] = [
     "actors/runtime": 1000,
     "src/embedding/dynamic-ids": 550,
     "src/embedding/rows": 2200,
-    "src/kernels/checked": 850,
+    "src/kernels/checked": 900,
     "src/kernels/native": 650,
     "src/model/blocks": 1150,
     "src/model/options": 1100,

@@ -10,7 +10,7 @@ export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export { Client } from "./actors/client/client.ts";
 export { type LogRecord, Run } from "./actors/client/run.ts";
-export type { NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
+export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
@@ -21,6 +21,7 @@ export type {
   Staleness,
 } from "./actors/run-state/run-result.ts";
 export type { Incident } from "./actors/runtime/incident.ts";
+export type { ReaderReport } from "./actors/host/reader-report.ts";
 export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
 export type { CacheReport, TableColumn, TierReport } from "./actors/host/tier-report.ts";
 export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";

@@ -21,6 +21,7 @@ import { addEvents } from "./commands/runs/events.ts";
 import { addLogs } from "./commands/runs/logs.ts";
 import { addLs } from "./commands/runs/ls.ts";
 import { addPause } from "./commands/runs/pause.ts";
+import { addReader } from "./commands/runs/reader.ts";
 import { addResume } from "./commands/runs/resume.ts";
 import { addScale } from "./commands/runs/scale.ts";
 import { addShard } from "./commands/runs/shard.ts";
@@ -57,6 +58,7 @@ const commands = [
   addScale,
   addShard,
   addTier,
+  addReader,
   addDoctor,
   addGenerate,
   addEval,

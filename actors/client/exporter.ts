@@ -98,6 +98,11 @@ function createFigures(
       "device",
     ),
     straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
+    readerLimit: gauge(
+      "reader_limit_samples_per_second",
+      "Most samples a second that its readers may serve; 0: there is no limit",
+    ),
+    drains: counter("reader_drains", "Threads of readers that were replaced as asked", "reader"),
     incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
     alerts: counter("alerts", "What a run was warned of", "code"),
     scalings: counter(
@@ -193,6 +198,12 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.scaled":
     case "run.moved":
       figures.scalings.inc({ run });
+      return;
+    case "run.limited":
+      figures.readerLimit.set({ run }, event.samplesPerSecond);
+      return;
+    case "run.drained":
+      figures.drains.inc({ run, reader: `${event.reader}` });
       return;
     case "run.straggler":
       figures.straggler.set({ run, device: `${event.device}` }, event.factor);

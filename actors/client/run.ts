@@ -10,7 +10,9 @@ import { type LoadOptions, loadModel } from "../../storage/model/load-model.ts";
 import type { Model } from "../../storage/model/model.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
+import { readerPatienceMs } from "../jobs/command-readers.ts";
 import {
+  type DrainedReader,
   isOverAt,
   type JobMethod,
   type NamedShard,
@@ -202,6 +204,36 @@ export class Run {
   /** Lifts what `moveShard` and `freezeShard` have pinned of a shard. @throws RemoteError */
   async thawShard(shard: number): Promise<NamedShard> {
     return (await this.#jobs.request("thaw", { run: this.run, shard })).shard;
+  }
+
+  /**
+   * Has the readers of the run together serve at most so many samples to train on a second, with
+   * the same bits; 0 lifts the limit. It holds until then, whatever fails, joins or is restored.
+   * Resolves when the cluster has taken it; run.limited tells when the readers have.
+   * @throws RemoteError where it is so low that steps would reach their deadline
+   */
+  async limitReaders(to: { readonly samplesPerSecond: number }): Promise<void> {
+    await this.#jobs.request("rate", { run: this.run, ...to });
+  }
+
+  /**
+   * Has a reader finish the batch that it reads and give its place to a fresh thread, which reads
+   * on where it was, with the same bits: no failure, and no restart counted. Resolves once it is
+   * done. `reader`: its number, as the cluster's report has it.
+   * @throws RemoteError where there is no such reader, or the run is not running
+   */
+  async drainReader(reader: number): Promise<DrainedReader> {
+    const patienceMs = readerPatienceMs(await this.status());
+    return await this.#jobs.request("drain", { run: this.run, reader }, patienceMs);
+  }
+
+  /**
+   * Asks a reader to go to another step: always refused, with where the reader is, as the step of
+   * the run decides what is read. @throws RemoteError with code SEEK_REFUSED
+   */
+  async seekReader(reader: number, to: { readonly step: number }): Promise<never> {
+    const patienceMs = readerPatienceMs(await this.status());
+    return await this.#jobs.request("seek", { run: this.run, reader, ...to }, patienceMs);
   }
 
   /**

@@ -154,6 +154,12 @@ const machine = setup({
       const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
       children[`device:${event.device}`]?.send(event);
     },
+    beatReaders: ({ context, self }) => {
+      const children: Partial<Record<string, AnyActorRef>> = self.getSnapshot().children;
+      for (const reader of readersOf(context)) {
+        children[`reader:${reader}`]?.send({ type: "reader.beat" });
+      }
+    },
     beat: enqueueActions(({ context, enqueue }) => {
       const { generation, mailbox, toldLosses } = context;
       const progress = progressOf(generation);
@@ -266,7 +272,7 @@ const machine = setup({
   initial: "beating",
   states: {
     beating: {
-      entry: "beat",
+      entry: ["beat", "beatReaders"],
       always: [
         { guard: "isLeft", target: "left" },
         { guard: "hasFailed", target: "failed" },

@@ -1,17 +1,28 @@
 // Reader: answers for one thread that reads batches into the ring. A reader holds no state of the
 // run, so its supervisor restarts it alone; the devices wait a little longer for their batch.
 //
-//   reading ──thread ended──▶ error: its supervisor starts another
+//   reading ──reader.drain──▶ draining ──its thread has ended, or takes too long──▶ reading, with
+//      │                          │                                                 another thread
+//      └──────thread failed───────┴──▶ error: its supervisor starts another
+//
+// Takes   reader.rate · reader.drain · reader.seek; reader.beat of its supervisor
+// Tells   the coordinator reader.limited · reader.drained · reader.refused
 //
 // Invariants
 //   R1. Its thread starts when the exit of the thread before it has been seen: two threads never
 //       write into one ring (law 3).
+//   R2. What it is told lies on its board (../threads/data/reader-board.ts): a reader that replaces
+//       it obeys the same limit, and a repeated request is carried out once.
 
-import { setup } from "xstate";
+import { assign, setup } from "xstate";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { defineActor } from "../runtime/define-actor.ts";
-import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import type { Generation } from "../threads/generation-memory.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { boardOf } from "../threads/data/reader-board.ts";
+import { type Generation, wake } from "../threads/generation-memory.ts";
+import { readerPosition } from "./reader-report.ts";
 import { lossOf, type ThreadEnded, type ThreadPlace, threadLogic } from "./thread-actor.ts";
 
 export interface ReaderInput {
@@ -22,6 +33,29 @@ export interface ReaderInput {
   /** Passes from a reader to the reader that replaces it. R1 */
   readonly place: ThreadPlace;
 }
+
+export interface ReaderContext extends ReaderInput {
+  readonly mailbox: Mailbox;
+  /** The requests to drain it that are not carried out yet. */
+  readonly draining: readonly number[];
+  /** What it had served at the last beats, oldest first. */
+  readonly recent: readonly Served[];
+}
+
+interface Served {
+  readonly atMs: number;
+  readonly samples: number;
+}
+
+type ReaderEvent =
+  | ThreadEnded
+  | MessageEvent<"reader.rate" | "reader.drain" | "reader.seek">
+  | { readonly type: "reader.beat" };
+
+const coordinator: Address = { role: "coordinator", index: 0 };
+
+/** Of so many beats of the host, about two seconds, a reader tells its speed. */
+const beatsMax = 9;
 
 const thread = threadLogic<ReaderInput>(({ launcher, generation, reader, place }) => {
   const { spec, memory } = generation;
@@ -35,16 +69,69 @@ const thread = threadLogic<ReaderInput>(({ launcher, generation, reader, place }
 });
 
 const machine = setup({
-  types: {} as {
-    context: ReaderInput & { readonly mailbox: Mailbox };
-    input: ReaderInput;
-    events: ThreadEnded;
-  },
+  types: {} as { context: ReaderContext; input: ReaderInput; events: ReaderEvent },
   actors: { thread },
+  delays: { drainMs: ({ context }) => deadlinesOf(context.generation.spec.job).drain },
   actions: {
     lose: ({ context, event }) => {
-      throw lossOf(event.end, `reader:${context.reader}`);
+      count(context, "failures");
+      if (event.type === "thread.ended") throw lossOf(event.end, `reader:${context.reader}`);
     },
+    obey: ({ context, event }) => {
+      if (event.type !== "reader.rate") return;
+      const { command, samplesPerSecond } = event.body;
+      const board = ownBoard(context);
+      if (command > board.get("limitCommand")) {
+        board.set("limitCommand", command); // R2
+        board.set("limit", samplesPerSecond);
+        ring(context);
+      }
+      const { mailbox, reader } = context;
+      mailbox.tell(coordinator, "reader.limited", { command, reader });
+    },
+    refuse: ({ context, event }) => {
+      if (event.type !== "reader.seek") return;
+      const { mailbox, reader, generation } = context;
+      const position = readerPosition(generation, reader);
+      const body = { command: event.body.command, reader, position };
+      mailbox.tell(coordinator, "reader.refused", body);
+    },
+    noteDrain: assign({
+      draining: ({ context, event }) => {
+        if (event.type !== "reader.drain") return context.draining;
+        return [...new Set([...context.draining, event.body.command])];
+      },
+    }),
+    readOn: ({ context }) => {
+      ownBoard(context).set("isDraining", 0);
+    },
+    drain: ({ context }) => {
+      ownBoard(context).set("isDraining", 1);
+      ring(context);
+    },
+    noteDrained: assign(({ context, event }) => {
+      const board = ownBoard(context);
+      count(context, "drains");
+      board.set("wasForced", event.type === "thread.ended" ? 0 : 1);
+      board.set("drainCommand", Math.max(board.get("drainCommand"), ...context.draining)); // R2
+      for (const command of context.draining) tellDrained(context, command);
+      return { draining: [] };
+    }),
+    tellDrained: ({ context, event }) => {
+      if (event.type === "reader.drain") tellDrained(context, event.body.command);
+    },
+    noteBeat: assign({
+      recent: ({ context }) => {
+        const { samples } = ownBoard(context).figures;
+        const now = { atMs: context.network.clock.now(), samples };
+        return [...context.recent, now].slice(-beatsMax);
+      },
+    }),
+  },
+  guards: {
+    isDone: ({ context, event }) =>
+      event.type === "reader.drain" && event.body.command <= ownBoard(context).get("drainCommand"),
+    hasFinished: ({ event }) => event.type === "thread.ended" && event.end.kind === "finished",
   },
 }).createMachine({
   id: "reader",
@@ -54,14 +141,73 @@ const machine = setup({
       role: "reader",
       index: input.reader,
     }),
+    draining: [],
+    recent: [],
   }),
-  invoke: { src: "thread", input: ({ context }) => context },
   on: {
+    "reader.rate": { actions: "obey" },
+    "reader.seek": { actions: "refuse" },
+    "reader.beat": { actions: "noteBeat" },
+    "reader.drain": { guard: "isDone", actions: "tellDrained" },
     "thread.ended": { actions: "lose" },
   },
-  initial: "reading",
-  states: { reading: {} },
+  initial: "working",
+  states: {
+    working: {
+      entry: "readOn",
+      invoke: { src: "thread", input: ({ context }) => context },
+      initial: "reading",
+      states: {
+        reading: {
+          on: {
+            "reader.drain": [
+              { guard: "isDone", actions: "tellDrained" },
+              { target: "draining", actions: "noteDrain" },
+            ],
+          },
+        },
+        draining: {
+          entry: "drain",
+          on: {
+            "reader.drain": { actions: "noteDrain" },
+            "thread.ended": {
+              guard: "hasFinished",
+              target: "#reader.working",
+              reenter: true,
+              actions: "noteDrained",
+            },
+          },
+          after: {
+            drainMs: { target: "#reader.working", reenter: true, actions: "noteDrained" },
+          },
+        },
+      },
+    },
+  },
 });
 
 /** As drawn above. */
 export const readerMachine = defineActor(machine);
+
+function ownBoard({ generation, reader }: ReaderInput) {
+  const { memory, spec } = generation;
+  return boardOf(memory.readers, reader % spec.job.readers);
+}
+
+function count(context: ReaderInput, what: "failures" | "drains"): void {
+  const board = ownBoard(context);
+  board.set(what, board.get(what) + 1);
+}
+
+/** Its thread is to look at its board. */
+function ring({ generation, reader }: ReaderInput): void {
+  const { devices, job } = generation.spec;
+  wake(generation, devices + (reader % job.readers));
+}
+
+function tellDrained(context: ReaderContext, command: number): void {
+  const { mailbox, reader, generation } = context;
+  const isForced = ownBoard(context).get("wasForced") === 1;
+  const body = { command, reader, isForced, position: readerPosition(generation, reader) };
+  mailbox.tell(coordinator, "reader.drained", body);
+}

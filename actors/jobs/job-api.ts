@@ -13,6 +13,9 @@
 //   freeze      { run, shard }         → { run, status, shard }      pins it where it is
 //   thaw        { run, shard }         → { run, status, shard }      it is pinned no more
 //   flush       { run, device }        → { run, device, rows }       from host memory to its disk
+//   rate        { run, samplesPerSecond } → { run, status, samplesPerSecond }    0: no limit
+//   drain       { run, reader }        → { run, reader, isForced, position }     once it is done
+//   seek        { run, reader, step }  → always refused, with the reader's position
 //   checkpoint  { run }                → { run, step, digest }       once it is committed
 //   cancel      { run }                → { run, status }
 //   schema      { }                    → { version, job, requests, replies, event }
@@ -30,6 +33,9 @@ export const schemaVersion = 1;
 const run = z.string().min(1).max(128);
 const ofRun = z.strictObject({ run });
 const count = z.int().min(0);
+
+/** More than any machine reads, and a word of shared memory. */
+const samplesPerSecondMax = 2 ** 31 - 1;
 
 /** What each method takes. */
 export const requests = {
@@ -58,6 +64,9 @@ export const requests = {
   freeze: z.strictObject({ run, shard: count }),
   thaw: z.strictObject({ run, shard: count }),
   flush: z.strictObject({ run, device: count }),
+  rate: z.strictObject({ run, samplesPerSecond: count.max(samplesPerSecondMax) }),
+  drain: z.strictObject({ run, reader: count }),
+  seek: z.strictObject({ run, reader: count, step: count }),
   checkpoint: ofRun,
   cancel: ofRun,
   schema: z.strictObject({}),
@@ -121,6 +130,18 @@ const ofShard = runStatus.extend({ shard: namedShard });
 /** A shard that was moved, frozen or thawed. */
 export type NamedShard = Readonly<z.output<typeof namedShard>>;
 
+const drainedReader = z.object({
+  run,
+  reader: count,
+  /** Its thread did not come to the end of its batch in time, and was ended. */
+  isForced: z.boolean(),
+  /** What another thread goes on with: a step, its pass over the data, its first sample there. */
+  position: z.object({ step: count, pass: count, sample: count }),
+});
+
+/** A reader whose thread was replaced. */
+export type DrainedReader = Readonly<z.output<typeof drainedReader>>;
+
 const jsonSchema = z.record(z.string(), z.unknown());
 
 /** What each method answers. */
@@ -150,6 +171,9 @@ export const replies = {
   freeze: ofShard,
   thaw: ofShard,
   flush: z.object({ run, device: count, rows: count }),
+  rate: runStatus.extend({ samplesPerSecond: count }),
+  drain: drainedReader,
+  seek: z.never(),
   checkpoint: z.object({ run, step: count, digest: z.string() }),
   cancel: runStatus,
   schema: z.object({

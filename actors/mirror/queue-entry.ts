@@ -34,6 +34,7 @@ const queueEntry = z.object({
       cancel: z.boolean().optional(),
       pause: z.boolean().optional(),
       pins: z.array(shardPinSchema).readonly().optional(),
+      readerLimit: count.optional(),
     }),
   ),
   job: z.unknown(),

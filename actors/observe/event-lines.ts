@@ -45,6 +45,7 @@ export function logIncident(log: Log, incident: Incident): void {
 function actorOf(event: RunEvent): string {
   if (event.type === "run.incident") return event.offender;
   if (event.type === "run.tier" || event.type === "run.durable") return `tier:${event.device}`;
+  if (event.type === "run.drained") return `reader:${event.reader}`;
   return event.type === "run.straggler" ? `device:${event.device}` : "coordinator:0";
 }
 

@@ -16,6 +16,7 @@ import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/b
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
 import type { Membership } from "../host/membership.ts";
+import type { ReaderReport } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
 import type { MirrorReport, RunMirror } from "../mirror/run-mirror.ts";
@@ -97,6 +98,9 @@ const parts = {
   },
   shards: ({ processes, silent }: ClusterReport) => {
     return { shards: ofAll<ShardReport>(processes, ({ shards }) => shards), silent };
+  },
+  readers: ({ processes, silent }: ClusterReport) => {
+    return { readers: ofAll<ReaderReport>(processes, ({ readers }) => readers), silent };
   },
   mirror: ({ mirror }: ClusterReport) => ({ mirror }),
 };

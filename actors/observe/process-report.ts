@@ -1,6 +1,6 @@
 // Process report: what a process is doing. It shows the tree of actors, the messages that wait in
-// mailboxes, the use of each bounded buffer, the tiers and the shards. A report is read off the
-// running actors and nothing is kept for it: without a request for a report there is no work.
+// mailboxes, the use of each bounded buffer, the tiers, the shards and the readers. A report is
+// read off the running actors and little is kept for it: without a request there is no report.
 
 import { hostname } from "node:os";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
@@ -10,6 +10,7 @@ import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
 import { tierRequests } from "../../storage/tiers/ring.ts";
 import type { DeviceContext } from "../host/device.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
+import { type ReaderReport, reportReader } from "../host/reader-report.ts";
 import { reportShard, type ShardReport } from "../host/shard.ts";
 import type { TierContext } from "../host/tier.ts";
 import { reportTier, type TierReport } from "../host/tier-report.ts";
@@ -63,6 +64,7 @@ export interface ProcessReport {
   readonly credits: readonly CreditReport[];
   readonly tiers: readonly TierReport[];
   readonly shards: readonly ShardReport[];
+  readonly readers: readonly ReaderReport[];
 }
 
 let lastAsked: EventLoopUtilization | undefined;
@@ -89,8 +91,15 @@ export function reportProcess(
       { actor: "transport", what: "pending bytes", used, most },
       ...generations.flatMap(creditsOf),
     ],
-    tiers: tiersIn(root),
-    shards: shardsIn(root),
+    tiers: reportsIn(root, "tier", (one) =>
+      reportTier(one.context, one.value as TierReport["state"]),
+    ),
+    shards: reportsIn(root, "shard", (one) =>
+      reportShard(one.context, one.matches("serving") ? "serving" : "restoring"),
+    ),
+    readers: reportsIn(root, "reader", (one) =>
+      reportReader(one.context, one.matches({ working: "draining" })),
+    ),
   };
 }
 
@@ -152,22 +161,16 @@ function generationsIn(ref: AnyActorRef): HostGenerationContext[] {
   return [...own, ...childrenOf(snapshot).flatMap((child) => generationsIn(child))];
 }
 
-function shardsIn(ref: AnyActorRef): ShardReport[] {
+/** The reports of all actors of one kind. */
+function reportsIn<Report>(
+  ref: AnyActorRef,
+  machine: string,
+  report: (snapshot: AnyMachineSnapshot) => Report,
+): Report[] {
   const snapshot = machineOf(ref);
   if (snapshot === undefined) return [];
-  if (snapshot.machine.id === "shard") {
-    return [reportShard(snapshot.context, snapshot.matches("serving") ? "serving" : "restoring")];
-  }
-  return childrenOf(snapshot).flatMap((child) => shardsIn(child));
-}
-
-function tiersIn(ref: AnyActorRef): TierReport[] {
-  const snapshot = machineOf(ref);
-  if (snapshot === undefined) return [];
-  if (snapshot.machine.id === "tier") {
-    return [reportTier(snapshot.context, snapshot.value as TierReport["state"])];
-  }
-  return childrenOf(snapshot).flatMap((child) => tiersIn(child));
+  if (snapshot.machine.id === machine) return [report(snapshot)];
+  return childrenOf(snapshot).flatMap((child) => reportsIn(child, machine, report));
 }
 
 function creditsOf({ generation, place }: HostGenerationContext): CreditReport[] {

@@ -40,6 +40,8 @@ export interface TrainingCoordinatorContext
   readonly latest: Manifest | undefined;
   /** Bytes of the checkpoint, by where they were read. */
   readonly restored: Assembled["restored"];
+  /** As the generation was assembled. */
+  readonly readerLimit: number;
   /** When the first window began. */
   readonly startedAtMs: number;
 
@@ -80,6 +82,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
     layout: undefined,
+    readerLimit: 0,
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,

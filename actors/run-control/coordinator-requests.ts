@@ -38,6 +38,8 @@ import {
 } from "../threads/generation-spec.ts";
 import { type FollowedPins, followPins } from "./follow-pins.ts";
 
+export { commandingReaders } from "./reader-commands.ts";
+
 /** What requests are made of. */
 export interface RequestInput {
   readonly network: Network;
@@ -65,7 +67,7 @@ export interface RequestInput {
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
-  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins">;
+  readonly record: Pick<RunRecord, "replayed" | "placed" | "pins" | "readers">;
   readonly arithmetic: string;
   /** Computed when the generation is assembled. */
   readonly layout: GenerationLayout | undefined;
@@ -146,6 +148,8 @@ export interface Assembled {
   /** Where the bytes of the checkpoint came from. */
   readonly restored: Restored;
   readonly layout: GenerationLayout;
+  /** The limit that its readers began with. */
+  readonly readerLimit: number;
 }
 
 type Restored = MessageEvent<"device.ready">["body"]["restored"];
@@ -174,11 +178,13 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
   const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
   const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
-  return { arithmetic: first, restored, layout: layoutOfGeneration(spec) };
+  const { readerLimit = 0 } = spec;
+  return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit };
 });
 
 function specOf(input: RequestInput): GenerationSpec {
-  return generationSpecOf({ ...input, pins: input.pins.followed });
+  const { limit: readerLimit } = input.record.readers;
+  return generationSpecOf({ ...input, pins: input.pins.followed, readerLimit });
 }
 
 /**

@@ -38,7 +38,9 @@ function watchPipeline(
   { watch, job, record, scope }: Context,
   { host, steps, meters }: Heartbeat,
 ): PipelineWatch {
-  const assessed = assess(withSample(watch, host, meters), host, job);
+  const sampled = withSample(watch, host, meters);
+  if (record.readers.limit > 0) return sampled; // Devices wait for readers, as somebody wants it.
+  const assessed = assess(sampled, host, job);
   if (assessed.alert !== undefined) {
     const step = steps[0] ?? 0;
     const what = { type: "run.alert", code: "PIPELINE_SERIAL", step } as const;

@@ -25,8 +25,8 @@
 // run.yield and run.checkpoint of its own children and of the job supervisor; host.gone.
 //
 // Where to read on: coordinator-context.ts what it knows · next-action.ts what comes next ·
-// coordinator-requests.ts what it asks · heartbeat-progress.ts what heartbeats tell ·
-// coordinator-failures.ts what ends it · coordinator-events.ts what it publishes.
+// coordinator-requests.ts what it asks · reader-commands.ts what a user asks of readers ·
+// heartbeat-progress.ts, coordinator-failures.ts, coordinator-events.ts what it is told and tells.
 //
 // Invariants
 //   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
@@ -226,6 +226,7 @@ const machine = setup({
     },
     training: {
       type: "parallel",
+      invoke: { src: "commandingReaders", input: ({ context }) => context },
       states: {
         watch: {
           entry: "watchHosts",
@@ -391,8 +392,7 @@ export const trainingCoordinatorMachine = defineActor(machine);
 
 /** Asks device 0 to pause after the step that it is at; the other devices pause with it. */
 function askPause({ command, mailbox }: TrainingCoordinatorContext): void {
-  const body = { command, afterStep: 0 };
-  mailbox.tell({ role: "device", index: 0 }, "device.pause", body);
+  mailbox.tell({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
 }
 
 function raise(failure: unknown): never {

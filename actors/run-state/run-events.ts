@@ -156,6 +156,18 @@ const eventBody = z.discriminatedUnion("type", [
     step: count,
     seconds: z.number(),
   }),
+  /** Its readers keep to so many samples a second, as a user wants it; 0: to no limit any more. */
+  z.object({ type: z.literal("run.limited"), samplesPerSecond: count, step: count }),
+  /**
+   * The thread of a reader was replaced, as a user wants it. `isForced`: it did not come to the end
+   * of its batch in time, and was ended. `step`: what the reader goes on with.
+   */
+  z.object({
+    type: z.literal("run.drained"),
+    reader: count,
+    isForced: z.boolean(),
+    step: count,
+  }),
   /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */
   z.object({ type: z.literal("run.paused"), step: count }),
   /** The same, to make room for another run; it goes on once it gets its allocation again. */

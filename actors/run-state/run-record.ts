@@ -13,9 +13,10 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
 import { IncidentLog } from "./incident-log.ts";
 import type { IncidentAction, IncidentCause } from "./incident-record.ts";
+import { ReaderWishes } from "./reader-wishes.ts";
 import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
 import type { RunResult } from "./run-result.ts";
-import type { ShardPlaces } from "./shard-places.ts";
+import type { Scaling, ShardPlaces } from "./shard-places.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
 /** Publishes an event of a run, which belongs to a tenant or to the operator. */
@@ -35,15 +36,6 @@ const seqsLost = 1000;
 
 /** Events kept for late followers; older events are forgotten. */
 export const eventsMax = 10_000;
-
-/** A change of places: how many devices the generation had, and when they were told to pause. */
-export interface Scaling {
-  readonly generation: number;
-  readonly from: number;
-  readonly atMs: number;
-  /** The shards that are to move with it. */
-  readonly moves: readonly ShardPin[];
-}
 
 /** Events of a run that has devices, or waits for devices of hosts. */
 const beginnings: ReadonlySet<string> = new Set([
@@ -87,6 +79,8 @@ export class RunRecord {
   readonly speeds = new Map<DeviceName, number>();
   /** The plan of the last generation, and the devices of the hosts that it is for. */
   placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
+  /** What is asked of its readers. */
+  readonly readers: ReaderWishes;
   /** Where the shards of its newest generation lie; undefined: this leader has seen none. */
   shards: ShardPlaces | undefined;
   result: RunResult | undefined;
@@ -126,6 +120,8 @@ export class RunRecord {
     this.#publish = publish;
     this.#keeper = keeper;
     this.#onChange = onChange;
+    const keep = (readerLimit: number) => keeper.keep({ kind: "wish", run, readerLimit });
+    this.readers = new ReaderWishes(keep, () => this.#tellWish());
   }
 
   get status(): RunStatus {
@@ -201,6 +197,7 @@ export class RunRecord {
     if (entry.kind === "wish") {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
       this.#pins = entry.pins ?? this.#pins;
+      this.readers.restore(entry.readerLimit);
       this.isCancelAsked ||= entry.cancel === true;
       this.isPauseAsked = entry.pause ?? this.isPauseAsked;
       this.#onChange(this, this.status);
@@ -291,6 +288,8 @@ export class RunRecord {
     const devices = this.#devicesAsked;
     if (devices !== undefined) yield { kind: "wish", run, devices };
     if (this.#pins.length > 0) yield { kind: "wish", run, pins: this.#pins };
+    const readerLimit = this.readers.limit;
+    if (readerLimit > 0) yield { kind: "wish", run, readerLimit };
     if (this.isCancelAsked) yield { kind: "wish", run, cancel: true };
     if (this.isPauseAsked) yield { kind: "wish", run, pause: true };
     for (const event of this.#events) yield { kind: "event", run, event };

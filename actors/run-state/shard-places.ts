@@ -40,6 +40,15 @@ export interface ShardPlaces {
   readonly pins: readonly ShardPin[];
 }
 
+/** A change of places: how many devices the generation had, and when they were told to pause. */
+export interface Scaling {
+  readonly generation: number;
+  readonly from: number;
+  readonly atMs: number;
+  /** The shards that are to move with it. */
+  readonly moves: readonly ShardPin[];
+}
+
 /** All shards of a topology, in the order of their numbers. */
 export function shardPlacesOf(topology: Topology, sparse: SparseOptimizerSpec): ShardPlace[] {
   const { heldBy, distinctBy, replicated } = topology;

@@ -23,6 +23,7 @@ import { columnWords } from "../../src/training/meters/tier-column.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
+import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies } from "./generation-spec.ts";
 
@@ -61,6 +62,8 @@ export interface GenerationMemory {
   readonly columns: Readonly<Record<number, SharedArrayBuffer>>;
   /** Ids looked up in each shard of the job, by the device that holds it (shard-heat.ts). */
   readonly heat: SharedArrayBuffer;
+  /** What the readers of this host are told, and what they count (data/reader-board.ts). */
+  readonly readers: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
 }
 
@@ -115,9 +118,13 @@ function allocate(
     curves,
     columns,
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
+    readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
   };
   progressOver(memory, spec.devices).pause.fill(-1);
+  for (let reader = 0; reader < spec.job.readers; reader++) {
+    boardOf(memory.readers, reader).set("limit", spec.readerLimit ?? 0);
+  }
   return memory;
 }
 

@@ -112,6 +112,8 @@ export const generationSpecSchema = z.object({
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
+  /** Most samples a second that its readers serve at first; left out: as fast as they can. */
+  readerLimit: count.optional(),
   /** Each step that this number divides is traced on all devices; left out, no step is. */
   tracedEvery: z.int().min(1).optional(),
 });

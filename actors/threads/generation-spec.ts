@@ -26,12 +26,14 @@ export function generationSpecOf(from: {
   readonly plan: DataPlan | undefined;
   readonly placement?: RunPlan | undefined;
   readonly pins?: readonly ShardPin[] | undefined;
+  readonly readerLimit?: number | undefined;
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
   readonly network: Pick<Network, "tracedEvery">;
 }): GenerationSpec {
   const { scope, job, hosts, plan, placement, step, latest, sliceCounts, pins = [] } = from;
+  const { readerLimit = 0 } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
@@ -40,7 +42,9 @@ export function generationSpecOf(from: {
   const traced = tracedEvery === undefined ? {} : { tracedEvery };
   const found = placement?.plan === undefined ? {} : { placement: placement.plan };
   const placed = pins.length === 0 ? found : { ...found, pins };
-  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...placed, ...traced };
+  const paced = readerLimit === 0 ? {} : { readerLimit };
+  const all = { ...slices, ...at, ...placed, ...paced, ...traced };
+  return { ...scope, job, devices, hosts: [...hosts], ...all };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */

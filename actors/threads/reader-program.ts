@@ -1,30 +1,37 @@
 // The program of a reader's thread: reads samples from the binary cache, in the order that the seed
 // gives them, into the slots of the devices. A reader keeps no state: the ring says what to read
-// next, so another reader may take its place at any time.
+// next, so another reader may take its place at any time. Between two batches it looks at its board
+// (data/reader-board.ts): whether it is to wait for its turn, and whether it is to end.
 
 import { markUsed, touchEveryMs } from "../../src/data/cache/cache-directory.ts";
+import { GenerationAbortedError } from "../../src/errors/errors.ts";
+import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
-import { type Cells, nobody } from "../../src/exchange/cells.ts";
+import { type Cells, isAborted, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import { BatchSource } from "./data/batch-source.ts";
-import { openDatasets } from "./data/open-datasets.ts";
+import { type Datasets, openDatasets } from "./data/open-datasets.ts";
+import { createRateLimiter, type RateLimiter } from "./data/rate-limiter.ts";
+import { boardOf, type ReaderBoard } from "./data/reader-board.ts";
 import { type Generation, progressOver } from "./generation-memory.ts";
 import { dealingOf, type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
   readonly disk: Disk;
-  /** Only for the meter of reading. */
+  /** Only for the meter of reading, and for the rate limiter. */
   readonly clock: Clock;
+  /** How it waits for its turn. @default it blocks the thread */
+  readonly sleep?: Sleep | undefined;
   /** Passes on the trace of a step. */
   traced(step: TracedStep): void;
 }
 
 /**
- * Serves all streams of one host until the generation ends, with GenerationAbortedError. `reader`
- * counts through the readers of all hosts.
+ * Serves all streams of one host until the generation ends, with GenerationAbortedError, or until
+ * it is drained: then it returns. `reader` counts through the readers of all hosts.
  */
 export async function runReader(
   generation: Generation,
@@ -45,43 +52,93 @@ export async function runReader(
   });
   const datasets = openDatasets(spec, ports.disk);
   const { schedule, topology } = layout;
-  const { seed, data } = spec.job;
+  const { seed, data, readers } = spec.job;
   const order = { seed, shuffle: data.shuffle, splitSamples, schedule, topology };
   const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets, ports.clock);
   const tests = spec.data.test === undefined ? [] : (["test"] as const);
   const streams = [...tests, "evaluation", "training"] as const;
   const { reading } = progressOver(memory, spec.devices);
+  const board = boardOf(memory.readers, reader % readers);
+  const isDrained = () => board.get("isDraining") === 1;
+  const isDealt = dealingOf(spec) === "batches";
+  const limiter = createRateLimiter({
+    limit: () => board.get("limit"),
+    turns: isDealt ? readers : 1,
+    turn: isDealt ? reader % readers : 0,
+    batchSize: data.batchSize,
+  });
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
   let counted = { file: 0, samples: 0, waitedMs: 0 };
+  let bytes = 0;
   let touchedMs = ports.clock.now();
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
+    board.does("waiting");
     await ports.cells.waitUntil(
       () => `room in the batch ring for reader ${reader}`,
       () => {
         next = nextOf(outlet, streams);
-        return next !== undefined;
+        return next !== undefined || isDrained();
       },
       nobody,
     );
+    if (isDrained()) return;
     if (next === undefined) continue;
+    const isTraining = next.stream === "training";
+    if (isTraining && (await isHeldBack(generation, reader, board, limiter, ports))) continue;
     const startMs = ports.clock.now();
-    await batch.serve(outlet, next.stream, next.ticket);
-    Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
+    board.does("reading");
+    const { samples, batchSamples } = await batch.serve(outlet, next.stream, next.ticket);
+    if (isTraining) limiter.began(startMs, batchSamples);
+    const readMs = ports.clock.now() - startMs;
+    Atomics.add(reading, 1, BigInt(Math.round(1000 * readMs)));
     if (splitSamples !== undefined) counted = countBytes(reading, batch, counted);
     Atomics.add(reading, 0, 1n);
+    const tickets = isTraining ? next.ticket + 1 : 0;
+    board.add({ samples, batches: 1, bytes: fileBytes(datasets) - bytes, readMs, tickets });
+    bytes = fileBytes(datasets);
     if (startMs - touchedMs >= touchEveryMs) {
       touchedMs = startMs;
       const { training, evaluation, test } = spec.data;
       for (const plan of [training, evaluation, test]) if (plan) markUsed(plan.path, ports.disk);
     }
     const step = fromStep + next.ticket;
-    if (next.stream !== "training" || !isTraced(step, tracedEvery)) continue;
+    if (!isTraining || !isTraced(step, tracedEvery)) continue;
     const toMs = now();
     const fromMs = toMs - (ports.clock.now() - startMs);
     ports.traced({ step, intervals: [{ name: "read", fromMs, toMs }] });
   }
+}
+
+/**
+ * Waits for a while, if it is not this reader's turn yet: until it is, or until its doorbell rings,
+ * since there may be something else to do. Returns whether it waited.
+ */
+async function isHeldBack(
+  { spec, memory }: Generation,
+  reader: number,
+  board: ReaderBoard,
+  limiter: RateLimiter,
+  { clock, sleep }: ReaderPorts,
+): Promise<boolean> {
+  const words = new Int32Array(memory.words);
+  const doorbell = 1 + spec.devices + (reader % spec.job.readers);
+  const rung = Atomics.load(words, doorbell); // Read before the checks: no ring is missed.
+  if (isAborted(words)) throw new GenerationAbortedError(spec.generation);
+  if (board.get("isDraining") === 1) return true;
+  const fromMs = clock.now();
+  const waitMs = limiter.waitMs(fromMs);
+  if (waitMs <= 0) return false;
+  board.does("limited");
+  if (sleep === undefined) Atomics.wait(words, doorbell, rung, waitMs);
+  else await sleep(words, doorbell, rung, waitMs);
+  board.add({ limitedMs: clock.now() - fromMs });
+  return true;
+}
+
+function fileBytes({ training, evaluation, test }: Datasets): number {
+  return [training, evaluation, test].reduce((sum, one) => sum + (one?.bytesRead.file ?? 0), 0);
 }
 
 /** Adds what was read since `before`. Returns what was read so far. */

@@ -138,9 +138,9 @@ async function reader(task: ParticipantTask, ports: ThreadPorts): Promise<void> 
   const generation = openGeneration(task);
   const { devices, job } = generation.spec;
   const cells = ports.wrapCells(openIdle(generation, devices + (index % job.readers), ports));
-  const { disk, clock } = ports;
+  const { disk, clock, sleep } = ports;
   const { runReader } = await import("./reader-program.ts");
-  await runReader(generation, index, { cells, disk, clock, traced: tracedTo(task, ports) });
+  await runReader(generation, index, { cells, disk, clock, sleep, traced: tracedTo(task, ports) });
 }
 
 /** Writes log lines that name the thread's actor and, if it has one, its generation. */

@@ -12,14 +12,16 @@ import {
 } from "./arguments.ts";
 import { namedRun } from "./named-run.ts";
 
+type NumberedRole = "shard" | "device" | "reader" | "samples" | "step";
+
 export interface RunCommand<Answer extends object, Options> {
   /** As it is typed: `pause`, `checkpoint now`; the report is named after it. */
   readonly name: string;
   readonly description: string;
   /** What follows the run in the example. */
   readonly example?: string;
-  /** What is given after the run: actors of it, by their numbers. */
-  readonly actors?: readonly { readonly role: "shard" | "device"; readonly what: string }[];
+  /** What is given after the run: actors of it, by their numbers, or other numbers. */
+  readonly actors?: readonly { readonly role: NumberedRole; readonly what: string }[];
   /** Asks the run, with the numbers of these actors; what comes back goes into the report. */
   readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
   /** The sentence for people. */

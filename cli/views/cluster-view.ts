@@ -62,6 +62,34 @@ const shardTitles = [
   ...["ids a step", "state", "pinned", "last checkpoint"],
 ];
 
+/** The readers of all runs, in order. */
+export function readerLines({ processes, silent }: ClusterReport): string[] {
+  const readers = processes.flatMap((one) =>
+    one.readers.map((own) => ({ ...own, host: one.host })),
+  );
+  const nameOf = ({ run, actor }: (typeof readers)[number]) => `${run} ${actor}`;
+  readers.sort((a, b) => nameOf(a).localeCompare(nameOf(b), "en", { numeric: true }));
+  const cells = readers.map((one) => {
+    const { actor, run, host, state, limit, position, failures, drains } = one;
+    const { step, pass, sample } = position;
+    return [
+      ...[actor, run, `host:${host ?? 0}`, state],
+      `step ${count(step)}, pass ${count(pass)}, sample ${count(sample)}`,
+      ...[count(one.samples), count(Math.round(one.samplesPerSecond))],
+      limit === null ? "none" : `${count(limit)} of all`,
+      ...[bytes(one.bytes), `${one.batchMs.toFixed(1)} ms`, duration(one.limitedMs / 1000)],
+      ...[count(one.ready), count(drains), count(failures)],
+    ];
+  });
+  const missing = silent.map((host) => `host:${host}: no answer`);
+  return [...(cells.length === 0 ? [] : aligned([readerTitles, ...cells])), ...missing];
+}
+
+const readerTitles = [
+  ...["reader", "run", "host", "state", "reads next", "samples", "samples/s", "limit", "read"],
+  ...["a batch", "held back", "batches ready", "drained", "failed"],
+];
+
 /** One line a run, for readers that parse no table. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {

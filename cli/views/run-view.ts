@@ -158,12 +158,8 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.alert":
     case "run.tier":
       return `  ! ${event.message}`;
-    case "run.durable": {
-      const { device, action, rows, reason } = event;
-      if (reason !== undefined)
-        return `  no durable rows ${action} below device ${device}: ${reason}`;
-      return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
-    }
+    case "run.durable":
+      return durableLine(event);
     case "run.recovered": {
       const { fromStep, generation, seconds, memoryBytes, storeBytes } = event;
       const from = memoryBytes > 0 && storeBytes === 0 ? ", out of the memory of its hosts" : "";
@@ -195,6 +191,9 @@ function lineOf(event: RunEvent): string | undefined {
       const places = shards.map(({ table, device: to }) => `${table} to device:${to}`).join(", ");
       return `  moved in ${duration(seconds)}: of ${places} from step ${count(step)} on`;
     }
+    case "run.limited":
+    case "run.drained":
+      return readerLine(event);
     case "run.paused":
       return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
     case "run.preempted":
@@ -214,6 +213,23 @@ function lineOf(event: RunEvent): string | undefined {
     default:
       return event satisfies never;
   }
+}
+
+function durableLine(event: Extract<RunEvent, { type: "run.durable" }>): string {
+  const { device, action, rows, reason } = event;
+  if (reason !== undefined) return `  no durable rows ${action} below device ${device}: ${reason}`;
+  return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
+}
+
+function readerLine(event: Extract<RunEvent, { type: "run.limited" | "run.drained" }>): string {
+  if (event.type === "run.limited") {
+    const { samplesPerSecond } = event;
+    if (samplesPerSecond === 0) return "  readers have no limit any more";
+    return `  readers keep to ${count(samplesPerSecond)} samples/s`;
+  }
+  const { reader, isForced, step } = event;
+  const how = isForced ? "was ended, as it did not come to the end of its batch" : "has ended";
+  return `  the thread of reader:${reader} ${how}; another reads on from step ${count(step)}`;
 }
 
 function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string {

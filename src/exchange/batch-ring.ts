@@ -137,8 +137,8 @@ interface RingPlace {
   readonly cellBase: number;
 }
 
-/** Which of the readers fills a device's slot for a ticket. */
-function readerOf(
+/** Which of the readers of a host fills a device's slot for a ticket. */
+export function readerOf(
   { dealing, local, readers }: Pick<RingPlace, "dealing" | "local"> & { readonly readers: number },
   stream: Stream,
   device: number,
@@ -228,7 +228,10 @@ export interface BatchOutlet {
   ): void;
 }
 
-/** Batches of a stream that are ready for a device or held by it, out of `shape.slots`. */
+/**
+ * Batches of a stream that are ready for a device or held by it, out of `shape.slots`: all, or
+ * those of some tickets.
+ */
 export function batchesOf(
   place: {
     readonly shape: RingShape;
@@ -237,12 +240,13 @@ export function batchesOf(
   },
   device: number,
   stream: Stream,
+  isCounted: (ticket: number) => boolean = () => true,
 ): number {
   const { shape, cells, cellBase } = place;
   const { filled, taken } = cellsOf(shape, cellBase, stream);
   const given = cells.load(taken(device));
   const slots = Array.from({ length: shape.slots }, (_, slot) => cells.load(filled(device, slot)));
-  return slots.filter((ticket) => ticket > given).length;
+  return slots.filter((next) => next > given && isCounted(next - 1)).length;
 }
 
 export function createBatchOutlet(

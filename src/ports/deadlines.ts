@@ -39,6 +39,7 @@ const rules = {
     share: 1 / 32,
     msMax: 50,
   },
+  drain: { within: "step", what: "a reader that is drained finishes its batch", share: 1 / 4 },
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },
   stall: { within: undefined, what: "the coordinator waits for the next step", share: 2 },

@@ -29,6 +29,8 @@ export type JournalEntry<Event> =
       readonly pause?: boolean;
       /** All parts of tables that are pinned from now on. */
       readonly pins?: readonly ShardPin[];
+      /** Most samples a second that its readers may serve; 0: there is no limit. */
+      readonly readerLimit?: number;
     };
 
 export interface RunJournal<Event> {

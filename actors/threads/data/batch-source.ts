@@ -21,6 +21,12 @@ export interface BatchSourceOptions {
   readonly fromStep: number;
 }
 
+/** What a reader has served of a batch. */
+export interface Served {
+  readonly samples: number;
+  readonly batchSamples: number;
+}
+
 export class BatchSource {
   readonly #options: BatchSourceOptions;
   readonly #datasets: Datasets;
@@ -39,8 +45,11 @@ export class BatchSource {
     this.#order = new EpochOrder({ seed, shuffle, split }, schedule);
   }
 
-  /** Fills the slots of a ticket on every device of this reader that still lacks it. */
-  async serve(outlet: BatchOutlet, stream: Stream, ticket: number): Promise<void> {
+  /**
+   * Fills the slots of a ticket on every device of this reader that still lacks it. Returns the
+   * samples that it filled in, and those of the whole batch.
+   */
+  async serve(outlet: BatchOutlet, stream: Stream, ticket: number): Promise<Served> {
     const dataset = this.#datasets[stream];
     if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
     const devices = outlet.devicesOf(stream);
@@ -48,6 +57,7 @@ export class BatchSource {
       stream === "training"
         ? await this.#training(ticket, devices)
         : this.#evaluation(ticket, dataset.samples);
+    let samples = 0;
     for (const device of devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
       const { first, count } = samplesOf(this.#options.topology, device, batchSamples);
@@ -56,7 +66,9 @@ export class BatchSource {
       const memory = outlet.slotMemory(stream, device, ticket, count);
       const idCount = dataset.read(indices, memory);
       outlet.publish(stream, device, ticket, { samples: count, batchSamples, idCount });
+      samples += count;
     }
+    return { samples, batchSamples };
   }
 
   /** The bytes that were read of the training data. */

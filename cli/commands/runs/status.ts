@@ -11,7 +11,7 @@ import {
 } from "../../support/arguments.ts";
 import { count, percent } from "../../support/format.ts";
 import { namedRun } from "../../support/named-run.ts";
-import { allShardLines, treeLines } from "../../views/cluster-view.ts";
+import { allShardLines, readerLines, treeLines } from "../../views/cluster-view.ts";
 import { incidentLines } from "../../views/incidents.ts";
 import { reportOf } from "../../views/report.ts";
 import { allTierLines } from "../../views/tier-lines.ts";
@@ -21,6 +21,7 @@ interface StatusArguments extends CommonOptions, ConnectionArguments {
   readonly tree?: true;
   readonly shards?: true;
   readonly tiers?: true;
+  readonly readers?: true;
 }
 
 /** Adds the command. */
@@ -31,19 +32,16 @@ export function addStatus(program: Command): void {
     .option("--tree", "the actors of all its processes, as they supervise each other")
     .option("--shards", "the embedding shards of all runs, the most looked up first")
     .option("--tiers", "the tiers of cached tables: which rows lie where, and how often they hit")
+    .option("--readers", "the readers of all runs: where they are, and how fast")
     .description("tell what the runs of a running cluster are doing");
-  const examples = [
-    "status",
-    "status r12-1 --json",
-    "status --tree",
-    "status --shards",
-    "status --tiers",
-  ];
+  const views = ["status --tree", "status --shards", "status --tiers", "status --readers"];
+  const examples = ["status", "status r12-1 --json", ...views];
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
     if (options.tree === true) tellTree(await client.inspect(), options.json === true);
     else if (options.shards === true) tellShards(await client.inspect(), options.json === true);
     else if (options.tiers === true) tellTiers(await client.inspect(), options.json === true);
+    else if (options.readers === true) tellReaders(await client.inspect(), options.json === true);
     else if (run === undefined) tellRuns("status", await client.list(), options);
     else tellOne(await (await namedRun(client, run)).status(), options.json === true);
   });
@@ -68,6 +66,15 @@ function tellTiers(report: ClusterReport, json: boolean): void {
   const tiers = processes.flatMap(({ host, tiers: own }) => own.map((one) => ({ host, ...one })));
   if (json) console.log(JSON.stringify({ report: "tiers", tiers, silent }));
   else for (const line of allTierLines(report)) console.log(line);
+}
+
+function tellReaders(report: ClusterReport, json: boolean): void {
+  const { processes, silent } = report;
+  const readers = processes.flatMap(({ host, readers: own }) =>
+    own.map((one) => ({ host, ...one })),
+  );
+  if (json) console.log(JSON.stringify({ report: "readers", readers, silent }));
+  else for (const line of readerLines(report)) console.log(line);
 }
 
 function tellOne(summary: RunSummary, json: boolean): void {

@@ -10,6 +10,8 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
+//   coordinator ──▶ reader        reader.rate · reader.drain · reader.seek
+//   reader ──▶ coordinator        reader.limited · reader.drained · reader.refused
 //   job ──▶ device                device.salvage
 //   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
@@ -43,6 +45,9 @@ const figure = z.number().or(z.nan());
 const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
+const reader = z.int().min(0);
+/** What a reader reads next: a step, its pass over the data, and its first sample in it. */
+const position = z.object({ step, pass: z.int().min(0), sample: z.int().min(0) });
 
 /** An error in a message (src/errors/errors.ts). */
 export const errorRecord: z.ZodType<ErrorRecord> = z.object({
@@ -213,6 +218,17 @@ export const messages = defineMessages({
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 
+  /** Most samples a second that the readers of the run serve together; 0: as many as they can. */
+  "reader.rate": z.object({ command, samplesPerSecond: z.int().min(0) }),
+  "reader.limited": z.object({ command, reader }),
+  /** The reader is to finish its batch, and to give its place to another thread. */
+  "reader.drain": z.object({ command }),
+  /** `isForced`: the thread did not come to the end of its batch in time, and was ended. */
+  "reader.drained": z.object({ command, reader, isForced: z.boolean(), position }),
+  /** The reader is to go on with another step: refused, as its position follows from the step. */
+  "reader.seek": z.object({ command, step }),
+  "reader.refused": z.object({ command, reader, position }),
+
   "checkpoint.cut": z.object({
     command,
     cut: step,
@@ -287,6 +303,12 @@ export const takers = {
   "device.ready": "coordinator",
   "device.reached": "coordinator",
   "device.evaluated": "coordinator",
+  "reader.rate": "reader",
+  "reader.limited": "coordinator",
+  "reader.drain": "reader",
+  "reader.drained": "coordinator",
+  "reader.seek": "reader",
+  "reader.refused": "coordinator",
   "checkpoint.cut": "checkpoint",
   "checkpoint.taken": "coordinator",
   "checkpoint.commit": "checkpoint",

@@ -1,0 +1,143 @@
+// What a user asks of the readers of a run, carried to them while its generation trains: the limit,
+// to all of them, and requests to one (../run-state/reader-wishes.ts).
+//
+//   limit     reader.rate to every reader      reader.limited of all    run.limited
+//   drain     reader.drain to one              reader.drained           run.drained
+//   seek      reader.seek to one               reader.refused
+//
+// A message that is lost is sent again until it is answered, or until the generation is over: then
+// the next one begins with the limit, and is told the requests that are not answered.
+
+import { fromCallback } from "xstate";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { HostShare } from "../host/membership.ts";
+import type { ReaderAnswer, ReaderRequest } from "../run-state/reader-wishes.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import {
+  type ActorMessage,
+  type Address,
+  ask,
+  type Mailbox,
+  type Network,
+  type RunScope,
+} from "../runtime/mailbox.ts";
+
+export interface ReaderCommandsInput {
+  readonly network: Network;
+  readonly mailbox: Mailbox;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
+  readonly seenStep: number;
+  /** The limit that the readers of the generation began with. */
+  readonly readerLimit: number;
+}
+
+/** Runs for as long as the generation trains. */
+export const commandingReaders = fromCallback<{ type: string }, ReaderCommandsInput>(
+  ({ input }) => {
+    const { record, hosts, job } = input;
+    const readers = hosts.length * job.readers;
+    const taken = new Set<ReaderRequest>();
+    const end = new AbortController();
+    let pacing = new AbortController();
+    let [limit, command] = [input.readerLimit, 0];
+    const look = () => {
+      if (record.readers.limit !== limit) {
+        limit = record.readers.limit;
+        pacing.abort(); // A newer limit takes the place of one that is on its way.
+        pacing = new AbortController();
+        void setLimit(input, readers, { limit, command: ++command, signal: pacing.signal });
+      }
+      for (const request of record.readers.requests) {
+        if (taken.has(request)) continue;
+        taken.add(request);
+        void carryOut(input, readers, { request, command: ++command, signal: end.signal });
+      }
+    };
+    const forget = record.onWish(look);
+    look();
+    return () => {
+      forget();
+      pacing.abort();
+      end.abort();
+    };
+  },
+);
+
+async function setLimit(
+  { network, mailbox, record, scope }: ReaderCommandsInput,
+  readers: number,
+  { limit, command, signal }: { limit: number; command: number; signal: AbortSignal },
+): Promise<void> {
+  const asked = ask({
+    network,
+    mailbox,
+    to: Array.from({ length: readers }, (_, index) => readerAt(index)),
+    type: "reader.rate",
+    body: { command, samplesPerSecond: limit },
+    answer: (message) =>
+      message.type === "reader.limited" && message.body.command === command
+        ? { from: message.body.reader, answer: true }
+        : undefined,
+    deadlineMs: Number.POSITIVE_INFINITY, // The watch of the hosts ends the generation before.
+    signal,
+  });
+  if ((await unlessOver(asked)) === undefined) return;
+  const { step = 0 } = record.progress ?? {};
+  record.append(scope.generation, { type: "run.limited", samplesPerSecond: limit, step });
+}
+
+async function carryOut(
+  { network, mailbox, record, scope }: ReaderCommandsInput,
+  readers: number,
+  { request, command, signal }: { request: ReaderRequest; command: number; signal: AbortSignal },
+): Promise<void> {
+  const { kind, reader, step } = request;
+  if (reader >= readers) return record.readers.answer(request, { kind: "missing" });
+  const common = {
+    network,
+    mailbox,
+    to: [readerAt(reader)],
+    answer: (message: ActorMessage) => answerIn(message, command),
+    deadlineMs: Number.POSITIVE_INFINITY, // The one who asks counts, and the watch of the hosts.
+    signal,
+  };
+  const asked =
+    kind === "drain"
+      ? ask({ ...common, type: "reader.drain", body: { command } })
+      : ask({ ...common, type: "reader.seek", body: { command, step } });
+  const answer = (await unlessOver(asked))?.[0];
+  if (answer === undefined) return;
+  if (answer.kind === "drained") {
+    const { isForced, position } = answer;
+    const told = { type: "run.drained", reader, isForced, step: position.step } as const;
+    record.append(scope.generation, told);
+  }
+  record.readers.answer(request, answer);
+}
+
+function answerIn(
+  { type, body }: ActorMessage,
+  command: number,
+): { readonly from: 0; readonly answer: ReaderAnswer } | undefined {
+  if (type !== "reader.drained" && type !== "reader.refused") return undefined;
+  if (body.command !== command) return undefined;
+  const { position } = body;
+  if (type === "reader.refused") return { from: 0, answer: { kind: "refused", position } };
+  return { from: 0, answer: { kind: "drained", isForced: body.isForced, position } };
+}
+
+/** The answers; undefined: the generation is over, or its connection is. */
+async function unlessOver<Answer>(asked: Promise<Answer[]>): Promise<Answer[] | undefined> {
+  try {
+    return await asked;
+  } catch {
+    return undefined;
+  }
+}
+
+function readerAt(index: number): Address {
+  return { role: "reader", index };
+}

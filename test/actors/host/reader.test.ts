@@ -1,0 +1,127 @@
+// The actor of a reader: what it is told is carried out once, even if messages repeat or are lost,
+// and the thread of a drained reader is followed by another.
+
+import test from "ava";
+import { readerMachine } from "../../../actors/host/reader.ts";
+import { boardOf } from "../../../actors/threads/data/reader-board.ts";
+import { createGeneration } from "../../../actors/threads/generation-memory.ts";
+import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
+import {
+  createFakeLauncher,
+  smallGenerationSpec,
+  startActor,
+  startSimulatedNetwork,
+} from "../../helpers/clusters/actors.ts";
+
+const self = { role: "reader", index: 0 } as const;
+const coordinator = { role: "coordinator", index: 0 } as const;
+
+async function startReader(limit = 0) {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const spec = { ...smallGenerationSpec(), readerLimit: limit };
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0));
+  const ended = { lastEnded: Promise.resolve() };
+  const input = { network: place.network, launcher, generation, reader: 0, place: ended };
+  const start = () => startActor(place, readerMachine, input);
+  const { actor, ends } = start();
+  await place.pass(0);
+  const board = boardOf(generation.memory.readers, 0);
+  const told = () => place.heard(coordinator).map(({ type, body }) => ({ type, body }));
+  return { ...place, actor, ends, threads, board, told, start };
+}
+
+const start = { step: 0, pass: 0, sample: 0 };
+const drained = (command: number, isForced = false) => ({
+  type: "reader.drained",
+  body: { command, reader: 0, isForced, position: start },
+});
+
+test("a drained reader waits for the end of its thread, and starts another", async (t) => {
+  const { threads, board, told, pass, say, ends } = await startReader();
+  say(self, "reader.drain", { command: 4 });
+  await pass(0);
+  t.is(board.get("isDraining"), 1);
+  t.deepEqual(told(), []);
+  threads[0]?.end({ kind: "finished" });
+  await pass(0);
+  t.deepEqual(told(), [drained(4)]);
+  t.is(threads.length, 2);
+  t.is(board.get("isDraining"), 0);
+  t.is(board.get("drains"), 1);
+  t.is(ends.error, undefined);
+});
+
+test("a drain that is repeated is carried out once, by whoever hears of it", async (t) => {
+  const { threads, actor, told, pass, say, start: another } = await startReader();
+  for (const command of [4, 4, 5]) say(self, "reader.drain", { command });
+  await pass(0);
+  threads[0]?.end({ kind: "finished" });
+  await pass(0);
+  say(self, "reader.drain", { command: 4 }); // The answer was lost.
+  await pass(0);
+  t.deepEqual(told(), [drained(4), drained(5), drained(4)]);
+  t.is(threads.length, 2);
+  actor.stop();
+  threads[1]?.end({ kind: "lost", reason: "killed" });
+  another();
+  await pass(0);
+  say(self, "reader.drain", { command: 5 });
+  await pass(0);
+  t.deepEqual(told().slice(3), [drained(5)]);
+});
+
+test("a drained thread that does not end is ended after a part of the step deadline", async (t) => {
+  const { threads, told, pass, say, ends } = await startReader();
+  say(self, "reader.drain", { command: 1 });
+  await pass(0);
+  await pass(60_000);
+  t.deepEqual(told(), [drained(1, true)]);
+  t.true(threads[0]?.isKilled);
+  t.is(threads.length, 1); // R1: its exit was not seen.
+  threads[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.is(threads.length, 2);
+  t.is(ends.error, undefined);
+});
+
+test("a thread that fails while it is drained is a failure all the same", async (t) => {
+  const { threads, board, pass, say, ends } = await startReader();
+  say(self, "reader.drain", { command: 1 });
+  await pass(0);
+  threads[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.truthy(ends.error);
+  t.is(board.get("failures"), 1);
+});
+
+test("an older limit that comes late is not obeyed, nor one before an actor that failed", async (t) => {
+  const { board, told, pass, say, actor, start: another } = await startReader(500);
+  t.is(board.get("limit"), 500);
+  say(self, "reader.rate", { command: 7, samplesPerSecond: 100 });
+  say(self, "reader.rate", { command: 6, samplesPerSecond: 900 });
+  await pass(0);
+  t.is(board.get("limit"), 100);
+  actor.stop();
+  another();
+  await pass(0);
+  say(self, "reader.rate", { command: 6, samplesPerSecond: 900 });
+  await pass(0);
+  t.is(board.get("limit"), 100);
+  t.deepEqual(
+    told().map(({ type, body }) => [type, (body as { command: number }).command]),
+    [7, 6, 6].map((command) => ["reader.limited", command]),
+  );
+});
+
+test("a seek is refused with the position", async (t) => {
+  const { board, told, pass, say } = await startReader();
+  board.add({ tickets: 3 });
+  say(self, "reader.seek", { command: 2, step: 0 });
+  await pass(0);
+  const [answer] = told();
+  t.like(answer, {
+    type: "reader.refused",
+    body: { command: 2, reader: 0, position: { step: 3 } },
+  });
+});

@@ -1,0 +1,194 @@
+// What a user tells the readers of a run that trains: to keep to a limit, to give their place to a
+// fresh thread, to go to another step (SEEK_REFUSED). The model is the same, and nothing counts as
+// a failure.
+
+import test, { type ExecutionContext } from "ava";
+import type { JobOptions, ReaderReport, Run } from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  runJob,
+  type Story,
+  smallSteps,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+/** Pauses after this many steps, long enough for the steps to be reported and for a request. */
+const rest = (generation: number, step: number) =>
+  ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
+
+async function readersOf({ cluster }: TestCluster, run: Run): Promise<readonly ReaderReport[]> {
+  const { processes } = await cluster.client.inspect();
+  return processes.flatMap(({ readers }) => readers).filter((one) => one.run === run.run);
+}
+
+async function assertCalm(t: ExecutionContext, { result }: Story) {
+  const calm = await calmResult();
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+}
+
+async function refusalOf(asked: Promise<unknown>): Promise<string> {
+  try {
+    await asked;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  return "it was not refused";
+}
+
+for (const readers of [1, 2, 3]) {
+  for (const order of ["global", "split"] as const) {
+    test.serial(
+      `${readers} readers drained in mid-run, ${order} order, change no bit`,
+      async (t) => {
+        await using place = await startTestCluster(3);
+        place.threads.plan([rest(1, 8), { ...rest(1, 20), actor: "device:1" }]);
+        const seen: ReaderReport[] = [];
+        const own = { devices: 2, readers, data: { order } as JobOptions["data"] };
+        const calm =
+          order === "global" ? undefined : await runJob(place, place.job({ ...own, readers: 1 }));
+        place.threads.plan([rest(1, 8), { ...rest(1, 20), actor: "device:1" }]);
+        const before = place.threads.started();
+        const story = await runJob(place, place.job(own), async (event, run) => {
+          if (event.type !== "run.progress" || ![8, 20].includes(event.step)) return;
+          for (let reader = 0; reader < readers; reader++) {
+            const { isForced, position } = await run.drainReader(reader);
+            t.false(isForced);
+            // In the split order a reader has devices, and of two devices the third has none.
+            const isIdle = order === "split" && reader === 2;
+            t.true(isIdle || (position.step >= event.step && position.step <= smallSteps));
+          }
+          if (event.step === 20) seen.push(...(await readersOf(place, run)));
+        });
+        if (calm === undefined) await assertCalm(t, story);
+        else t.is(story.result.digest, calm.result.digest);
+        t.is(story.result.generation, 1);
+        t.deepEqual(only(story.events, "run.incident"), []);
+        t.is(only(story.events, "run.drained").length, 2 * readers);
+        t.deepEqual(
+          seen.map(({ drains, failures }) => ({ drains, failures })),
+          seen.map(() => ({ drains: 2, failures: 0 })),
+        );
+        t.is(seen.length, readers);
+        t.true(place.threads.started() - before >= 1 + 4 + 3 * readers);
+      },
+    );
+  }
+}
+
+test.serial("two drains at once are both carried out, of one reader and of two", async (t) => {
+  await using place = await startTestCluster(2);
+  place.threads.plan([rest(1, 8)]);
+  const drained: number[] = [];
+  const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== 8) return;
+    const asked = [0, 0, 1].map((reader) => run.drainReader(reader));
+    for (const { reader } of await Promise.all(asked)) drained.push(reader);
+  });
+  t.deepEqual(drained, [0, 0, 1]);
+  await assertCalm(t, story);
+  t.is(story.result.generation, 1);
+  t.deepEqual(only(story.events, "run.incident"), []);
+});
+
+test.serial("a drained reader that hangs is ended, and that is no failure either", async (t) => {
+  await using place = await startTestCluster(2);
+  const stall = { actor: "reader:0", generation: 1, step: 12, point: 1, effect: "stall" } as const;
+  place.threads.plan([stall, rest(1, 12)]);
+  const forced: boolean[] = [];
+  const story = await runJob(place, place.job(), async (event, run) => {
+    if (event.type !== "run.progress" || forced.length > 0 || event.step < 12) return;
+    forced.push((await run.drainReader(0)).isForced);
+  });
+  t.deepEqual(forced, [true]);
+  await assertCalm(t, story);
+  t.is(story.result.generation, 1);
+  t.deepEqual(only(story.events, "run.incident"), []);
+  t.like(only(story.events, "run.drained"), [{ reader: 0, isForced: true }]);
+});
+
+test.serial("a limit outlives a reader and a device that are killed", async (t) => {
+  await using place = await startTestCluster(2);
+  const samplesPerSecond = 1000;
+  const limits: (number | null | undefined)[] = [];
+  const begun: { step: number; atMs: number }[] = [];
+  let state: string | undefined;
+  place.threads.plan([rest(1, 8), rest(2, 20)]);
+  const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
+    if (event.type === "run.started") {
+      if (event.generation === 1) await run.limitReaders({ samplesPerSecond });
+      if (event.generation === 2) begun.push({ step: event.fromStep, atMs: performance.now() });
+    }
+    if (event.type !== "run.progress") return;
+    const reader = (await readersOf(place, run)).find(({ actor }) => actor === "reader:0");
+    if (reader?.state === "limited") state = reader.state;
+    if (event.step === 8) place.threads.kill("reader:0");
+    if (event.step >= 12 && event.generation === 1) {
+      limits.push(reader?.limit);
+      t.is(reader?.failures, 1);
+      place.threads.kill("device:1");
+    }
+    if (event.generation === 2) limits.push(reader?.limit);
+  });
+  const tookMs = performance.now() - (begun[0]?.atMs ?? 0);
+  await assertCalm(t, story);
+  t.is(story.result.generation, 2);
+  t.true(limits.length >= 2);
+  t.deepEqual(new Set(limits), new Set([samplesPerSecond]));
+  t.is(state, "limited");
+  // Three batches a reader may lie in the ring when a generation begins to step.
+  const samples = 64 * (smallSteps - (begun[0]?.step ?? 0) - 6);
+  t.true(tookMs >= samples, `${samples} samples at 1,000 a second came in ${tookMs} ms`);
+  t.like(only(story.events, "run.limited"), [{ samplesPerSecond, generation: 1 }]);
+  t.deepEqual(only(story.events, "run.alert"), []);
+});
+
+test.serial(
+  "a limit that is lifted is gone, and one lower than the deadline is refused",
+  async (t) => {
+    await using place = await startTestCluster(1);
+    place.threads.plan([rest(1, 8)]);
+    const refusals: string[] = [];
+    const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
+      if (event.type !== "run.started") return;
+      refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 25 })));
+      await run.limitReaders({ samplesPerSecond: 26 }); // A batch in 2.5 s.
+      await run.limitReaders({ samplesPerSecond: 0 });
+    });
+    t.deepEqual(refusals, [
+      "Expected `samplesPerSecond` to be 0 or at least 26: below it, batches of 64 come too late for " +
+        "its step deadline, got `25` (number)",
+    ]);
+    await assertCalm(t, story);
+    t.is(only(story.events, "run.limited").at(-1)?.samplesPerSecond, 0);
+    await t.throwsAsync(story.run.limitReaders({ samplesPerSecond: 100 }), {
+      message: /is not over/,
+    });
+  },
+);
+
+test.serial("a seek is refused with where the reader is, and so are wrong names", async (t) => {
+  await using place = await startTestCluster(2);
+  place.threads.plan([rest(1, 8)]);
+  const refusals: string[] = [];
+  const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== 8) return;
+    refusals.push(await refusalOf(run.seekReader(1, { step: 3 })));
+    refusals.push(await refusalOf(run.seekReader(2, { step: 3 })));
+    refusals.push(await refusalOf(run.drainReader(2)));
+  });
+  t.regex(
+    refusals[0] ?? "",
+    /^reader:1 of run \S+ may not go to step 3: .*, and it reads step 1\d next \(pass 0, sample \d+\)/,
+  );
+  for (const refusal of refusals.slice(1)) {
+    t.is(refusal, "Expected `reader` to be one of the run's readers, 0 to 1, got `2` (number)");
+  }
+  await assertCalm(t, story);
+  t.is(story.result.generation, 1);
+  await t.throwsAsync(story.run.drainReader(0), {
+    message: /Cannot drain a reader of run .* over/,
+  });
+});

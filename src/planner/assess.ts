@@ -130,11 +130,22 @@ function withReading(setting: Setting, busy: StageSeconds): StageSeconds {
   const reading = readSeconds(setting);
   const turns = Math.max(1, devices.perHost / (constants.cores ?? devices.perHost));
   const own = Object.values(busy).reduce((all, seconds) => all + seconds, 0);
-  const read = (own ** unevenness + reading ** unevenness) ** (1 / unevenness) - own;
+  const overlapped = (own ** unevenness + reading ** unevenness) ** (1 / unevenness);
+  const read = Math.max(overlapped, sharedSeconds(setting, own, reading)) - own;
   const entries = Object.entries({ ...busy, read }).map(([stage, seconds]) => {
     return [stage, turns * seconds];
   });
   return { ...noSeconds, ...Object.fromEntries(entries) };
+}
+
+/**
+ * Seconds of a step in which a device alone and all readers share the processors, as fully as they
+ * can. Several devices wait for each other, and leave the processors to readers meanwhile: what
+ * readers take from them is in the steps that were measured.
+ */
+function sharedSeconds({ workload, devices, constants }: Setting, own: number, reading: number) {
+  if (devices.perHost > 1 || constants.cores === undefined) return 0;
+  return (own + reading * workload.readers) / constants.cores;
 }
 
 /**

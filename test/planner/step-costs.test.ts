@@ -137,6 +137,29 @@ test("devices wait for a reader that is slower; more readers are waited for less
   );
 });
 
+test("a device and its readers share the processors, where there are fewer than of them", (t) => {
+  const setting = smallSetting(2, 1);
+  const steps = [{ ...onOne, readSample: 1e-6 }];
+  const on = (cores: number | undefined, readers: number): Setting => {
+    const { cores: _, ...others } = setting.constants;
+    const constants = { ...others, steps, ...(cores === undefined ? {} : { cores }) };
+    return { ...setting, constants, workload: { ...setting.workload, readers } };
+  };
+  const work = stepOf({
+    ...setting,
+    constants: {
+      ...on(undefined, 1).constants,
+      steps: [{ ...onOne, readBatch: 0, readSample: 0, readBag: 0, readId: 0 }],
+    },
+  });
+  const reading = readSeconds(on(1, 1));
+  near(t, stepOf(on(1, 1)), work + reading);
+  near(t, stepOf(on(1, 4)), work + reading);
+  t.true(stepOf(on(2, 1)) < 0.8 * (work + reading));
+  t.true(stepOf(on(2, 1)) >= (work + reading) / 2);
+  t.is(stepOf(on(2, 1)), stepOf(on(undefined, 1)));
+});
+
 test("devices beyond the processors take turns on them", (t) => {
   const setting = smallSetting(4, 4);
   const onCores = (cores: number) =>

@@ -1,20 +1,26 @@
 // Question: how well does the planner predict the steps of small jobs, and does it pick the faster
-// number of devices? Each round calibrates, then runs every job on 1 device and on 2, in turn, as
-// `osiris train` does, and ends it after some seconds. A figure is the predicted step over the step
-// that the run reports once its programs are compiled, round by round.
+// number of devices? Each round calibrates, then trains every job on 1 device and on 2, in turn,
+// with the device and reader programs of a run. A figure is the predicted step over the median step
+// of the quietest of some passes, once the programs are compiled, round by round. With `--runs` a
+// job is run instead, as `osiris train` does, and a figure is over the step that the run reports
+// once its programs are compiled: the mean of seconds, with all that else runs on the machine.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
 import { calibrate, quickSize } from "../../actors/calibration/calibrate.ts";
 import { constantsOfDevice } from "../../actors/calibration/machine-constants.ts";
+import { quietest } from "../../actors/calibration/step-probes.ts";
+import { timeSteps } from "../../actors/calibration/time-steps.ts";
 import { prepareData } from "../../actors/threads/data/prepare-data.ts";
 import { Cluster } from "../../index.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
+import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { workerLauncher } from "../../src/ports/launcher.ts";
 import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
 import { planJob } from "../../src/training/planning/plan-job.ts";
 import { type Bench, positive, together } from "../bench.ts";
@@ -24,6 +30,7 @@ import { smallJobNames, smallJobs } from "./small-jobs.ts";
 interface PredictionsOptions {
   readonly rounds: number;
   readonly seconds: number;
+  readonly runs: boolean;
   readonly data: string;
 }
 
@@ -34,6 +41,8 @@ const tolerance = 0.25;
 /** Of a calibration, and of a run's start. */
 const calibrationSeconds = 22;
 const startSeconds = 1;
+/** Until the programs are compiled. */
+const compileSeconds = 3;
 
 /** Seconds of a job's step on so many devices, in one round. */
 interface Pair {
@@ -45,9 +54,10 @@ export const predictionsBench: Bench<PredictionsOptions> = {
   question: "predicted beside measured steps of five small jobs, on one device and on two",
   options: [
     new Option("--rounds <count>", "calibrations and trainings").argParser(positive).default(3),
-    new Option("--seconds <count>", "that a run trains: three compile, the rest counts")
+    new Option("--seconds <count>", "that a job trains: three compile, the rest counts")
       .argParser(positive)
-      .default(7),
+      .default(5),
+    new Option("--runs", "run the jobs, and take the mean steps that they report").default(false),
     new Option("--data <directory>", "real files (criteo, frappe, session)").default(
       "../shared/data",
     ),
@@ -64,9 +74,9 @@ export const predictionsBench: Bench<PredictionsOptions> = {
   },
 };
 
-async function measure({ rounds, seconds, data }: PredictionsOptions): Promise<BenchRow[]> {
+async function measure(options: PredictionsOptions): Promise<BenchRow[]> {
+  const { rounds, seconds, data } = options;
   const home = mkdtempSync(join(process.cwd(), ".osiris-bench-predictions-"));
-  const before = process.env.OSIRIS_CONSTANTS;
   try {
     const jobs = Object.entries(smallJobs(home, data));
     const found = new Map<string, Pair[]>();
@@ -75,17 +85,17 @@ async function measure({ rounds, seconds, data }: PredictionsOptions): Promise<B
         ...{ devices: 2, memoryBytes: totalmem() / 2, source: "this bench", stepsOn: counts },
         size: quickSize(openKernels("auto").arithmetic),
       });
-      const file = join(home, "constants.json");
-      writeFileSync(file, JSON.stringify(constants));
-      process.env.OSIRIS_CONSTANTS = file; // Runs plan their tables with the same.
       for (const [name, job] of jobs) {
         for (const devices of counts) {
           const key = `predictions.${name}.${devices}`;
           const directory = join(home, `${name}-${devices}-${round}`);
           const own = { ...job, checkpoint: { directory } };
           await prepareData(resolveJob(own), realDisk, () => {});
-          const predicted = predictedStep(own, devices, constants);
-          const measured = await measuredStep(own, devices, seconds);
+          const { step: predicted, text } = planOf(own, devices, constants);
+          const planned = { ...own, plan: JSON.parse(text) };
+          const measured = options.runs
+            ? await stepOfRun(planned, devices, seconds)
+            : await stepOfThreads(planned, devices, seconds);
           rmSync(directory, { recursive: true, force: true });
           found.set(key, [...(found.get(key) ?? []), { predicted, measured }]);
         }
@@ -93,25 +103,39 @@ async function measure({ rounds, seconds, data }: PredictionsOptions): Promise<B
     }
     return jobs.flatMap(([name]) => rowsOf(`predictions.${name}`, found));
   } finally {
-    if (before === undefined) delete process.env.OSIRIS_CONSTANTS;
-    else process.env.OSIRIS_CONSTANTS = before;
     rmSync(home, { recursive: true, force: true });
   }
 }
 
-/** As `osiris plan` predicts it. */
-function predictedStep(options: JobOptions, devices: number, constants: MachineConstants): number {
+/** As `osiris plan` finds it. */
+function planOf(options: JobOptions, devices: number, constants: MachineConstants) {
   const job = resolveJob(options);
   const plan = planJob(job, {
     devices: { hosts: 1, perHost: devices },
     constants: constantsOfDevice(constants, devices),
     statistics: countedStatistics(job)?.features,
   });
-  return plan.isFeasible ? plan.assessment.step : Number.NaN;
+  if (!plan.isFeasible) throw new RangeError("A small job fits any device");
+  return { step: plan.assessment.step, text: plan.text };
 }
 
-/** As a run reports it. */
-async function measuredStep(job: JobOptions, devices: number, seconds: number): Promise<number> {
+/** Passes over a job, of which the quietest counts. */
+const passes = 3;
+
+async function stepOfThreads(options: JobOptions, devices: number, seconds: number) {
+  const job = resolveJob(options);
+  const prepared = await prepareData(job, realDisk, () => {});
+  const sampleMs = 4;
+  const samples = Math.ceil((1000 * (seconds - compileSeconds)) / passes / sampleMs);
+  const counting = { warmUpMs: 50, warmUpSteps: 10, longestMs: 2000, sampleMs, samples };
+  const compiling = { ...counting, warmUpMs: 1000 * compileSeconds, samples: 0 };
+  const all = [compiling, ...Array.from({ length: passes }, () => counting)];
+  const ports = { launcher: workerLauncher, clock: realClock };
+  const timed = all.map((times) => ({ job, data: prepared, times }));
+  return quietest(await timeSteps(timed, devices, ports), ({ stepMs }) => stepMs) / 1000;
+}
+
+async function stepOfRun(job: JobOptions, devices: number, seconds: number): Promise<number> {
   await using cluster = await Cluster.start({ devices });
   const run = await cluster.submit(job);
   await new Promise((resolve) => setTimeout(resolve, 1000 * (seconds + startSeconds)));

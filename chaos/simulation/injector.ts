@@ -4,7 +4,9 @@
 //   I1. The injector knows each fault that still lasts: at the end no fault lasts.
 
 import type { Run } from "../../actors/client/run.ts";
+import { lowestRate } from "../../actors/jobs/command-readers.ts";
 import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import type { SimulatedCluster } from "./cluster.ts";
@@ -139,7 +141,9 @@ export class Injector {
       case "run.scale":
       case "run.move":
       case "run.freeze":
-        return this.#cluster.ask(fault.kind, (run) => askOf(fault, run));
+      case "run.rate":
+      case "run.drain":
+        return this.#cluster.ask(fault.kind, (run) => askOf(fault, run, this.#cluster.job));
       case "broker.cut":
         broker.cut(name);
         return this.#lasts(fault, () => this.#mend());
@@ -243,7 +247,11 @@ function picked<Value>(values: readonly Value[], pick: number): Value | undefine
 }
 
 /** What a user asks of the run. */
-function askOf(fault: Extract<SimulatedFault, { kind: `run.${string}` }>, run: Run) {
+function askOf(
+  fault: Extract<SimulatedFault, { kind: `run.${string}` }>,
+  run: Run,
+  job: JobOptions,
+): Promise<unknown> {
   switch (fault.kind) {
     case "run.scale":
       return run.scale({ devices: fault.devices });
@@ -251,6 +259,12 @@ function askOf(fault: Extract<SimulatedFault, { kind: `run.${string}` }>, run: R
       return run.moveShard(fault.shard, { device: fault.device });
     case "run.freeze":
       return fault.isThawed ? run.thawShard(fault.shard) : run.freezeShard(fault.shard);
+    case "run.rate": {
+      const samplesPerSecond = Math.ceil(fault.times * lowestRate(resolveJob(job)));
+      return run.limitReaders({ samplesPerSecond });
+    }
+    case "run.drain":
+      return run.drainReader(fault.reader);
     default:
       return fault satisfies never;
   }

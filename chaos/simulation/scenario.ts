@@ -30,6 +30,9 @@ export type SimulatedFault =
   | (Lasting & { readonly kind: "process.zombie"; readonly pick: number })
   /** The run is asked to go on with so many devices. */
   | (Moment & { readonly kind: "run.scale"; readonly devices: number })
+  /** Its readers are limited to so many times the lowest limit that the job allows; 0: no limit. */
+  | (Moment & { readonly kind: "run.rate"; readonly times: number })
+  | (Moment & { readonly kind: "run.drain"; readonly reader: number })
   /** A shard is asked to lie on a device; or to stay where it is, and no longer, by turns. */
   | (Moment & { readonly kind: "run.move"; readonly shard: number; readonly device: number })
   | (Moment & { readonly kind: "run.freeze"; readonly shard: number; readonly isThawed: boolean })
@@ -165,6 +168,8 @@ export const faultKinds: readonly FaultKind[] = [
   "clock.jump",
   "disk.flip",
   "power",
+  "run.rate",
+  "run.drain",
 ];
 
 function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
@@ -193,6 +198,10 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, shard: any % 4, device: Math.floor(any / 4) % 3 };
     case "run.freeze":
       return { kind, atMs, shard: any % 4, isThawed: Math.floor(any / 4) % 2 === 1 };
+    case "run.rate":
+      return { kind, atMs, times: any % 4 === 0 ? 0 : wide(1, 200) };
+    case "run.drain":
+      return { kind, atMs, reader: any % 3 };
     case "broker.restart":
     case "disk.full":
       return { kind, atMs, forMs };

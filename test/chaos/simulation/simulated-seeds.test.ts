@@ -39,3 +39,33 @@ test(`${moves} schedules in which shards move, freeze and thaw while parts die: 
     );
   }
 });
+
+const commands = rounds("seeds of readers that are told something", 30, 200);
+
+test(`${commands} schedules in which readers are limited and drained while parts die: same model`, async (t) => {
+  const kinds = ["run.rate", "run.drain", "run.scale", "thread.kill", "process.kill"] as const;
+  const own = Array.from({ length: commands }, (_, i) => 4000 + i);
+  const { faults, failures } = await simulateSeeds({ seeds: own, kinds: [...kinds], jobs: 2 });
+  t.deepEqual(failures, []);
+  t.log(JSON.stringify(faults));
+  t.true((faults["run.rate"] ?? 0) > commands / 4 && (faults["run.drain"] ?? 0) > commands / 4);
+  // What is asked is also done, on one host and on two, and costs no generation.
+  const speed = { turnMs: 4, startMs: 1 };
+  for (const devices of [[1], [1, 1]]) {
+    const shape = { devices, speed, delayMs: [0, 0.1] } as const;
+    const asked = [
+      { kind: "run.rate", atMs: 20, times: 5 },
+      ...devices.map((_, reader) => ({ kind: "run.drain", atMs: 300, reader }) as const),
+    ] as const;
+    const verdict = await simulate({ seed: 1, job: 0, shape, calmMs: 400, faults: asked });
+    t.is(verdict.failure, undefined, verdict.reason);
+    t.is(verdict.generations, 1);
+    t.true(verdict.virtualMs > 1500, `80 samples a second, yet over in ${verdict.virtualMs} ms`);
+    for (const event of ["run.limited", "run.drained"]) {
+      t.true(
+        verdict.last.some((line) => line.includes(event)),
+        `${event} on ${devices}`,
+      );
+    }
+  }
+});

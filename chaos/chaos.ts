@@ -196,6 +196,16 @@ export class Chaos {
     return this.#pending((when) => ({ what: "freeze", when, shard }));
   }
 
+  /** The same: a user drains a reader. */
+  drainReader(reader: number): Pending {
+    return this.#pending((when) => ({ what: "drain", when, reader }));
+  }
+
+  /** The same: a user limits the readers for a while, to so many samples a second. */
+  limitReaders(samples: number, { deadlines }: Deadlines): Pending {
+    return this.#pending((when) => ({ what: "rate", when, samples, deadlines }));
+  }
+
   /**
    * The job's reference run, for `verify` of several schedules. @throws RemoteError where it fails
    */

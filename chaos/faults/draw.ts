@@ -129,6 +129,14 @@ function drawFault(draw: Draw): FaultOptions[] {
       const device = random.below(devicesOf(stage));
       return [{ what, when: { ...when, during }, shard, device }];
     }
+    case "drain": {
+      const readers = draw.readers * Math.max(1, stage.hosts);
+      return [{ what, when, reader: random.below(readers) }];
+    }
+    case "rate": {
+      const samples = 1000 * (1 + random.below(20));
+      return [{ what, when, samples, deadlines: share(0.05, 0.5) }];
+    }
     case "clock-skew":
       return [{ what, where: drawProcess(draw), when, deadlines: share(-2, 4) }];
     default:

@@ -97,6 +97,9 @@ const faultSchema = z.discriminatedUnion("what", [
     device: z.int().min(0),
   }),
   z.strictObject({ what: z.literal("freeze"), when, shard: z.int().min(0) }),
+  z.strictObject({ what: z.literal("drain"), when, reader: z.int().min(0) }),
+  /** For a while; `samples`: a second, of all readers together. */
+  z.strictObject({ what: z.literal("rate"), when, samples: index, deadlines }),
   z.strictObject({
     what: z.literal("clock-skew"),
     where: placeOf("process"),
@@ -118,6 +121,7 @@ export const faultGroups = {
   disk: ["disk-full", "disk-slow", "torn-write", "flipped-bit", "lost-sync"],
   clock: ["clock-skew"],
   shards: ["move", "freeze"],
+  readers: ["drain", "rate"],
 } as const satisfies Record<string, readonly FaultKind[]>;
 
 export const faultKinds: readonly FaultKind[] = Object.values(faultGroups).flat();
@@ -164,6 +168,8 @@ export function targetOf(fault: Fault): string {
   if ("where" in fault) return fault.where;
   if (fault.what === "move") return `shard:${fault.shard} to device:${fault.device}`;
   if (fault.what === "freeze") return `shard:${fault.shard}`;
+  if (fault.what === "drain") return `reader:${fault.reader}`;
+  if (fault.what === "rate") return `readers to ${fault.samples} samples/s`;
   if (!("from" in fault)) return "";
   const pair = `${fault.from} → ${fault.to}`;
   return "subject" in fault ? `${fault.subject} (${pair})` : pair;

@@ -2,6 +2,7 @@
 // the gate of such a fault until it was injected; what lasts is healed here, and at the end at
 // once.
 
+import type { Run } from "../../actors/client/run.ts";
 import {
   type Address,
   clusterScope,
@@ -126,6 +127,16 @@ export class Injector {
       case "lost-sync":
         process?.send({ order: "arm", fault: index });
         return;
+      case "drain":
+        this.#askReaders((run) => run.drainReader(fault.reader));
+        return done();
+      case "rate": {
+        const { samples: samplesPerSecond } = fault;
+        this.#askReaders((run) => run.limitReaders({ samplesPerSecond }));
+        return this.#last(index, forMs, () =>
+          this.#askReaders((run) => run.limitReaders({ samplesPerSecond: 0 })),
+        );
+      }
       case "move":
       case "freeze":
         await this.#askOfShard(fault);
@@ -214,6 +225,13 @@ export class Injector {
         ? run.moveShard(fault.shard, { device: fault.device })
         : run.freezeShard(fault.shard);
     await asked.catch(() => {});
+  }
+
+  /** The same; nobody waits for the answer, as the thread at the gate may be a reader's. */
+  #askReaders(ask: (run: Run) => Promise<unknown>): void {
+    const { environment, run: nameOf } = this.#options;
+    const name = nameOf();
+    if (name !== undefined) ask(environment.client.run(name)).catch(() => {});
   }
 
   #restartBroker(index: number, awayMs: number): void {

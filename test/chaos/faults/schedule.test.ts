@@ -63,6 +63,8 @@ test("a fault reads as a sentence", (t) => {
       { what: "kill", where: "thread:device:0", when: { step: 0, during: "recovery" } },
       { what: "move", shard: 2, device: 1, when: { step: 8 } },
       { what: "freeze", shard: 2, when: { step: 9 } },
+      { what: "drain", reader: 1, when: { step: 9 } },
+      { what: "rate", samples: 500, deadlines: 0.5, when: { step: 10 } },
     ],
   });
   t.deepEqual(faults.map(sentenceOf), [
@@ -72,6 +74,8 @@ test("a fault reads as a sentence", (t) => {
     "kill thread:device:0 while it recovers",
     "move shard:2 to device:1 at step 8",
     "freeze shard:2 at step 9",
+    "drain reader:1 at step 9",
+    "rate readers to 500 samples/s at step 10, for 0.5 step deadlines",
   ]);
 });
 

@@ -109,6 +109,26 @@ test("sums, means and longest bags are exact, and the window ends", (t) => {
   t.deepEqual(empty?.window.reuse, new Array<number>(reuseBins).fill(0));
 });
 
+test("ids are counted by where in their table they fall, all of them", (t) => {
+  const collector = new StatisticsCollector([false, true, false], [640, 640, 100]);
+  const sample = new Sample({ dense: 0, features: 3 });
+  const samples = windowSamplesMax + 4000;
+  for (let i = 0; i < samples; i++) {
+    sample.clear();
+    // After the window others than in it: three quarters of all ids fall into the last run.
+    for (const id of i < samples / 4 ? [5] : [639]) sample.push(0, id);
+    sample.push(1, i, 1, 0);
+    // Runs of two rows; what is beyond the rows counts nowhere.
+    for (const id of [0, 1, 99, 1000, -1]) sample.push(2, id);
+    collector.add(sample);
+  }
+  const [narrow, wide, short] = collector.finish();
+  t.is(narrow?.idShares?.length, 64);
+  t.deepEqual([narrow?.idShares?.[0], narrow?.idShares?.[63]], [0.25, 0.75]);
+  t.is(wide?.idShares, undefined);
+  t.deepEqual([short?.idShares?.[0], short?.idShares?.[49]], [2 / 3, 1 / 3]);
+});
+
 test("a cache has the statistics of its samples, and one without them opens still", async (t) => {
   const cache = join(startDirectory(t), "cache");
   const tables = [
@@ -128,6 +148,7 @@ test("a cache has the statistics of its samples, and one without them opens stil
   t.true(Math.abs((a?.idsMean ?? 0) - 2.5) < 0.1 && a?.idsSum === a?.window.ids);
   t.deepEqual([a?.idsMax, b?.idsMax], meta.idsMax);
   t.is(b?.distinctIds, 9);
+  t.is(a?.idShares?.length, 64);
 
   const file = realDisk.open(path, "update");
   const { table, dataEnd } = readFrame(file);

@@ -32,6 +32,8 @@ export interface CacheShape {
   readonly wide: readonly boolean[];
   /** Whether the ids of each feature have weights; `[]`: no feature has them. */
   readonly weighted: readonly boolean[];
+  /** Rows of each feature's table; left out: unknown. */
+  readonly rows?: readonly number[];
 }
 
 /** A cache being written. */
@@ -59,7 +61,7 @@ export class CacheWriter {
     this.#file = file;
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
-    this.#statistics = new StatisticsCollector(shape.wide);
+    this.#statistics = new StatisticsCollector(shape.wide, shape.rows);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
     const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
     const more = wide + weighted;

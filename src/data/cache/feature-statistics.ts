@@ -19,6 +19,11 @@ export interface FeatureStatistics {
   readonly idsMax: number;
   /** Distinct ids: exact up to 2,048, of more estimated to 3 % (standard error). */
   readonly distinctIds: number;
+  /**
+   * Shares of the ids in 64 even runs of the table's rows, from the first row on, exact; left out:
+   * unknown, as ids have 64 bits, or an older release counted.
+   */
+  readonly idShares?: readonly number[];
   /** The first samples, and how often ids return in them. */
   readonly window: {
     readonly samples: number;
@@ -31,6 +36,9 @@ export interface FeatureStatistics {
     readonly reuse: readonly number[];
   };
 }
+
+/** As many as a table has row blocks at most. */
+const rowRuns = 64;
 
 /** Ids of a feature that are counted at once: one after the other they find its counts nearby. */
 const pendingMax = 256;
@@ -45,11 +53,15 @@ export class StatisticsCollector {
   readonly #lows: Int32Array;
   readonly #highs: Int32Array;
   readonly #pending: Uint16Array;
+  /** Rows of a run of each feature's table; 0: unknown. */
+  readonly #runRows: readonly number[];
+  /** (features, rowRuns): ids in each run. */
+  readonly #inRuns: Float64Array;
   #windows: FeatureStatistics["window"][] = [];
   #samples = 0;
 
-  /** `wide`: whether the ids of each feature have 64 bits. */
-  constructor(wide: readonly boolean[]) {
+  /** `wide`: whether the ids of each feature have 64 bits; `rows`: of each feature's table. */
+  constructor(wide: readonly boolean[], rows: readonly number[] = []) {
     this.#wide = wide;
     this.#sums = new Float64Array(wide.length);
     this.#idsMax = new Uint16Array(wide.length);
@@ -57,6 +69,8 @@ export class StatisticsCollector {
     this.#lows = new Int32Array(pendingMax * wide.length);
     this.#highs = new Int32Array(wide.includes(true) ? this.#lows.length : 0);
     this.#pending = new Uint16Array(wide.length);
+    this.#runRows = wide.map((is, i) => (is ? 0 : Math.ceil((rows[i] ?? 0) / rowRuns)));
+    this.#inRuns = new Float64Array(rowRuns * wide.length);
   }
 
   /** Longest bag of each feature. */
@@ -97,9 +111,17 @@ export class StatisticsCollector {
         idsMean: idsSum / Math.max(1, this.#samples),
         idsMax: this.#idsMax[feature] ?? 0,
         distinctIds: this.#distinct[feature]?.distinct(this.#wide[feature] === true) ?? 0,
+        ...this.#sharesOf(feature),
         window,
       };
     });
+  }
+
+  /** Ids beyond the table's rows (of the policies clamp and hash) count nowhere. */
+  #sharesOf(feature: number): Pick<FeatureStatistics, "idShares"> {
+    const counts = this.#inRuns.subarray(rowRuns * feature, rowRuns * (feature + 1));
+    const all = counts.reduce((sum, ids) => sum + ids, 0);
+    return all > 0 ? { idShares: Array.from(counts, (ids) => ids / all) } : {};
   }
 
   #countAll(): void {
@@ -111,9 +133,20 @@ export class StatisticsCollector {
     const distinct = this.#distinct[feature];
     const isWide = this.#wide[feature] === true;
     const end = feature * pendingMax + pending;
+    const runRows = this.#runRows[feature] ?? 0;
+    if (runRows > 0) this.#countRuns(feature, end, 1 / runRows);
     for (let at = feature * pendingMax; at < end; at++) {
       const low = this.#lows[at] ?? 0;
       distinct?.add(isWide ? mix64Low(low, this.#highs[at] ?? 0) : mix32(low));
+    }
+  }
+
+  #countRuns(feature: number, end: number, perRow: number): void {
+    const first = rowRuns * feature;
+    for (let at = feature * pendingMax; at < end; at++) {
+      const run = Math.floor((this.#lows[at] ?? 0) * perRow);
+      if (run < 0 || run >= rowRuns) continue;
+      this.#inRuns[first + run] = (this.#inRuns[first + run] ?? 0) + 1;
     }
   }
 

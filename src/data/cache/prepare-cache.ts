@@ -214,7 +214,8 @@ async function fill(
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
-  const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
+  const rows = tables.map((table) => table.rows);
+  const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted, rows });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
   const { hashes, keys, ...meta } = await writeText(writer, options, tables, onProgress, key);

@@ -19,6 +19,8 @@ import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf }
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
   readonly cost: number;
+  /** Seconds of all its work in a step, waits apart. */
+  readonly busy: number;
   /** Bytes of shards and of the reserve. */
   readonly bytes: number;
   readonly shards: number;
@@ -84,10 +86,14 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     allReduce: slowest("allReduce") + sum,
     overhead: slowest("overhead") + denseOverhead(setting),
   };
+  const alike = busy.dense + sum + denseOverhead(setting);
   const byStage = withReading(setting, busy);
   const most = devices.reduce((all, { bytes }) => Math.max(all, bytes), 0);
   return {
-    devices: devices.map(({ cost, bytes, shards }) => ({ cost, bytes, shards })),
+    devices: devices.map(({ cost, bytes, shards, seconds }) => {
+      const own = stages.reduce((all, stage) => all + seconds[stage], 0);
+      return { cost, busy: own + alike, bytes, shards };
+    }),
     score: devices.reduce((all, { cost }) => Math.max(all, cost), 0),
     lacksBytes: Math.max(0, most - constants.memoryBytes),
     traffic,

@@ -184,7 +184,8 @@ function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Ti
   let shape = "";
   let load: Load = { cost: 0, bytes: 0 };
   return (tile: Tile): Load => {
-    const own = `${tile.blocks},${rowsOf(table, tile)},${columnsOf(table, tile)}`;
+    const first = table.idShares === undefined ? 0 : tile.firstBlock;
+    const own = `${first},${tile.blocks},${rowsOf(table, tile)},${columnsOf(table, tile)}`;
     if (own !== shape) {
       const { cost, bytes } = costOf(setting, table, scheme, tier, tile);
       shape = own;

@@ -60,6 +60,8 @@ export interface PlannedTable {
   readonly zipf: number;
   /** Rows that the data needs at all, at most; left out: all. */
   readonly distinctRowsMax?: number | undefined;
+  /** Shares of the ids in even runs of the rows, from the first; left out: ids fall evenly. */
+  readonly idShares?: readonly number[] | undefined;
   /** Bytes of one stored weight. */
   readonly weightBytes: number;
   /** Bytes of optimizer state beside each weight. */

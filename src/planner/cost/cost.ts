@@ -19,6 +19,7 @@ import {
 import type { MachineConstants } from "./constants.ts";
 import { missRatioAt } from "./miss-curve.ts";
 import { distinctIds } from "./popularity.ts";
+import { distinctShares, rowShare } from "./row-shares.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
 /** The stages of a step, in order; `overhead` is what no stage accounts for (step-costs.ts). */
@@ -156,7 +157,7 @@ function rowsSeconds(
 ): number {
   const { rowPasses, rowSumSeconds, memoryBandwidth } = constants;
   if (rowPasses === 0 && work.sumRounds === 0) return 0;
-  const rows = work.share * distinctRows(table, workload.batchSize);
+  const rows = work.distinctShare * distinctRows(table, workload.batchSize);
   return (
     (rowPasses * rows * work.columns * table.weightBytes) / memoryBandwidth +
     work.sumRounds * (gradients + rowSumSeconds * rows)
@@ -178,6 +179,20 @@ export function distinctRows(table: PlannedTable, batchSize: number): number {
   return rows;
 }
 
+/** Shares of the distinct rows, by table, for the latest draws. */
+const distinctSharesKnown = new WeakMap<
+  PlannedTable,
+  { readonly draws: number; readonly shares: readonly number[] | undefined }
+>();
+
+function distinctSharesOf(table: PlannedTable, draws: number): readonly number[] | undefined {
+  const known = distinctSharesKnown.get(table);
+  if (known?.draws === draws) return known.shares;
+  const shares = distinctShares(table, draws, table.idShares);
+  distinctSharesKnown.set(table, { draws, shares });
+  return shares;
+}
+
 /** The work of a shard in one step. */
 interface Work {
   /** Ids looked up in the shard. */
@@ -185,8 +200,8 @@ interface Work {
   /** Pooled vectors, or partial sums of them, that the shard makes. */
   readonly vectors: number;
   readonly columns: number;
-  /** The shard's share of the table's rows. */
-  readonly share: number;
+  /** The shard's share of the table's distinct rows in a batch. */
+  readonly distinctShare: number;
   /** Ids examined on their way to the shard: all of the table's ids, where rows are split. */
   readonly dealt: number;
   /** Rounds of sums over its rows; 0 where the shard has all columns. */
@@ -199,7 +214,8 @@ function workOf(
   scheme: Scheme,
   tile: Tile,
 ): Work {
-  const share = tile.blocks / table.rowBlocks;
+  const share = rowShare(table, tile, table.idShares);
+  const draws = workload.batchSize * table.poolingFactor;
   const isReplicated = scheme === "data-parallel";
   const samples = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
   const columns = columnsOf(table, tile);
@@ -207,8 +223,8 @@ function workOf(
     ids: samples * table.poolingFactor * share,
     vectors: samples * (table.lookups ?? 1),
     columns,
-    share,
-    dealt: share < 1 ? samples * table.poolingFactor : 0,
+    distinctShare: rowShare(table, tile, distinctSharesOf(table, draws)),
+    dealt: tile.blocks < table.rowBlocks ? samples * table.poolingFactor : 0,
     sumRounds: columns < table.dim ? table.sumRounds : 0,
   };
 }
@@ -296,7 +312,9 @@ function prefetchOf(
     missCurve === undefined
       ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) }))
       : distinct * missRatioAt(missCurve, rows * load);
-  return (fetched * work.share * work.columns * table.weightBytes) / constants.lowerBandwidth;
+  return (
+    (fetched * work.distinctShare * work.columns * table.weightBytes) / constants.lowerBandwidth
+  );
 }
 
 function penaltyOf({ narrowPenalty }: MachineConstants, columns: number): number {

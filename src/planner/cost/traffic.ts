@@ -11,6 +11,7 @@ import {
   type PlannedTable,
 } from "../shards.ts";
 import type { Setting } from "./cost.ts";
+import { rowShare } from "./row-shares.ts";
 
 /** Bytes sent in a step, over all devices. */
 export interface Traffic {
@@ -45,7 +46,7 @@ export function trafficOf(
     );
     return { input: 0, forward: 0, backward: all, acrossHosts };
   }
-  const ids = (table.poolingFactor * shard.blocks) / table.rowBlocks;
+  const ids = table.poolingFactor * rowShare(table, shard, table.idShares);
   const { lookups = 1 } = table;
   const input = b * (ids * idBytes + lookups * lengthBytes);
   // Vectors of b samples. Sharers take turns as the aggregator to other hosts; otherwise a shard's

@@ -139,7 +139,8 @@ function popularityOf(
   features: readonly Feature[],
   options: WorkloadOptions,
 ) {
-  const rows = model.tables[table]?.rows ?? 1;
+  const { rows = 1, dynamic } = model.tables[table] ?? {};
+  const idShares: number[] = [];
   let [poolingFactor, lookups, exponents, distinct] = [0, 0, 0, 0];
   for (const [feature, { name, table: of, pooling, positions }] of features.entries()) {
     if (of !== table) continue;
@@ -151,8 +152,21 @@ function popularityOf(
     lookups += positions;
     exponents += ids * ((counted && fittedZipf(counted, rows)) ?? assumed.zipf);
     distinct += counted?.distinctIds ?? rows;
+    for (const [i, share] of counted?.idShares?.entries() ?? []) {
+      idShares[i] = (idShares[i] ?? 0) + ids * share;
+    }
   }
+  const all = idShares.reduce((sum, share) => sum + share, 0);
+  // Dynamic ids are dealt to row blocks by their hash. Several features: those that were counted.
+  const isSpread = all === 0 || dynamic !== undefined;
+  const where = isSpread ? {} : { idShares: idShares.map((share) => share / all) };
   const zipf = poolingFactor > 0 ? exponents / poolingFactor : usualIds.zipf;
   const known = options.statistics !== undefined && distinct < rows;
-  return { poolingFactor, lookups, zipf, ...(known ? { distinctRowsMax: distinct } : {}) };
+  return {
+    poolingFactor,
+    lookups,
+    zipf,
+    ...where,
+    ...(known ? { distinctRowsMax: distinct } : {}),
+  };
 }

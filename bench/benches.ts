@@ -5,6 +5,7 @@ import { exchangeBench } from "./exchange/exchange.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
+import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
@@ -30,6 +31,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   exchange: exchangeBench,
   tiers: tiersBench,
   planner: plannerBench,
+  plans: plansBench,
   predictions: predictionsBench,
   jobs: jobsBench,
   recovery: recoveryBench,

@@ -9,6 +9,8 @@ export interface Chances {
   readonly copied: number;
   readonly rows: number;
   readonly columns: number;
+  /** Tables that may be copied; left out: all. */
+  readonly copyable?: ReadonlySet<string>;
 }
 
 const usual: Chances = { copied: 1 / 6, rows: 1, columns: 1 };
@@ -23,7 +25,7 @@ export function randomPlan(
   const shards = tables.flatMap(({ name, dim, rowBlocks }): PlacedShard[] => {
     const quanta = Math.ceil(dim / 32);
     const place = { table: name, tier: "memory" as const };
-    if (stream.uniform() < chances.copied) {
+    if (stream.uniform() < chances.copied && chances.copyable?.has(name) !== false) {
       const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta };
       return [{ ...place, ...whole, scheme: "data-parallel", device: "all" }];
     }

@@ -1,11 +1,10 @@
 // Question: how much of a second core becomes speed, how much of a reader's time disappears behind
-// the step, and does the planner know which plan is faster? Limit: all of it.
+// the step? Limit: all of it.
 
 import { Option } from "commander";
 import { partBytesOf, topologyOf } from "../../src/training/topology/topology.ts";
-import { type Bench, type Measurement, positive, single, together } from "../bench.ts";
+import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
-import { planRankNames, planRankSeconds, rankOfPlans } from "../planner/plan-rank.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { benchWork, ratesOf, runDevices } from "./device-threads.ts";
 import { wayMs } from "./slow-link.ts";
@@ -22,7 +21,7 @@ interface ScalingBenchOptions {
 const batch = 2048;
 
 export const scalingBench: Bench<ScalingBenchOptions> = {
-  question: "two devices beside one, depth 3 beside depth 1, predicted beside measured plans",
+  question: "two devices beside one, depth 3 beside depth 1",
   options: [
     new Option("--rounds <count>", "of each, in turn").argParser(positive).default(2),
     new Option("--seconds <seconds>", "how long each measures in a round")
@@ -40,9 +39,6 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
       ...linkNames.map((name) => {
         return single(`semisync.${name}`, runs(2, setUpSeconds.b), () => semiSync(name, options));
       }),
-      ...(["skewed", "published"] as const).map((kind) =>
-        together(planRankNames(kind), planRankSeconds, () => rankOfPlans(kind)),
-      ),
     ];
   },
 };

@@ -1,6 +1,7 @@
 // A device's thread in the benches of whole steps: the real pipeline, step and exchange, fed from
 // batches that were made before the clock starts, as its peer is; or by a reader through the ring.
 
+import { existsSync, readFileSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
@@ -47,6 +48,12 @@ export interface TrainThreadReport {
   readonly stepMs: readonly number[];
   /** Shares of the step by stage. */
   readonly times: StepTimes | undefined;
+  /**
+   * Milliseconds for which this thread had a processor in a step: of each turn the mean, but for
+   * its first step, which finds the caches full of another training. None where the system does not
+   * tell.
+   */
+  readonly busyMs: readonly number[];
   /** Over all measured steps. */
   readonly heap: HeapReport;
 }
@@ -110,28 +117,80 @@ async function train(data: TrainThreadData) {
   let step = 0;
   for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
   const from = { devices: [Array.from(counters, Number)], reading: [] };
+  const run = (asked: () => number) => pipeline.run(step++, stepsMax, asked);
+  const measured = await trainTurns(work, rank, run);
+  const to = { devices: [Array.from(counters, Number)], reading: [] };
+  const times = timesBetween([{ from, to }]);
+  return { ...measured, times } satisfies TrainThreadReport;
+}
+
+/** Trains until the steps or the seconds are over, in turns where there are any. */
+async function trainTurns(
+  { devices, seconds, steps, turns }: TrainWork,
+  rank: number,
+  run: (asked: () => number) => Promise<{ readonly stopAfter: number }>,
+): Promise<Omit<TrainThreadReport, "times">> {
   const stepMs: number[] = [];
+  const busy = startBusyMeter(turns === undefined ? 0 : 1);
   const heap = startHeapMeter();
   const startMs = performance.now();
   // Device 0 asks for the end as it would ask for a pause: all stop after the same step, which is
   // the next one where that has begun already.
   const asked = () => {
-    const isOver = performance.now() - startMs > 1000 * work.seconds;
-    return rank === 0 && (isOver || stepMs.length + 2 >= work.steps) ? 0 : -1;
+    const isOver = performance.now() - startMs > 1000 * seconds;
+    return rank === 0 && (isOver || stepMs.length + 2 >= steps) ? 0 : -1;
   };
-  for (let isOver = false; !isOver; step++) {
+  busy.begin();
+  for (let isOver = false; !isOver; ) {
     const beginMs = performance.now();
-    const { stopAfter } = await pipeline.run(step, stepsMax, asked);
+    const { stopAfter } = await run(asked);
     isOver = stopAfter >= 0;
     stepMs.push(performance.now() - beginMs);
     heap.look();
+    busy.step();
     if (turns === undefined || (!isOver && stepMs.length % turns.steps > 0)) continue;
+    busy.end();
     endSlot(turns);
-    if (!isOver) awaitSlot(turns, stepMs.length / turns.steps, devices);
+    if (isOver) break;
+    awaitSlot(turns, stepMs.length / turns.steps, devices);
+    busy.begin();
   }
-  const to = { devices: [Array.from(counters, Number)], reading: [] };
-  const times = timesBetween([{ from, to }]);
-  return { stepMs, times, heap: heap.stop() } satisfies TrainThreadReport;
+  busy.end();
+  return { stepMs, busyMs: busy.ms, heap: heap.stop() };
+}
+
+/** Takes the processor time of a turn's steps, but for the first `cold` ones. */
+function startBusyMeter(cold: number) {
+  const ms: number[] = [];
+  let [steps, from]: [number, number | undefined] = [0, undefined];
+  return {
+    ms,
+    begin() {
+      steps = 0;
+      if (cold === 0) from = threadMs();
+    },
+    step() {
+      if (++steps === cold) from = threadMs();
+    },
+    end() {
+      const to = threadMs();
+      if (from !== undefined && to !== undefined && steps > cold)
+        ms.push((to - from) / (steps - cold));
+      from = undefined;
+    },
+  };
+}
+
+/**
+ * Milliseconds for which this thread has had a processor. Linux brings the number up to date when
+ * a thread sleeps: hence the short sleep. Undefined on other systems.
+ */
+function threadMs(): number | undefined {
+  const path = "/proc/thread-self/schedstat";
+  if (!existsSync(path)) return undefined;
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+  const [nanoseconds] = readFileSync(path, "utf8").split(" ");
+  return Number(nanoseconds) / 1e6;
 }
 
 /** Batches that are always there, in turn. */

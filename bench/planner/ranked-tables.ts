@@ -1,0 +1,102 @@
+// The jobs whose plans are ranked: tables that differ much, in a model that has little besides. The
+// ids are generated, and the planner knows them from the data cache alone.
+
+import { existsSync, readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
+import { z } from "zod";
+import { resolveJob } from "../../src/job/job.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
+import { fittedZipf } from "../../src/training/planning/fit-zipf.ts";
+
+export const batchSize = 1024;
+export const batches = 8;
+const tables = 60;
+
+/** What a table is made of, and its generated ids. */
+export interface TableKind {
+  readonly rows: number;
+  readonly dim: number;
+  readonly idsMean: number;
+  readonly zipf: number;
+}
+
+const dims = [4, 8, 16, 32, 64, 128] as const;
+/** Longest mean of a generated bag. */
+const idsMeanMax = 100;
+/** Elements of the largest table: all plans are in memory at once. */
+const elementsMax = 1e7;
+
+/** Columns, drawn, and the rows that a table with so many may have. */
+function sizeOf(rows: number, random: RandomStream): Pick<TableKind, "rows" | "dim"> {
+  const dim = dims[random.below(dims.length)] ?? 32;
+  return { rows: Math.ceil(Math.min(rows, elementsMax / dim)), dim };
+}
+
+/** Tables whose bags (1 to 100), rows (1e3 to 1e6), popularity and columns differ much. */
+function skewedTables(random: RandomStream): TableKind[] {
+  return Array.from({ length: tables }, () => ({
+    ...sizeOf(10 ** (3 + 3 * random.uniform()), random),
+    idsMean: idsMeanMax ** random.uniform(),
+    zipf: 0.4 + random.uniform(),
+  }));
+}
+
+const sharding = "../shared/data/sharding/tables856.json.gz";
+const published = z.object({
+  tables: z.array(z.object({ rows: z.number(), pf: z.number(), bins: z.array(z.number()) })),
+});
+/** Samples of the published batch, and what its rows and the ids of its bags are divided by. */
+const publishedSamples = 65_536;
+const rowsScale = 100;
+
+/**
+ * Tables drawn from the 856 published ones (dlrm_datasets of Meta): their ids in a bag, and their
+ * popularity, as the published shares of ids by reuse have it; rows are fewer (`rowsScale`), and
+ * bags at most `idsMeanMax` long, so that all plans fit into one machine's memory and time; the
+ * columns are drawn, as the published tables have none. Undefined where the file is not there.
+ */
+function publishedTables(random: RandomStream): TableKind[] | undefined {
+  if (!existsSync(sharding)) return undefined;
+  const all = published.parse(JSON.parse(gunzipSync(readFileSync(sharding)).toString())).tables;
+  return Array.from({ length: tables }, () => {
+    const { rows, pf, bins } = all[random.below(all.length)] ?? { rows: 1, pf: 1, bins: [] };
+    // The published bins are shares of the distinct ids: how many these are follows from the ids.
+    const ids = Math.round(publishedSamples * pf);
+    const uses = bins.reduce((sum, share, bin) => sum + share * 0.75 * 2 ** bin, 0.25);
+    const reuse = bins.map((share) => (share * ids) / uses);
+    const window = { samples: publishedSamples, ids, reuse };
+    return {
+      ...sizeOf(rows / rowsScale, random),
+      idsMean: Math.min(idsMeanMax, pf),
+      zipf: fittedZipf({ window }, rows) ?? 1,
+    };
+  });
+}
+
+export const kindsOfTables = { skewed: skewedTables, published: publishedTables };
+
+export type RankedTables = keyof typeof kindsOfTables;
+
+/** These tables, and little besides. */
+export function rankedJob(kinds: readonly TableKind[], random: RandomStream, cache: string) {
+  const specs = kinds.map(({ rows, dim }, i) => ({
+    ...{ name: `T${i}`, rows, dim },
+    rowBlocks: ([1, 2, 4] as const)[random.below(3)] ?? 1,
+  }));
+  const perFeature = Object.fromEntries(
+    kinds.map(({ idsMean, zipf }, i) => {
+      return [`T${i}`, { zipf, idsPerBag: { mean: Math.max(0.01, idsMean), spread: 0.3 } }];
+    }),
+  );
+  return resolveJob({
+    model: {
+      ...{ kind: "dlrm", tables: specs, bottom: [16], top: [16, 1], dense: 4 },
+      interaction: "cat",
+    },
+    data: {
+      ...{ kind: "synthetic", samples: batches * batchSize, dense: 4, batchSize },
+      ...{ perFeature, cache },
+    },
+    optimizer: { sparse: { kind: "rowWiseAdagrad" }, dense: { kind: "sgd" } },
+  });
+}

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { Option } from "commander";
+import { openThread } from "../../src/ports/launcher.ts";
 import { type Bench, positive, single } from "../bench.ts";
 import { type BenchRow, quantiles, rowOf } from "../row.ts";
 
@@ -34,7 +35,7 @@ export const threadsBench: Bench<ThreadsBenchOptions> = {
   options: [new Option("--rounds <count>", "starts of each").argParser(positive).default(21)],
   measurements({ rounds }) {
     const rows = Object.entries(programs).map(([program, [rollup, modules]]) => {
-      const rolled = ["threads/thread-entry.cjs", `threads/${rollup}.cjs`];
+      const rolled = [`threads/${rollup}.cjs`];
       const compiledFiles = ["actors/threads/thread-entry.js", `actors/threads/${modules}.js`];
       const row = () => programRow(`thread.${program}`, [rolled, compiledFiles], rounds, threadMs);
       return single(`thread.${program}`, 0.15 * rounds, row);
@@ -70,11 +71,14 @@ async function emptyRow(rounds: number): Promise<BenchRow> {
   return { name: "thread.empty", figure, unit, spread };
 }
 
-/** Processor time of a thread that loads these files and ends. */
+/** Processor time of a thread that loads these files, or starts with this rollup, and ends. */
 async function threadMs(files: readonly string[]): Promise<number> {
-  const entry = new URL(`data:text/javascript,${encodeURIComponent(loading(files))}`);
+  const [rollup = ""] = files.filter((file) => file.endsWith(".cjs"));
+  const modules = new URL(`data:text/javascript,${encodeURIComponent(loading(files))}`);
   const before = process.cpuUsage();
-  const worker = new Worker(entry, { workerData: {} });
+  const options = { workerData: {} };
+  const worker =
+    rollup === "" ? new Worker(modules, options) : openThread(new URL(rollup, compiled), options);
   await once(worker, "exit");
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000;

@@ -1,8 +1,10 @@
 // The launcher: how an actor starts its thread, receives its reports, and kills it.
 
+import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 import type { ErrorRecord } from "../errors/errors.ts";
+import { hasCodeCache } from "./code-cache.ts";
 import type { LogLine } from "./log.ts";
 
 /** Why a thread has ended. */
@@ -79,9 +81,16 @@ export function collectAlone(): void {
   setFlagsFromString("--no-parallel-scavenge");
 }
 
+/** A thread of this process that starts with an entry; from the code cache, where there is one. */
+export function openThread(entry: URL, options: WorkerOptions): Worker {
+  collectAlone(); // The cache was made with these flags.
+  const file = fileURLToPath(entry);
+  if (!file.endsWith(".cjs") || !hasCodeCache(file)) return new Worker(entry, options);
+  return new Worker(new URL("cached-entry.cjs", entry), { ...options, argv: [file] });
+}
+
 function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Thread<Command, Report> {
-  collectAlone();
-  const worker = new Worker(entry, options);
+  const worker = openThread(entry, options);
   let receive: (report: Report) => void = () => {};
   let observe: (observation: Observation) => void = () => {};
   let failure: ErrorRecord | undefined;

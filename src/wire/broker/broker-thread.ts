@@ -4,10 +4,11 @@
 // `close`.
 
 import { randomBytes } from "node:crypto";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { type ErrorRecord, RemoteError, recordError } from "../../errors/errors.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
 import { entryFile } from "../../ports/entry-file.ts";
+import { openThread } from "../../ports/launcher.ts";
 import type { BrokerAuth, BrokerSettings } from "./broker.ts";
 
 /** How a broker's thread ended. `error` is absent where the caller ended it. */
@@ -44,7 +45,7 @@ export async function startBrokerThread(
   { clock = realClock }: { readonly clock?: Clock } = {},
 ): Promise<BrokerThread> {
   const auth = settings.auth ?? { token: randomBytes(16).toString("hex") };
-  const worker = new Worker(entryFile("threads", "src/wire/broker/broker-main.js"), {
+  const worker = openThread(entryFile("threads", "src/wire/broker/broker-main.js"), {
     name: "broker",
     workerData: { ...settings, auth },
   });

@@ -13,6 +13,8 @@ cd "$place/project"
 echo '{ "name": "empty", "private": true, "type": "module" }' >package.json
 npm install --silent --prefer-offline --no-audit --no-fund "$place/$tarball"
 test -f node_modules/osiris-train/dist/threads/thread-entry.cjs
+test -f node_modules/osiris-train/dist/threads/code-cache.bin
+test -f node_modules/osiris-train/dist/processes/osiris.cjs
 # The first program of the README, as it stands there.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >program.mjs
 grep -q 'from "osiris-train"' program.mjs

@@ -1,6 +1,8 @@
-// The benchmark configurations a, b and c: what each stresses is said in bench/README.md.
+// The benchmark configurations a, b and c (DLRM), d (DLRM-DCNv2) and w (Wukong): what each stresses
+// is said in bench/README.md.
 
 import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
+import { graphOf } from "../src/model/model.ts";
 import { type ModelSpec, modelOptions } from "../src/model/options.ts";
 
 export interface Configuration {
@@ -9,11 +11,13 @@ export interface Configuration {
   readonly lookups: number;
   /** Floating-point operations of a sample, forward and backward: of the dense layers' products. */
   readonly layerFlop: number;
-  /** The same, of the interaction. */
+  /** The same, of products that are no layers: interactions, and matrices of each sample. */
   readonly interactionFlop: number;
-  /** Inputs and outputs of every dense layer, bottom then top. */
+  /** Inputs and outputs of every dense layer, in the order of their parameters. */
   readonly layers: readonly (readonly [number, number])[];
 }
+
+const layer = { interacted: 16, compressed: 16, rank: 24, hidden: [512] };
 
 const shapes = {
   a: {
@@ -21,27 +25,42 @@ const shapes = {
     rows: 10_000,
     dim: 16,
     lookups: 1,
-    dense: 13,
-    bottom: [512, 256, 64, 16],
-    top: [512, 256, 1],
+    model: { kind: "dlrm", dense: 13, bottom: [512, 256, 64, 16], top: [512, 256, 1] },
   },
   b: {
     tables: 26,
     rows: 200_000,
     dim: 64,
     lookups: 1,
-    dense: 13,
-    bottom: [512, 256, 64],
-    top: [512, 512, 256, 1],
+    model: { kind: "dlrm", dense: 13, bottom: [512, 256, 64], top: [512, 512, 256, 1] },
   },
   c: {
     tables: 8,
     rows: 1_000_000,
     dim: 64,
     lookups: 100,
-    dense: 512,
-    bottom: [512, 64],
-    top: [1024, 1024, 1024, 1],
+    model: { kind: "dlrm", dense: 512, bottom: [512, 64], top: [1024, 1024, 1024, 1] },
+  },
+  d: {
+    tables: 26,
+    rows: 200_000,
+    dim: 64,
+    lookups: 1,
+    model: {
+      kind: "dcnV2",
+      dense: 13,
+      bottom: [512, 256, 64],
+      crossLayers: 3,
+      rank: 256,
+      top: [512, 512, 256, 1],
+    },
+  },
+  w: {
+    tables: 26,
+    rows: 200_000,
+    dim: 64,
+    lookups: 1,
+    model: { kind: "wukong", dense: 13, bottom: [512, 64], layers: [layer, layer], top: [256, 1] },
   },
 } as const;
 
@@ -53,25 +72,25 @@ export function configuration(
   name: ConfigurationName,
   precision: DensePrecision = "float32",
 ): Configuration {
-  const { tables, rows, dim, lookups, dense, bottom, top } = shapes[name];
+  const { tables, rows, dim, lookups, model: own } = shapes[name];
   const model = modelOptions.parse({
-    kind: "dlrm",
-    dense,
+    ...own,
     tables: Array.from({ length: tables }, (_, i) => ({ name: `T${i}`, rows, dim })),
-    bottom: [...bottom],
-    top: [...top],
     precision,
   });
-  const features = tables + 1;
-  const pairs = (features * (features - 1)) / 2;
-  const layers = [...widths([dense, ...bottom]), ...widths([dim + pairs, ...top])];
-  // Forward, input gradient and weight gradient of each layer; the first has no input gradient.
-  const macs = layers.reduce((sum, [inputs, outputs], i) => {
-    return sum + (i === 0 ? 2 : 3) * inputs * outputs;
-  }, 0);
-  return { model, lookups, layerFlop: 2 * macs, interactionFlop: 6 * pairs * dim, layers };
-}
-
-function widths(sizes: readonly number[]): [number, number][] {
-  return sizes.slice(1).map((outputs, i) => [sizes[i] ?? 0, outputs]);
+  const { nodes, dense, products } = graphOf(model);
+  let [layerProducts, layerFlop] = [0, 0];
+  const layers: [number, number][] = [];
+  for (const node of nodes) {
+    const [weight] = node.parameters ?? [];
+    const [outputs = 0, inputs = 0] = weight?.shape ?? [];
+    const [input] = node.inputs;
+    // A layer has as many inputs as its weight; a matrix that samples share mixes vectors instead.
+    if (weight?.shape.length !== 2 || input?.shape.at(-1) !== inputs) continue;
+    layers.push([inputs, outputs]);
+    layerProducts += node.products ?? 0;
+    // Forward, input gradient and weight gradient; dense features need no gradient.
+    layerFlop += 2 * (input.node === dense?.node ? 2 : 3) * inputs * outputs;
+  }
+  return { model, lookups, layerFlop, interactionFlop: 6 * (products - layerProducts), layers };
 }

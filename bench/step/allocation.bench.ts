@@ -44,7 +44,7 @@ export const allocationBench: Bench<AllocationBenchOptions> = {
   },
 };
 
-const microsecondsOfSample = { a: 20, b: 32, c: 110 } as const;
+const microsecondsOfSample = { a: 20, b: 32, c: 110, d: 32, w: 32 } as const;
 
 async function heapsOf(options: AllocationBenchOptions, batch: number): Promise<HeapReport[]> {
   const train = { optimizer: "sgd", arithmetic: "auto", precision: "float32" } as const;

@@ -42,6 +42,8 @@ const targets: readonly Cell[] = [
   ...cellsOf("a", 2048, [1.25, 1.4], [1.3, 1.5], [1.8, 2.2]),
   ...cellsOf("b", 2048, [1.4, 1.6], [1.6, 1.9], [2.1, 2.6]),
   ...cellsOf("c", 2048, [1.7, 2.0], [1.8, 2.2], [2.0, 2.4]),
+  ...cellsOf("d", 2048, [1.4, 1.8], [1.4, 1.8]),
+  ...cellsOf("w", 2048, [1.4, 1.8], [1.4, 1.8]),
 ];
 
 function cellsOf(
@@ -133,8 +135,8 @@ function measurementOf(
 }
 
 /** Tables and batches; of the peer, Python and torch too. */
-const ourSetUpSeconds = { a: 2, b: 4, c: 10 } as const;
-const peerSetUpSeconds = { a: 5, b: 7, c: 12 } as const;
+const ourSetUpSeconds = { a: 2, b: 4, c: 10, d: 4, w: 4 } as const;
+const peerSetUpSeconds = { a: 5, b: 7, c: 12, d: 7, w: 7 } as const;
 
 function nameOf({ config, batch, optimizer, precision }: Cell): string {
   return `train.${config}.${batch}.${optimizer}.${precision}`;

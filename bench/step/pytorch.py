@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The peer of `npm run bench -- peers`: a DLRM as somebody who knows PyTorch would write it.
+"""The peer of `npm run bench -- peers`: models as somebody who knows PyTorch would write them.
 
     pytorch.py CONFIG BATCH THREADS OPTIMIZER VARIANT SECONDS
 
-CONFIG is a, b or c of bench/README.md; OPTIMIZER is sgd or rwsadagrad (rows by row-wise Adagrad,
+CONFIG is a, b, c (DLRM), d (DLRM-DCNv2) or w (Wukong) of bench/README.md; OPTIMIZER is sgd or rwsadagrad (rows by row-wise Adagrad,
 dense layers by Adagrad). Three ways to keep the tables; who compares takes the fastest:
 
     bags      an nn.EmbeddingBag for each table, sparse gradients
@@ -28,6 +28,8 @@ CONFIGS = {
 CONFIGS["a"].update(bottom=[13, 512, 256, 64, 16], top=[512, 256, 1])
 CONFIGS["b"].update(bottom=[13, 512, 256, 64], top=[512, 512, 256, 1])
 CONFIGS["c"].update(bottom=[512, 512, 64], top=[1024, 1024, 1024, 1])
+CONFIGS["d"] = dict(CONFIGS["b"], cross=3, rank=256)
+CONFIGS["w"] = dict(CONFIGS["b"], bottom=[13, 512, 64], top=[256, 1], layers=2, interacted=16, compressed=16, k=24, hidden=512)
 RATE = 0.01
 EPSILON = 1e-10
 
@@ -138,6 +140,60 @@ class Dense(nn.Module):
         return self.top(torch.cat([own, dots], dim=1))
 
 
+class CrossNetwork(nn.Module):
+    """Cross layers of low rank over all vectors side by side, then an MLP."""
+
+    def __init__(self, config):
+        super().__init__()
+        width = config["dim"] * (config["tables"] + 1)
+        self.bottom = mlp(config["bottom"], relu_last=True)
+        layers = range(config["cross"])
+        self.narrow = nn.ModuleList(nn.Linear(width, config["rank"], bias=False) for _ in layers)
+        self.cross = nn.ModuleList(nn.Linear(config["rank"], width) for _ in layers)
+        self.top = mlp([width, *config["top"]], relu_last=False)
+
+    def forward(self, dense, pooled):
+        x0 = x = torch.cat([self.bottom(dense), pooled.flatten(1)], dim=1)
+        for narrow, cross in zip(self.narrow, self.cross):
+            x = torch.addcmul(x, x0, cross(narrow(x)))
+        return self.top(x)
+
+
+class WukongLayer(nn.Module):
+    def __init__(self, config, inputs):
+        super().__init__()
+        dim, k, self.interacted = config["dim"], config["k"], config["interacted"]
+        outputs = self.interacted + config["compressed"]
+        self.rank = nn.Parameter(torch.randn(k, inputs) * inputs**-0.5)
+        self.compress = nn.Parameter(torch.randn(config["compressed"], inputs) * inputs**-0.5)
+        self.residual = None
+        if inputs != outputs:
+            self.residual = nn.Parameter(torch.randn(outputs, inputs) * inputs**-0.5)
+        widths = [inputs * k, config["hidden"], self.interacted * dim]
+        self.interact = nn.Sequential(nn.LayerNorm(inputs * k), mlp(widths, relu_last=False))
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x):
+        products = torch.bmm(x, torch.matmul(self.rank, x).transpose(1, 2))
+        made = self.interact(products.flatten(1)).view(len(x), self.interacted, -1)
+        both = torch.cat([made, torch.matmul(self.compress, x)], dim=1)
+        return self.norm(both + (x if self.residual is None else torch.matmul(self.residual, x)))
+
+
+class Wukong(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        outputs = config["interacted"] + config["compressed"]
+        inputs = [config["tables"] + 1] + [outputs] * (config["layers"] - 1)
+        self.bottom = mlp(config["bottom"], relu_last=True)
+        self.layers = nn.Sequential(*(WukongLayer(config, own) for own in inputs))
+        self.top = mlp([outputs * config["dim"], *config["top"]], relu_last=False)
+
+    def forward(self, dense, pooled):
+        x = torch.cat([self.bottom(dense).unsqueeze(1), pooled], dim=1)
+        return self.top(self.layers(x).flatten(1))
+
+
 def make_batch(config, batch, together):
     tables, lookups = config["tables"], config["lookups"]
     dense = torch.rand(batch, config["bottom"][0])
@@ -160,7 +216,7 @@ def main(name, batch, threads, optimizer, variant, seconds):
         tables = ManualTables(config, optimizer)
     else:
         tables = SparseTables(config, optimizer, together)
-    dense = Dense(config)
+    dense = {"d": CrossNetwork, "w": Wukong}.get(name, Dense)(config)
     kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adagrad
     update_dense = kind(dense.parameters(), lr=RATE)
     pool = [make_batch(config, batch, together) for _ in range(8 if name == "c" else 16)]

@@ -44,7 +44,7 @@ export const scalingBench: Bench<ScalingBenchOptions> = {
 };
 
 /** Making tables and batches. */
-const setUpSeconds = { a: 2, b: 4, c: 9 } as const;
+const setUpSeconds = { a: 2, b: 4, c: 9, d: 4, w: 4 } as const;
 
 const kinds = ["weak", "strong"] as const;
 type Kind = (typeof kinds)[number];

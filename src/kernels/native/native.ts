@@ -26,7 +26,7 @@ import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts
 let loaded: Addon | undefined;
 
 /** The form of the calls below: native/bindings/running.h has the same number. */
-const callForm = 2;
+const callForm = 3;
 
 /** The addon, if it takes the calls below. @throws Error where it was built for another version */
 export function ofThisVersion(addon: Addon, path: string): Addon {

@@ -107,7 +107,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 750,
-    bench: 6500,
+    bench: 6800,
     docs: 250,
   },
   { test: 46_000 },

@@ -36,6 +36,7 @@ import {
   abort,
   createGeneration,
   type Generation,
+  isAborted,
   type Progress,
   progressOver,
 } from "../threads/generation-memory.ts";
@@ -52,7 +53,7 @@ import { deviceMachine } from "./device.ts";
 import { checkMemory } from "./memory-check.ts";
 import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
-import type { ThreadPlace } from "./thread-actor.ts";
+import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
 import { type PartsSaved, writerMachine } from "./writer.ts";
 
@@ -187,6 +188,8 @@ const machine = setup({
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
+      // Threads end when a generation is aborted. The actor whose thread aborted it says why.
+      if (hasEndedByItself(event.error) && isAborted(context.generation)) return;
       const { spec, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;

@@ -83,6 +83,12 @@ export function threadLogic<Input, Command = never, Report = never>(
 /** Why an actor fails with its thread: the thread's own error or, without one, a lost peer. */
 export function lossOf(end: ThreadEnd, actor: string): RemoteError | PeerLostError {
   if (end.kind === "failed") return new RemoteError(end.error);
-  const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-  return new PeerLostError(actor, reason);
+  return new PeerLostError(actor, end.kind === "lost" ? end.reason : endedByItself);
+}
+
+const endedByItself = "its thread ended by itself";
+
+/** Whether an actor failed because its thread came to its end, with no error of its own. */
+export function hasEndedByItself(error: unknown): boolean {
+  return error instanceof PeerLostError && error.reason === endedByItself;
 }

@@ -7,6 +7,7 @@ import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import type { PipePlace } from "../../src/exchange/byte-pipe.ts";
 import {
   abortCells,
+  isAborted as areAborted,
   type Cells,
   cellWords,
   holdCells,
@@ -191,6 +192,11 @@ export function holdOf({ layout, memory }: Pick<Generation, "layout" | "memory">
 /** Releases every thread that waits, now or later: the generation is over. */
 export function abort({ layout, memory }: Generation): void {
   abortCells(new Int32Array(memory.words), layout.participants);
+}
+
+/** Whether a thread, or the host, has released every thread that waits. */
+export function isAborted({ memory }: Pick<Generation, "memory">): boolean {
+  return areAborted(new Int32Array(memory.words));
 }
 
 /** The cells of one participant. `deadlineMs` Infinity: an idle reader may wait for ever. */

@@ -70,7 +70,11 @@ const causes: readonly {
   },
   {
     what: "a whole host is gone",
-    breakIt: (cluster) => cluster.kill(1),
+    // The process whose device is device:1 has the index 1, as each host has one device.
+    breakIt: (cluster) => {
+      const device = cluster.threads.running.find(({ name }) => name.endsWith("/device-1"));
+      cluster.kill(Number(/^host(\d)/.exec(device?.name ?? "")?.[1]));
+    },
     cause: { offender: "host:1" },
     code: "PEER_LOST",
   },

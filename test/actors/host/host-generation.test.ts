@@ -24,7 +24,8 @@ function startGeneration(spec = smallGenerationSpec()) {
   const { generation } = actor.getSnapshot().context as HostGenerationContext;
   const isAborted = () => Atomics.load(new Int32Array(generation.memory.words), 0) === 1;
   const named = (name: string) => threads.filter((thread) => thread.name === name);
-  return { ...place, actor, ends, threads, named, isAborted };
+  const abort = () => Atomics.or(new Int32Array(generation.memory.words), 0, 1);
+  return { ...place, actor, ends, threads, named, isAborted, abort };
 }
 
 test("a device that ends takes the generation with it: every thread, and whoever waits", async (t) => {
@@ -41,6 +42,19 @@ test("a device that ends takes the generation with it: every thread, and whoever
   });
   t.true(threads.filter(({ name }) => name !== "device-1").every(({ isKilled }) => isKilled));
   t.true(isAborted());
+});
+
+test("a thread that ends as the generation was aborted is not the first cause", async (t) => {
+  const { named, pass, ends, abort } = startGeneration();
+  await pass(0);
+  abort(); // By the thread of device 1, whose own end is seen later.
+  named("writer-0")[0]?.end({ kind: "finished" });
+  named("reader-0")[0]?.end({ kind: "finished" });
+  await pass(0);
+  t.is(ends.error, undefined);
+  named("device-1")[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", incident: { offender: "device:1" } });
 });
 
 test("a reader that ends is replaced, and only it", async (t) => {

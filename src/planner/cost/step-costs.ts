@@ -19,10 +19,10 @@ export interface StepCosts {
   readonly step: number;
   /** Of a shard of a table, or a copy. */
   readonly shard: number;
-  /** Of a pooled vector that a shard makes, forward and backward; and of an element of one. */
+  /** Of a vector of the device's own samples, forward and backward; and of an element of one. */
   readonly vector: number;
   readonly element: number;
-  /** Of an id that a shard looks up. */
+  /** Of an id of the device's own samples, wherever its row lies. */
   readonly id: number;
   /** Of a value that enters or leaves a dense layer. */
   readonly activation: number;

@@ -3,10 +3,11 @@
 import test from "ava";
 import fc from "fast-check";
 import { calibrate } from "../../../actors/calibration/calibrate.ts";
-import { backwardCosts } from "../../../actors/threads/calibration-rows.ts";
+import { solveRowCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { workerLauncher } from "../../../src/ports/launcher.ts";
+import { near } from "../../helpers/stores/plans.ts";
 
 const size = {
   tableBytes: 2 ** 18,
@@ -30,9 +31,16 @@ test("two threads measure each other, and the file reads back", async (t) => {
   }
   t.true(backwardFactor > 0);
   t.true(constants.blocksFactor > 0);
-  for (const factor of [constants.rowPasses, constants.denseUpdatePasses]) t.true(factor >= 0);
-  const { sortSeconds, rowSumSeconds, idSeconds, dealSeconds } = constants;
-  t.true(sortSeconds >= 0 && sortSeconds < 1e-3, `${sortSeconds}`);
+  t.true(constants.denseUpdatePasses >= 0);
+  t.deepEqual(
+    constants.rows.map(({ columns }) => columns),
+    [4, 8, 16, 32, 64, 96, 128],
+  );
+  for (const { lookupId, vector, updateId } of constants.rows) {
+    const seconds = lookupId + vector + updateId;
+    t.true(seconds > 0 && seconds < 1e-2, `${seconds}`);
+  }
+  const { rowSumSeconds, idSeconds, dealSeconds } = constants;
   for (const seconds of [rowSumSeconds, idSeconds, dealSeconds]) {
     t.true(seconds > 0 && seconds < 1e-3, `${seconds}`);
   }
@@ -40,17 +48,33 @@ test("two threads measure each other, and the file reads back", async (t) => {
   t.deepEqual(constants.acrossHosts, defaultConstants.acrossHosts);
 });
 
-test("what a backward pass costs is never below 0, however the times are rounded", (t) => {
+test("what rows cost is never below 0, however the times are rounded", (t) => {
   const seconds = fc.double({ min: 1e-9, max: 1, noNaN: true });
-  const times = fc.record({ lookup: seconds, gradients: seconds });
+  const distinct = fc.double({ min: 0, max: 1, noNaN: true });
+  const times = fc.record({ lookup: seconds, update: seconds, sums: seconds, distinct });
   fc.assert(
-    fc.property(times, times, (narrow, wide) => {
-      const { backwardFactor, sortSeconds } = backwardCosts(narrow, wide, 1000);
-      return backwardFactor >= 0 && sortSeconds >= 0;
+    fc.property(times, times, times, (hot, single, cold) => {
+      const costs = solveRowCosts({ hot, single, cold }, 20);
+      return Object.values(costs).every((cost) => cost >= 0 && Number.isFinite(cost));
     }),
     { numRuns: 10_000 },
   );
   t.pass();
+});
+
+test("costs of rows are told apart from the times that they make", (t) => {
+  const truth = { lookupId: 2, lookupRow: 9, vector: 5, updateId: 10, updateRow: 7 };
+  const timesOf = (distinct: number, idsPerBag: number) => ({
+    lookup: truth.lookupId + truth.vector / idsPerBag + distinct * truth.lookupRow,
+    update: truth.updateId + distinct * truth.updateRow,
+    sums: 3 + distinct * 4,
+    distinct,
+  });
+  const scenes = { hot: timesOf(0, 20), single: timesOf(0, 1), cold: timesOf(0.9, 20) };
+  const found = solveRowCosts(scenes, 20);
+  for (const [name, cost] of Object.entries({ ...truth, sumsId: 3, sumsRow: 4 })) {
+    near(t, found[name as keyof typeof found], cost, 1e-9);
+  }
 });
 
 test("a thread alone measures no exchange", async (t) => {

@@ -58,8 +58,12 @@ export function planRankNames(kind: RankedTables, devices: RankedDevices): reado
 export const planRankSeconds = 115;
 
 /** A row for each measure's rank correlation, and one for each plan. */
-export async function rankOfPlans(kind: RankedTables, devices: RankedDevices): Promise<BenchRow[]> {
-  const random = new RandomStream(727, 1);
+export async function rankOfPlans(
+  kind: RankedTables,
+  devices: RankedDevices,
+  seed: number,
+): Promise<BenchRow[]> {
+  const random = new RandomStream(seed, 1);
   const kinds = kindsOfTables[kind](random);
   if (kinds === undefined) {
     console.error(`${rankName(kind, devices)} is left out: its tables are not there.`);

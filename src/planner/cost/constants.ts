@@ -69,11 +69,8 @@ const constantsSchema = z.strictObject({
   columnsMin: z.int().min(1).default(32),
   /** Cost factor of lookups in a shard with several row blocks: their sums form a tree. */
   blocksFactor: factor.default(1),
-  /** Backward pass with fused update, as a multiple of forward; and seconds per id to sort ids. */
+  /** Backward pass with fused update, as a multiple of forward. */
   backwardFactor: factor.default(2),
-  sortSeconds: factor.default(0),
-  /** Further passes over the distinct rows of a batch that their update costs. */
-  rowPasses: factor.default(0),
   /** What rows cost on a processor, by their columns; none: as bytes, by the factors above. */
   rows: z.array(rowCostsSchema).default([]),
   /** Seconds to send the sums of a distinct row to the devices with its other columns. */
@@ -120,30 +117,45 @@ export const defaultConstants: MachineConstants = checkOptions(constantsSchema, 
  */
 export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
   source: "a core of a small server (this machine was not measured)",
-  memoryBandwidth: 20e9,
-  insideHost: { allToAll: 9.5e9, reduceScatter: 9.5e9, allGather: 9.5e9, allReduce: 38e9 },
-  denseFlops: 235e9,
-  narrowPenalty: { below64: 0.6, below128: 0.39 },
-  blocksFactor: 2,
-  backwardFactor: 0.54,
-  sortSeconds: 9.8e-9,
-  rowPasses: 0.75,
-  rowSumSeconds: 19e-9,
-  denseShare: 1,
-  denseUpdatePasses: 7.2,
-  idSeconds: 1.7e-9,
-  dealSeconds: 5.8e-9,
-  steps: [
+  memoryBandwidth: 16e9,
+  insideHost: { allToAll: 9.8e9, reduceScatter: 9.8e9, allGather: 9.8e9, allReduce: 37e9 },
+  denseFlops: 221e9,
+  blocksFactor: 3,
+  rows: [
     {
-      ...{ devices: 1, rowSpeed: 1.07, denseSpeed: 1.02, step: 48e-6, shard: 4.7e-6 },
-      ...{ vector: 9.6e-9, element: 0.14e-9, id: 0.34e-9 },
-      ...{ activation: 0.31e-9, product: 0.061e-9, layer: 2.5e-6, parameter: 0.81e-9 },
-      ...{ readBatch: 5e-6, readSample: 100e-9, readBag: 9.3e-9, readId: 4.1e-9 },
+      ...{ columns: 8, lookupId: 1.3e-9, lookupRow: 13e-9, vector: 11e-9 },
+      ...{ updateId: 11e-9, updateRow: 44e-9, sumsId: 8.5e-9, sumsRow: 10e-9 },
     },
     {
-      ...{ devices: 2, step: 157e-6, shard: 19e-6, vector: 21e-9, id: 15e-9 },
-      ...{ activation: 0.83e-9, product: 0.023e-9, layer: 11e-6, parameter: 2.3e-9 },
-      ...{ readBatch: 25e-6, readSample: 91e-9, readBag: 8.7e-9, readId: 3.8e-9 },
+      ...{ columns: 32, lookupId: 1.4e-9, lookupRow: 3.9e-9, vector: 11e-9 },
+      ...{ updateId: 10e-9, updateRow: 2.7e-9, sumsId: 9.3e-9, sumsRow: 8.5e-9 },
+    },
+    {
+      ...{ columns: 64, lookupId: 2.2e-9, lookupRow: 6.8e-9, vector: 11e-9 },
+      ...{ updateId: 13e-9, updateRow: 5.4e-9, sumsId: 11e-9, sumsRow: 9.4e-9 },
+    },
+    {
+      ...{ columns: 128, lookupId: 4.5e-9, lookupRow: 28e-9, vector: 9.9e-9 },
+      ...{ updateId: 20e-9, updateRow: 15e-9, sumsId: 19e-9, sumsRow: 11e-9 },
+    },
+  ],
+  rowSumSeconds: 12e-9,
+  denseShare: 1,
+  denseUpdatePasses: 6.1,
+  idSeconds: 2.2e-9,
+  dealSeconds: 5.9e-9,
+  steps: [
+    {
+      ...{ devices: 1, rowSpeed: 1.07, denseSpeed: 1.04, step: 35e-6, shard: 4.6e-6 },
+      ...{ element: 0.4e-9, id: 5.9e-9 },
+      ...{ activation: 0.32e-9, product: 0.025e-9, layer: 4.4e-6, parameter: 0.85e-9 },
+      ...{ readBatch: 5.1e-6, readSample: 100e-9, readBag: 9.8e-9, readId: 3.4e-9 },
+    },
+    {
+      ...{ devices: 2, step: 210e-6, shard: 13e-6 },
+      ...{ vector: 34e-9, element: 0.43e-9, id: 27e-9 },
+      ...{ activation: 0.78e-9, layer: 7.2e-6, parameter: 1.7e-9 },
+      ...{ readBatch: 15e-6, readSample: 120e-9, readBag: 8.9e-9, readId: 4.7e-9 },
     },
   ],
 });

@@ -141,9 +141,8 @@ function rowSeconds({ constants }: Setting, table: PlannedTable, work: Work, blo
   const bytes = ids * constants.idBytes + rows + vectors * columns * constants.forwardBytes;
   const lookup = (bytes * penaltyOf(constants, columns)) / bandwidth;
   // The gradient of each distinct row is read once for the update, and once per round of sums.
-  const gradients = constants.backwardFactor * lookup + constants.sortSeconds * ids;
-  const written = (constants.rowPasses * distinct * columns * table.weightBytes) / bandwidth;
-  return { lookup: tree * lookup, gradients, sums: sumRounds * gradients + told + written };
+  const gradients = constants.backwardFactor * lookup;
+  return { lookup: tree * lookup, gradients, sums: sumRounds * gradients + told };
 }
 
 /** Costs of rows by their columns, for each machine. A search asks for each tile. */

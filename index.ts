@@ -63,6 +63,16 @@ export {
 } from "./src/model/options.ts";
 export { dlrm } from "./src/model/options/dlrm-options.ts";
 export { wukong } from "./src/model/options/wukong-options.ts";
+
+// A model of the user's own, in a module that a job names ----
+export * as blocks from "./src/model/blocks/all-blocks.ts";
+export {
+  defineModel,
+  type DefinedModel,
+  type ModelDefinition,
+  type ModelFeatures,
+} from "./src/model/custom/define-model.ts";
+export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
 export { criteo, csv, synthetic } from "./src/data/sources.ts";

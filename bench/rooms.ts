@@ -43,7 +43,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 700,
     "src/embedding/lookup": 1000,
     "src/kernels": 50,
-    "src/model": 1200,
+    "src/model": 1400,
     "storage/records": 1600,
   },
   {
@@ -93,7 +93,7 @@ export const layers: readonly Rooms[] = [
     "chaos/trials": 1700,
   },
   { chaos: 300 },
-  { "index.ts": 275 },
+  { "index.ts": 300 },
   { "cli/support": 1250 },
   { "cli/views": 1325 },
   {

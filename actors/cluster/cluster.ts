@@ -11,7 +11,8 @@
 
 import { hostname } from "node:os";
 import { recordError } from "../../src/errors/errors.ts";
-import type { JobOptions } from "../../src/job/job.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { withModel } from "../../src/job/job-files.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
@@ -23,6 +24,7 @@ import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
 import type { Run } from "../client/run.ts";
 import { type HostRecord, Membership } from "../host/membership.ts";
+import { modulesOf } from "../jobs/allowed-paths.ts";
 import type { RunLine } from "../jobs/job-api.ts";
 import { type MirrorLink, openMirrorLink } from "../mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
@@ -67,6 +69,8 @@ export class Cluster implements AsyncDisposable {
   #mirror: RunMirror | undefined;
   #broker: BrokerThread | undefined;
   #isClosed = false;
+  /** Modules of models that this process has submitted. */
+  readonly #ownModels = new Set<string>();
   readonly #observer: Observer;
 
   private constructor(parts: {
@@ -112,7 +116,7 @@ export class Cluster implements AsyncDisposable {
       devices,
       launcher: this.#launcher,
       membership: this.#membership,
-      access: { roots, tenants },
+      access: { roots, tenants, ownModels: this.#ownModels },
       createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
     };
@@ -203,7 +207,9 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** Submits a job. @throws InvalidOptionError, RemoteError where the cluster refuses it */
-  submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
+  async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
+    // A module is checked and allowed here: this process may run it anyway.
+    for (const path of modulesOf(withModel(resolveJob(job)))) this.#ownModels.add(path);
     return this.client.submit(job, options);
   }
 

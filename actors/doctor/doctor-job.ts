@@ -4,7 +4,7 @@
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-options.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { withFiles } from "../../src/job/job-files.ts";
+import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
@@ -30,7 +30,7 @@ export async function checkJob(given: JobOptions, devices?: number): Promise<Job
 
 /** Memory, directories, checkpoints, and the data of training, evaluation and test. */
 export async function jobChecks(given: JobSpec, devices: number): Promise<Check[]> {
-  const job = withFiles(given);
+  const job = withModel(withFiles(given));
   const { data: held, test, split } = job.evaluation ?? {};
   const key = keyColumnOf(split);
   return [

@@ -20,6 +20,11 @@ export const rootOptions = z.strictObject({
   data: z.string().min(1).optional(),
   /** Where checkpoints and tiers lie; without `{tenant}`, a tenant's in a directory of its name. */
   checkpoints: z.string().min(1).optional(),
+  /**
+   * Modules of models (`model.path`) that jobs may name, which the cluster then runs: files, and
+   * directories. @default none but those of jobs that this very process submits
+   */
+  models: z.array(z.string().min(1)).optional(),
 });
 
 export type JobRoots = z.output<typeof rootOptions>;
@@ -28,6 +33,13 @@ export type JobRoots = z.output<typeof rootOptions>;
 export interface Access {
   readonly roots: JobRoots;
   readonly tenants: Tenants;
+  /** Modules that this process submitted itself, as they are on the disk. @default none */
+  readonly ownModels?: ReadonlySet<string>;
+}
+
+/** The module of the job's model, if it has one: for `ownModels` of a process that submits it. */
+export function modulesOf({ model }: Pick<JobSpec, "model">): string[] {
+  return model.kind === "custom" ? [withoutLinks(resolve(model.path))] : [];
 }
 
 /**
@@ -37,15 +49,17 @@ export interface Access {
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
   const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
   const forbidden: PathForbiddenError[] = [];
-  const within = (root: string | undefined, path: string, option: string): string => {
+  const allowed = (path: string, find: () => string): string => {
     try {
-      return pathWithin(root, path, option);
+      return find();
     } catch (error) {
       if (!(error instanceof PathForbiddenError)) throw error;
       if (forbidden.length < toldMax) forbidden.push(error);
       return path;
     }
   };
+  const within = (root: string | undefined, path: string, option: string) =>
+    allowed(path, () => pathWithin(root, path, option));
   const data = (of: JobSpec["data"], at: string): JobSpec["data"] => {
     const cache = within(dataRoot, of.cache, `${at}.cache`);
     if (!("paths" in of)) return { ...of, cache };
@@ -56,8 +70,13 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
     of.data === undefined ? of : { ...of, data: data(of.data, at) };
   const { evaluation, checkpoint, tiers, warmStart } = job;
   const kept = (path: string, option: string) => within(checkpointRoot, path, option);
+  const ofModel = (model: JobSpec["model"]): JobSpec["model"] => {
+    if (model.kind !== "custom") return model;
+    return { ...model, path: allowed(model.path, () => allowedModel(model.path, access)) };
+  };
   const own: JobSpec = {
     ...job,
+    model: ofModel(job.model),
     data: data(job.data, "data"),
     evaluation: evaluation && {
       ...held(evaluation, "evaluation.data"),
@@ -100,6 +119,20 @@ function rootsOf({ roots, tenants }: Access, tenant: string | undefined): JobRoo
 function above(root: string | undefined): string | undefined {
   const at = root?.indexOf(named) ?? -1;
   return root === undefined || at < 0 ? root : dirname(`${root.slice(0, at)}${named}`);
+}
+
+/** The module as it is on the disk. @throws PathForbiddenError: the cluster does not allow it */
+function allowedModel(path: string, { roots, ownModels }: Access): string {
+  const { models = [] } = roots;
+  try {
+    const real = withoutLinks(resolve(path));
+    if (ownModels?.has(real) === true) return real;
+    const isBelow = (root: string) => relative(root, real).split(sep)[0] !== "..";
+    if (models.some((root) => isBelow(withoutLinks(resolve(root))))) return real;
+  } catch (cause) {
+    throw PathForbiddenError.ofModel(path, models, { cause });
+  }
+  throw PathForbiddenError.ofModel(path, models);
 }
 
 /** @throws PathForbiddenError */

@@ -3,7 +3,7 @@
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
-import { withFiles } from "../../src/job/job-files.ts";
+import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -167,7 +167,7 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const { input, tenant } = asked;
   const { registry, network } = input;
   const asIs = withinRoots(resolveJob(request.job), input.access, tenant);
-  const job = withWarmStart(withFiles(asIs), network.disk);
+  const job = withWarmStart(withModel(withFiles(asIs)), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {

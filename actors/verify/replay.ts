@@ -14,6 +14,7 @@ import type { PlannedCut } from "../../src/training/loop/schedule.ts";
 import { createMemoryBroker } from "../../src/wire/transports/memory-transport.ts";
 import { Leader } from "../cluster/leader.ts";
 import { Membership } from "../host/membership.ts";
+import { modulesOf } from "../jobs/allowed-paths.ts";
 import { Registry } from "../run-state/registry.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
@@ -62,7 +63,7 @@ export async function replay(options: Replay): Promise<void> {
   const leader = new Leader({
     ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },
     membership: membershipOf(devices),
-    access: { roots: {}, tenants: {} },
+    access: { roots: {}, tenants: {}, ownModels: new Set(modulesOf(job)) },
     onIncident: ({ reason }) => fail(new RemoteError(reason)),
   });
   try {

@@ -9,13 +9,14 @@ import { ElectedLeader } from "../../actors/cluster/elected-leader.ts";
 import { Leader } from "../../actors/cluster/leader.ts";
 import { joiningTree } from "../../actors/host/joining.ts";
 import { Membership } from "../../actors/host/membership.ts";
+import { modulesOf } from "../../actors/jobs/allowed-paths.ts";
 import { Registry } from "../../actors/run-state/registry.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
 import type { PublishEvent } from "../../actors/run-state/run-record.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { Network } from "../../actors/runtime/mailbox.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
-import type { JobOptions } from "../../src/job/job.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
@@ -199,7 +200,7 @@ export class SimulatedCluster {
         arithmetic,
         version: "1.0.0",
       }),
-      access: { roots: {}, tenants: {} },
+      access: { roots: {}, tenants: {}, ownModels: new Set(modulesOf(resolveJob(this.job))) },
       createdBy: process.id,
       onIncident: ({ offender, reason }: Incident) =>
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),

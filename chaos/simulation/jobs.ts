@@ -62,8 +62,7 @@ const shared: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
 };
 
-/** By number: a scenario names one. */
-export const jobs: readonly JobOptions[] = [
+const known: JobOptions[] = [
   plain,
   {
     ...plain,
@@ -116,3 +115,13 @@ export const jobs: readonly JobOptions[] = [
     sharding: "auto",
   },
 ];
+
+/** By number: a scenario names one. */
+export const jobs: readonly JobOptions[] = known;
+/** The first ones, which scenarios are drawn with. */
+export const jobsDrawn = known.length;
+
+/** One more job, which no scenario draws. Returns its number. */
+export function addJob(job: Partial<JobOptions>): number {
+  return known.push({ ...plain, ...job }) - 1;
+}

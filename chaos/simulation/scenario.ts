@@ -3,7 +3,7 @@
 
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { ClusterShape } from "./cluster.ts";
-import { jobs } from "./jobs.ts";
+import { jobsDrawn } from "./jobs.ts";
 
 /** When, since the start; and for how long, where it does not pass by itself. */
 interface Moment {
@@ -99,7 +99,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
   const devices = pick(shapes);
   const delayMs = wide(0.05, 20);
-  const job = random.below(jobs.length);
+  const job = random.below(jobsDrawn);
   const leased = random.below(3) === 0 ? { leaseMs: wide(200, 5000) } : {};
   const shape = {
     devices,

@@ -23,6 +23,8 @@ const restartMs = 100;
 export interface EnvironmentOptions {
   readonly size: { readonly devices: number; readonly hosts: number };
   readonly plan: FaultPlan;
+  /** Modules of models that its job may name. */
+  readonly models: readonly string[];
   /** Told of incidents beside the run. */
   readonly onIncident: (incident: Incident) => void;
 }
@@ -138,7 +140,7 @@ export class Environment implements AsyncDisposable {
   }
 
   async #start(name: string): Promise<void> {
-    const { size, plan, onIncident } = this.#options;
+    const { size, plan, models, onIncident } = this.#options;
     const isRoot = name === "root";
     const order = {
       order: "start",
@@ -149,6 +151,7 @@ export class Environment implements AsyncDisposable {
       devices: isRoot && size.hosts > 0 ? 0 : size.devices,
       minDevices: size.devices * Math.max(1, size.hosts),
       plan,
+      models,
     } as const;
     const isExhausted = plan.faults.some(
       (one) => one.what === "out-of-memory" && one.where === `process:${name}`,

@@ -4,6 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Run } from "../../actors/client/run.ts";
+import { modulesOf } from "../../actors/jobs/allowed-paths.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
 import type { RunResult } from "../../actors/run-state/run-result.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
@@ -137,6 +138,7 @@ class ScheduleRun {
         stepDeadlineMs: this.#stepDeadlineMs,
         directory: this.#directory,
       },
+      models: modulesOf(resolveJob(this.#job)),
       onIncident: (incident) => this.#incidents.push(incident),
     });
     let end: End;

@@ -24,6 +24,8 @@ export type ProcessOrder =
       readonly devices: number;
       /** Devices that a run waits for. Of a leader alone. */
       readonly minDevices: number;
+      /** Modules of models that its job may name. Of a leader alone. */
+      readonly models: readonly string[];
       readonly plan: FaultPlan;
     }
   /** Fault `fault` of the schedule breaks the disk of this process. */
@@ -55,7 +57,8 @@ let disk: FaultyDisk | undefined;
 let killThread: (actor: string) => void = () => {};
 
 async function start(given: Extract<ProcessOrder, { order: "start" }>): Promise<void> {
-  const { role, nats, token, cluster, devices, minDevices } = given;
+  const { role, nats, token, cluster: name, devices, minDevices } = given;
+  const roots = { models: [...given.models] };
   plan = given.plan;
   disk = new FaultyDisk(realDisk, { directory: plan.directory });
   const launcher = faultyLauncher(plan);
@@ -65,8 +68,8 @@ async function start(given: Extract<ProcessOrder, { order: "start" }>): Promise<
   const common = { nats, token, faultsAllowed: true, launcher, world, onIncident };
   running =
     role === "root"
-      ? await Cluster.start({ ...common, name: cluster, devices, minDevices })
-      : await Host.join({ ...common, cluster, devices });
+      ? await Cluster.start({ ...common, name, devices, minDevices, roots })
+      : await Host.join({ ...common, cluster: name, devices });
   if (running instanceof Host) await running.joined;
   tell({ news: "up" });
 }

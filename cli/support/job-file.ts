@@ -3,7 +3,7 @@
 // the file lies. The parser of each kind is loaded only when a file of that kind is read.
 
 import { readFileSync } from "node:fs";
-import { extname, resolve } from "node:path";
+import { dirname, extname, resolve } from "node:path";
 import * as osiris from "../../index.ts";
 import {
   InputUnusableError,
@@ -32,7 +32,8 @@ export interface JobChanges {
 }
 
 /**
- * The job of a file, checked. Relative paths in it are relative to the working directory.
+ * The job of a file, checked. Relative paths in it are relative to the working directory, but for
+ * the module of its model, which is relative to the file.
  * @throws InputUnusableError where the file is no job, InvalidOptionError where the job is wrong;
  * both name the file
  */
@@ -45,7 +46,8 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
     );
   }
   const { data, plan, set = [], seed, warmStart } = changes;
-  const planned = withPlan(withData(await withSet(read, set), path, data), plan);
+  const own = withModulePath(await withSet(read, set), path);
+  const planned = withPlan(withData(own, path, data), plan);
   const job = {
     ...(planned as object),
     ...(seed === undefined ? {} : { seed }),
@@ -60,7 +62,9 @@ export async function loadSweep(
   path: string,
   { set = [], seed }: Pick<JobChanges, "set" | "seed"> = {},
 ): Promise<{ sweep: Sweep; trials: SweptJob[] }> {
-  const read = (await withSet(await readJob(path), set)) as JobOptions & { sweep?: unknown };
+  const read = withModulePath(await withSet(await readJob(path), set), path) as JobOptions & {
+    sweep?: unknown;
+  };
   const { sweep: block, ...rest } = read;
   const job = seed === undefined ? rest : { ...rest, seed };
   return naming(path, () => {
@@ -171,6 +175,13 @@ async function withSet(job: unknown, settings: readonly string[]): Promise<unkno
     }
     return jobWithOption(before, option, value, option);
   }, job);
+}
+
+/** The job with the module of its model as an absolute path. */
+function withModulePath(job: unknown, path: string): unknown {
+  const { model } = job as { model?: { kind?: unknown; path?: unknown } };
+  if (model?.kind !== "custom" || typeof model.path !== "string") return job;
+  return { ...(job as object), model: { ...model, path: resolve(dirname(path), model.path) } };
 }
 
 function withPlan(job: unknown, path: string | undefined): unknown {

@@ -62,6 +62,16 @@ export class PathForbiddenError extends TrainingError {
     this.problems = [{ option, message: this.message }];
   }
 
+  /** For a module of a model, which the cluster would run. */
+  static ofModel(path: string, allowed: readonly string[], options?: ErrorOptions) {
+    const there = allowed.length === 0 ? "none" : allowed.join(", ");
+    const error = new PathForbiddenError("model.path", path, there, options);
+    const message =
+      `Expected \`model.path\` to be a module that the cluster allows, got ${path}: it allows ` +
+      `${there}; see \`--model-root\` of \`osiris up\``;
+    return Object.assign(error, { message, problems: [{ option: "model.path", message }] });
+  }
+
   /** The first error, now with the problems of all. */
   static ofAll(first: PathForbiddenError, others: readonly PathForbiddenError[]) {
     const problems = [first, ...others].flatMap((error) => error.problems);

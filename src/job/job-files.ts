@@ -1,7 +1,9 @@
-// The files of a job's data by name: directories and patterns stand for the files that are there
-// when the job is submitted, so that a run knows its files from then on.
+// The files of a job by name, so that a run knows its files from when its job is submitted:
+// directories and patterns stand for the data that is there, and the path of a model's module for
+// its contents.
 
 import { filesOf } from "../data/text/files.ts";
+import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
 /** The job with its files by name. @throws InputUnusableError where a path names no file */
@@ -11,6 +13,11 @@ export function withFiles(job: JobSpec): JobSpec {
   const { test } = evaluation;
   const held = { ...withNamed(evaluation), ...(test && { test: withNamed(test) }) };
   return { ...job, data: named(data), evaluation: held };
+}
+
+/** The job with the hash of its model's module, checked. @throws InvalidOptionError */
+export function withModel(job: JobSpec): JobSpec {
+  return job.model.kind === "custom" ? { ...job, model: withModule(job.model) } : job;
 }
 
 /** The section with the files of its data by name, where it has data of its own. */

@@ -374,13 +374,14 @@ export function jobIdentity(job: JobSpec): string {
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
-/** A model without the placement of its rows and their path, which decide no bit. */
+/** A model without the placement of its rows and the path of its module: they decide no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
     const { sharding, dedup, tier, keep, staleness, ...rest } = table;
     return { ...rest, staleness: staleness || undefined };
   });
-  return { ...model, tables };
+  // A module is known by its contents.
+  return { ...model, tables, ...("path" in model ? { path: undefined } : {}) };
 }
 
 /** Data without the options that decide no bit: the place of its cache, and how many epochs run. */

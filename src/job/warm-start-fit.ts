@@ -43,8 +43,8 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
 
 /** Options that decide which dense parameters there are. */
 function layersOf(model: JobSpec["model"]): Fields {
-  const { kind: _kind, tables: _tables, dropout: _dropout, precision: _bits, ...layers } = model;
-  return layers;
+  const { kind: _kind, tables: _tables, precision: _bits, ...layers } = model;
+  return { ...layers, dropout: undefined, path: undefined };
 }
 
 function wordOf({ model }: JobSpec): string {

@@ -2,6 +2,7 @@
 // graph; placement, exchange, checkpoints and planner know the graph alone.
 
 import { crossBlocks } from "./cross-network.ts";
+import { customGraph } from "./custom/custom-model.ts";
 import { dlrmBlocks } from "./dlrm.ts";
 import { fieldBlocks } from "./field-layers.ts";
 import { firstOrderBlocks } from "./first-order.ts";
@@ -10,14 +11,15 @@ import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
 import type { ModelSpec } from "./options.ts";
 import { wukongBlocks } from "./wukong.ts";
 
-/** The graph of a model: a function of its options alone. */
+/** The graph of a model: a function of its options alone, and of its module where it has one. */
 export function graphOf(spec: ModelSpec): Graph {
+  if (spec.kind === "custom") return customGraph(spec);
   const graph = new GraphBuilder(spec.dense);
   return graph.finish(blocksOf(graph, spec));
 }
 
 /** Adds the blocks of the model. Returns its logit (1). */
-function blocksOf(graph: GraphBuilder, spec: ModelSpec): Value {
+function blocksOf(graph: GraphBuilder, spec: Exclude<ModelSpec, { kind: "custom" }>): Value {
   switch (spec.kind) {
     case "dlrm":
       return dlrmBlocks(graph, spec);

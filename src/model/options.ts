@@ -11,6 +11,12 @@ import {
   gdcnOptions,
 } from "./options/cross-options.ts";
 import {
+  type CustomOptions,
+  type CustomSpec,
+  customOptions,
+  customProblems,
+} from "./options/custom-options.ts";
+import {
   type DlrmOptions,
   type DlrmSpec,
   dlrmOptions,
@@ -61,6 +67,7 @@ export const modelOptions = z
     maskNetOptions,
     finalMlpOptions,
     wukongOptions,
+    customOptions,
   ])
   .superRefine((model, context) => {
     for (const { path, message } of problemsOf(model)) {
@@ -89,6 +96,8 @@ function problemsOf(model: ModelSpec): Problem[] {
       return gateProblems(model);
     case "wukong":
       return wukongProblems(model);
+    case "custom":
+      return customProblems(model);
     default:
       return model satisfies never;
   }
@@ -101,9 +110,17 @@ export type ModelOptions =
   | CrossOptions
   | FieldOptions
   | GateOptions
-  | WukongOptions;
+  | WukongOptions
+  | CustomOptions;
 /** A model after its checks. */
-export type ModelSpec = DlrmSpec | FirstOrderSpec | CrossSpec | FieldSpec | GateSpec | WukongSpec;
+export type ModelSpec =
+  | DlrmSpec
+  | FirstOrderSpec
+  | CrossSpec
+  | FieldSpec
+  | GateSpec
+  | WukongSpec
+  | CustomSpec;
 
 const rate = z.number().positive();
 

@@ -142,7 +142,7 @@ test("an unknown architecture is refused with all that there are", (t) => {
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
-    '"finalMlp", "wukong"';
+    '"finalMlp", "wukong", "custom"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

@@ -42,6 +42,7 @@ interface UpOptions extends CommonOptions, CredentialArguments, ObservingArgumen
   readonly finished?: number;
   readonly state?: string;
   readonly dataRoot?: string;
+  readonly modelRoot?: string[];
   readonly checkpointRoot?: string;
   readonly tenants?: string;
   readonly eventsDays?: number;
@@ -74,6 +75,10 @@ export function addUp(program: Command): void {
       ).env("OSIRIS_TOKEN"),
     )
     .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
+    .option(
+      "--model-root <PATH...>",
+      "run modules of models (`model.path`) that lie here; else none",
+    )
     .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
@@ -103,7 +108,8 @@ export function addUp(program: Command): void {
 
 async function up(options: UpOptions): Promise<void> {
   const { devices, minDevices, cluster: name, nats, port, lease, state } = options;
-  const roots = { data: options.dataRoot, checkpoints: options.checkpointRoot };
+  const { dataRoot: data, checkpointRoot: checkpoints, modelRoot: models } = options;
+  const roots = { data, checkpoints, models };
   const tenants = await readTenants(options.tenants);
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();

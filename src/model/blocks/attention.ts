@@ -4,7 +4,7 @@
 // B = samples, F = vectors, D = columns of each, A = columns of a head.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { sizeOf } from "../graph/graph.ts";
+import { checkShapes, sizeOf } from "../graph/graph.ts";
 import { columnsOf, vectorsBeside } from "./columns.ts";
 import { dotProducts } from "./dot-products.ts";
 import { linear } from "./linear.ts";
@@ -20,6 +20,8 @@ export interface AttentionOptions {
 /** The vectors that the attention of each head mixes from x (F,D), side by side: (F, columns). */
 export function attention(graph: GraphBuilder, x: Value, options: AttentionOptions): Value {
   const { name, heads, columns } = options;
+  const fit = x.shape.length === 2 && columns % heads === 0;
+  checkShapes(fit, `${heads} heads share ${columns} columns of the mix of some vectors`, x);
   const [queries, keys, values] = ["query", "key", "value"].map((part) =>
     linear(graph, x, { name: `${name}.${part}`, outputs: columns, bias: false }),
   ) as [Value, Value, Value];

@@ -10,6 +10,7 @@
 
 import type { Tensor } from "../../kernels/contract/kernels.ts";
 import type { GraphBuilder, Memory, Pass, Value, WholeBatch } from "../graph/graph.ts";
+import { checkShapes } from "../graph/graph.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 /** As in PyTorch. */
@@ -33,6 +34,7 @@ export interface BatchNormOptions {
 export function batchNorm(graph: GraphBuilder, x: Value, options: BatchNormOptions): Value {
   const { name, dropout = 0, relu = false } = options;
   const [width = 0] = x.shape;
+  checkShapes(x.shape.length === 1, "a row is normalised over the batch", x);
   const site = dropout > 0 ? { rate: dropout, site: graph.dropoutSite() } : undefined;
   return graph.add({
     inputs: [x],

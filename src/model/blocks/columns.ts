@@ -3,6 +3,7 @@
 // B = samples, F = vectors, D = columns of each.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { checkShapes } from "../graph/graph.ts";
 
 /** The columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
 export function columnsOf(
@@ -11,6 +12,8 @@ export function columnsOf(
   { first, count }: { readonly first: number; readonly count: number },
 ): Value {
   const [vectors = 0, dim = 0] = x.shape;
+  const fit = x.shape.length === 2 && first >= 0 && first + count <= dim;
+  checkShapes(fit, `there are vectors with columns ${first} to ${first + count - 1}`, x);
   return graph.add({
     inputs: [x],
     shape: [vectors, count],
@@ -47,6 +50,8 @@ function startColumns(
 export function vectorsBeside(graph: GraphBuilder, values: readonly Value[]): Value {
   const widths = values.map(({ shape }) => shape[1] ?? 0);
   const vectors = values[0]?.shape[0] ?? 0;
+  const fit = values.every(({ shape }) => shape.length === 2 && shape[0] === vectors);
+  checkShapes(fit, "all values have as many vectors", ...values);
   const columns = widths.reduce((sum, width) => sum + width, 0);
   return graph.add({
     inputs: values,
@@ -83,6 +88,7 @@ function startBeside(memory: Memory, vectors: number, columns: number, widths: r
 /** The sum of the columns of each vector of x (F,D), in their order. Returns (F). */
 export function sumOfColumns(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;
+  checkShapes(x.shape.length === 2, "there are vectors to sum", x);
   return graph.add({
     inputs: [x],
     shape: [vectors],
@@ -115,6 +121,7 @@ function startSumOfColumns(memory: Memory, vectors: number, dim: number) {
 /** The sum of the vectors of x (F,D), in their order. Returns (D). */
 export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;
+  checkShapes(x.shape.length === 2, "there are vectors to sum", x);
   return graph.add({
     inputs: [x],
     shape: [dim],

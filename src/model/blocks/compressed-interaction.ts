@@ -4,7 +4,7 @@
 // B = samples, M and N = vectors, D = columns of each, H = new vectors.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { reshaped } from "../graph/graph.ts";
+import { checkShapes, reshaped } from "../graph/graph.ts";
 import { sharedProduct } from "./shared-product.ts";
 
 /** From a (M,D) and b (N,D): (H,D). Its parameter is `name.weight` (H, M*N). */
@@ -15,7 +15,9 @@ export function compressedInteraction(
   { name, vectors }: { readonly name: string; readonly vectors: number },
 ): Value {
   const [rows = 0, dim = 0] = a.shape;
-  const [columns = 0] = b.shape;
+  const [columns = 0, other] = b.shape;
+  const fit = a.shape.length === 2 && b.shape.length === 2 && dim === other;
+  checkShapes(fit, "both values have vectors of one width", a, b);
   const pairs = graph.add({
     inputs: [a, b],
     shape: [rows, columns, dim],

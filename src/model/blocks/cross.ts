@@ -4,7 +4,7 @@
 //
 // I = columns, R = rank.
 
-import type { GraphBuilder, Value } from "../graph/graph.ts";
+import { checkShapes, type GraphBuilder, type Value } from "../graph/graph.ts";
 import { product, sigmoid, sum } from "./elements.ts";
 import { linear } from "./linear.ts";
 
@@ -22,6 +22,7 @@ export interface CrossOptions {
 export function crossLayers(graph: GraphBuilder, x0: Value, options: CrossOptions): Value {
   const { layers, rank, hasGates } = options;
   const [outputs = 0] = x0.shape;
+  checkShapes(x0.shape.length === 1, "cross layers take a row", x0);
   let x = x0;
   for (let layer = 0; layer < layers; layer++) {
     const name = `${options.name}.${layer}`;

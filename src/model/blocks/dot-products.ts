@@ -3,11 +3,14 @@
 // B = samples, N and K = vectors, D = columns of each.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { checkShapes } from "../graph/graph.ts";
 
 /** a (N,D) times b (K,D) transposed. Returns (N,K). */
 export function dotProducts(graph: GraphBuilder, a: Value, b: Value): Value {
   const [rows = 0, dim = 0] = a.shape;
-  const [columns = 0] = b.shape;
+  const [columns = 0, other] = b.shape;
+  const fit = a.shape.length === 2 && b.shape.length === 2 && dim === other;
+  checkShapes(fit, "both values have vectors of one width", a, b);
   return graph.add({
     inputs: [a, b],
     shape: [rows, columns],

@@ -1,10 +1,11 @@
 // Blocks that work element by element: sum, product, ReLU, logistic function.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { sizeOf } from "../graph/graph.ts";
+import { checkShapes, sizeOf } from "../graph/graph.ts";
 
 /** a + b, of one shape. */
 export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
+  checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a sum have one shape", a, b);
   return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start: startSum });
 }
 
@@ -26,6 +27,7 @@ function startSum(memory: Memory) {
 
 /** a * b, of one shape. */
 export function product(graph: GraphBuilder, a: Value, b: Value): Value {
+  checkShapes(`${a.shape}` === `${b.shape}`, "both factors of a product have one shape", a, b);
   const elements = 3 * sizeOf(a);
   return graph.add({ inputs: [a, b], shape: a.shape, elements, start: startProduct });
 }

@@ -4,6 +4,7 @@
 // F = vectors, D = columns of each.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { checkShapes, sizeOf } from "../graph/graph.ts";
 
 /**
  * From x (F*D) or (F,D): the first `copied` vectors side by side, then the dot products of all
@@ -15,6 +16,8 @@ export function interaction(
   options: { readonly vectors: number; readonly dim: number; readonly copied: number },
 ): Value {
   const { vectors, dim, copied } = options;
+  const fit = sizeOf(x) === vectors * dim && copied <= vectors;
+  checkShapes(fit, `there are ${vectors} vectors of ${dim} columns`, x);
   const pairs = (vectors * (vectors - 1)) / 2;
   return graph.add({
     inputs: [x],

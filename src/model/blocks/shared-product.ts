@@ -4,6 +4,7 @@
 // B = samples, N = vectors, M = new vectors, D = columns.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import { checkShapes } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
 
 /** `weight` (M,N) times x (N,D). Returns (M,D). */
@@ -19,6 +20,7 @@ export function sharedProduct(
 ): Value {
   const { name, vectors } = options;
   const [inputs = 0, dim = 0] = x.shape;
+  checkShapes(x.shape.length === 2, "there are vectors to weigh", x);
   const weight = `${name}.weight`;
   return graph.add({
     inputs: [x],

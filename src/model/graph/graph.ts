@@ -205,7 +205,19 @@ export class GraphBuilder {
 
 /** The same value under another shape of as many elements. Nothing is copied. */
 export function reshaped(value: Value, shape: readonly number[]): Value {
+  checkShapes(
+    sizeOf({ shape }) === sizeOf(value),
+    `(${shape.join(", ")}) has as many numbers`,
+    value,
+  );
   return { ...value, shape };
+}
+
+/** @throws RangeError: what was expected of the values that a block takes, unless they `fit` */
+export function checkShapes(fit: boolean, expected: string, ...values: readonly Value[]): void {
+  if (fit) return;
+  const shapes = values.map(({ shape }) => `(${shape.join(", ")})`).join(" and ");
+  throw new RangeError(`expected that ${expected}, got ${shapes}`);
 }
 
 /** Elements of a value of one sample. */

@@ -1,0 +1,35 @@
+// A model of one's own: two towers. One MLP over what is known of the user, one over the item, and
+// the dot product of both as the logit, so that items can be looked up by their nearest vectors.
+//
+//   model:
+//     kind: custom
+//     path: two-towers.ts
+//     options: { user: [user, country], item: [item, shop] }
+//
+// examples/two-towers.yaml is a whole job: osiris train examples/two-towers.yaml
+
+import { blocks, defineModel, type GraphValue } from "osiris-train";
+import { z } from "zod";
+
+const { bias, dotProducts, mlp, reshaped } = blocks;
+
+export default defineModel({
+  options: z.strictObject({
+    /** Features of each tower; the dense features belong to the user's. */
+    user: z.array(z.string()).min(1),
+    item: z.array(z.string()).min(1),
+    /** Widths of the layers of both MLPs. */
+    widths: z.array(z.int().min(1)).min(1).default([64, 32]),
+    dropout: z.number().min(0).max(0.9).default(0),
+  }),
+
+  build(graph, features, { user, item, widths, dropout }) {
+    const tower = (name: string, of: readonly string[], first?: GraphValue) => {
+      const rows = features.rows({ of, ...(first && { first }) });
+      const top = mlp(graph, rows, { name, widths, dropout });
+      return reshaped(top, [1, ...top.shape]);
+    };
+    const score = dotProducts(graph, tower("user", user, features.dense), tower("item", item));
+    return bias(graph, reshaped(score, [1]), "bias");
+  },
+});

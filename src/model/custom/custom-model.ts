@@ -1,0 +1,126 @@
+// A model of the user's own: a module's `build` makes the graph, and the graph is checked as
+// thoroughly as the options of other models are, before any device has memory for it.
+
+import { resolve } from "node:path";
+import { InvalidOptionError } from "../../errors/errors.ts";
+import { checkOptions, expected } from "../../ports/check-options.ts";
+import { type Graph, GraphBuilder, sizeOf, type Value } from "../graph/graph.ts";
+import type { CustomSpec } from "../options/custom-options.ts";
+import type { DefinedModel } from "./define-model.ts";
+import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
+import { ownFeatures } from "./own-features.ts";
+
+/** The graph of the model. @throws InvalidOptionError: why the module makes none */
+export function customGraph(spec: CustomSpec): Graph {
+  return graphFrom(spec, loaded(spec).definition);
+}
+
+/**
+ * The model with the hash of its module, after all checks.
+ * @throws InvalidOptionError: why the module, or `model.options`, cannot be used
+ */
+export function withModule(given: CustomSpec): CustomSpec {
+  const spec = { ...given, path: resolve(given.path) };
+  const { definition, sha256 } = loaded(spec);
+  const [first, second] = [graphFrom(spec, definition), graphFrom(spec, definition)];
+  if (textOf(first) !== textOf(second)) {
+    throw refusal(spec, "a module whose `build` makes the same graph each time it is called");
+  }
+  return { ...spec, sha256 };
+}
+
+function loaded(spec: CustomSpec): LoadedModule {
+  try {
+    return loadModule(spec.path, spec.sha256);
+  } catch (error) {
+    if (error instanceof UnusableModule) throw refusal(spec, error.message);
+    throw error;
+  }
+}
+
+function refusal({ path }: CustomSpec, expectation: string): InvalidOptionError {
+  return expected("model.path", expectation, path);
+}
+
+function graphFrom(spec: CustomSpec, { options: schema, build }: DefinedModel): Graph {
+  const options = schema === undefined ? noOptions(spec) : checkOptions(schema, spec.options, at);
+  const graph = new GraphBuilder(spec.dense);
+  const features = ownFeatures(graph, spec);
+  let made: Graph;
+  try {
+    const logit = build(graph, features, options);
+    made = graph.finish(logit);
+    const wrong = wrongLogit(logit, made);
+    if (wrong !== undefined) throw refusal(spec, `${returnsLogit}; it returns ${wrong}`);
+  } catch (error) {
+    if (error instanceof InvalidOptionError) throw error;
+    throw refusal(spec, `${returnsLogit}; it throws: ${messageOf(error)}`);
+  }
+  const [left] = features.left;
+  if (left !== undefined) {
+    throw refusal(spec, `a module that takes every feature; it never takes \`${left}\``);
+  }
+  const wrong = wrongNames(made) ?? wrongShapes(made) ?? unread(made);
+  if (wrong !== undefined) throw refusal(spec, wrong);
+  return made;
+}
+
+const at = "model.options";
+
+/** @throws InvalidOptionError where options are given that the module does not take */
+function noOptions({ options }: CustomSpec): object {
+  const [name] = Object.keys(options);
+  if (name === undefined) return options;
+  const option = `${at}.${name}`;
+  const message = `Expected no option \`${option}\`: the module takes none`;
+  throw new InvalidOptionError(option, message);
+}
+
+const returnsLogit = "a module whose `build` returns the logit";
+
+/** What is returned instead of a logit; undefined: a logit. */
+function wrongLogit(value: Partial<Value> | undefined, { nodes }: Graph): string | undefined {
+  const { node = -1, shape } = value ?? {};
+  if (nodes[node] === undefined || !Array.isArray(shape)) return "no value of the graph";
+  const size = sizeOf({ shape });
+  return size === 1 ? undefined : `a value of the shape ${shapeText(shape)}, not one number`;
+}
+
+function wrongNames({ layout: { parameters } }: Graph): string | undefined {
+  const names = new Set<string>();
+  for (const { name } of parameters) {
+    if (names.has(name)) {
+      return `a module whose blocks have names of their own; two parameters are \`${name}\``;
+    }
+    names.add(name);
+  }
+  return undefined;
+}
+
+function wrongShapes({ nodes }: Graph): string | undefined {
+  const wrong = nodes.find(({ shape }) => !shape.every((n) => Number.isInteger(n) && n > 0));
+  return wrong && `a module whose values have numbers; one has the shape ${shapeText(wrong.shape)}`;
+}
+
+/** A block whose output leads nowhere: it would be computed, and never learn. */
+function unread({ nodes, output, dense }: Graph): string | undefined {
+  const read = new Set(nodes.flatMap(({ inputs }) => inputs.map(({ node }) => node)));
+  const left = nodes.findIndex((_, node) => {
+    return !read.has(node) && node !== output.node && node !== dense?.node;
+  });
+  const [node, logit] = [nodes[left], nodes[output.node]];
+  if (logit?.needsGradient === false) return `${returnsLogit}; it returns one that cannot learn`;
+  if (node === undefined) return undefined;
+  const [parameter] = node.parameters ?? [];
+  const whose = parameter === undefined ? "" : ` of \`${parameter.name}\``;
+  return `a module whose blocks all lead to the logit; nothing reads the output${whose}, ${shapeText(node.shape)}`;
+}
+
+function shapeText(shape: readonly number[]): string {
+  return `(${shape.join(", ")})`;
+}
+
+/** All of a graph that decides its parameters and its order. */
+function textOf({ nodes, places, output }: Graph): string {
+  return JSON.stringify([nodes, places, output]);
+}

@@ -1,0 +1,120 @@
+// Loads the module of a model of the user's own: one file, in TypeScript or JavaScript, that
+// imports this package and zod alone, so that the hash of its contents says which model it is.
+// Processes and threads load it alike, once for each contents; the compiler is loaded with the
+// first module, so that other models pay nothing.
+//
+// Loading a module runs it. A job that comes over the wire names only what the cluster allows
+// (actors/jobs/allowed-paths.ts).
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { extname } from "node:path";
+import { compileFunction } from "node:vm";
+import * as blocks from "../blocks/all-blocks.ts";
+import { type DefinedModel, defineModel, isDefinedModel } from "./define-model.ts";
+
+/** A module that was loaded. */
+export interface LoadedModule {
+  readonly definition: DefinedModel;
+  /** Of its contents. */
+  readonly sha256: string;
+}
+
+/** Why a module is none of a model: the end of the sentence "Expected `model.path` to be …". */
+export class UnusableModule extends Error {
+  override readonly name = "UnusableModule";
+}
+
+const loaded = new Map<string, LoadedModule>();
+
+/** @throws UnusableModule */
+export function loadModule(path: string, sha256: string | undefined): LoadedModule {
+  const source = sourceOf(path);
+  const found = createHash("sha256").update(source).digest("hex");
+  if (sha256 !== undefined && found !== sha256) {
+    throw new UnusableModule(
+      `the module that the job began with, whose contents have the SHA-256 ${sha256.slice(0, 12)}…; ` +
+        `they have ${found.slice(0, 12)}… now: put them back, or begin a new run`,
+    );
+  }
+  const key = `${path}\n${found}`;
+  const known = loaded.get(key) ?? { definition: definitionOf(path, source), sha256: found };
+  loaded.set(key, known);
+  return known;
+}
+
+const endings = [".ts", ".mts", ".js", ".mjs"];
+
+function sourceOf(path: string): string {
+  if (!endings.includes(extname(path))) {
+    throw new UnusableModule(`a module, a file that ends in ${endings.join(", ")}`);
+  }
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new UnusableModule(`a module that can be read (${messageOf(cause)})`, { cause });
+  }
+}
+
+function definitionOf(path: string, source: string): DefinedModel {
+  const exported: Exported = {};
+  const run = compiled(path, source);
+  try {
+    run(exported, (name: string) => imported(name));
+  } catch (cause) {
+    if (cause instanceof UnusableModule) throw cause;
+    throw new UnusableModule(`a module that runs; it throws: ${messageOf(cause)}`, { cause });
+  }
+  const { __JITI_ERROR__: wrong } = exported;
+  if (wrong !== undefined) {
+    const place = `line ${wrong.line}, column ${wrong.column + 1}`;
+    throw new UnusableModule(
+      `a module that compiles; it does not: ${wrong.message.trim()}, ${place}`,
+    );
+  }
+  if (isDefinedModel(exported.default)) return exported.default;
+  throw new UnusableModule(
+    "a module whose default export is what `defineModel` returns; it has " +
+      (exported.default === undefined ? "no default export" : "another one"),
+  );
+}
+
+interface Exported {
+  readonly default?: unknown;
+  /** Where the compiler found no TypeScript: it returns code that says so. */
+  readonly __JITI_ERROR__?: {
+    readonly line: number;
+    readonly column: number;
+    readonly message: string;
+  };
+}
+
+type Run = (exported: object, require: (name: string) => unknown) => void;
+
+/** The module as a function: a thread cannot wait for an import. */
+function compiled(path: string, source: string): Run {
+  const { createJiti } = createRequire(import.meta.url)("jiti") as typeof import("jiti");
+  const compiler = createJiti(import.meta.url, { fsCache: false, moduleCache: false });
+  try {
+    const isTyped = extname(path).endsWith("ts");
+    const code = compiler.transform({ source, filename: path, ts: isTyped, async: false });
+    return compileFunction(code, ["exports", "require"], { filename: path }) as Run;
+  } catch (cause) {
+    throw new UnusableModule(`a module that compiles; it does not: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** What a module may import. */
+function imported(name: string): unknown {
+  if (name === "osiris-train") return { __esModule: true, defineModel, blocks };
+  if (name === "zod") return createRequire(import.meta.url)("zod");
+  throw new UnusableModule(
+    "one file, whose contents say which model it is, so that it imports `osiris-train` and `zod` " +
+      `alone; it imports \`${name}\``,
+  );
+}
+
+export function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

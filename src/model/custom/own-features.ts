@@ -1,0 +1,59 @@
+// The features that a model of the user's own takes as its inputs, each once.
+
+import { featuresOf } from "../features.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
+import type { CustomSpec } from "../options/custom-options.ts";
+import { vectors } from "../vectors.ts";
+import type { ModelFeatures } from "./define-model.ts";
+
+/** The inputs of a graph, and the features that nothing has taken so far. */
+export function ownFeatures(
+  graph: GraphBuilder,
+  spec: CustomSpec,
+): ModelFeatures & { readonly left: ReadonlySet<string> } {
+  const names = featuresOf(spec).map(({ name }) => name);
+  const left = new Set(names);
+  const dims = new Set(spec.tables.map(({ dim }) => dim));
+  const dim = spec.dim ?? (dims.size === 1 ? spec.tables[0]?.dim : undefined);
+  const taken = (of: readonly string[]) => {
+    for (const name of of) {
+      if (!names.includes(name)) {
+        throw new RangeError(`there is no feature \`${name}\`; there are ${names.join(", ")}`);
+      }
+      if (left.delete(name)) continue;
+      throw new RangeError(
+        `the feature \`${name}\` is taken twice: keep what \`vectors\` or \`rows\` returned`,
+      );
+    }
+    if (of.length === 0) throw new RangeError("no categorical feature is asked for");
+    const own = new Set(of);
+    return (name: string) => own.has(name);
+  };
+  return {
+    dense: graph.dense,
+    names,
+    dim,
+    left,
+    vectors({ first, of = names, dim: width = dim } = {}) {
+      if (width === undefined) {
+        throw new RangeError(
+          "`vectors` needs a `dim`, as the tables have several and the job none",
+        );
+      }
+      if (first !== undefined && sizeOf(first) % width !== 0) {
+        throw new RangeError(`\`first\` has ${sizeOf(first)} columns, no multiple of ${width}`);
+      }
+      const all = vectors(graph, spec, { ...before(first), dim: width, has: taken(of) });
+      return reshaped(all, [sizeOf(all) / width, width]);
+    },
+    rows({ first, of = names } = {}) {
+      const has = taken(of);
+      return vectors(graph, spec, { ...before(first), dim: dim ?? 1, keepsWidths: true, has });
+    },
+  };
+}
+
+/** `first` as a row. */
+function before(first: Value | undefined): { readonly first?: Value } {
+  return first === undefined ? {} : { first: reshaped(first, [sizeOf(first)]) };
+}

@@ -1,0 +1,39 @@
+// Options of a model of the user's own (../custom/custom-model.ts).
+
+import { z } from "zod";
+import {
+  commonOptions,
+  commonProblems,
+  type ModelOptionsOf,
+  type Problem,
+} from "./common-options.ts";
+
+// What drops units or normalises is the module's to say.
+const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
+
+/** A model of the user's own: a module that composes blocks, and the options that it takes. */
+export const customOptions = z.strictObject({
+  kind: z.literal("custom"),
+  ...shared,
+  /** The module, in TypeScript or JavaScript. Its default export is made by `defineModel`. */
+  path: z.string().min(1),
+  /** What the module's `build` takes: options of the module's own schema. */
+  options: z.record(z.string(), z.unknown()).default({}),
+  /**
+   * SHA-256 of the module's contents, which is a part of the arithmetic; any other module is
+   * refused. @default that of the module when the job is submitted
+   */
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
+    .optional(),
+});
+
+export type CustomOptions = ModelOptionsOf<typeof customOptions>;
+/** A model of the user's own after its checks, the module's aside. */
+export type CustomSpec = z.output<typeof customOptions>;
+
+/** Options that contradict each other, as far as they say without the module. */
+export function customProblems(model: CustomSpec): Problem[] {
+  return commonProblems(model);
+}

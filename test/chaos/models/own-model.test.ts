@@ -1,0 +1,75 @@
+// A model of the user's own keeps the promises of the others: one digest on any number of devices,
+// after a kill and by other kernels; and its runs end rather than go on with another module.
+
+import { copyFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { addJob } from "../../../chaos/simulation/jobs.ts";
+import { drawScenario } from "../../../chaos/simulation/scenario.ts";
+import { simulate } from "../../../chaos/simulation/simulate.ts";
+import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import {
+  inEpochs,
+  runJob,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { directoryOf, twoTowers } from "../../helpers/models/own-models.ts";
+
+function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+  return place.job({ model: twoTowers, ...overrides });
+}
+
+test("a model of the user's own is one model on 1, 2 and 3 devices, and after a kill", async (t) => {
+  const digests: string[] = [];
+  for (const devices of [1, 2, 3]) {
+    await using place = await startTestCluster(devices);
+    const { result } = await runJob(place, jobOf(place));
+    digests.push(result.digest);
+    if (devices !== 3) continue;
+    await using trained = await loadModel(result.directory);
+    const { auc, logLoss } = await trained.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
+    const killed = await runJob(place, jobOf(place, { pipeline: { depth: 1 } }));
+    t.is(killed.result.generation, 2);
+    digests.push(killed.result.digest);
+    t.true((await verifyRun(killed.result.directory)).isEqual);
+    const slow = await runJob(place, jobOf(place, { arithmetic: "reference" }));
+    digests.push(slow.result.digest);
+  }
+  t.is(new Set(digests).size, 1, digests.join("\n"));
+});
+
+test("a run whose module changes on the way ends, and goes on with the old contents", async (t) => {
+  const path = join(directoryOf(t), "two-towers.ts");
+  copyFileSync(twoTowers.path, path);
+  await using place = await startTestCluster(2);
+  const job = jobOf(place, { model: { ...twoTowers, path } });
+  const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
+  place.threads.plan([exit]);
+  const changed = runJob(place, job, ({ type }) => {
+    if (type === "run.checkpointed") writeFileSync(path, "export default 1;");
+  });
+  await t.throwsAsync(changed, {
+    code: "INVALID_OPTION",
+    message:
+      /`model.path` to be the module that the job began with, whose contents have the SHA-256/,
+  });
+  // Other contents are another model, which the checkpoints are not of.
+  copyFileSync(twoTowers.path, path);
+  writeFileSync(path, "\n// Another module.\n", { flag: "a" });
+  await t.throwsAsync(runJob(place, job), { code: "CHECKPOINT_FOREIGN", message: /other `model`/ });
+  copyFileSync(twoTowers.path, path);
+  const { result } = await runJob(place, job);
+  const whole = await runJob(place, inEpochs(jobOf(place), 1));
+  t.is(result.digest, whole.result.digest);
+});
+
+test("a simulated run of it under faults comes to its reference run", async (t) => {
+  const job = addJob({ model: { ...twoTowers, dense: 2 } });
+  for (const seed of [3, 4, 5]) {
+    const verdict = await simulate({ ...drawScenario(seed), job });
+    t.is(verdict.failure, undefined, verdict.reason);
+  }
+});

@@ -1,0 +1,35 @@
+// Models of the user's own, for tests: modules in a directory that goes with the test.
+
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { ExecutionContext } from "ava";
+import type { JobOptions } from "../../../index.ts";
+
+/** The model of examples/two-towers.ts. */
+export const twoTowers = {
+  kind: "custom",
+  path: resolve("examples/two-towers.ts"),
+  options: { user: ["a", "b"], item: ["c"], widths: [16, 8], dropout: 0.1 },
+  dense: 4,
+  tables: [
+    { name: "a", rows: 200, dim: 8 },
+    { name: "b", rows: 200, dim: 4 },
+    { name: "c", rows: 200, dim: 12 },
+  ],
+} as const satisfies JobOptions["model"];
+
+/** A directory that goes with the test. */
+export function directoryOf(t: ExecutionContext): string {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-own-")));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** A module with the usual imports before `code`; returns its path. */
+export function moduleOf(directory: string, code: string, name = "model.ts"): string {
+  const path = join(directory, name);
+  const imports = 'import { blocks, defineModel } from "osiris-train";\n';
+  writeFileSync(path, `${imports}${code}\n`);
+  return path;
+}

@@ -41,6 +41,8 @@ const tolerance = 0.25;
 /** Of a calibration, and of a run's start. */
 const calibrationSeconds = 22;
 const startSeconds = 1;
+/** More than are trained: checkpoints are no part of a prediction. */
+const everySteps = 1_000_000;
 /** Until the programs are compiled. */
 const compileSeconds = 3;
 
@@ -89,7 +91,7 @@ async function measure(options: PredictionsOptions): Promise<BenchRow[]> {
         for (const devices of counts) {
           const key = `predictions.${name}.${devices}`;
           const directory = join(home, `${name}-${devices}-${round}`);
-          const own = { ...job, checkpoint: { directory } };
+          const own = { ...job, checkpoint: { directory, everySteps } };
           await prepareData(resolveJob(own), realDisk, () => {});
           const { step: predicted, text } = planOf(own, devices, constants);
           const planned = { ...own, plan: JSON.parse(text) };

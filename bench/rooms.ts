@@ -22,7 +22,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/embedding/tables": 450,
     "src/exchange": 2550,
-    "src/kernels/reference": 2100,
+    "src/kernels/reference": 2400,
     "src/model/graph": 550,
     "src/wire/transports": 1400,
   },

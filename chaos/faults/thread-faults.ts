@@ -184,8 +184,8 @@ function passing(cells: Cells, pass: () => void): Cells {
 function withNan(kernels: Kernels, isBad: () => boolean): Kernels {
   return {
     ...kernels,
-    bceWithLogits(losses, dLogits, ...rest) {
-      kernels.bceWithLogits(losses, dLogits, ...rest);
+    loss(losses, dLogits, ...rest) {
+      kernels.loss(losses, dLogits, ...rest);
       if (!isBad()) return;
       losses.fill(Number.NaN);
       kernels.fill(dLogits, Number.NaN);

@@ -2,12 +2,13 @@
 // laws of bits, which hold inside one implementation.
 
 import test, { type ExecutionContext } from "ava";
-import type {
-  Bags,
-  DensePrecision,
-  Kernels,
-  Rows,
-  Tensor,
+import {
+  type Bags,
+  type DensePrecision,
+  type Kernels,
+  type Rows,
+  type Tensor,
+  usualLossTerm,
 } from "../../src/kernels/contract/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
@@ -100,7 +101,7 @@ const byHand: Cases = {
     const losses = new Float64Array(2);
     const d = k.tensor([2]);
     const slices = { first: 0, bounds: Int32Array.of(0, 1, 2) };
-    k.bceWithLogits(losses, d, of(k, [2], [0, 800]), of(k, [2], [1, 0]), 2, slices);
+    k.loss(losses, d, of(k, [2, 1], [0, 800]), of(k, [2, 1], [1, 0]), [usualLossTerm], 2, slices);
     t.deepEqual([...losses], [Math.log(2), 800]);
     t.deepEqual(list(k, d), [-0.25, 0.5]);
   },

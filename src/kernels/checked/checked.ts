@@ -127,7 +127,7 @@ type DenseNames =
   | "dropout"
   | "interact"
   | "dInteract"
-  | "bceWithLogits";
+  | "loss";
 
 function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
   return {
@@ -176,12 +176,19 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("dX", dX, size(x));
       inner.dInteract(dX, dOut, x, copied, dots);
     },
-    bceWithLogits(losses, dLogits, logits, labels, batchSize, slices) {
-      covers(slices, size(logits));
-      holds("dLogits", dLogits, size(logits));
-      holds("labels", labels, size(logits));
+    loss(losses, dLogits, logits, labels, terms, batchSize, slices) {
+      const [B, K] = matrix("logits", logits);
+      covers(slices, B);
+      holds("dLogits", dLogits, B * K);
+      const [samples, L] = matrix("labels", labels);
+      assert.equal(samples, B, "Expected labels of each sample");
+      for (const { logit, target } of terms) {
+        assert(logit < K, `Expected a column of ${K} logits, got ${logit}`);
+        const columns = target.of === "label" ? L : K;
+        assert(target.column < columns, `Expected a target in ${columns}, got ${target.column}`);
+      }
       assert.equal(losses.length, slices.bounds.length - 1, "Expected one loss a slice");
-      inner.bceWithLogits(losses, dLogits, logits, labels, batchSize, slices);
+      inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices);
     },
   };
 }

@@ -14,6 +14,7 @@
 
 import type { Key } from "../../ports/random.ts";
 import type { BlockKernels } from "./blocks.ts";
+import type { LossTerm } from "./loss.ts";
 import type { Precision } from "./precision.ts";
 import type { RecordKernels } from "./records.ts";
 import type { CacheKernels } from "./row-cache.ts";
@@ -23,6 +24,13 @@ import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
 export type { BatchNormColumns, BlockKernels, ProductForm } from "./blocks.ts";
+export {
+  type CrossEntropyRule,
+  type LossRule,
+  type LossTarget,
+  type LossTerm,
+  usualLossTerm,
+} from "./loss.ts";
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
 export {
@@ -183,14 +191,16 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   // Loss ----
 
   /**
-   * dLogits (B) = (sigmoid(z) - y) / batchSize, and the sum of the samples' binary cross-entropies
-   * of each slice, in float64, in `losses` (slices).
+   * The gradient dLogits (B,K) of the terms' sum over the samples, divided by batchSize; and that
+   * sum over each slice, in float64, in `losses` (slices). logits (B,K), labels (B,L). A column
+   * without a term has the gradient 0.
    */
-  bceWithLogits(
+  loss(
     losses: Float64Array,
     dLogits: Tensor,
     logits: Tensor,
     labels: Tensor,
+    terms: readonly LossTerm[],
     batchSize: number,
     slices: Slices,
   ): void;

@@ -15,7 +15,7 @@ import type {
 } from "../contract/kernels.ts";
 import { packedBytes } from "../contract/precision.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
-import { bceWithLogits } from "../reference/loss.ts";
+import { loss } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
 import { addonPath } from "./addon-path.ts";
@@ -78,7 +78,7 @@ export function createNative(): Kernels | undefined {
     },
     ...dense(addon),
     ...blocks(addon),
-    bceWithLogits,
+    loss,
     ...embedding(addon),
     rowMeans,
     rowTrust,

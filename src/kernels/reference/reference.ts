@@ -9,7 +9,7 @@ import { placeRows } from "./cache.ts";
 import { createDense } from "./dense.ts";
 import { createEmbedding } from "./embedding.ts";
 import { createExchange } from "./exchange.ts";
-import { bceWithLogits } from "./loss.ts";
+import { loss } from "./loss.ts";
 import { createMemory, type Values } from "./memory.ts";
 import { createRecords } from "./records.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
@@ -28,7 +28,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     ...createMemory(allocate),
     ...withBfloat16(createDense(round), round),
     ...createBlocks(round),
-    bceWithLogits,
+    loss,
     ...createEmbedding(round, allocate),
     rowMeans,
     rowTrust,

@@ -9,7 +9,13 @@
 // A node is *early* if no lookup leads to it: its forward pass runs while vectors travel to this
 // device, its backward pass while their gradients travel back.
 
-import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import {
+  type DensePrecision,
+  type Kernels,
+  type LossTerm,
+  type Tensor,
+  usualLossTerm,
+} from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Key } from "../../ports/random.ts";
 import { layoutParameters, type ParameterLayout, type ParameterSpec } from "./parameters.ts";
@@ -117,13 +123,24 @@ export interface LookupPlace {
   readonly column: number;
 }
 
+/** What a logit is trained for: one term of the loss. */
+export interface Objective extends Pick<LossTerm, "logit" | "target" | "weight"> {
+  /** For reports: the label that it predicts, or the layers that it trains beside it. */
+  readonly task: string;
+}
+
+/** The objective of a model with one logit. */
+const ofLabel: Objective = { ...usualLossTerm, task: "label" };
+
 export interface Graph {
   readonly nodes: readonly Node[];
   readonly layout: ParameterLayout;
   /** The dense features, if the model has some. */
   readonly dense: Value | undefined;
-  /** (1): the logit. */
+  /** (K): the logits of a sample. */
   readonly output: Value;
+  /** What each of them is trained for; those of labels are what the model predicts. */
+  readonly objectives: readonly Objective[];
   /** For each lookup, in the order of `lookupsOf`, its place. */
   readonly places: readonly LookupPlace[];
   /** Of a sample in the forward pass, over all blocks. */
@@ -172,8 +189,8 @@ export class GraphBuilder {
     return this.#dropouts++;
   }
 
-  /** The whole graph. `output`: the logit (1). */
-  finish(output: Value): Graph {
+  /** The whole graph. `output`: the logits (K). */
+  finish(output: Value, objectives: readonly Objective[] = [ofLabel]): Graph {
     const nodes = this.#nodes;
     const parametersOf = (isInput: boolean) =>
       nodes.flatMap(({ parameters = [], ...node }) =>
@@ -187,6 +204,7 @@ export class GraphBuilder {
       layout: layoutParameters([...parametersOf(false), ...parametersOf(true)]),
       dense: this.dense,
       output,
+      objectives,
       places: this.#places,
       products: nodes.reduce((sum, { products = 0 }) => sum + products, 0),
       elements: nodes.reduce((sum, { elements = 0 }) => sum + elements, 0),

@@ -155,12 +155,12 @@ function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): Do
   });
 }
 
-/** (B,1): the logits of the last forward pass. */
+/** (B,K): the logits of the last forward pass. */
 export function logitsOf({ kernels, graph, cells }: Network, samples: number): Tensor {
   return tensorOf(kernels, cells[graph.output.node]?.out, samples);
 }
 
-/** (B,1): where the loss leaves the gradient of the logits. */
+/** (B,K): where the loss leaves the gradient of the logits. */
 export function dLogitsOf({ kernels, graph, cells }: Network, samples: number): Tensor {
   return tensorOf(kernels, cells[graph.output.node]?.dOut, samples);
 }

@@ -4,6 +4,7 @@
 
 import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Tensor } from "../../kernels/contract/kernels.ts";
+import { predictedBy } from "../../model/loss.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { forwardStep } from "../step/step.ts";
 import { partBytesOf, samplesOf } from "../topology/topology.ts";
@@ -46,7 +47,7 @@ async function sendScores(device: DeviceState, batch: LocalBatch, logits: Tensor
   await exchange.scores.open(partBytesOf(topology, batch.batchSamples).scores);
   const { buffer, byteOffset, byteLength } = exchange.scores.outbox(0);
   const part = new Float32Array(buffer, byteOffset, byteLength / 4);
-  part.set(kernels.read(logits));
+  part.set(predictedBy(topology.graph, kernels.read(logits)));
   part.set(batch.labels, batch.samples);
   exchange.scores.start();
 }

@@ -7,6 +7,7 @@ import { layoutOf } from "../../exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../exchange/shared-memory.ts";
 import { createSoloCells } from "../../exchange/solo-cells.ts";
 import type { Kernels } from "../../kernels/contract/kernels.ts";
+import { predictedBy } from "../../model/loss.ts";
 import { createDeviceState, type DeviceState, type Recipe } from "../step/device-state.ts";
 import { forwardStep } from "../step/step.ts";
 import { exchangeShapeOf, type TopologyInput, topologyOf } from "../topology/topology.ts";
@@ -34,12 +35,13 @@ export type SoloBatch = Pick<
   "samples" | "dense" | "lengths" | "ids" | "highs" | "weights"
 >;
 
-/** Logits (B) of a batch. One call at a time: they share the device's memory. */
+/** Logits (B) of a batch: the predictions. One call at a time: they share the device's memory. */
 export async function scoreBatch(device: DeviceState, batch: SoloBatch): Promise<Float32Array> {
   const { samples, ids } = batch;
   const labels = new Float32Array(samples);
   const place = { ticket: 0, batchSamples: samples, idCount: ids.length, labels };
-  return device.kernels.read(await forwardStep(device, { ...batch, ...place }));
+  const logits = await forwardStep(device, { ...batch, ...place });
+  return predictedBy(device.topology.graph, device.kernels.read(logits));
 }
 
 function placeOf(input: TopologyInput, kernels: Kernels) {

@@ -7,10 +7,11 @@ import type { BackingStore } from "../../embedding/rows/backing-store.ts";
 import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import type { Kernels } from "../../kernels/contract/kernels.ts";
+import type { Kernels, LossTerm } from "../../kernels/contract/kernels.ts";
 import { createDenseState, type DenseState } from "../../model/dense-optimizer.ts";
 import { createNetwork } from "../../model/graph/network.ts";
 import { initParameters } from "../../model/graph/parameters.ts";
+import { lossTermsOf } from "../../model/loss.ts";
 import type { DenseOptimizerSpec } from "../../model/options.ts";
 import { keyOf } from "../../ports/random.ts";
 import { noTrace, type StepTrace } from "../meters/step-trace.ts";
@@ -61,6 +62,8 @@ export interface DeviceState
   /** Rows of the data-parallel shards, which every device has. */
   readonly replicas: Slab;
   readonly staleRows: StaleRows;
+  /** What makes the loss of the logits. */
+  readonly terms: readonly LossTerm[];
   readonly trace: StepTrace;
   /** By shard of the job, ids looked up in it here (shard-heat.ts); undefined: not counted. */
   readonly heat?: Float64Array | undefined;
@@ -126,5 +129,6 @@ export function createDeviceState(options: {
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
     staleRows: new StaleRows(topology, rank),
+    terms: lossTermsOf(graph),
   };
 }

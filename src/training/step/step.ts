@@ -57,7 +57,7 @@ import { completeRows, type RowGradients } from "./row-sums.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 
 export interface StepOutcome {
-  /** Mean binary cross-entropy of the batch, before the update. */
+  /** Mean loss of the batch's samples, before the update. */
   readonly loss: number;
   /** Step after which device 0 was asked to pause; the same on every device. -1: none. */
   readonly stopAfter: number;
@@ -180,7 +180,7 @@ export async function finishStep(
   current: BegunStep | StagedStep | LateStep,
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
-  const { exchange, kernels, network, slab, staleRows } = device;
+  const { exchange, kernels, network, slab, staleRows, terms } = device;
   const { batch, plan, rows, asked } = current;
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
@@ -204,7 +204,7 @@ export async function finishStep(
   const logits = logitsOf(network, batch.samples);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = dLogitsOf(network, batch.samples);
-  kernels.bceWithLogits(losses, dLogits, logits, labels, batch.batchSamples, plan.mine);
+  kernels.loss(losses, dLogits, logits, labels, terms, batch.batchSamples, plan.mine);
 
   await exchange.gradients.open();
   await backwardLate(network, plan.pass);
@@ -256,7 +256,7 @@ export async function trainStep(
   return finishStep(device, await beginStep(device, batch, step, stopAfter));
 }
 
-/** Forward only: logits (b,1) of a batch. Creates no row, changes no weight. */
+/** Forward only: logits (b,K) of a batch. Creates no row, changes no weight. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
   const { plan } = begun;
@@ -288,7 +288,7 @@ function tensorsOf(device: DeviceState, batch: LocalBatch) {
   const shape = [batch.samples, topology.input.model.dense];
   return {
     dense: kernels.view(dense.buffer, dense.byteOffset, shape),
-    labels: kernels.view(labels.buffer, labels.byteOffset, [batch.samples]),
+    labels: kernels.view(labels.buffer, labels.byteOffset, [batch.samples, 1]),
   };
 }
 

@@ -20,6 +20,7 @@ import {
   type Network,
   vectorsOf,
 } from "../../../src/model/graph/network.ts";
+import { lossTermsOf } from "../../../src/model/loss.ts";
 import { graphOf } from "../../../src/model/model.ts";
 import { type ModelOptions, type ModelSpec, modelOptions } from "../../../src/model/options.ts";
 import { keyOf, purposes, RandomStream } from "../../../src/ports/random.ts";
@@ -69,7 +70,7 @@ function startModel(options: ModelOptions) {
   });
   const bags = randomBags(stream, lookups, spec);
   const dense = randomTensor(kernels, stream, [samples, spec.dense]);
-  const labels = kernels.tensor([samples]);
+  const labels = kernels.tensor([samples, 1]);
   for (let i = 0; i < samples; i++) valuesOf(labels)[i] = stream.below(2);
   const losses = new Float64Array(4);
 
@@ -79,7 +80,7 @@ function startModel(options: ModelOptions) {
     void forwardLate(network, pass);
     const logits = logitsOf(network, samples);
     const dLogits = dLogitsOf(network, samples);
-    kernels.bceWithLogits(losses, dLogits, logits, labels, samples, slices);
+    kernels.loss(losses, dLogits, logits, labels, lossTermsOf(graph), samples, slices);
     return losses.reduce((sum, one) => sum + one, 0) / samples;
   };
   const backward = () => {

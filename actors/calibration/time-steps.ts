@@ -81,7 +81,8 @@ export async function timeSteps(
     for (const [i, generation] of generations.entries()) {
       await Promise.race([Promise.all(ready.map((reach) => reach(i + 1))), lost]);
       for (const [rank, device] of ranks.entries()) {
-        device.send({ type: "run", toStep: generation.layout.schedule.steps, lossSum: 0 });
+        const toStep = generation.layout.schedule.steps;
+        device.send({ type: "run", toStep, lossSum: 0, plateau: 1 });
         wake(generation, rank);
       }
       const times = jobs[i]?.times;

@@ -6,8 +6,8 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
-//         device.salvage; of its writer: parts.saved, for its shards
+// Takes   device.run { command, toStep, lossSum, plateau } · device.evaluate · device.save ·
+//         device.pause · device.salvage; of its writer: parts.saved, for its shards
 // Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
 //         device.remains
 // Fails   with the thread's own error, or PeerLostError if the thread died silently
@@ -293,10 +293,14 @@ function doingOf(event: Question): string {
   }
 }
 
+function runOf({ toStep, lossSum, plateau }: MessageEvent<"device.run">["body"]): DeviceCommand {
+  return { type: "run", toStep, lossSum, plateau };
+}
+
 function commandOf(event: Question): DeviceCommand {
   switch (event.type) {
     case "device.run":
-      return { type: "run", toStep: event.body.toStep, lossSum: event.body.lossSum };
+      return runOf(event.body);
     case "device.evaluate":
       return { type: "evaluate", part: event.body.part };
     case "device.save":

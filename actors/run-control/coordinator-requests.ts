@@ -224,7 +224,10 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Reque
       mailbox,
       to: allDevices(input),
       type: "device.run",
-      body: { command, toStep: cut.step, lossSum: metrics.lossSum },
+      body: {
+        ...{ command, toStep: cut.step, lossSum: metrics.lossSum },
+        plateau: metrics.plateau?.share ?? 1,
+      },
       answer: (message) =>
         message.type === "device.reached" && message.body.command === command
           ? { from: message.body.device, answer: message.body }

@@ -16,6 +16,7 @@ import {
   observe,
 } from "../../src/training/loop/early-stopping.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
+import { noPlateau, type PlateauState, watchPlateau } from "../../src/training/loop/plateau.ts";
 import type { RunTimes } from "../../src/training/meters/step-meter.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import type { TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
@@ -37,6 +38,8 @@ import { testWarnings, warningsOf } from "./warnings.ts";
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
   readonly earlyStopping: EarlyStoppingState;
+  /** What plateaus have left of the learning rates; undefined where nothing watches for them. */
+  readonly plateau?: PlateauState;
   /** Losses since the last point of the history. */
   readonly lossSum: number;
   readonly lossSteps: number;
@@ -175,7 +178,11 @@ export function withEvaluation(
   const best = bestOf(before.metric, [...(before.best ? [before.best] : []), point]);
   const isBest = options === undefined ? keepBest !== undefined && best?.step === step : improved;
   const found = best === undefined ? {} : { best };
-  const own = { earlyStopping: state, ...found, evaluatedStep: step, isBest };
+  const { reduceOnPlateau } = job.evaluation ?? {};
+  const plateau = reduceOnPlateau && {
+    plateau: watchPlateau(metrics.plateau ?? noPlateau, reduceOnPlateau, evaluation),
+  };
+  const own = { earlyStopping: state, ...plateau, ...found, evaluatedStep: step, isBest };
   return { metrics: { ...withPoint(metrics, point), ...own } };
 }
 

@@ -1,6 +1,7 @@
 // The program of a device's thread: restores its part of the model, then carries out commands.
 //
-// Takes  run { toStep, lossSum } · evaluate · save { cut } · end; of a failed generation: salvage
+// Takes  run { toStep, lossSum, plateau } · evaluate · save { cut } · end; of a failed generation:
+//        salvage
 // Tells  ready · reached · evaluated · cut · remains
 //
 // Invariants
@@ -53,7 +54,13 @@ import {
 import { writeSurvivingState } from "./surviving-state.ts";
 
 export type DeviceCommand =
-  | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
+  | {
+      readonly type: "run";
+      readonly toStep: number;
+      readonly lossSum: number;
+      /** The share of the learning rates that plateaus have left. */
+      readonly plateau: number;
+    }
   | { readonly type: "evaluate"; readonly part: "evaluation" | "test" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
   /** `isFirst`: this device also writes the state that all devices have. */
@@ -261,9 +268,10 @@ async function runWindow(
   pipeline: Pipeline,
   progress: Progress,
   from: number,
-  { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
+  { toStep, lossSum: lossesBefore, plateau }: Extract<DeviceCommand, { type: "run" }>,
   watch: () => void,
 ) {
+  device.plateau.share = plateau;
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
   const idsBefore = idCountsOf(device);

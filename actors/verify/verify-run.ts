@@ -244,6 +244,7 @@ async function detailsOf(
 const series = [
   "history",
   "earlyStopping",
+  "plateau",
   "lossSum",
   "lossSteps",
   "repairedIds",

@@ -20,6 +20,7 @@ import { checkOptions, expected } from "../ports/check-options.ts";
 import { isSection } from "../ports/written.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
+import { plateauOptions } from "../training/loop/plateau.ts";
 
 /** Schema of `JobOptions.evaluation`. */
 export const evaluationOptions = z.strictObject({
@@ -51,6 +52,8 @@ export const evaluationOptions = z.strictObject({
   keepBest: comparedMetric.optional(),
   /** Stop when a metric no longer improves, and return the best checkpoint. */
   earlyStopping: earlyStoppingOptions.optional(),
+  /** Reduce all learning rates when a metric no longer improves. Left out: they stay. */
+  reduceOnPlateau: plateauOptions.optional(),
 });
 
 /** Data to evaluate on: what is left out is as in the training data. */
@@ -203,10 +206,16 @@ function categoricalDifferences(is: readonly Column[], was: readonly Column[]): 
   });
 }
 
+/** What of a job its evaluation must agree with. */
+interface EvaluatedJob {
+  readonly evaluation?: EvaluationSpec | undefined;
+  readonly data: ResolvedDataOptions;
+  readonly optimizer: { readonly sparse: { readonly kind: string } };
+}
+
 /** @throws InvalidOptionError */
 export function checkEvaluation(
-  evaluation: EvaluationSpec | undefined,
-  data: ResolvedDataOptions,
+  { evaluation, data, optimizer }: EvaluatedJob,
   tables: readonly Pick<TableShape, "name" | "column">[],
 ): void {
   const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
@@ -220,6 +229,7 @@ export function checkEvaluation(
     throw expected("evaluation.keepBest", why, evaluation.keepBest);
   }
   if (evaluation === undefined) return;
+  checkPlateau(evaluation, optimizer.sparse.kind);
   checkParts(evaluation, data);
   const named = { evaluation, "evaluation.test": evaluation.test };
   for (const [option, section] of Object.entries(named)) {
@@ -231,6 +241,13 @@ export function checkEvaluation(
     const differs = section.dataDiffers === true;
     checkSameReading(section.data, `${option}.data`, data, tables, differs);
   }
+}
+
+/** @throws InvalidOptionError where a rate that plateaus reduce is not one of each step */
+function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void {
+  if (reduceOnPlateau === undefined || sparse !== "ftrl") return;
+  const why = "left out where rows are trained by FTRL, whose rate follows from their gradients";
+  throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
 }
 
 /** @throws InvalidOptionError where the parts of the data contradict each other */
@@ -299,11 +316,17 @@ export function splitIdentity(evaluation: EvaluationSpec | undefined) {
   return { fraction, split, testFraction };
 }
 
-/** All that decides at which step the run stops, and which checkpoint it returns. */
+/**
+ * All that decides by evaluations: at which step the run stops, which checkpoint it returns, and
+ * its learning rates.
+ */
 export function stoppingOf(evaluation: EvaluationSpec | undefined, data: unknown) {
-  if (evaluation?.earlyStopping === undefined) return undefined;
-  const { fraction, everySteps, earlyStopping } = evaluation;
-  return { fraction, everySteps, earlyStopping, data };
+  const { earlyStopping, reduceOnPlateau } = evaluation ?? {};
+  if (evaluation === undefined || (earlyStopping ?? reduceOnPlateau) === undefined) {
+    return undefined;
+  }
+  const { fraction, everySteps } = evaluation;
+  return { fraction, everySteps, earlyStopping, reduceOnPlateau, data };
 }
 
 /** Completes the data of an evaluation and of its test from the training data. */

@@ -171,7 +171,7 @@ export function jobJsonSchema() {
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationData(completed(options)));
   checkAll([
-    () => checkEvaluation(job.evaluation, job.data, shapesOf(job.model)),
+    () => checkEvaluation(job, shapesOf(job.model)),
     () => checkData(job),
     () => checkStaleness(job),
     () => checkBits(job),

@@ -1,13 +1,15 @@
 // The optimizer of the dense parameters, over the flat tensor. Every device runs it identically.
 
-import { adamNumbersOf } from "../embedding/tables/row-rule.ts";
+import { adamNumbersOf, type OptimizerStep, rateOf } from "../embedding/tables/row-rule.ts";
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { ParameterLayout } from "./graph/parameters.ts";
-import type { DenseOptimizerSpec } from "./options.ts";
+import type { ClipSpec, DenseOptimizerSpec } from "./options.ts";
 
 /** The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
 export interface DenseState {
   readonly slots: readonly Tensor[];
+  /** Memory for the clipped gradient (n); undefined: gradients are not clipped. */
+  readonly clipped: Tensor | undefined;
 }
 
 /** State for n parameters, before the first step. */
@@ -21,7 +23,7 @@ export function createDenseState(
   if (optimizer.kind === "adagrad" && accumulator !== undefined) {
     kernels.fill(accumulator, optimizer.initialAccumulator);
   }
-  return { slots };
+  return { slots, clipped: optimizer.clip && kernels.tensor([length]) };
 }
 
 /** Number of (n) tensors that the optimizer keeps. */
@@ -40,9 +42,9 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
 }
 
 /**
- * Updates `weights` (n), the parameters of `layout` but statistics, with the gradient (n); `step`
- * counts from 0. Returns false where the gradient has a NaN or an infinity: the parameters are then
- * unusable.
+ * Updates `weights` (n), the parameters of `layout` but statistics, with the gradient (n), which is
+ * clipped first where the optimizer says so. Returns false where the gradient has a NaN or an
+ * infinity: the parameters are then unusable.
  */
 export function applyDense(
   kernels: Kernels,
@@ -51,16 +53,19 @@ export function applyDense(
   layout: ParameterLayout,
   weights: Tensor,
   gradient: Tensor,
-  step: number,
+  at: OptimizerStep,
 ): boolean {
   const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
-  const [w, g] = [trained(weights), trained(gradient)];
+  const [w, g] = [trained(weights), trained(state.clipped ?? gradient)];
+  if (optimizer.clip !== undefined && !clip(kernels, optimizer.clip, g, trained(gradient))) {
+    return false;
+  }
   const slot = (index: number): Tensor => {
     const tensor = state.slots[index];
     if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);
     return trained(tensor);
   };
-  const { learningRate } = optimizer;
+  const learningRate = rateOf(optimizer, at);
   switch (optimizer.kind) {
     case "sgd":
       if (optimizer.momentum === 0) return kernels.sgd(w, g, learningRate);
@@ -68,9 +73,9 @@ export function applyDense(
     case "adagrad":
       return kernels.adagrad(w, slot(0), g, learningRate, optimizer.epsilon);
     case "adam":
-      return kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, step));
+      return kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, at));
     case "lamb": {
-      const numbers = adamNumbersOf(optimizer, step);
+      const numbers = adamNumbersOf(optimizer, at);
       let allFinite = true;
       for (const { first, length, isStatistic } of layout.parameters) {
         if (isStatistic) continue;
@@ -83,4 +88,14 @@ export function applyDense(
     default:
       return optimizer satisfies never;
   }
+}
+
+/**
+ * `out` (n) is the gradient (n) with no element, or with no norm, above the limit. The gradient
+ * itself stays: all devices of a host read it. Returns false where it is not finite.
+ */
+function clip(kernels: Kernels, limit: ClipSpec, out: Tensor, gradient: Tensor): boolean {
+  return "value" in limit
+    ? kernels.clipValues(out, gradient, limit.value)
+    : kernels.clipNorm(out, gradient, limit.norm);
 }

@@ -1,7 +1,7 @@
 // Options of a model, of any architecture, and of its dense optimizer; and builders for users.
 
 import { z } from "zod";
-import { adamOptions, type SparseOptimizerOptions } from "../embedding/tables/options.ts";
+import { adamOptions, type SparseOptimizerOptions, schedule } from "../embedding/tables/options.ts";
 import type { Problem } from "./options/common-options.ts";
 import {
   type CrossOptions,
@@ -124,6 +124,18 @@ export type ModelSpec =
 
 const rate = z.number().positive();
 
+/**
+ * A limit of the summed gradient of all dense parameters, before the optimizer takes it: of its
+ * Euclidean norm, or of each element (Pascanu et al. 2013). Left out: none.
+ */
+const clip = z
+  .union([z.strictObject({ norm: rate }), z.strictObject({ value: rate })], {
+    error: "one of `norm` and `value`, a number > 0",
+  })
+  .optional();
+
+export type ClipSpec = NonNullable<z.output<typeof clip>>;
+
 /** The update rule of dense parameters. */
 export const denseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -131,16 +143,20 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     learningRate: rate.default(0.01),
     /** Share of the last step's direction that is kept; as in PyTorch, without dampening. */
     momentum: z.number().min(0).lt(1).default(0),
+    schedule,
+    clip,
   }),
   z.strictObject({
     kind: z.literal("adagrad"),
     learningRate: rate.default(0.01),
     epsilon: rate.default(1e-8),
     initialAccumulator: z.number().min(0).default(0),
+    schedule,
+    clip,
   }),
-  z.strictObject({ kind: z.literal("adam"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip }),
   /** Norms are taken per named parameter: a weight, a bias. */
-  z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip }),
 ]);
 
 export type DenseOptimizerOptions = z.input<typeof denseOptimizerOptions>;

@@ -65,15 +65,10 @@ for (const [name, options, slots, formula] of cases) {
     for (const [step, gradient] of gradients.entries()) {
       valuesOf(g).set(gradient);
       t.true(
-        applyDense(
-          kernels,
-          optimizer,
-          state,
-          { parameters: [], length: 3, trained: 3 },
-          w,
-          g,
+        applyDense(kernels, optimizer, state, { parameters: [], length: 3, trained: 3 }, w, g, {
           step,
-        ),
+          plateau: 1,
+        }),
       );
     }
     for (const [i, value] of valuesOf(w).entries()) {
@@ -93,6 +88,39 @@ test("a step of SGD by hand", (t) => {
   kernels.write(w, Float32Array.of(1, 2));
   kernels.write(g, Float32Array.of(2, -4));
   const layout = { parameters: [], length: 2, trained: 2 };
-  applyDense(kernels, optimizer, createDenseState(kernels, optimizer, 2), layout, w, g, 0);
+  applyDense(kernels, optimizer, createDenseState(kernels, optimizer, 2), layout, w, g, {
+    step: 0,
+    plateau: 1,
+  });
   t.deepEqual([...kernels.read(w)], [0, 4]);
+});
+
+/** What SGD with the rate 1 has left of weights 0: the clipped gradient, turned round. */
+function clipped(clip: { norm: number } | { value: number }, gradient: readonly number[]) {
+  const kernels = createReference("float64");
+  const optimizer = denseOptimizerOptions.parse({ kind: "sgd", learningRate: 1, clip });
+  const [w, g] = [kernels.tensor([gradient.length]), kernels.tensor([gradient.length])];
+  valuesOf(g).set(gradient);
+  const state = createDenseState(kernels, optimizer, gradient.length);
+  const layout = { parameters: [], length: gradient.length, trained: gradient.length };
+  const isGood = applyDense(kernels, optimizer, state, layout, w, g, { step: 0, plateau: 1 });
+  return { isGood, taken: [...valuesOf(w)].map((value) => -value), left: [...valuesOf(g)] };
+}
+
+test("a gradient is clipped as torch.nn.utils clips it, and stays as it was for others", (t) => {
+  const gradient = [3, -4, 12];
+  const { taken, left } = clipped({ norm: 6.5 }, gradient);
+  // torch.nn.utils.clip_grad_norm_([...], 6.5) of torch 1.13.1, in float64
+  const torch = [1.4999998846153937, -1.9999998461538582, 5.999999538461575];
+  for (const [i, value] of taken.entries()) t.true(Math.abs(value - (torch[i] ?? 0)) < 1e-12);
+  t.deepEqual(left, gradient);
+  t.deepEqual(clipped({ norm: 14 }, gradient).taken, gradient);
+  t.deepEqual(clipped({ value: 3.5 }, gradient).taken, [3, -3.5, 3.5]);
+});
+
+test("a clipped gradient that is not finite is still found", (t) => {
+  for (const bad of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+    t.false(clipped({ value: 1 }, [1, bad]).isGood);
+    t.false(clipped({ norm: 1 }, [1, bad]).isGood);
+  }
 });

@@ -5,6 +5,7 @@ import { visibleName } from "../../data/options.ts";
 import { rowsMax } from "../../kernels/contract/kernels.ts";
 import { schemes, tiers } from "../../planner/shards.ts";
 import { dynamicOptions } from "./dynamic-options.ts";
+import { scheduleOptions } from "./schedule-options.ts";
 
 const rowsMaxSentence =
   `at most ${rowsMax}, the most that a row number of 31 bits counts: hash ids into fewer rows ` +
@@ -98,10 +99,14 @@ export type TableSpec = z.output<typeof tableOptions>;
 const rate = z.number().positive();
 const beta = z.number().min(0).max(0.999999);
 
+/** How the learning rate changes over the steps. Left out: it does not. */
+export const schedule = scheduleOptions.optional();
+
 const adagradNumbers = {
   learningRate: rate.default(0.01),
   epsilon: rate.default(1e-8),
   initialAccumulator: z.number().min(0).default(0),
+  schedule,
 };
 
 /** Options of Adam and its variants, for rows and for dense parameters. */
@@ -112,13 +117,14 @@ export const adamOptions = {
   epsilon: rate.default(1e-8),
   /** Decoupled (AdamW); in LAMB, a part of its direction. */
   weightDecay: z.number().min(0).default(0),
+  schedule,
 };
 
 /**
  * How gradients are applied to rows. Exact: a row's gradients are summed, then it is updated once.
  */
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01) }),
+  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01), schedule }),
   z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers }),
   z.strictObject({
     kind: z.literal("rowWiseAdagrad"),
@@ -131,6 +137,7 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions }),
   z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
   z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions }),
+  /** Its rate follows from the gradients of each weight: there is no schedule beside it. */
   z.strictObject({
     kind: z.literal("ftrl"),
     learningRate: rate.default(0.05),

@@ -2,10 +2,21 @@
 
 import type { AdamNumbers, RowRule } from "../../kernels/contract/kernels.ts";
 import type { AdamSpec, SparseOptimizerSpec } from "./options.ts";
+import { power, rateShare } from "./rate-schedule.ts";
+import type { RateSchedule } from "./schedule-options.ts";
 
-/** The rule of one table with the penalty `l2`, at one step; `step` counts from 0. */
-export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: number): RowRule {
-  const { kind, learningRate } = optimizer;
+/** What decides the numbers of a step besides the options. */
+export interface OptimizerStep {
+  /** Counts from 0. */
+  readonly step: number;
+  /** The share of the learning rate that plateaus have left (plateau.ts); 1: there was none. */
+  readonly plateau: number;
+}
+
+/** The rule of one table with the penalty `l2`, at one step. */
+export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {
+  const { kind } = optimizer;
+  const learningRate = rateOf(optimizer, at);
   switch (kind) {
     case "sgd":
       return { kind, learningRate, l2, decay: 0 };
@@ -21,7 +32,7 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: numb
     case "partialRowWiseAdam":
     case "lamb":
     case "partialRowWiseLamb":
-      return { kind, l2, ...adamNumbersOf(optimizer, step) };
+      return { kind, l2, ...adamNumbersOf(optimizer, at) };
     case "ftrl": {
       const { beta, l1: lambda1, l2: lambda2 } = optimizer;
       return { kind, learningRate, l2, beta, lambda1, lambda2 };
@@ -31,27 +42,24 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: numb
   }
 }
 
-/** Adam's numbers at one step, with bias corrections; `step` counts from 0. */
-export function adamNumbersOf(optimizer: AdamSpec, step: number): AdamNumbers {
-  const { learningRate, beta1, beta2, epsilon, weightDecay: decay } = optimizer;
+/** The learning rate of one step, by its schedule and by plateaus. */
+export function rateOf(
+  optimizer: { readonly learningRate: number; readonly schedule?: RateSchedule | undefined },
+  { step, plateau }: OptimizerStep,
+): number {
+  return optimizer.learningRate * rateShare(optimizer.schedule, step) * plateau;
+}
+
+/** Adam's numbers at one step, with bias corrections. */
+export function adamNumbersOf(optimizer: AdamSpec, at: OptimizerStep): AdamNumbers {
+  const { beta1, beta2, epsilon, weightDecay: decay } = optimizer;
   return {
-    learningRate,
+    learningRate: rateOf(optimizer, at),
     beta1,
     beta2,
     epsilon,
     decay,
-    correction1: 1 - power(beta1, step + 1),
-    correction2: 1 - power(beta2, step + 1),
+    correction1: 1 - power(beta1, at.step + 1),
+    correction2: 1 - power(beta2, at.step + 1),
   };
-}
-
-/** base^exponent by repeated squaring: the same bits on every machine, unlike Math.pow. */
-function power(base: number, exponent: number): number {
-  let result = 1;
-  let square = base;
-  for (let left = exponent; left > 0; left = Math.floor(left / 2)) {
-    if (left % 2 === 1) result *= square;
-    square *= square;
-  }
-  return result;
 }

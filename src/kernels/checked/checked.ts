@@ -295,7 +295,15 @@ function update(
   });
 }
 
-type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";
+type FlatNames =
+  | "clipNorm"
+  | "clipValues"
+  | "foldSubtrees"
+  | "sgd"
+  | "adagrad"
+  | "momentum"
+  | "adam"
+  | "lamb";
 
 /** Asserts the state's width: a narrower state would let the rule write into other memory. */
 function holdsState(rows: Rows, rule: RowRule): void {
@@ -315,6 +323,14 @@ function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
       for (const part of parts) holds("a part", part, size(out));
       complete(trees, slices);
       inner.foldSubtrees(out, parts, trees, slices);
+    },
+    clipNorm(out, g, normMax) {
+      holds("g", g, size(out));
+      return inner.clipNorm(out, g, normMax);
+    },
+    clipValues(out, g, most) {
+      holds("g", g, size(out));
+      return inner.clipValues(out, g, most);
     },
     sgd(w, g, learningRate) {
       holds("g", g, size(w));

@@ -363,6 +363,11 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
 
   // Dense optimizers, on flat tensors (n); each returns false if g was not finite ----
 
+  /** out = g * min(1, normMax / (|g| + 1e-6)), the norm in float64 in the order of elements. */
+  clipNorm(out: Tensor, g: Tensor, normMax: number): boolean;
+  /** out = g, with each element no further from 0 than `most`. */
+  clipValues(out: Tensor, g: Tensor, most: number): boolean;
+
   /** w -= lr*g */
   sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
   /** acc += g*g; w -= lr * g / (sqrt(acc) + eps) */

@@ -15,6 +15,7 @@ import type {
 } from "../contract/kernels.ts";
 import { packedBytes } from "../contract/precision.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
+import { clipNorm, clipValues } from "../reference/clipping.ts";
 import { loss } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
@@ -79,6 +80,8 @@ export function createNative(): Kernels | undefined {
     ...dense(addon),
     ...blocks(addon),
     loss,
+    clipNorm,
+    clipValues,
     ...embedding(addon),
     rowMeans,
     rowTrust,

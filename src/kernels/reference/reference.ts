@@ -6,6 +6,7 @@ import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.t
 import { withBfloat16 } from "./bfloat16.ts";
 import { createBlocks } from "./blocks.ts";
 import { placeRows } from "./cache.ts";
+import { clipNorm, clipValues } from "./clipping.ts";
 import { createDense } from "./dense.ts";
 import { createEmbedding } from "./embedding.ts";
 import { createExchange } from "./exchange.ts";
@@ -29,6 +30,8 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     ...withBfloat16(createDense(round), round),
     ...createBlocks(round),
     loss,
+    clipNorm,
+    clipValues,
     ...createEmbedding(round, allocate),
     rowMeans,
     rowTrust,

@@ -24,6 +24,13 @@ export function isBetter(metric: ComparedMetric, value: number, than: number | u
   return metric === "auc" ? value > than : value < than;
 }
 
+/** How much better `value` is than the best so far; NaN where it is no number. */
+export function gainOf(metric: ComparedMetric, value: number, best: number | null): number {
+  if (Number.isNaN(value)) return value;
+  if (best === null) return Number.POSITIVE_INFINITY;
+  return metric === "auc" ? value - best : best - value;
+}
+
 /**
  * The best of `points` by `metric`, the first of equal ones; undefined where none has a number.
  */

@@ -3,7 +3,7 @@
 // it would have stopped.
 
 import { z } from "zod";
-import { comparedMetric } from "./best-evaluation.ts";
+import { comparedMetric, gainOf } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
@@ -51,10 +51,9 @@ export function observe(
 ): { readonly state: EarlyStoppingState; readonly improved: boolean } {
   if (state.stopped) return { state, improved: false };
   const value = metrics[options.metric];
-  const gain = state.best === null ? Number.POSITIVE_INFINITY : value - state.best;
-  const improvement = options.metric === "auc" || state.best === null ? gain : -gain;
+  const gain = gainOf(options.metric, value, state.best);
   const stopped = isReached(options, value); // The best, however little better it is.
-  if (stopped || (!Number.isNaN(value) && improvement > options.minDelta)) {
+  if (stopped || gain > options.minDelta) {
     return { state: { best: value, bestCut: cut, badEvaluations: 0, stopped }, improved: true };
   }
   const badEvaluations = state.badEvaluations + 1;

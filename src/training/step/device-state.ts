@@ -53,6 +53,8 @@ export interface DeviceState
   readonly exchange: Exchange;
   readonly kernels: Kernels;
   readonly denseState: DenseState;
+  /** The share of the learning rates that plateaus have left; each window says it. */
+  readonly plateau: { share: number };
   /** The tiers below device memory; undefined where this device has no cached shard. */
   readonly backing: BackingStore | undefined;
   /** Rows of the shards that are placed here and pooled here. */
@@ -111,6 +113,7 @@ export function createDeviceState(options: {
     trace: options.trace ?? noTrace,
     key,
     network,
+    plateau: { share: 1 },
     denseState: createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
     slab,
     ids: createShardIds(topology, rank, key),

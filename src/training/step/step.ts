@@ -16,7 +16,7 @@
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
-import { rowRuleOf } from "../../embedding/tables/row-rule.ts";
+import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense } from "../../model/dense-optimizer.ts";
@@ -299,7 +299,7 @@ async function applyRows(
   plan: StepPlan,
 ): Promise<NonFiniteRows | undefined> {
   const updates = gradients.map((own) => {
-    return { ...own, rules: rulesOf(device, own.slab, plan.step) };
+    return { ...own, rules: rulesOf(device, own.slab, momentOf(device, plan.step)) };
   });
   const completed = await completeRows(device, updates, plan);
   let found: NonFiniteRows | undefined;
@@ -324,16 +324,21 @@ function applyDenseGradient(
   const { layout } = topology.graph;
   const { dense: optimizer } = recipe.optimizer;
   const dense = kernels.reshape(gradient, [layout.length]);
-  const isGood = applyDense(kernels, optimizer, denseState, layout, network.flat, dense, step);
-  const badReplica = applyReplicas(device, gradient, rulesOf(device, device.replicas, step));
+  const at = momentOf(device, step);
+  const isGood = applyDense(kernels, optimizer, denseState, layout, network.flat, dense, at);
+  const badReplica = applyReplicas(device, gradient, rulesOf(device, device.replicas, at));
   return isGood ? badReplica : describeParameter(device, dense);
 }
 
-function rulesOf(device: DeviceState, slab: Slab, step: number): RowRule[] {
+function momentOf({ plateau }: DeviceState, step: number): OptimizerStep {
+  return { step, plateau: plateau.share };
+}
+
+function rulesOf(device: DeviceState, slab: Slab, at: OptimizerStep): RowRule[] {
   const { key, recipe, topology } = device;
   return slab.shards.map(({ table }) => {
     const { l2 } = tableOf(topology.input.model.tables, table);
-    const rounding = { key, purpose: purposes.rowRounding + table, step };
-    return { ...rowRuleOf(recipe.optimizer.sparse, l2, step), rounding };
+    const rounding = { key, purpose: purposes.rowRounding + table, step: at.step };
+    return { ...rowRuleOf(recipe.optimizer.sparse, l2, at), rounding };
   });
 }

@@ -192,8 +192,11 @@ export const messages = defineMessages({
   "tier.flush": z.object({ command }),
   "tier.flushed": z.object({ command, device, rows: z.int().min(0) }),
 
-  /** `lossSum`: sum over the steps since the last point of the history; the device adds to it. */
-  "device.run": z.object({ command, toStep: step, lossSum: figure }),
+  /**
+   * `lossSum`: sum over the steps since the last point of the history; the device adds to it.
+   * `plateau`: the share of the learning rates that plateaus have left.
+   */
+  "device.run": z.object({ command, toStep: step, lossSum: figure, plateau: figure }),
   "device.evaluate": z.object({ command, part: z.enum(["evaluation", "test"]) }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),

@@ -121,7 +121,7 @@ for (const pooling of ["sum", "mean"] as const) {
       const d = kernels.tensor([4, dim]);
       valuesOf(d).set(dPooled);
       for (let step = 0; step < 3; step++) {
-        slab.update(bags, d, slicesOf(0, 2, 2, 4), [rowRuleOf(optimizer, 0, step)]);
+        slab.update(bags, d, slicesOf(0, 2, 2, 4), [rowRuleOf(optimizer, 0, { step, plateau: 1 })]);
       }
       for (let row = 0; row < 6; row++) {
         const start = before.slice(row * dim, (row + 1) * dim);
@@ -145,7 +145,9 @@ test("L2 pulls on the rows of the batch, and on no other", (t) => {
   const weights = valuesOf(slab.rowsOf[0]?.weights ?? kernels.tensor([0]));
   const before = [...weights];
   const zero = kernels.tensor([4, dim]);
-  slab.update(bags, zero, slicesOf(0, 2, 2, 4), [rowRuleOf(optimizer, 0.5, 0)]);
+  slab.update(bags, zero, slicesOf(0, 2, 2, 4), [
+    rowRuleOf(optimizer, 0.5, { step: 0, plateau: 1 }),
+  ]);
   for (const [i, start] of before.entries()) {
     const isTouched = [0, 2, 5].includes(Math.floor(i / dim));
     const expected = isTouched ? start - 0.1 * 0.5 * start : start;
@@ -161,7 +163,7 @@ test("two phases give the bits of one, where no row is split", async (t) => {
     const d = kernels.tensor([4, dim]);
     kernels.write(d, Float32Array.from(dPooled));
     const slices = slicesOf(0, 2, 2, 4);
-    const rules = [rowRuleOf(subject.optimizer, 0, 0)];
+    const rules = [rowRuleOf(subject.optimizer, 0, { step: 0, plateau: 1 })];
     const squares = slab.squares(0, bags, d, slices, rules);
     const means = kernels.rowMeans([squares], [1], dim);
     slab.update(bags, d, slices, rules, inTwoPhases ? [{ means }] : undefined);
@@ -178,7 +180,7 @@ test("born rows go to rest and come back, and no other row travels", async (t) =
   const lookups = { tables: 1, samples: 5, offsets: Int32Array.of(0, 1, 2, 3, 4, 5), ids };
   const d = first.kernels.tensor([5, dim]);
   first.kernels.fill(d, 0.5);
-  const rule = rowRuleOf(first.optimizer, 0, 0);
+  const rule = rowRuleOf(first.optimizer, 0, { step: 0, plateau: 1 });
   first.slab.update(lookups, d, slicesOf(0, 1, 1, 5), [rule]);
   const records = await allOf(first.slab.records(0));
   t.deepEqual(
@@ -208,6 +210,9 @@ test("a row is born with a value that its table, its place and the seed decide, 
 test("Adam's corrections are powers, made by squaring, the same wherever they run", (t) => {
   const optimizer = sparseOptimizerOptions.parse({ kind: "adam", beta1: 0.5, beta2: 0.9 });
   if (optimizer.kind !== "adam") throw new Error("The optimizer is another one");
-  t.is(adamNumbersOf(optimizer, 9).correction1, 1 - 2 ** -10);
-  t.true(Math.abs(adamNumbersOf(optimizer, 136).correction2 - (1 - 0.9 ** 137)) < 1e-15);
+  t.is(adamNumbersOf(optimizer, { step: 9, plateau: 1 }).correction1, 1 - 2 ** -10);
+  t.true(
+    Math.abs(adamNumbersOf(optimizer, { step: 136, plateau: 1 }).correction2 - (1 - 0.9 ** 137)) <
+      1e-15,
+  );
 });

@@ -1,0 +1,53 @@
+// How a learning rate changes over the steps of a run: a warm-up, then a decay. A function of the
+// step alone, so that a restored run goes on with the same rates; and of sums and products alone,
+// so that every machine computes the same bits.
+
+import type { RateSchedule } from "./schedule-options.ts";
+
+/** The share of the learning rate that step `step` takes; `step` counts from 0. */
+export function rateShare(schedule: RateSchedule | undefined, step: number): number {
+  if (schedule === undefined) return 1;
+  const { kind, warmUpSteps } = schedule;
+  if (step < warmUpSteps) return (step + 1) / warmUpSteps;
+  if (kind === "constant") return 1;
+  const done = Math.max(0, step - (schedule.from ?? warmUpSteps));
+  if (kind === "step") return power(schedule.factor, Math.floor(done / schedule.everySteps));
+  const t = Math.min(1, done / schedule.steps);
+  const left = kind === "cosine" ? (1 + cosineOf(t)) / 2 : power(1 - t, schedule.power);
+  return schedule.to + (1 - schedule.to) * left;
+}
+
+/** base^exponent by repeated squaring: the same bits on every machine, unlike Math.pow. */
+export function power(base: number, exponent: number): number {
+  let result = 1;
+  let square = base;
+  for (let left = exponent; left > 0; left = Math.floor(left / 2)) {
+    if (left % 2 === 1) result *= square;
+    square *= square;
+  }
+  return result;
+}
+
+/**
+ * cos(pi t) for t from 0 to 1, to 1e-15: the same bits on every machine, unlike Math.cos. By the
+ * Taylor series within an eighth of a turn, to which the symmetries of both functions lead.
+ */
+function cosineOf(t: number): number {
+  if (t > 0.5) return -cosineOf(1 - t);
+  return t > 0.25 ? taylor(Math.PI * (0.5 - t), 1) : taylor(Math.PI * t, 0);
+}
+
+/** Terms of the series: the last one is below 1e-17. */
+const terms = 10;
+
+/** The series of the cosine (from the power 0 on) or of the sine (from 1 on). */
+function taylor(x: number, first: 0 | 1): number {
+  let term = first === 0 ? 1 : x;
+  let sum = term;
+  for (let n = 1; n < terms; n++) {
+    const at = 2 * n + first;
+    term *= -(x * x) / (at * (at - 1));
+    sum += term;
+  }
+  return sum;
+}

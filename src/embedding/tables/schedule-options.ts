@@ -1,0 +1,37 @@
+// Options of a learning rate's schedule. Apart from the rates, as threads load no schemas.
+
+import { z } from "zod";
+
+/** The rate rises in even parts over so many steps, the first ones; 0: it begins whole. */
+const warmUpSteps = z.int().min(0).default(0);
+/** Steps before the decay begins. Left out: those of the warm-up. */
+const from = z.int().min(0).optional();
+/** What is left of the rate when the decay has ended, as a share. */
+const to = z.number().min(0).max(1).default(0);
+/** Steps of the decay. */
+const steps = z.int().min(1);
+
+/** The schedule of a learning rate. Steps count from the first one of the model. */
+export const scheduleOptions = z
+  .discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("constant"), warmUpSteps }),
+    /** (1 - t)^power, with t from 0 to 1 over `steps`. */
+    z.strictObject({
+      ...{ kind: z.literal("polynomial"), warmUpSteps, from, steps, to },
+      power: z.int().min(1).max(10).default(1),
+    }),
+    /** (1 + cos(pi t)) / 2 (Loshchilov and Hutter 2017, without restarts). */
+    z.strictObject({ kind: z.literal("cosine"), warmUpSteps, from, steps, to }),
+    /** Times `factor` every so many steps. */
+    z.strictObject({
+      ...{ kind: z.literal("step"), warmUpSteps, from, everySteps: z.int().min(1) },
+      factor: z.number().gt(0).lt(1).default(0.1),
+    }),
+  ])
+  .superRefine((schedule, context) => {
+    if (schedule.kind === "constant" || (schedule.from ?? Infinity) >= schedule.warmUpSteps) return;
+    const message = `at least \`warmUpSteps\`, ${schedule.warmUpSteps}`;
+    context.addIssue({ code: "custom", path: ["from"], message });
+  });
+
+export type RateSchedule = z.output<typeof scheduleOptions>;

@@ -1,0 +1,29 @@
+// Clipping of a gradient. Both implementations use these, so that a norm is one sum in one order.
+
+import type { Kernels } from "../contract/kernels.ts";
+import { valuesOf } from "./memory.ts";
+
+/** As torch.nn.utils.clip_grad_norm_ has it: a gradient of just this norm is made a bit shorter. */
+const normEpsilon = 1e-6;
+
+/** See `Kernels.clipNorm`. */
+export const clipNorm: Kernels["clipNorm"] = (out, g, normMax) => {
+  const [o, gs] = [valuesOf(out), valuesOf(g)];
+  let squares = 0;
+  for (let i = 0; i < gs.length; i++) squares += gs[i]! * gs[i]!;
+  const scale = Math.min(1, normMax / (Math.sqrt(squares) + normEpsilon));
+  for (let i = 0; i < gs.length; i++) o[i] = gs[i]! * scale;
+  return Number.isFinite(squares);
+};
+
+/** See `Kernels.clipValues`. */
+export const clipValues: Kernels["clipValues"] = (out, g, most) => {
+  const [o, gs] = [valuesOf(out), valuesOf(g)];
+  let allFinite = true;
+  for (let i = 0; i < gs.length; i++) {
+    const value = gs[i]!;
+    allFinite &&= Number.isFinite(value);
+    o[i] = Math.min(most, Math.max(-most, value));
+  }
+  return allFinite;
+};

@@ -1,0 +1,53 @@
+// Reduction of the learning rates on a plateau: a metric has not improved for some evaluations, as
+// of torch.optim.lr_scheduler.ReduceLROnPlateau. The state is plain JSON and part of the cut, so
+// that a restored run goes on with the rates that it had.
+
+import { z } from "zod";
+import { comparedMetric, gainOf } from "./best-evaluation.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** Options of the reduction on a plateau. */
+export const plateauOptions = z.strictObject({
+  /** What is watched: AUC is better when higher, the others when lower. */
+  metric: comparedMetric,
+  /** What all learning rates are multiplied by. */
+  factor: z.number().gt(0).lt(1).default(0.1),
+  /** Evaluations in a row without improvement before the rates are reduced. */
+  patience: z.int().min(1).default(1),
+  /** What counts as an improvement: better by more than this. @default 0 */
+  minDelta: z.number().min(0).default(0),
+  /** The least share of the rates that is left. */
+  least: z.number().min(0).lt(1).default(1e-3),
+});
+
+/** The complete options. */
+export type Plateau = z.output<typeof plateauOptions>;
+
+/** What is remembered from cut to cut. */
+export interface PlateauState {
+  /** The best value so far; null before the first that is a number. */
+  readonly best: number | null;
+  /** Evaluations in a row since the best, or since the last reduction. */
+  readonly badEvaluations: number;
+  /** What is left of the learning rates. */
+  readonly share: number;
+}
+
+/** Before the first evaluation. */
+export const noPlateau: PlateauState = { best: null, badEvaluations: 0, share: 1 };
+
+/** The state after an evaluation. A metric that is NaN is no improvement. */
+export function watchPlateau(
+  state: PlateauState,
+  options: Plateau,
+  metrics: Metrics,
+): PlateauState {
+  const value = metrics[options.metric];
+  if (gainOf(options.metric, value, state.best) > options.minDelta) {
+    return { ...state, best: value, badEvaluations: 0 };
+  }
+  const badEvaluations = state.badEvaluations + 1;
+  if (badEvaluations < options.patience) return { ...state, badEvaluations };
+  const share = Math.max(options.least, state.share * options.factor);
+  return { ...state, badEvaluations: 0, share };
+}

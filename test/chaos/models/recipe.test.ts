@@ -1,0 +1,67 @@
+// Learning rates that change, and clipped gradients, on real threads: no bit depends on the number
+// of devices, on a kill, or on where a run was interrupted.
+
+import test from "ava";
+import { InvalidOptionError, type JobOptions, verifyRun } from "../../../index.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const optimizer = {
+  dense: {
+    kind: "adam",
+    learningRate: 0.02,
+    schedule: { kind: "cosine", warmUpSteps: 5, steps: 40, to: 0.1 },
+    clip: { norm: 0.05 },
+  },
+  sparse: {
+    kind: "rowWiseAdagrad",
+    learningRate: 0.1,
+    schedule: { kind: "polynomial", warmUpSteps: 3, steps: 30, power: 2, to: 0.2 },
+  },
+} as const satisfies JobOptions["optimizer"];
+
+const reduceOnPlateau = { metric: "auc", factor: 0.5, minDelta: 0.2, least: 0.05 } as const;
+
+function jobOn(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+  const evaluation = { fraction: 0.2, everySteps: 5, reduceOnPlateau };
+  return place.job({ optimizer, evaluation, ...overrides });
+}
+
+async function digestOf(devices: number, overrides?: Partial<JobOptions>): Promise<string> {
+  await using place = await startTestCluster(devices);
+  const { result } = await runJob(place, jobOn(place, overrides));
+  return result.digest;
+}
+
+test("schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed", async (t) => {
+  const digests = [await digestOf(1), await digestOf(2)];
+  await using place = await startTestCluster(3);
+  place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
+  const { result } = await runJob(place, jobOn(place));
+  t.is(result.generation, 2);
+  digests.push(result.digest);
+  t.is(new Set(digests).size, 1, digests.join("\n"));
+  const { isEqual, leaves } = await verifyRun(result.directory);
+  t.true(isEqual, JSON.stringify(leaves));
+});
+
+test("each part of the recipe decides bits", async (t) => {
+  const { schedule: _dense, ...steadyDense } = optimizer.dense;
+  const { schedule: _sparse, ...steadySparse } = optimizer.sparse;
+  const { clip: _clip, ...unclipped } = optimizer.dense;
+  const evaluation = { fraction: 0.2, everySteps: 5 };
+  const digests = [
+    await digestOf(1),
+    await digestOf(1, { evaluation }),
+    await digestOf(1, { optimizer: { ...optimizer, dense: unclipped } }),
+    await digestOf(1, { optimizer: { ...optimizer, dense: steadyDense } }),
+    await digestOf(1, { optimizer: { ...optimizer, sparse: steadySparse } }),
+  ];
+  t.is(new Set(digests).size, digests.length, digests.join("\n"));
+});
+
+test("a plateau beside FTRL is refused", async (t) => {
+  await using place = await startTestCluster(1);
+  const ftrl = jobOn(place, { optimizer: { sparse: { kind: "ftrl" } } });
+  const error = await t.throwsAsync(place.cluster.submit(ftrl), { instanceOf: InvalidOptionError });
+  t.regex(error?.message ?? "", /`evaluation.reduceOnPlateau` to be left out where rows .* FTRL/);
+});

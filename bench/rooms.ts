@@ -20,7 +20,7 @@ export const layers: readonly Rooms[] = [
     "storage/disk": 250,
   },
   {
-    "src/embedding/tables": 450,
+    "src/embedding/tables": 550,
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 550,

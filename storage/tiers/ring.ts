@@ -250,10 +250,12 @@ export function createBackingStore(place: RingPlace, onPost: () => void = () => 
     },
     post,
     counts,
-    async answer(): Promise<readonly FetchedRecords[]> {
+    async answer(isOfBatch): Promise<readonly FetchedRecords[]> {
       const found = (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
-      counts.asked += found.reduce((sum, { rows }) => sum + rows.length, 0);
-      counts.hits += slotOf(asked[0] ?? 0).hits;
+      if (isOfBatch !== undefined) {
+        counts.asked += found.reduce((sum, { rows }) => sum + rows.length, 0);
+        counts.hits += slotOf(asked[0] ?? 0).hits;
+      }
       return found;
     },
     close() {

@@ -23,7 +23,7 @@ export interface FetchedRecords {
 }
 
 export interface BackingStore {
-  /** Rows requested so far; `hits` of them lay in host memory. They only grow. */
+  /** Rows that batches requested so far; `hits` of them lay in host memory. They only grow. */
   readonly counts: { readonly asked: number; readonly hits: number };
   /** Begins a request. Waits until there is room for one. */
   open(): Promise<void>;
@@ -36,9 +36,10 @@ export interface BackingStore {
   post(): void;
   /**
    * The answer to the oldest unanswered request for rows: one entry for each `up`, in their order.
-   * Valid until `close`.
+   * Valid until `close`. `isOfBatch`: `counts` has these rows; those that a checkpoint or an
+   * eviction reads are not in it.
    */
-  answer(): Promise<readonly FetchedRecords[]>;
+  answer(isOfBatch?: "isOfBatch"): Promise<readonly FetchedRecords[]>;
   /** Releases the memory of the answer. */
   close(): void;
   /** The shards with all rows of the checkpoint to go on from already in the backing store. */

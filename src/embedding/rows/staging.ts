@@ -88,7 +88,7 @@ export function createStaging(
         return placed.missed.length > 0 ? [{ one, placed }] : [];
       });
       if (waiting.length === 0) return;
-      const answer = await backing.answer();
+      const answer = await backing.answer("isOfBatch");
       for (const [i, { one, placed }] of waiting.entries()) {
         const found = answer[i];
         if (found === undefined) throw new RangeError(`No answer for shard ${one.shard.shard}`);

@@ -133,8 +133,12 @@ const categoricalColumn = z
     error: '"empty" or "reject" where `ids` is "integer", as each row may be the row of an id',
   })
   .transform((entry) => {
-    if (typeof entry !== "string") return { ...entry, table: entry.table ?? entry.column };
-    return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
+    if (typeof entry === "string") {
+      return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
+    }
+    // In the order in which it is read again: the name of the data's cache is a hash of this text.
+    const { column: name, table = name, ...rest } = entry;
+    return { column: name, table, ...rest };
   });
 
 /** A label as a job writes it; a number stands for every text of the same number. */

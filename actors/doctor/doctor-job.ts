@@ -7,6 +7,8 @@ import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../sr
 import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { countedStatistics } from "../../src/training/planning/counted-statistics.ts";
+import { countedTables } from "../../src/training/planning/counted-tables.ts";
 import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { type Check, check } from "./doctor-checks.ts";
 import { diskChecks, memoryCheck, writableCheck } from "./doctor-machine.ts";
@@ -18,6 +20,8 @@ export interface JobDiagnosis {
   readonly isFit: boolean;
 }
 
+/** Tables of whose ids it tells. */
+const tablesMax = 32;
 /** Lines of the data that are looked at. */
 const linesMax = 10_000;
 
@@ -40,6 +44,7 @@ export async function jobChecks(given: JobSpec, devices: number): Promise<Check[
     writableCheck("cache", job.data.cache),
     ...(await dataChecks("data", job.data, job, key)),
     orderCheck(job.data),
+    ...statisticsChecks(job),
     ...(held === undefined ? [] : await dataChecks("evaluation", held, job)),
     ...(test?.data === undefined ? [] : await dataChecks("test", test.data, job)),
   ];
@@ -90,6 +95,23 @@ async function dataChecks(
 function orderCheck({ shuffle, order }: JobSpec["data"]): Check {
   const bySize = "global; split where the samples come to more than 256 MiB in the cache";
   return check("data: order", "ok", shuffle ? (order ?? bySize) : "that of the files");
+}
+
+/** What is known of each table's ids, where the data's cache has been made. */
+function statisticsChecks(job: JobSpec): Check[] {
+  const counted = countedStatistics(job);
+  if (counted === undefined) {
+    return [check("data: ids", "ok", "not counted yet: the first run does, as it makes the cache")];
+  }
+  const tables = countedTables(job, counted.features);
+  const number = (value: number) => Math.round(value).toLocaleString("en-US");
+  const told = tables.slice(0, tablesMax).map(({ name, rows, idsMean, idsMax, distinct, zipf }) => {
+    const bags = `${idsMean.toFixed(2)} ids a sample, the longest bag ${number(idsMax)}`;
+    const popular = `${number(distinct)} distinct, Zipf ${zipf.toFixed(2)}`;
+    return check(`data: ids of ${name}`, "ok", `${number(rows)} rows; ${bags}; ${popular}`);
+  });
+  const rest = tables.length - told.length;
+  return rest === 0 ? told : [...told, check("data: ids", "ok", `and of ${rest} more tables`)];
 }
 
 /** Of a message about columns: whose they are. */

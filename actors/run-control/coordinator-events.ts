@@ -160,7 +160,8 @@ export function resultOfRun(context: TrainingCoordinatorContext): RunResult {
   const { watch, tierWatch } = context;
   const tiers = tiersOf(context);
   const ofTiers = { tiers, stores: storesOf(tierWatch), disk: troubleOf(tierWatch) };
-  return resultOf({ ...context, times: timesOfAll(watch), ...ofTiers });
+  const placed = context.placement?.report;
+  return resultOf({ ...context, times: timesOfAll(watch), ...ofTiers, placed });
 }
 
 /** Counts and advice of the generation's cached tables; undefined where there are none. */

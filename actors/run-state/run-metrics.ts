@@ -250,8 +250,9 @@ export function resultOf(context: {
   readonly tiers: readonly TableTiers[] | undefined;
   readonly stores: RunResult["stores"];
   readonly disk: RunResult["disk"];
+  readonly placed: RunResult["plan"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times, tiers } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers, placed } = context;
   const { manifests, damaged } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -300,6 +301,7 @@ export function resultOf(context: {
     stores: context.stores,
     disk: context.disk,
     tiers,
+    plan: alreadyFinished ? undefined : placed,
     arithmetic: manifest?.arithmetic ?? "",
     warnings: [
       ...warningsOf(context.plan?.warnings ?? [], metrics, evaluation),

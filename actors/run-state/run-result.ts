@@ -5,6 +5,7 @@ import { z } from "zod";
 import { comparedMetric } from "../../src/training/loop/best-evaluation.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { type RunTimes, type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
+import { planReportSchema } from "../../src/training/planning/run-plan.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
 import { warningSchema } from "../threads/generation-schema.ts";
 import { incidentRecord } from "./incident-record.ts";
@@ -186,6 +187,8 @@ export const runResultSchema = z
     disk: z.object({ pausedSeconds: seconds, slowSeconds: seconds }).readonly().optional(),
     /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
     tiers: list(tableTiers).optional(),
+    /** How the last generation placed its tables, and why so; left out where none trained. */
+    plan: planReportSchema.optional(),
     arithmetic: z.string(),
     /** What a person should know of data and model before they use it (docs/jobs.md). */
     warnings: list(warningSchema),

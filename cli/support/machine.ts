@@ -72,6 +72,16 @@ export async function constantsFor(
   return (devices) => constantsOfDevice(constants, devices);
 }
 
+/**
+ * Has the runs of this process plan with the constants that the option names; left out, with those
+ * that they know. @throws InputUnusableError where a file is none of constants
+ */
+export function planWith(given: string | undefined): void {
+  if (given === undefined) return;
+  if (!Object.hasOwn(named, given)) readConstants(given);
+  process.env.OSIRIS_CONSTANTS = given; // The threads that plan have a copy of the environment.
+}
+
 /** Measures this machine; briefly, where the variable `OSIRIS_CALIBRATION` is `brief`. */
 export function calibrateHere(options: CalibrationOptions): Promise<MachineConstants> {
   return calibrate(isBrief() ? { ...options, ...briefCalibration } : options);

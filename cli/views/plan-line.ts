@@ -6,13 +6,32 @@ import { bytes, shortTime } from "../support/format.ts";
 /** How the tables are placed, and what is predicted; "" where each lies as it is written. */
 export function planLine(plan: PlanReport | undefined): string {
   if (plan === undefined) return "";
-  const { by, note, schemes = {}, stepSeconds = 0, imbalance = 1, memoryBytes = [] } = plan;
-  if (by === "as-written") return note === undefined ? "" : `  ! ${note}`;
+  const { by, note } = plan;
+  const noted = note === undefined ? [] : [`  ! ${note}`];
+  return [...(by === "as-written" ? [] : [`  tables by ${placesOf(plan)}`]), ...noted].join("\n");
+}
+
+/** The same for the report of a run, with what the plan was made from; [] as above. */
+export function placedLines(plan: PlanReport | undefined): string[] {
+  if (plan === undefined) return [];
+  const { by, note, constants = "", statistics = false } = plan;
+  const ids = statistics ? "ids as counted in the data" : "ids as assumed, not counted";
+  const made = by === "as-written" ? [] : [`by ${placesOf(plan)}; from: ${ids}, ${constants}`];
+  return [...made, ...(note === undefined ? [] : [note])];
+}
+
+function placesOf({
+  by,
+  schemes = {},
+  stepSeconds = 0,
+  imbalance = 1,
+  memoryBytes = [],
+}: PlanReport) {
   const most = memoryBytes.reduce((all, own) => Math.max(all, own), 0);
   const cut = Object.entries(schemes).map(([scheme, tables]) => `${tables} ${scheme}`);
-  const what =
-    `  tables by ${by === "plan" ? "the job's plan" : "a plan for these devices"}: ` +
+  return (
+    `${by === "plan" ? "the job's plan" : "a plan for these devices"}: ` +
     `${cut.join(", ") || "none"}; predicted: a step ${shortTime(stepSeconds)}, the busiest device ` +
-    `${imbalance.toFixed(2)} x the mean, ${bytes(most)} a device at most`;
-  return note === undefined ? what : `${what}\n  ! ${note}`;
+    `${imbalance.toFixed(2)} x the mean, ${bytes(most)} a device at most`
+  );
 }

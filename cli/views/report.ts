@@ -2,6 +2,7 @@
 
 import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../index.ts";
 import { bytes, count, metric, percent, plural } from "../support/format.ts";
+import { placedLines } from "./plan-line.ts";
 
 /** What people are told of a finished run, as lines. */
 export function reportOf(result: RunResult): string[] {
@@ -30,6 +31,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.times?.warm === undefined
       ? []
       : [`Step once compiled   ${warmTimeOf(result.times.warm)}`]),
+    ...placedLines(result.plan).map((line) => `Tables               ${line}`),
     ...(result.times?.tiers === undefined
       ? []
       : [`Rows of a step       ${tiersOf(result.times.tiers, result.stores)}`]),

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import type { JobPlan } from "../../index.ts";
+import type { JobPlan, PlanReport } from "../../index.ts";
 import { defaultConstants, machineConstants } from "../../index.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
@@ -44,7 +44,9 @@ test.serial(
       "--json",
     );
     t.regex(two.stderr, /^2 devices: a step is predicted to take \S+ ms on 1, \S+ ms on 2\n/);
-    const { digest } = lastJson<{ digest: string }>(two);
+    const { digest, plan } = lastJson<{ digest: string; plan?: PlanReport }>(two);
+    // The run's own search has them, too, whatever the environment names.
+    t.like(plan, { by: "auto", constants: "a test" });
     t.true(one.stdout.includes(digest));
     // What is asked for is not predicted.
     const asked = await train("other.json", "--devices", "2", "--constants", "dear.json");

@@ -81,6 +81,34 @@ test("a run that had ended before says that nothing was trained, and what would"
   ]);
 });
 
+test("how the tables were placed is reported, with what the plan was made from", (t) => {
+  const placed = (plan: RunResult["plan"]) =>
+    reportOf({ ...result, plan }).filter((line) => line.startsWith("Tables "));
+  t.deepEqual(placed(undefined), []);
+  t.deepEqual(placed({ by: "as-written" }), []);
+  const plan = {
+    by: "auto" as const,
+    schemes: { "table-wise": 3, "row-wise": 1 },
+    stepSeconds: 0.0012,
+    imbalance: 1.0512,
+    memoryBytes: [2e6, 3e6],
+    constants: "this machine",
+    statistics: true,
+  };
+  const what =
+    "Tables               by a plan for these devices: 3 table-wise, 1 row-wise; predicted: a step " +
+    "1.20 ms, the busiest device 1.05 x the mean, 3.00 MB a device at most; from: ids ";
+  t.deepEqual(placed(plan), [`${what}as counted in the data, this machine`]);
+  const note = "some tables have rows below memory";
+  t.deepEqual(placed({ ...plan, statistics: false, note }), [
+    `${what}as assumed, not counted, this machine`,
+    `Tables               ${note}`,
+  ]);
+  t.deepEqual(placed({ by: "as-written", note: "it took too long" }), [
+    "Tables               it took too long",
+  ]);
+});
+
 test("rows that were read late are reported table by table, where tables are stale", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Rows read late")));
   const staleness = { freshSteps: 6, tables: [{ table: "user", rows: 1204 }] };

@@ -27,7 +27,7 @@ import { exitCodes } from "../../support/failure.ts";
 import { aligned, metric, plural } from "../../support/format.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadSweep } from "../../support/job-file.ts";
-import { devicesFrom, fastestDevices, withConstants } from "../../support/machine.ts";
+import { devicesFrom, fastestDevices, planWith, withConstants } from "../../support/machine.ts";
 
 interface SweepArguments extends CommonOptions, ChangeArguments, ConnectionArguments {
   readonly parallel?: number;
@@ -85,6 +85,7 @@ async function sweepJob(path: string, options: SweepArguments, isHere: boolean):
   const { sweep, trials } = await loadSweep(path, { set, seed });
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
+  if (isHere) planWith(options.constants);
   const devices = isHere ? await devicesOf(trials, options, say) : 0;
   await using here = isHere ? await Cluster.start({ devices: devices * parallel }) : undefined;
   await using client = await connect(

@@ -25,7 +25,7 @@ import { count } from "../../support/format.ts";
 import { checkCurve, writeCurve } from "../../support/history-file.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { devicesFrom, fastestDevices, withConstants } from "../../support/machine.ts";
+import { devicesFrom, fastestDevices, planWith, withConstants } from "../../support/machine.ts";
 import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
 import { checkLines } from "../../views/check-lines.ts";
 import { follow } from "../../views/follow.ts";
@@ -85,6 +85,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const job = devices === undefined ? given : { ...given, devices };
   if (options.dryRun === true) return look(job, options.json === true);
   if (options.history !== undefined) checkCurve(options.history);
+  planWith(options.constants);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
   const asked = resolveJob(job).devices || planned; // 0 stands for the fastest.

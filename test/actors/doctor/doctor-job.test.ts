@@ -49,6 +49,37 @@ async function failuresOf(job: JobOptions) {
   return { isFit, failures: failures.map(({ name, found }) => `${name}: ${found}`), checks };
 }
 
+test.serial(
+  "once the data is cached, each table is told with what was counted of its ids",
+  async (t) => {
+    const { home, file, job } = startJob(t);
+    const before = (await checkJob(job)).checks.find(({ name }) => name === "data: ids");
+    t.is(before?.found, "not counted yet: the first run does, as it makes the cache");
+    // `c`: one of 5 texts, all as frequent. `h`: two numbers a line, the second always 7.
+    const lines = Array.from({ length: 300 }, (_, i) => `${i % 2},${i},v${i % 5},${i % 4}|7`);
+    const paths = [file("b.csv", `y,d,c,h\n${lines.join("\n")}\n`)];
+    const tables = [
+      { name: "c", rows: 900, dim: 4 },
+      { name: "h", rows: 1000, dim: 4 },
+    ];
+    const categorical = ["c", { column: "h", ids: "integer", separator: "|" }];
+    const two = withData({ ...job, model: { ...job.model, tables } } as JobOptions, {
+      ...{ paths, categorical },
+    });
+    await using cluster = await Cluster.start({ devices: 1 });
+    await (await cluster.submit(two)).result();
+    const found = ({ checks }: { checks: readonly { name: string; found: string }[] }) =>
+      checks.filter(({ name }) => name.startsWith("data: ids")).map((one) => [one.name, one.found]);
+    t.deepEqual(found(await checkJob(two)), [
+      ["data: ids of c", "900 rows; 1.00 ids a sample, the longest bag 1; 5 distinct, Zipf 2.00"],
+      ["data: ids of h", "1,000 rows; 2.00 ids a sample, the longest bag 2; 5 distinct, Zipf 2.00"],
+    ]);
+    writeFileSync(join(home, "two.json"), JSON.stringify(two));
+    const { stdout } = await runCli(["train", join(home, "two.json"), "--dry-run"], home);
+    t.regex(stdout, /ok {4}data: ids of h +1,000 rows; 2\.00 ids a sample/);
+  },
+);
+
 test("a job that fits its data is told with its counts, and nothing is made", async (t) => {
   const { job } = startJob(t);
   const { isFit, checks } = await failuresOf(job);

@@ -1,0 +1,65 @@
+// A host that prepares data: how long the search for a plan may take.
+
+import test from "ava";
+import { createActor } from "xstate";
+import { preparing } from "../../../actors/host/data-preparation.ts";
+import { resolveJob } from "../../../index.ts";
+import {
+  createFakeLauncher,
+  scope,
+  smallGenerationSpec,
+  startSimulatedNetwork,
+} from "../../helpers/clusters/actors.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+function startPreparing(stepDeadlineMs: number) {
+  const place = startSimulatedNetwork({ memoryBytes: 1e9 });
+  const { launcher, threads } = createFakeLauncher();
+  const job = resolveJob({ model: smallModel, data: smallData, stepDeadlineMs });
+  const body = { command: 7, job, hosts: [2] };
+  const question = { type: "host.prepare" as const, ...scope, from: "coordinator:0", body };
+  const input = { network: place.network, launcher, host: 0, question, job, pins: undefined };
+  createActor(preparing, { input: input as never }).start();
+  const [thread] = threads;
+  if (thread === undefined) throw new RangeError("A thread prepares the data");
+  const prepared = () =>
+    place.heard({ role: "coordinator", index: 0 }).filter(({ type }) => type === "host.prepared");
+  return { ...place, thread, prepared, data: smallGenerationSpec().data };
+}
+
+test("a search for a plan has one step deadline: then the run goes on without, and says why", async (t) => {
+  const { thread, prepared, pass, data } = startPreparing(5000);
+  await pass(60_000);
+  t.false(thread.isKilled); // To make a cache may take long: only the search has this deadline.
+  thread.report({ type: "prepared", plan: data });
+  await pass(4900);
+  t.false(thread.isKilled);
+  await pass(200);
+  t.true(thread.isKilled);
+  t.deepEqual(prepared(), []); // Not before its thread is gone.
+  thread.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  const note =
+    "the search for a plan failed (it took longer than the deadline `planning`, 5 s): " +
+    "each table is placed as written";
+  t.like(prepared()[0]?.body, { command: 7, placement: { report: { by: "as-written", note } } });
+});
+
+test("a plan that comes in time is told, and no search takes more than 20 s", async (t) => {
+  const quick = startPreparing(5000);
+  quick.thread.report({ type: "prepared", plan: quick.data });
+  await quick.pass(4900);
+  const placement = { report: { by: "auto" } };
+  quick.thread.report({ type: "placed", placement });
+  quick.thread.end({ kind: "finished" });
+  await quick.pass(10_000);
+  t.false(quick.thread.isKilled);
+  t.like(quick.prepared()[0]?.body, { placement });
+
+  const slow = startPreparing(60_000);
+  slow.thread.report({ type: "prepared", plan: slow.data });
+  await slow.pass(19_900);
+  t.false(slow.thread.isKilled);
+  await slow.pass(200);
+  t.true(slow.thread.isKilled);
+});

@@ -57,7 +57,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 700,
-    "src/training/planning": 800,
+    "src/training/planning": 900,
   },
   {
     "src/job": 1250,

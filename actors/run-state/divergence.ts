@@ -2,6 +2,7 @@
 // by its training loss. A pure function of the metrics in a cut, so that a run that is asked for
 // again after its end warns as it did then.
 
+import { type LossScale, usualScale } from "../../src/model/loss.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { Warning } from "../threads/generation-spec.ts";
 import type { CutRecord } from "./run-result.ts";
@@ -9,23 +10,30 @@ import type { CutRecord } from "./run-result.ts";
 /**
  * Highest normalized entropy of a model that has not diverged. Predicting the base rate for every
  * sample has 1; a model that fits its training samples too well, or a small held-out part, explains
- * somewhat more, but not half as much again.
+ * somewhat more, but not half as much again. Where one class counts more, predictions are skewed.
  */
 const normalizedEntropyMax = 1.5;
 
 /**
- * Training loss of a model that has diverged: half as much again as the loss of a model before its
- * first step, which predicts 0.5 for every sample.
+ * Training loss of a model that has diverged, as a multiple of the loss of a model that knows
+ * nothing: before its first step, it predicts 0.5 for every sample.
  */
-const trainLossMax = 1.5 * Math.LN2;
+const trainLossMax = 1.5;
 
-/** A warning where the returned model has diverged. `evaluation`: at its cut, if there was one. */
+/**
+ * A warning where the returned model has diverged. `evaluation`: at its cut, if there was one.
+ * `scaleOf`: of the loss that it was trained on.
+ */
 export function divergenceWarnings(
   { history }: { readonly history: readonly CutRecord[] },
   evaluation: Metrics | undefined,
+  scaleOf: () => LossScale = () => usualScale,
 ): Warning[] {
   const last = history.at(-1);
-  const figure = evaluation === undefined ? lossFigure(last) : evaluationFigure(evaluation);
+  const figure =
+    evaluation === undefined
+      ? lossFigure(last, scaleOf())
+      : evaluationFigure(evaluation, scaleOf());
   if (figure === undefined) return [];
   const message =
     `The model has diverged: ${figure}. Lower \`optimizer.dense.learningRate\` and ` +
@@ -33,12 +41,15 @@ export function divergenceWarnings(
   return [{ code: "MODEL_DIVERGED", message }];
 }
 
-function evaluationFigure({ logLoss, normalizedEntropy, positives, samples }: Metrics) {
+function evaluationFigure(
+  { logLoss, normalizedEntropy, positives, samples }: Metrics,
+  { skew }: LossScale,
+) {
   if (samples === 0) return undefined;
   // JSON has no number for a loss that is not finite: a restored one is null.
   if (!isNumber(logLoss)) return "its log loss on the held-out samples is not a finite number";
   if (!isNumber(normalizedEntropy)) return undefined; // All held-out labels are alike.
-  if (normalizedEntropy <= normalizedEntropyMax) return undefined;
+  if (normalizedEntropy <= normalizedEntropyMax * skew) return undefined;
   const baseRate = (positives / samples).toPrecision(3);
   const base = (logLoss / normalizedEntropy).toPrecision(4);
   return (
@@ -47,11 +58,12 @@ function evaluationFigure({ logLoss, normalizedEntropy, positives, samples }: Me
   );
 }
 
-function lossFigure(last: CutRecord | undefined): string | undefined {
+function lossFigure(last: CutRecord | undefined, { ofNothing }: LossScale): string | undefined {
   if (last === undefined) return undefined;
   if (!isNumber(last.trainLoss)) return "its training loss is not a finite number";
-  if (last.trainLoss <= trainLossMax) return undefined;
-  return `its training loss is ${last.trainLoss.toPrecision(4)}, and a model that knows nothing has 0.6931`;
+  if (last.trainLoss <= trainLossMax * ofNothing) return undefined;
+  const [loss, nothing] = [last.trainLoss.toPrecision(4), ofNothing.toPrecision(4)];
+  return `its training loss is ${loss}, and a model that knows nothing has ${nothing}`;
 }
 
 function isNumber(value: number | null): value is number {

@@ -5,6 +5,8 @@
 import type { RunContents } from "../../src/data/contents.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { lossScaleOf } from "../../src/model/loss.ts";
+import { graphOf } from "../../src/model/model.ts";
 import {
   type BestEvaluation,
   bestOf,
@@ -272,6 +274,7 @@ export function resultOf(context: {
     : metrics.earlyStopping.stopped
       ? "stopped-early"
       : "finished";
+  const ofData = context.plan?.warnings ?? [];
   const alreadyFinished = !isCancelled && record.progress === undefined;
   const start = { step: context.latest?.cut ?? 0, atMs: context.startedAtMs };
   const speed = speedBetween(start, context.watch.speedSamples.at(-1) ?? start);
@@ -304,7 +307,7 @@ export function resultOf(context: {
     plan: alreadyFinished ? undefined : placed,
     arithmetic: manifest?.arithmetic ?? "",
     warnings: [
-      ...warningsOf(context.plan?.warnings ?? [], metrics, evaluation),
+      ...warningsOf(ofData, metrics, evaluation, () => lossScaleOf(graphOf(job.model), job.loss)),
       ...(alreadyFinished ? unevaluated(job, metrics, store.directory) : []),
       ...(alreadyFinished ? untested(job, test, store.directory) : []),
       ...testWarnings(test?.metrics),

@@ -1,20 +1,25 @@
 // The warnings of a run's result: of its data, of the evaluation, of the model.
 
+import type { LossScale } from "../../src/model/loss.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import type { Warning } from "../threads/generation-spec.ts";
 import { divergenceWarnings } from "./divergence.ts";
 import type { CutRecord } from "./run-result.ts";
 
-/** All warnings. `evaluation`: at the cut of the returned model, if there was one. */
+/**
+ * All warnings. `evaluation`: at the cut of the returned model, if there was one. `scaleOf`: as
+ * of `divergenceWarnings`.
+ */
 export function warningsOf(
   ofData: readonly Warning[],
   metrics: { readonly history: readonly CutRecord[] },
   evaluation: Metrics | undefined,
+  scaleOf?: () => LossScale,
 ): Warning[] {
   return [
     ...ofData,
     ...classWarnings(ofData, evaluation),
-    ...divergenceWarnings(metrics, evaluation),
+    ...divergenceWarnings(metrics, evaluation, scaleOf),
   ];
 }
 

@@ -137,7 +137,7 @@ export async function runDevice(
     kernels,
     bridge,
   });
-  const recipe = { optimizer: job.optimizer, seed: job.seed };
+  const recipe = { optimizer: job.optimizer, seed: job.seed, loss: job.loss };
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;

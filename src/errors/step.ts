@@ -67,14 +67,27 @@ export class NonFiniteLossError extends TrainingError {
   readonly step: number;
   /** Samples of the batch that caused it, where they are known. */
   readonly samples: readonly number[];
+  /** Where a value was not finite first: a layer, a table, the dense features. */
+  readonly layer: string | undefined;
+  /** The task with that loss, where it is known. */
+  readonly task: string | undefined;
 
-  constructor(step: number, loss: number, samples: readonly number[] = []) {
+  constructor(
+    step: number,
+    loss: number,
+    samples: readonly number[] = [],
+    { layer, task }: { readonly layer?: string; readonly task?: string } = {},
+  ) {
+    const of = task === undefined ? `step ${step}` : `\`${task}\` in step ${step}`;
+    const first = layer === undefined ? "" : `, first in ${layer}`;
     super(
-      `The loss of step ${step} is ${loss}${ofSamples(samples)}; ` +
+      `The loss of ${of} is ${loss}${ofSamples(samples)}${first}; ` +
         "lower the learning rate or check the data",
     );
     this.step = step;
     this.samples = samples;
+    this.layer = layer;
+    this.task = task;
   }
 }
 

@@ -12,18 +12,16 @@ import {
   tableOptions,
 } from "../embedding/tables/options.ts";
 import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
-import { InvalidOptionError } from "../errors/errors.ts";
 import { type ExchangeOptions, exchangeOptions } from "../exchange/options.ts";
 import { shapesOf } from "../model/features.ts";
+import { type LossOptions, lossIdentity, lossOptions } from "../model/options/loss-options.ts";
 import {
   type DenseOptimizerOptions,
   denseOptimizerOptions,
   type ModelOptions,
   modelOptions,
 } from "../model/options.ts";
-import { checkCover } from "../planner/assess.ts";
-import { planFileSchema, writePlan } from "../planner/plan-file.ts";
-import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
+import { planFileSchema } from "../planner/plan-file.ts";
 import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
 import { isSection } from "../ports/written.ts";
 import {
@@ -31,6 +29,7 @@ import {
   checkpointOptions,
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
+import { checkDynamic, checkPlan } from "./check-placement.ts";
 import {
   checkEvaluation,
   type EvaluationOptions,
@@ -71,6 +70,8 @@ export const jobSchema = z.strictObject({
       sparse: sparseOptimizerOptions.prefault(usualOptimizer.sparse),
     })
     .prefault({}),
+  /** How logits and labels become the loss. */
+  loss: lossOptions.prefault({ kind: "binaryCrossEntropy" }),
   /**
    * The precision of embeddings and gradients in transit; fewer bits are a part of the arithmetic.
    */
@@ -123,6 +124,7 @@ export interface JobOptions {
     readonly dense?: DenseOptimizerOptions;
     readonly sparse?: SparseOptimizerOptions;
   };
+  readonly loss?: LossOptions;
   readonly exchange?: ExchangeOptions;
   /** What its `data` leave out is as in the training data. */
   readonly evaluation?: EvaluationOptions;
@@ -290,70 +292,6 @@ function checkTiers({ model }: JobSpec): void {
 }
 
 /**
- * Dynamic ids become rows on the device with the whole rows of their blocks, so their rows cannot
- * be split by columns.
- * @throws InvalidOptionError
- */
-function checkDynamic({ model }: JobSpec): void {
-  const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
-  const wrong = model.tables.flatMap((table, i) => {
-    const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
-    if (dynamic === undefined) return [];
-    const hasRows = sharding === "auto" || isRowScheme(sharding);
-    const wanted = {
-      idBits: idBits === 64 || "64",
-      ids: ids === "reject" || "left out, as any id may come,",
-      sharding: hasRows || `one of ${schemes}, as whole rows lie on one device,`,
-      dedup: !dedup || "false, as only the device of the rows knows them,",
-      staleness: staleness === 0 || "0, as an id may be new in any step,",
-    };
-    return Object.entries(wanted).flatMap(([option, why]) => {
-      if (why === true) return [];
-      const value = table[option as keyof typeof wanted];
-      const path = `model.tables[${i}].${option}`;
-      return expected(path, `${why} where ids are \`dynamic\``, value).problems;
-    });
-  });
-  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
-}
-
-/** @throws InvalidOptionError where a run of the job cannot follow the plan */
-function checkPlan({ model, devices, plan: file }: JobSpec): void {
-  if (file === undefined) return;
-  const refuse = (why: string) =>
-    new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
-  const plan = planOfFile(file);
-  const wrong = checkCover(model.tables, plan);
-  if (wrong !== undefined) throw refuse(wrong);
-  if (writePlan(plan).sha256 !== file.sha256) {
-    throw refuse("its hash is not its own; let `osiris plan --out` write it again");
-  }
-  const count = deviceCount(plan.devices);
-  if (devices !== 0 && devices !== count) {
-    throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
-  }
-  for (const shard of plan.shards) {
-    const table = model.tables.find(({ name }) => name === shard.table);
-    const { l2Scope, staleness } = table ?? {};
-    if (
-      table?.dynamic !== undefined &&
-      (shard.device === "all" || shard.quanta < quantaOf(table))
-    ) {
-      throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
-    }
-    if (staleness === 1 && shard.tier === "cached") {
-      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
-    }
-    if (l2Scope === "table" && shard.device !== "all") {
-      throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
-    }
-    if (shard.tier === "cached" && shard.device === "all") {
-      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
-    }
-  }
-}
-
-/**
  * Hash of all options that decide the trained bits. Two jobs with the same hash may share a
  * checkpoint directory: devices, deadlines and names are left out. Intervals of cuts count only
  * where tables are stale, as stale tables are read fresh after each cut.
@@ -370,7 +308,9 @@ export function jobIdentity(job: JobSpec): string {
     ? [checkpoint.everySteps, evaluation?.everySteps]
     : undefined;
   const begin = warmStartIdentity(job);
-  const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts, begin };
+  const loss = lossIdentity(job.loss);
+  const decides = { model, data, optimizer, loss, exchange, seed, slices };
+  const parts = { ...decides, split, stop, mode, cuts, begin };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 

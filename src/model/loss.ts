@@ -1,13 +1,44 @@
 // The loss of a model: what makes one number, and its gradient, of the logits of a sample. A model
-// says what each logit is trained for (graph.ts, `objectives`); the kernel does the arithmetic.
+// says what each logit is trained for (graph.ts, `objectives`), the job by which rule; the kernel
+// does the arithmetic.
 
-import { type LossTerm, usualLossTerm } from "../kernels/contract/kernels.ts";
+import { type LossRule, type LossTerm, usualLossTerm } from "../kernels/contract/kernels.ts";
 import type { Graph } from "./graph/graph.ts";
+import type { LossSpec } from "./options/loss-options.ts";
 
-/** The terms of a model's loss, in the order in which they are added up. */
-export function lossTermsOf({ objectives }: Graph): LossTerm[] {
-  const { rule } = usualLossTerm;
-  return objectives.map(({ logit, target, weight }) => ({ logit, target, weight, rule }));
+/**
+ * The terms of a model's loss, in the order in which they are added up. What a logit predicts is no
+ * label: a logit that is trained for it takes the plain rule.
+ */
+export function lossTermsOf(
+  { objectives }: Graph,
+  loss: LossRule = usualLossTerm.rule,
+): LossTerm[] {
+  return objectives.map(({ logit, target, weight }) => {
+    const rule: LossRule = target.of === "label" ? loss : usualLossTerm.rule;
+    return { logit, target, weight, rule };
+  });
+}
+
+/** What to expect of a loss: by this it is told whether a model has diverged. */
+export interface LossScale {
+  /** The most that the mean loss of a batch can be where all logits are 0. */
+  readonly ofNothing: number;
+  /** How many times more samples of one class count than those of the other. */
+  readonly skew: number;
+}
+
+/** The scale of the usual loss. */
+export const usualScale: LossScale = { ofNothing: Math.LN2, skew: 1 };
+
+/** The scale of the loss of a model. */
+export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
+  const { positiveWeight } = loss;
+  const ofNothing = lossTermsOf(graph, loss).reduce((sum, { weight, target }) => {
+    const most = target.of === "label" ? Math.max(1, positiveWeight) : 1;
+    return sum + weight * most * Math.LN2;
+  }, 0);
+  return { ofNothing, skew: Math.max(positiveWeight, 1 / positiveWeight) };
 }
 
 /** (B): of the logits (B,K), those by which the model predicts its first label. */
@@ -15,8 +46,6 @@ export function predictedBy({ objectives, output }: Graph, logits: Float32Array)
   const [width = 1] = output.shape;
   if (width === 1) return logits;
   const column = objectives.find(({ target }) => target.of === "label")?.logit ?? 0;
-  return Float32Array.from(
-    { length: logits.length / width },
-    (_, b) => logits[b * width + column] ?? 0,
-  );
+  const count = logits.length / width;
+  return Float32Array.from({ length: count }, (_, b) => logits[b * width + column] ?? 0);
 }

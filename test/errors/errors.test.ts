@@ -28,7 +28,7 @@ test.serial("a loss that is no number ends the run, and nothing is tried again",
   t.is(error?.recovery, "stop");
   t.regex(
     error?.message ?? "",
-    /The loss of step \d+ is NaN( from sample [\d, ]+ of the batch)?; lower the learning rate or check the data/,
+    /The loss of (`\w+` in )?step \d+ is NaN( from sample [\d, ]+ of the batch)?(, first in [^;]+)?; lower the learning rate or check the data/,
   );
 });
 

@@ -12,6 +12,7 @@ import { createDenseState, type DenseState } from "../../model/dense-optimizer.t
 import { createNetwork } from "../../model/graph/network.ts";
 import { initParameters } from "../../model/graph/parameters.ts";
 import { lossTermsOf } from "../../model/loss.ts";
+import type { LossSpec } from "../../model/options/loss-options.ts";
 import type { DenseOptimizerSpec } from "../../model/options.ts";
 import { keyOf } from "../../ports/random.ts";
 import { noTrace, type StepTrace } from "../meters/step-trace.ts";
@@ -35,6 +36,8 @@ import { createLane, type PlanningDevice } from "./step-plan.ts";
 export interface Recipe {
   readonly optimizer: { readonly dense: DenseOptimizerSpec; readonly sparse: SparseOptimizerSpec };
   readonly seed: number;
+  /** @default the usual one */
+  readonly loss?: LossSpec;
 }
 
 /** What all stages of a step need of a device, together. */
@@ -132,6 +135,6 @@ export function createDeviceState(options: {
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
     staleRows: new StaleRows(topology, rank),
-    terms: lossTermsOf(graph),
+    terms: lossTermsOf(graph, recipe.loss),
   };
 }

@@ -8,7 +8,7 @@ import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import { logitsOf, lookupGradients, type Network } from "../../model/graph/network.ts";
-import { samplesOf } from "../topology/topology.ts";
+import { samplesOf, type Topology, tableOf } from "../topology/topology.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import type { StageDevice } from "./stage-device.ts";
 
@@ -69,8 +69,8 @@ export function describeRows(
 
 /**
  * Returns where all is finite. Loss and dense gradient are the same on every device, so all devices
- * find them wrong together. Then each tells the others, in one more round of the losses' exchange,
- * the first bad sample of each slice.
+ * find them wrong together. Then each tells the others, in more rounds of the losses' exchange, the
+ * first bad sample of each slice, and where that one went wrong.
  * @throws NonFiniteLossError, NonFiniteGradientError
  */
 export async function refuseNonFinite(
@@ -81,8 +81,13 @@ export async function refuseNonFinite(
 ): Promise<void> {
   const { step, loss, badDense, badRows } = findings;
   if (!Number.isFinite(loss) || badDense !== undefined) {
-    const samples = await shareSamples(device, batch, plan);
-    if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss, samples);
+    const own = badSamplesOf(device, batch, plan.mine);
+    const { first } = samplesOf(device.topology, device.rank, batch.batchSamples);
+    const share = (value: (sample: number) => number) => shareOf(device, plan, own, value);
+    const found = await share((sample) => first + sample);
+    const samples = found.filter((sample) => sample >= 0);
+    if (!Number.isFinite(loss))
+      throw new NonFiniteLossError(step, loss, samples, await originOf(device, share));
     throw new NonFiniteGradientError(step, badDense ?? "the model", samples);
   }
   if (badRows !== undefined) throw new NonFiniteGradientError(step, badRows.of, badRows.samples);
@@ -94,25 +99,76 @@ interface SlicePlan {
   readonly mine: Slices;
 }
 
-/** The first sample of each slice with a logit or gradient that is not finite, of all devices. */
-async function shareSamples(
-  device: NonFiniteDevice,
-  batch: { readonly samples: number; readonly batchSamples: number },
-  plan: SlicePlan,
-): Promise<number[]> {
-  const { kernels, network, topology, rank } = device;
-  const { first } = samplesOf(topology, rank, batch.batchSamples);
-  const found = [logitsOf(network, batch.samples), ...lookupGradients(network, batch.samples)];
+/**
+ * The first sample of each slice of this device with a logit or gradient that is not finite; -1:
+ * none.
+ */
+function badSamplesOf(
+  { kernels, network }: NonFiniteDevice,
+  { samples }: { readonly samples: number },
+  { bounds }: Slices,
+): number[] {
+  const found = [logitsOf(network, samples), ...lookupGradients(network, samples)];
   const bad = new Set(found.flatMap((tensor) => badRowsOf(kernels, tensor)));
-  const { bounds } = plan.mine;
-  const firsts = Float64Array.from({ length: bounds.length - 1 }, (_, slice) => {
-    for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) {
-      if (bad.has(b)) return first + b;
-    }
+  return Array.from({ length: bounds.length - 1 }, (_, slice) => {
+    for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) if (bad.has(b)) return b;
     return -1;
   });
-  await sendPerSlice(device, plan.bytes.losses, firsts);
-  return [...(await receivePerSlice(device))].filter((sample) => sample >= 0);
+}
+
+/** One round: for each slice of the batch the value of its first bad sample; -1: it has none. */
+async function shareOf(
+  device: NonFiniteDevice,
+  { bytes }: SlicePlan,
+  own: readonly number[],
+  value: (sample: number) => number,
+): Promise<number[]> {
+  const values = Float64Array.from(own, (sample) => (sample < 0 ? -1 : value(sample)));
+  await sendPerSlice(device, bytes.losses, values);
+  return [...(await receivePerSlice(device))];
+}
+
+/** The first block with an output that is not finite, over all devices; and the task behind it. */
+async function originOf(
+  device: NonFiniteDevice,
+  share: (value: (sample: number) => number) => Promise<number[]>,
+): Promise<{ layer?: string; task?: string }> {
+  const { topology, network } = device;
+  const { graph } = topology;
+  const firstIn = (tensor: Tensor | undefined, sample: number) =>
+    tensor === undefined
+      ? -1
+      : device.kernels.firstNonFinite(device.kernels.part(tensor, sample, 1));
+  const nodeOf = (sample: number) =>
+    network.cells.findIndex(({ out }) => firstIn(out, sample) >= 0);
+  const nodes = await share(nodeOf);
+  const columns = await share((sample) => firstIn(network.cells[nodeOf(sample)]?.out, sample));
+  const logits = await share((sample) => firstIn(logitsOf(network, sample + 1), sample));
+  const node = Math.min(...nodes.filter((one) => one >= 0));
+  if (!Number.isFinite(node)) return {};
+  const slice = nodes.indexOf(node);
+  const layer = layerOf(topology, node, columns[slice] ?? -1);
+  const task = graph.objectives.find(({ logit }) => logit === logits[slice])?.task;
+  return { layer, ...(graph.objectives.length > 1 && task !== undefined && { task }) };
+}
+
+/** What gives column `column` of a node's output. */
+function layerOf(
+  { graph, lookups, input }: Pick<Topology, "graph" | "lookups" | "input">,
+  index: number,
+  column: number,
+): string {
+  if (index === graph.dense?.node) return "the dense features";
+  const node = graph.nodes[index];
+  if (node?.hasLookups === true) {
+    const lookup = graph.places.findLastIndex((place) => {
+      return place.node === index && place.column <= column;
+    });
+    return `the vectors of table \`${tableOf(input.model.tables, lookups[lookup]?.table ?? 0).name}\``;
+  }
+  const [parameter] = node?.parameters ?? [];
+  if (parameter !== undefined) return `layer \`${parameter.name.replace(/\.[^.]*$/, "")}\``;
+  return `what follows ${layerOf({ graph, lookups, input }, node?.inputs[0]?.node ?? -1, 0)}`;
 }
 
 /** The rows of t (B,·) that hold a NaN or an infinity. */

@@ -65,6 +65,11 @@ test("without an evaluation the training loss tells", (t) => {
   const [warning] = divergenceWarnings(pointOf(1234.5), undefined);
   t.regex(warning?.message ?? "", /its training loss is 1235, and a model that knows nothing has/);
   t.is(divergenceWarnings(pointOf(Number.NaN), undefined).length, 1);
+  // With positive samples that count ten times, a model that knows nothing has up to ten times it.
+  t.deepEqual(
+    divergenceWarnings(pointOf(6), undefined, () => ({ ofNothing: 10 * Math.LN2, skew: 10 })),
+    [],
+  );
 });
 
 test("a held-out part of one class is a warning, unless the data told of it", (t) => {

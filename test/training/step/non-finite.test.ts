@@ -74,7 +74,30 @@ for (const arithmetic of ["reference", "the best"] as const) {
       const training = local.train(poisoned(Number.NaN, 5, 17), 1);
       const error = await t.throwsAsync(training, { instanceOf: NonFiniteLossError });
       t.deepEqual(error.samples, [5, 17]);
-      t.regex(error.message, /step 1 is NaN from sample 5, 17 of the batch/);
+      t.regex(error.message, /step 1 is NaN from sample 5, 17 of the batch, first in the dense f/);
+    });
+
+    test(`a loss that is not a number names the layer or table that gave it: ${where}`, async (t) => {
+      const wrong = async (make: (local: LocalDevices) => void) => {
+        const local = startTraining({ devices, arithmetic });
+        make(local);
+        return t.throwsAsync(local.train(batch, 0), { instanceOf: NonFiniteLossError });
+      };
+      const infinite = Number.POSITIVE_INFINITY;
+      const ofTop = await wrong((local) => setParameters(local, "top.0.bias", infinite));
+      t.is(ofTop?.layer, "layer `top.0`");
+      const ofBottom = await wrong((local) => setParameters(local, "bottom.0.bias", infinite));
+      t.is(ofBottom?.layer, "layer `bottom.0`");
+      const ofRows = await wrong(({ states }) => {
+        for (const { slab, kernels, topology, rank } of states) {
+          const shards = topology.heldBy[rank] ?? [];
+          const at = shards.findIndex(({ table }) => table === 1);
+          const weights = slab.rowsOf[at]?.weights;
+          if (weights !== undefined) kernels.fill(weights, Number.NaN);
+        }
+      });
+      t.is(ofRows?.layer, "the vectors of table `T1`");
+      t.is(ofRows?.task, undefined);
     });
 
     for (const kind of ["sgd", "adagrad", "adam", "lamb"] as const) {

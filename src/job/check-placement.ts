@@ -1,0 +1,80 @@
+// Whether a job's tables can lie where it says: with dynamic ids, and by a plan.
+
+import type { z } from "zod";
+import { InvalidOptionError } from "../errors/errors.ts";
+import type { ModelSpec } from "../model/options.ts";
+import { checkCover } from "../planner/assess.ts";
+import { type planFileSchema, writePlan } from "../planner/plan-file.ts";
+import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
+import { expected } from "../ports/check-options.ts";
+
+/** What a plan must fit. */
+interface PlannedJob {
+  readonly model: ModelSpec;
+  readonly devices: number;
+  readonly plan?: z.output<typeof planFileSchema> | undefined;
+}
+
+/**
+ * Dynamic ids become rows on the device with the whole rows of their blocks, so their rows cannot
+ * be split by columns.
+ * @throws InvalidOptionError
+ */
+export function checkDynamic({ model }: { readonly model: ModelSpec }): void {
+  const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
+  const wrong = model.tables.flatMap((table, i) => {
+    const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
+    if (dynamic === undefined) return [];
+    const hasRows = sharding === "auto" || isRowScheme(sharding);
+    const wanted = {
+      idBits: idBits === 64 || "64",
+      ids: ids === "reject" || "left out, as any id may come,",
+      sharding: hasRows || `one of ${schemes}, as whole rows lie on one device,`,
+      dedup: !dedup || "false, as only the device of the rows knows them,",
+      staleness: staleness === 0 || "0, as an id may be new in any step,",
+    };
+    return Object.entries(wanted).flatMap(([option, why]) => {
+      if (why === true) return [];
+      const value = table[option as keyof typeof wanted];
+      const path = `model.tables[${i}].${option}`;
+      return expected(path, `${why} where ids are \`dynamic\``, value).problems;
+    });
+  });
+  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
+}
+
+/** @throws InvalidOptionError where a run of the job cannot follow the plan */
+export function checkPlan({ model, devices, plan: file }: PlannedJob): void {
+  if (file === undefined) return;
+  const refuse = (why: string) =>
+    new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
+  const plan = planOfFile(file);
+  const wrong = checkCover(model.tables, plan);
+  if (wrong !== undefined) throw refuse(wrong);
+  if (writePlan(plan).sha256 !== file.sha256) {
+    throw refuse("its hash is not its own; let `osiris plan --out` write it again");
+  }
+  const count = deviceCount(plan.devices);
+  if (devices !== 0 && devices !== count) {
+    throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
+  }
+  for (const shard of plan.shards) {
+    const table = model.tables.find(({ name }) => name === shard.table);
+    const { l2Scope, staleness } = table ?? {};
+    if (
+      table?.dynamic !== undefined &&
+      (shard.device === "all" || shard.quanta < quantaOf(table))
+    ) {
+      throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
+    }
+    if (staleness === 1 && shard.tier === "cached") {
+      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
+    }
+    if (l2Scope === "table" && shard.device !== "all") {
+      throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
+    }
+    if (shard.tier === "cached" && shard.device === "all") {
+      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+// The loss as an option of a job: it decides bits, and the step takes it.
+
+import test from "ava";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { startTestCluster } from "../helpers/clusters/clusters.ts";
+
+type Loss = NonNullable<JobOptions["loss"]>;
+
+const refused = [
+  [{ kind: "hinge" }, '`loss.kind` to be one of "binaryCrossEntropy", got `hinge` (string)'],
+  [{ positiveWeight: 0 }, "`loss.positiveWeight` to be a number > 0, got `0` (number)"],
+  [{ labelSmoothing: 1 }, "`loss.labelSmoothing` to be a number < 1, got `1` (number)"],
+] as const;
+
+for (const [loss, message] of refused) {
+  test(`a wrong loss is refused by its option: ${message}`, (t) => {
+    const model = { kind: "dlrm", dense: 2, bottom: [4], top: [1] } as const;
+    const data = { kind: "synthetic", samples: 100, batchSize: 10, dense: 2 } as const;
+    const resolve = () =>
+      resolveJob({ model, data, loss: { kind: "binaryCrossEntropy", ...loss } });
+    t.is(t.throws(resolve, { instanceOf: InvalidOptionError }).message, `Expected ${message}`);
+  });
+}
+
+test("a loss is a part of the job's identity, unless it is the usual one", async (t) => {
+  await using place = await startTestCluster();
+  const identity = (loss?: Loss) =>
+    jobIdentity(resolveJob({ ...place.job(), ...(loss && { loss }) }));
+  const kind = "binaryCrossEntropy" as const;
+  t.is(identity(), identity({ kind }));
+  t.is(identity(), identity({ kind, positiveWeight: 1, labelSmoothing: 0 }));
+  const all = [undefined, { kind, positiveWeight: 2 }, { kind, labelSmoothing: 0.1 }].map(identity);
+  t.is(new Set(all).size, 3);
+});
+
+test("positive samples that count more raise the predictions, on any devices alike", async (t) => {
+  const loss: Loss = { kind: "binaryCrossEntropy", positiveWeight: 20, labelSmoothing: 0.05 };
+  const results = [];
+  for (const devices of [1, 2]) {
+    await using place = await startTestCluster();
+    const job = place.job({ loss, devices, evaluation: { fraction: 0.2 } });
+    results.push(await (await place.cluster.submit(job)).result());
+  }
+  const [one, two] = results;
+  t.is(one?.digest, two?.digest);
+  t.true((one?.calibration ?? 0) > 1.5, `a calibration of ${one?.calibration}`);
+  // Its loss is larger than that of the base rate, as it was asked for; it has not diverged.
+  t.deepEqual(one?.warnings, []);
+});

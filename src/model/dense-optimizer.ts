@@ -5,7 +5,10 @@ import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { ParameterLayout } from "./graph/parameters.ts";
 import type { ClipSpec, DenseOptimizerSpec } from "./options.ts";
 
-/** The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
+/**
+ * The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB); behind
+ * them the moving average of the weights, where there is one.
+ */
 export interface DenseState {
   readonly slots: readonly Tensor[];
   /** Memory for the clipped gradient (n); undefined: gradients are not clipped. */
@@ -18,7 +21,8 @@ export function createDenseState(
   optimizer: DenseOptimizerSpec,
   length: number,
 ): DenseState {
-  const slots = Array.from({ length: denseSlots(optimizer) }, () => kernels.tensor([length]));
+  const count = denseSlots(optimizer) + (optimizer.ema === undefined ? 0 : 1);
+  const slots = Array.from({ length: count }, () => kernels.tensor([length]));
   const [accumulator] = slots;
   if (optimizer.kind === "adagrad" && accumulator !== undefined) {
     kernels.fill(accumulator, optimizer.initialAccumulator);
@@ -43,8 +47,8 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
 
 /**
  * Updates `weights` (n), the parameters of `layout` but statistics, with the gradient (n), which is
- * clipped first where the optimizer says so. Returns false where the gradient has a NaN or an
- * infinity: the parameters are then unusable.
+ * clipped first where the optimizer says so; then their moving average. Returns false where the
+ * gradient has a NaN or an infinity: the parameters are then unusable.
  */
 export function applyDense(
   kernels: Kernels,
@@ -55,11 +59,51 @@ export function applyDense(
   gradient: Tensor,
   at: OptimizerStep,
 ): boolean {
+  const { clip: limit, ema } = optimizer;
   const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
-  const [w, g] = [trained(weights), trained(state.clipped ?? gradient)];
-  if (optimizer.clip !== undefined && !clip(kernels, optimizer.clip, g, trained(gradient))) {
-    return false;
+  const g = trained(state.clipped ?? gradient);
+  if (limit !== undefined && !clip(kernels, limit, g, trained(gradient))) return false;
+  const isGood = update(kernels, optimizer, state, layout, weights, g, at);
+  const average = averageOf(optimizer, state);
+  if (ema !== undefined && average !== undefined) {
+    kernels.average(trained(average), trained(weights), at.step === 0 ? 0 : ema.decay);
   }
+  return isGood;
+}
+
+/** The moving average (n) of the weights; undefined: there is none. */
+function averageOf(optimizer: DenseOptimizerSpec, state: DenseState): Tensor | undefined {
+  return optimizer.ema && state.slots.at(-1);
+}
+
+/**
+ * Puts the moving average in the place of the weights (n), and the weights in its place; a second
+ * call undoes the first. Statistics stay where they are. Without an average nothing happens.
+ */
+export function swapAverage(
+  kernels: Kernels,
+  optimizer: DenseOptimizerSpec,
+  state: DenseState,
+  layout: ParameterLayout,
+  weights: Tensor,
+): void {
+  const average = averageOf(optimizer, state);
+  if (average === undefined) return;
+  const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
+  kernels.swap(trained(average), trained(weights));
+}
+
+function update(
+  kernels: Kernels,
+  optimizer: DenseOptimizerSpec,
+  state: DenseState,
+  layout: ParameterLayout,
+  weights: Tensor,
+  g: Tensor,
+  at: OptimizerStep,
+): boolean {
+  const trained = (of: Tensor) => kernels.reshape(of, [layout.trained]);
+  const w = trained(weights);
   const slot = (index: number): Tensor => {
     const tensor = state.slots[index];
     if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);

@@ -134,6 +134,17 @@ const clip = z
   })
   .optional();
 
+/**
+ * An exponential moving average of the dense weights, which evaluations and predictions take
+ * instead of the weights (Polyak and Juditsky 1992). Left out: none.
+ */
+const ema = z
+  .strictObject({
+    /** Share of the average that a step keeps. The first step begins it. */
+    decay: z.number().gt(0).lt(1).default(0.999),
+  })
+  .optional();
+
 export type ClipSpec = NonNullable<z.output<typeof clip>>;
 
 /** The update rule of dense parameters. */
@@ -145,6 +156,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     momentum: z.number().min(0).lt(1).default(0),
     schedule,
     clip,
+    ema,
   }),
   z.strictObject({
     kind: z.literal("adagrad"),
@@ -153,10 +165,11 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     initialAccumulator: z.number().min(0).default(0),
     schedule,
     clip,
+    ema,
   }),
-  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip, ema }),
   /** Norms are taken per named parameter: a weight, a bias. */
-  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip, ema }),
 ]);
 
 export type DenseOptimizerOptions = z.input<typeof denseOptimizerOptions>;

@@ -3,7 +3,7 @@
 import test from "ava";
 import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
-import { applyDense, createDenseState } from "../../src/model/dense-optimizer.ts";
+import { applyDense, createDenseState, swapAverage } from "../../src/model/dense-optimizer.ts";
 import { type DenseOptimizerOptions, denseOptimizerOptions } from "../../src/model/options.ts";
 
 /** The values of one weight after each of `gradients`, by the formulas of torch.optim. */
@@ -123,4 +123,31 @@ test("a clipped gradient that is not finite is still found", (t) => {
     t.false(clipped({ value: 1 }, [1, bad]).isGood);
     t.false(clipped({ norm: 1 }, [1, bad]).isGood);
   }
+});
+
+test("the moving average begins with the first step, and stands in for the weights and back", (t) => {
+  const kernels = createReference("float64");
+  const dense = { kind: "adam", learningRate: 0.1, ema: { decay: 0.75 } };
+  const optimizer = denseOptimizerOptions.parse(dense);
+  const state = createDenseState(kernels, optimizer, 3);
+  t.is(state.slots.length, 3);
+  // The third element is a statistic: it takes no gradient, and has no average.
+  const layout = { parameters: [], length: 3, trained: 2 };
+  const [w, g] = [kernels.tensor([3]), kernels.tensor([3])];
+  valuesOf(w).set([1, -2, 7]);
+  let expected: number[] = [];
+  for (const [step, gradient] of gradients.entries()) {
+    valuesOf(g).set(gradient);
+    applyDense(kernels, optimizer, state, layout, w, g, { step, plateau: 1 });
+    const now = [...valuesOf(w)];
+    expected = step === 0 ? now : expected.map((old, i) => 0.75 * old + 0.25 * (now[i] ?? 0));
+  }
+  const weights = [...valuesOf(w)];
+  swapAverage(kernels, optimizer, state, layout, w);
+  const shown = [...valuesOf(w)];
+  for (const i of [0, 1]) t.true(Math.abs((shown[i] ?? 0) - (expected[i] ?? 1)) < 1e-12);
+  t.is(shown[2], 7);
+  t.notDeepEqual(shown, weights);
+  swapAverage(kernels, optimizer, state, layout, w);
+  t.deepEqual([...valuesOf(w)], weights);
 });

@@ -298,6 +298,8 @@ function update(
 type FlatNames =
   | "clipNorm"
   | "clipValues"
+  | "average"
+  | "swap"
   | "foldSubtrees"
   | "sgd"
   | "adagrad"
@@ -331,6 +333,14 @@ function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
     clipValues(out, g, most) {
       holds("g", g, size(out));
       return inner.clipValues(out, g, most);
+    },
+    average(average, w, decay) {
+      holds("w", w, size(average));
+      inner.average(average, w, decay);
+    },
+    swap(a, b) {
+      holds("b", b, size(a));
+      inner.swap(a, b);
     },
     sgd(w, g, learningRate) {
       holds("g", g, size(w));

@@ -367,6 +367,10 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   clipNorm(out: Tensor, g: Tensor, normMax: number): boolean;
   /** out = g, with each element no further from 0 than `most`. */
   clipValues(out: Tensor, g: Tensor, most: number): boolean;
+  /** average = decay * average + (1 - decay) * w, computed in float64 */
+  average(average: Tensor, w: Tensor, decay: number): void;
+  /** Exchanges the values of both. */
+  swap(a: Tensor, b: Tensor): void;
 
   /** w -= lr*g */
   sgd(w: Tensor, g: Tensor, learningRate: number): boolean;

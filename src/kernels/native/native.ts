@@ -15,7 +15,7 @@ import type {
 } from "../contract/kernels.ts";
 import { packedBytes } from "../contract/precision.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
-import { clipNorm, clipValues } from "../reference/clipping.ts";
+import { average, clipNorm, clipValues, swap } from "../reference/beside-updates.ts";
 import { loss } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
@@ -82,6 +82,8 @@ export function createNative(): Kernels | undefined {
     loss,
     clipNorm,
     clipValues,
+    average,
+    swap,
     ...embedding(addon),
     rowMeans,
     rowTrust,

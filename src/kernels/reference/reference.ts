@@ -3,10 +3,10 @@
 
 import type { Kernels } from "../contract/kernels.ts";
 import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.ts";
+import { average, clipNorm, clipValues, swap } from "./beside-updates.ts";
 import { withBfloat16 } from "./bfloat16.ts";
 import { createBlocks } from "./blocks.ts";
 import { placeRows } from "./cache.ts";
-import { clipNorm, clipValues } from "./clipping.ts";
 import { createDense } from "./dense.ts";
 import { createEmbedding } from "./embedding.ts";
 import { createExchange } from "./exchange.ts";
@@ -32,6 +32,8 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     loss,
     clipNorm,
     clipValues,
+    average,
+    swap,
     ...createEmbedding(round, allocate),
     rowMeans,
     rowTrust,

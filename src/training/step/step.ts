@@ -19,7 +19,7 @@ import type { Slab } from "../../embedding/rows/slab.ts";
 import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
-import { applyDense } from "../../model/dense-optimizer.ts";
+import { applyDense, swapAverage } from "../../model/dense-optimizer.ts";
 import {
   backwardEarly,
   backwardLate,
@@ -256,17 +256,30 @@ export async function trainStep(
   return finishStep(device, await beginStep(device, batch, step, stopAfter));
 }
 
-/** Forward only: logits (b,K) of a batch. Creates no row, changes no weight. */
+/**
+ * Forward only: logits (b,K) of a batch, by the moving average of the dense weights where there is
+ * one. Creates no row, changes no weight.
+ */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
-  const { plan } = begun;
-  await forwardEarly(device.network, tensorsOf(device, batch).dense, plan.pass);
-  const arrived = await arriveStep(device, begun);
-  await sendReads(device, arrived);
-  await releaseRows(device, arrived.staged);
-  await receiveReads(device, arrived);
-  await forwardLate(device.network, plan.pass);
-  return logitsOf(device.network, batch.samples);
+  const { kernels, network, recipe, topology, denseState } = device;
+  const swap = () => {
+    const { layout } = topology.graph;
+    swapAverage(kernels, recipe.optimizer.dense, denseState, layout, network.flat);
+  };
+  swap();
+  try {
+    const { plan } = begun;
+    await forwardEarly(network, tensorsOf(device, batch).dense, plan.pass);
+    const arrived = await arriveStep(device, begun);
+    await sendReads(device, arrived);
+    await releaseRows(device, arrived.staged);
+    await receiveReads(device, arrived);
+    await forwardLate(network, plan.pass);
+    return logitsOf(network, batch.samples);
+  } finally {
+    swap();
+  }
 }
 
 /** Tells the trace which stage begins. An evaluation is not traced. */

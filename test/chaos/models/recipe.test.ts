@@ -2,7 +2,7 @@
 // of devices, on a kill, or on where a run was interrupted.
 
 import test from "ava";
-import { InvalidOptionError, type JobOptions, verifyRun } from "../../../index.ts";
+import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 
 const optimizer = {
@@ -11,6 +11,7 @@ const optimizer = {
     learningRate: 0.02,
     schedule: { kind: "cosine", warmUpSteps: 5, steps: 40, to: 0.1 },
     clip: { norm: 0.05 },
+    ema: { decay: 0.9 },
   },
   sparse: {
     kind: "rowWiseAdagrad",
@@ -40,6 +41,10 @@ test("schedules, clipping and plateaus give one model on 1, 2 and 3 devices, aft
   t.is(result.generation, 2);
   digests.push(result.digest);
   t.is(new Set(digests).size, 1, digests.join("\n"));
+  const trained = await loadModel(result.directory);
+  const { auc, logLoss } = await trained.evaluate();
+  t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+  await trained.close();
   const { isEqual, leaves } = await verifyRun(result.directory);
   t.true(isEqual, JSON.stringify(leaves));
 });
@@ -57,6 +62,23 @@ test("each part of the recipe decides bits", async (t) => {
     await digestOf(1, { optimizer: { ...optimizer, sparse: steadySparse } }),
   ];
   t.is(new Set(digests).size, digests.length, digests.join("\n"));
+});
+
+test("a moving average changes what is evaluated, and not what is trained", async (t) => {
+  const { ema: _ema, ...plain } = optimizer.dense;
+  const evaluation = { fraction: 0.2, everySteps: 5 };
+  const histories = [];
+  for (const dense of [optimizer.dense, plain]) {
+    await using place = await startTestCluster(2);
+    const job = jobOn(place, { optimizer: { ...optimizer, dense }, evaluation });
+    histories.push((await runJob(place, job)).result.history);
+  }
+  const [averaged = [], own = []] = histories.map((history) =>
+    history.filter(({ evaluation }) => evaluation !== undefined),
+  );
+  const lossesOf = (points: typeof own) => points.map(({ trainLoss }) => trainLoss);
+  t.deepEqual(lossesOf(averaged), lossesOf(own));
+  t.true(averaged.every((point, i) => point.evaluation?.logLoss !== own[i]?.evaluation?.logLoss));
 });
 
 test("a plateau beside FTRL is refused", async (t) => {

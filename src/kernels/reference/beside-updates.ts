@@ -1,4 +1,5 @@
-// Clipping of a gradient. Both implementations use these, so that a norm is one sum in one order.
+// What an optimizer may do besides its update: clipping of the gradient, and a moving average of
+// the weights. Both implementations use these, so that a norm is one sum in one order.
 
 import type { Kernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";
@@ -26,4 +27,20 @@ export const clipValues: Kernels["clipValues"] = (out, g, most) => {
     o[i] = Math.min(most, Math.max(-most, value));
   }
   return allFinite;
+};
+
+/** See `Kernels.average`. */
+export const average: Kernels["average"] = (out, w, decay) => {
+  const [o, ws] = [valuesOf(out), valuesOf(w)];
+  for (let i = 0; i < ws.length; i++) o[i] = decay * o[i]! + (1 - decay) * ws[i]!;
+};
+
+/** See `Kernels.swap`. */
+export const swap: Kernels["swap"] = (a, b) => {
+  const [as, bs] = [valuesOf(a), valuesOf(b)];
+  for (let i = 0; i < as.length; i++) {
+    const value = as[i]!;
+    as[i] = bs[i]!;
+    bs[i] = value;
+  }
 };

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 900 },
   { "src/ports": 1700 },
   {
-    "src/data": 5500,
+    "src/data": 5800,
     "src/kernels/contract": 1450,
     "src/planner": 3700,
     "src/wire/messages": 1000,
@@ -56,11 +56,11 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/training/checkpoint": 550,
-    "src/training/loop": 700,
+    "src/training/loop": 900,
     "src/training/planning": 900,
   },
   {
-    "src/job": 1250,
+    "src/job": 1400,
     "storage/checkpoint-store": 1400,
   },
   {

@@ -3,9 +3,10 @@
 // section 5).
 
 import type { RunContents } from "../../src/data/contents.ts";
+import { targetsOf } from "../../src/data/targets.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { lossScaleOf } from "../../src/model/loss.ts";
+import { type LossScale, lossScaleOf, unknownScale } from "../../src/model/loss.ts";
 import { graphOf } from "../../src/model/model.ts";
 import {
   type BestEvaluation,
@@ -288,6 +289,7 @@ export function resultOf(context: {
     logLoss: evaluation?.logLoss,
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
+    gauc: evaluation?.gauc,
     evaluations: evaluationsOf(metrics, job, manifests),
     test,
     bestTest: bestTest?.step === test?.step ? undefined : bestTest,
@@ -307,7 +309,7 @@ export function resultOf(context: {
     plan: alreadyFinished ? undefined : placed,
     arithmetic: manifest?.arithmetic ?? "",
     warnings: [
-      ...warningsOf(ofData, metrics, evaluation, () => lossScaleOf(graphOf(job.model), job.loss)),
+      ...warningsOf(ofData, metrics, evaluation, () => scaleOf(job)),
       ...(alreadyFinished ? unevaluated(job, metrics, store.directory) : []),
       ...(alreadyFinished ? untested(job, test, store.directory) : []),
       ...testWarnings(test?.metrics),
@@ -343,4 +345,9 @@ function pointOf(metrics: RunMetrics, step: number, evaluation: Metrics | undefi
 function withPoint(metrics: RunMetrics, point: CutRecord): RunMetrics {
   const history = [...metrics.history, point].slice(-historyMax);
   return { ...metrics, history, lossSum: 0, lossSteps: 0 };
+}
+
+/** What to expect of the loss that a job trains on. */
+function scaleOf({ data, model, loss }: JobSpec): LossScale {
+  return targetsOf(data).hasSampleWeights ? unknownScale : lossScaleOf(graphOf(model), loss);
 }

@@ -27,6 +27,7 @@ export const metrics: z.ZodType<Metrics> = z.object({
   auc: figure,
   normalizedEntropy: figure,
   calibration: figure,
+  gauc: figure.exactOptional(),
 });
 
 const tierRates = z.object({
@@ -148,6 +149,7 @@ export const runResultSchema = z
     logLoss: figure.optional(),
     normalizedEntropy: figure.optional(),
     calibration: figure.optional(),
+    gauc: figure.optional(),
     /**
      * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
      * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.

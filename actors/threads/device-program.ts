@@ -26,7 +26,7 @@ import type { Disk } from "../../src/ports/disk.ts";
 import type { Log } from "../../src/ports/log.ts";
 import { createCutter, partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { scoreAll } from "../../src/training/loop/evaluation.ts";
-import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import { evaluateScores, type Metrics } from "../../src/training/loop/metrics.ts";
 import { createPipeline, type Pipeline } from "../../src/training/loop/pipeline.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { createStepMeter, type StepMeter } from "../../src/training/meters/step-meter.ts";
@@ -206,7 +206,7 @@ async function serve(
       case "evaluate": {
         const { part } = command;
         const scores = await scoreAll(device, intake, spec.data[part]?.samples ?? 0, part);
-        const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
+        const metrics = scores === undefined ? null : evaluateScores(scores);
         tell({ type: "evaluated", metrics });
         break;
       }

@@ -3,6 +3,7 @@
 // on it without a message. Computing it places every table, so a thread does it once, when its
 // generation begins, and passes the layout on.
 
+import { targetsOf } from "../../src/data/targets.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import { type RingShape, ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import { pipeCells } from "../../src/exchange/byte-pipe.ts";
@@ -94,10 +95,11 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
   const { model, slices, exchange, tiers } = job;
   const { batchSize } = job.data;
   const weighted = weightedOf(job.data, shapesOf(model));
+  const targets = targetsOf(job.data);
   const { idsMax } = data;
   const plan = planFor(spec);
   const placing = { plan, pins, sliceCounts, tiers };
-  const input = { model, batchSize, slices, idsMax, weighted, exchange, ...placing };
+  const input = { model, batchSize, slices, idsMax, weighted, targets, exchange, ...placing };
   const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );

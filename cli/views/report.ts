@@ -6,7 +6,7 @@ import { placedLines } from "./plan-line.ts";
 
 /** What people are told of a finished run, as lines. */
 export function reportOf(result: RunResult): string[] {
-  const { auc, normalizedEntropy, logLoss, calibration } = result;
+  const { auc, normalizedEntropy, logLoss, calibration, gauc } = result;
   return [
     "",
     ...(result.alreadyFinished ? [...finishedLines(result), ""] : []),
@@ -19,6 +19,7 @@ export function reportOf(result: RunResult): string[] {
           `Normalized entropy   ${metric(normalizedEntropy)}`,
           `Log loss             ${metric(logLoss)}`,
           `Calibration          ${metric(calibration)}`,
+          ...(gauc === undefined ? [] : [`GAUC                 ${metric(gauc)}`]),
         ]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     ...(result.test === undefined ? [] : [testLine("Test", result.test)]),
@@ -61,6 +62,7 @@ function finishedLines({ directory, step }: RunResult): string[] {
 
 const metricNames = {
   auc: "AUC",
+  gauc: "GAUC",
   logLoss: "log loss",
   normalizedEntropy: "normalized entropy",
 } as const;
@@ -82,9 +84,10 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
 
 /** What the test found, and of which model. */
 function testLine(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string {
-  const { auc, normalizedEntropy, logLoss, samples } = metrics;
+  const { auc, gauc, normalizedEntropy, logLoss, samples } = metrics;
+  const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)}, `;
   return (
-    `${name.padEnd(20)} AUC ${metric(auc)}, normalized entropy ${metric(normalizedEntropy)}, ` +
+    `${name.padEnd(20)} AUC ${metric(auc)}, ${grouped}normalized entropy ${metric(normalizedEntropy)}, ` +
     `log loss ${metric(logLoss)} (step ${count(step)}, ${count(samples)} samples)`
   );
 }

@@ -147,9 +147,10 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.started":
       return startedLines(event);
     case "run.evaluated": {
-      const { auc, normalizedEntropy, logLoss } = event.metrics;
+      const { auc, gauc, normalizedEntropy, logLoss } = event.metrics;
+      const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)} · `;
       return (
-        `  step ${count(event.step)} · AUC ${metric(auc)} · ` +
+        `  step ${count(event.step)} · AUC ${metric(auc)} · ${grouped}` +
         `normalized entropy ${metric(normalizedEntropy)} · log loss ${metric(logLoss)}`
       );
     }

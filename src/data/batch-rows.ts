@@ -4,8 +4,8 @@ import type { Means } from "./cache/cache-format.ts";
 import type { BatchMemory } from "./dataset.ts";
 import type { Sample } from "./sample.ts";
 
-/** Features of some samples: as `BatchMemory`, without space behind the last id, without labels. */
-export interface EncodedBatch extends Omit<BatchMemory, "labels"> {
+/** Features of samples: as `BatchMemory`, without space behind the last id, without targets. */
+export interface EncodedBatch extends Omit<BatchMemory, "labels" | "sampleWeights" | "groups"> {
   readonly samples: number;
 }
 

@@ -1,13 +1,15 @@
 // A dataset: samples that can be read by index, in any order, any number of times. The samples
 // always come from the binary cache, whether its source was text or a generator.
 //
-// B = samples of a batch, T = categorical features, N = ids.
+// B = samples of a batch, L = labels of a sample, T = categorical features, N = ids.
+
+import type { Targets } from "./targets.ts";
 
 /** Memory for one batch. Its creator owns it; `read` fills it from the start. */
 export interface BatchMemory {
   /** (B, dense) */
   readonly dense: Float32Array;
-  /** (B), 0 or 1 */
+  /** (B, L): 0 or 1. */
   readonly labels: Float32Array;
   /** (T, B): number of ids of each bag, feature-major. */
   readonly lengths: Int32Array;
@@ -20,6 +22,10 @@ export interface BatchMemory {
   readonly highs?: Int32Array | undefined;
   /** (N): weight of each id in its bag, 1 in features without weights; left out: all 1. */
   readonly weights?: Float32Array | undefined;
+  /** (B): the weight of each sample's loss; left out: all 1. */
+  readonly sampleWeights?: Float32Array | undefined;
+  /** (2, B): the group of each sample (targets.ts); left out: nobody asks. */
+  readonly groups?: Float32Array | undefined;
 }
 
 /** Samples first .. end-1. */
@@ -48,10 +54,13 @@ export interface Dataset {
   readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
+  /** What a sample has beside its features. */
+  readonly targets: Targets;
   /**
    * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids. `batch`
    * must have room for B samples of the longest bags, with upper halves where a feature is wide,
-   * and with weights where one has them. Lengths are at t*B + b with B = indices.length.
+   * and with weights where one has them. Weights of samples that have none are 1. Lengths are at
+   * t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
   /**

@@ -141,6 +141,26 @@ const categoricalColumn = z
     return { column: name, table, ...rest };
   });
 
+/** Most labels of a sample, one for each task. */
+const labelsMax = 16;
+
+const labelColumnsAre = `the name of a column, or a list of up to ${labelsMax} different ones`;
+const labelColumns = z
+  .union(
+    [
+      column,
+      z
+        .array(column)
+        .min(1)
+        .max(labelsMax)
+        .refine((names) => new Set(names).size === names.length, { error: labelColumnsAre }),
+    ],
+    { error: labelColumnsAre },
+  )
+  .transform((names) =>
+    typeof names === "object" && names.length === 1 ? (names[0] ?? "") : names,
+  );
+
 /** A label as a job writes it; a number stands for every text of the same number. */
 const label = z.union([z.string().min(1), z.number(), z.boolean()]);
 
@@ -153,8 +173,15 @@ const csvOptions = z
   .strictObject({
     kind: z.literal("csv"),
     ...text,
-    /** Column of the label. */
-    label: column,
+    /** Column of the label; of several labels, one for each task of the model. */
+    label: labelColumns,
+    /** Column of the weight of each sample's loss. @default none: weight 1 */
+    weight: column.optional(),
+    /**
+     * Column of the group in which GAUC ranks a sample, as a user's id: the model is not told.
+     * @default none
+     */
+    group: column.optional(),
     /**
      * The label, or labels, that count as positive; every other one is negative. @default none: 0
      * and 1, true and false, -1 and 1
@@ -228,6 +255,12 @@ export const syntheticOptions = z
       .optional(),
     /** Weight of each id in its bag: uniform between 0 and 2. @default none: weight 1 */
     weights: z.literal("uniform").optional(),
+    /** Labels of a sample, one for each task: `label`, `label2` … @default 1 */
+    labels: z.int().min(2).max(labelsMax).optional(),
+    /** Weight of each sample's loss: uniform between 0 and 2. @default none: weight 1 */
+    sampleWeights: z.literal("uniform").optional(),
+    /** Groups of samples, all as likely. @default none */
+    groups: z.int().min(1).max(0xffff_ffff).optional(),
     /** Seed of samples and truth, independent of the job's. @default 1 */
     seed: z.int().min(0).default(1),
   })

@@ -9,6 +9,7 @@ import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { Sample } from "./sample.ts";
+import { targetColumnsOf } from "./targets.ts";
 import {
   type CategoricalField,
   type Columns,
@@ -52,14 +53,14 @@ export function createRecordEncoder(
   const columns = columnsOf(data, tables);
   const weighted = weightedOf(data, tables);
   const names = [...new Set([...columns.dense, ...columns.categorical].map(({ name }) => name))];
-  const label = data.kind === "csv" ? data.label : "label";
+  const targets = targetColumnsOf(data);
   const isBag = (feature: number): boolean =>
     data.kind === "synthetic" || columns.categorical[feature]?.separator !== undefined;
   const dense = denseOf(data);
   const sample = new Sample({ dense, features: tables.length });
 
   const fill = (record: SampleRecord): Fault | undefined => {
-    const misnamed = checkNames(record, names, label);
+    const misnamed = checkNames(record, names, targets);
     if (misnamed !== undefined) return misnamed;
     sample.clear();
     for (const column of columns.dense) {
@@ -96,7 +97,7 @@ export function createRecordEncoder(
 function checkNames(
   record: SampleRecord,
   names: readonly string[],
-  label: string,
+  targets: readonly string[],
 ): Fault | undefined {
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
     return { kind: "expected an object", got: Array.isArray(record) ? "a list" : String(record) };
@@ -108,7 +109,7 @@ function checkNames(
   if (absent.length === names.length) {
     return { kind: `expected some of the columns ${listed(names)}`, got: listed(keys) };
   }
-  const known = new Set([...names, label]);
+  const known = new Set([...names, ...targets]);
   const unknown = keys.find((key) => !known.has(key));
   if (unknown === undefined) return undefined;
   const near = nearestName(unknown, absent);
@@ -153,7 +154,8 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
     case "csv": {
       const dense = data.dense.map(({ column }) => column);
       const categorical = data.categorical.map(({ column }) => column);
-      return csvColumns(data, tables, "the records", [data.label, ...dense, ...categorical]);
+      const names = [...targetColumnsOf(data), ...dense, ...categorical];
+      return csvColumns(data, tables, "the records", names);
     }
     case "synthetic":
       return syntheticColumns(data, tables);
@@ -169,7 +171,7 @@ function syntheticColumns(
 ): Columns {
   const weightSeparator = weights === undefined ? undefined : ":";
   const readLabel = labelReader(undefined);
-  const fields = { delimiter: "\t", hasQuotes: false, label: 0, readLabel };
+  const fields = { delimiter: "\t", hasQuotes: false, labels: [0], readLabel };
   const rule = { missing: 0 as const, unreadable: "reject" as const };
   return {
     ...fields,

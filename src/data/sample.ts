@@ -1,14 +1,19 @@
 // One sample between its source, text or a generator, and the cache. Its memory is reused.
 
 import assert from "node:assert/strict";
+import { groupWords, oneLabel, type Targets } from "./targets.ts";
 
 /** Longest bag that the cache can hold: it stores the length in 16 bits. */
 export const bagIdsMax = 65_535;
 
 /** One sample. Fill it feature by feature, in the order of the model's tables. */
 export class Sample {
-  /** 0 or 1. */
-  label = 0;
+  /** (labels): 0 or 1 each. */
+  readonly labels: Float32Array;
+  /** The weight of its loss; 1 where the data have none. */
+  sampleWeight = 1;
+  /** Its group (targets.ts); zeros where the data have none. */
+  readonly group = new Float32Array(groupWords);
   /** (dense) */
   readonly dense: Float32Array;
   /** (dense): 1 where the text had no value; generated samples do not say. */
@@ -20,10 +25,25 @@ export class Sample {
   #weights: Float32Array = new Float32Array(64);
   #count = 0;
 
-  constructor(shape: { readonly dense: number; readonly features: number }) {
+  constructor(shape: {
+    readonly dense: number;
+    readonly features: number;
+    /** @default one label */
+    readonly targets?: Targets | undefined;
+  }) {
+    this.labels = new Float32Array((shape.targets ?? oneLabel).labels);
     this.dense = new Float32Array(shape.dense);
     this.missing = new Uint8Array(shape.dense);
     this.lengths = new Uint16Array(shape.features);
+  }
+
+  /** The first label: 0 or 1. */
+  get label(): number {
+    return this.labels[0] ?? 0;
+  }
+
+  set label(label: number) {
+    this.labels[0] = label;
   }
 
   /** The ids of all bags, feature after feature. Valid until the next `push`. */

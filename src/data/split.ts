@@ -259,6 +259,7 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
     wide: dataset.wide,
     weighted: dataset.weighted,
     idsMax: dataset.idsMax,
+    targets: dataset.targets,
     read(indices, batch) {
       if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);
       for (let b = 0; b < indices.length; b++) {

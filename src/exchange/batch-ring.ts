@@ -13,6 +13,7 @@
 //   R3. Credits are slots: a reader runs ahead of the devices by at most `slots` batches.
 
 import type { BatchMemory } from "../data/dataset.ts";
+import { groupWords, oneLabel, type Targets, targetWords } from "../data/targets.ts";
 import { type Cells, nobody } from "./cells.ts";
 
 export type Stream = "training" | "evaluation" | "test";
@@ -35,6 +36,8 @@ export interface RingShape {
   readonly isWide: boolean;
   /** Whether ids have weights, for every feature. */
   readonly isWeighted: boolean;
+  /** What a sample has beside its features. @default one label */
+  readonly targets?: Targets | undefined;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
   /** Number of batches that fit for a device. */
@@ -70,18 +73,21 @@ interface SlotOffsets {
   readonly ids: number;
   readonly highs: number;
   readonly weights: number;
+  readonly sampleWeights: number;
+  readonly groups: number;
   readonly idsMax: number;
 }
 
 /** The offsets of all arrays. A pure function of the shape. */
 export function ringLayoutOf(shape: RingShape): RingLayout {
   const features = shape.idsMax.length;
+  const targets = shape.targets ?? oneLabel;
   const idsPerSample = shape.idsMax.reduce((sum, most) => sum + most, 0);
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
     const samples = floats(device);
     const words = (1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0)) * idsPerSample;
-    return 4 * (headerInts + samples * (shape.dense + 1 + features + words));
+    return 4 * (headerInts + samples * (shape.dense + targetWords(targets) + features + words));
   };
   const base: number[] = [];
   let bytes = 0;
@@ -98,12 +104,15 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const samples = floats(device);
       const dense = header + 4 * headerInts;
       const labels = dense + 4 * samples * shape.dense;
-      const lengths = labels + 4 * samples;
+      const lengths = labels + 4 * samples * targets.labels;
       const ids = lengths + 4 * samples * features;
       const idsMax = samples * idsPerSample;
       const highs = ids + 4 * idsMax;
       const weights = shape.isWide ? highs + 4 * idsMax : highs;
-      return { header, dense, labels, lengths, ids, highs, weights, idsMax };
+      const sampleWeights = shape.isWeighted ? weights + 4 * idsMax : weights;
+      const groups = targets.hasSampleWeights ? sampleWeights + 4 * samples : sampleWeights;
+      const ofIds = { lengths, ids, highs, weights, idsMax };
+      return { header, dense, labels, sampleWeights, groups, ...ofIds };
     },
   };
 }
@@ -288,7 +297,7 @@ export function createBatchOutlet(
       const features = shape.idsMax.length;
       return {
         dense: new Float32Array(memory, at.dense, samples * shape.dense),
-        labels: new Float32Array(memory, at.labels, samples),
+        ...targetViews(shape, memory, at, samples),
         lengths: new Int32Array(memory, at.lengths, samples * features),
         ids: new Int32Array(memory, at.ids, at.idsMax),
         highs: shape.isWide ? new Int32Array(memory, at.highs, at.idsMax) : undefined,
@@ -324,10 +333,26 @@ function viewOf(
     batchSamples,
     idCount,
     dense: new Float32Array(memory, at.dense, samples * shape.dense),
-    labels: new Float32Array(memory, at.labels, samples),
+    ...targetViews(shape, memory, at, samples),
     lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
     ids: new Int32Array(memory, at.ids, idCount),
     highs: shape.isWide ? new Int32Array(memory, at.highs, idCount) : undefined,
     weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
+  };
+}
+
+/** What a slot's samples have beside their features. */
+function targetViews(
+  { targets = oneLabel }: RingShape,
+  memory: ArrayBufferLike,
+  at: SlotOffsets,
+  samples: number,
+): Pick<BatchMemory, "labels" | "sampleWeights" | "groups"> {
+  const { labels, hasSampleWeights, hasGroups } = targets;
+  const view = (offset: number, words: number) => new Float32Array(memory, offset, words * samples);
+  return {
+    labels: view(at.labels, labels),
+    ...(hasSampleWeights ? { sampleWeights: view(at.sampleWeights, 1) } : {}),
+    ...(hasGroups ? { groups: view(at.groups, groupWords) } : {}),
   };
 }

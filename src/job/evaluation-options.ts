@@ -13,6 +13,7 @@ import {
   type TableShape,
 } from "../data/options.ts";
 import { type SplitSpec, splitOptions } from "../data/split-options.ts";
+import { labelsOf, targetsOf } from "../data/targets.ts";
 import { checkWeights } from "../data/text/match-features.ts";
 import { momentOf } from "../data/text/split-keys.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -76,7 +77,10 @@ export type EvaluationOptions = Omit<z.input<typeof evaluationOptions>, "data" |
 export type EvaluationSpec = z.output<typeof evaluationOptions>;
 
 /** Options that say which samples there are, or how training goes through them. */
-const notInherited = ["paths", "samples", "epochs", "passes", "shuffle", "order"];
+const notInherited = [
+  ...["paths", "samples", "epochs", "passes", "shuffle", "order"],
+  ...["weight", "sampleWeights"], // Metrics count each sample once.
+];
 
 /**
  * `given` with what it leaves out, from the training data. Data of another kind inherit the batch
@@ -122,6 +126,7 @@ export function checkSameReading(
 ): void {
   if (differs) {
     checkWeights(data, option, training, tables);
+    checkTargets(data, option, training);
     return;
   }
   const problems = differencesOf(data, training).map(({ path, is, was }) => {
@@ -132,6 +137,18 @@ export function checkSameReading(
     return expected(`${option}.${path}`, expectation, is).problems;
   });
   if (problems.length > 0) throw InvalidOptionError.ofAll(problems.flat());
+}
+
+/** @throws InvalidOptionError where data of another reading have other labels, or no group */
+function checkTargets(data: ResolvedDataOptions, option: string, training: ResolvedDataOptions) {
+  const [is, was] = [targetsOf(data), targetsOf(training)];
+  if (is.labels !== was.labels) {
+    const labels = `${was.labels} label${was.labels > 1 ? "s" : ""}, as the training data has`;
+    throw expected(`${option}.label`, labels, is.labels);
+  }
+  if (was.hasGroups && !is.hasGroups) {
+    throw expected(`${option}.group`, "a column, as the training data has one", undefined);
+  }
 }
 
 /** An option that decides how a sample is read, and its two values. */
@@ -230,6 +247,7 @@ export function checkEvaluation(
   }
   if (evaluation === undefined) return;
   checkPlateau(evaluation, optimizer.sparse.kind);
+  checkMetric(evaluation, data);
   checkParts(evaluation, data);
   const named = { evaluation, "evaluation.test": evaluation.test };
   for (const [option, section] of Object.entries(named)) {
@@ -248,6 +266,24 @@ function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void
   if (reduceOnPlateau === undefined || sparse !== "ftrl") return;
   const why = "left out where rows are trained by FTRL, whose rate follows from their gradients";
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
+}
+
+/** @throws InvalidOptionError where evaluations are compared by a metric that they do not have */
+function checkMetric(
+  { keepBest, earlyStopping, reduceOnPlateau }: EvaluationSpec,
+  data: ResolvedDataOptions,
+): void {
+  const named = {
+    keepBest,
+    "earlyStopping.metric": earlyStopping?.metric,
+    "reduceOnPlateau.metric": reduceOnPlateau?.metric,
+  };
+  for (const [option, metric] of Object.entries(named)) {
+    if (metric !== "gauc" || targetsOf(data).hasGroups) continue;
+    const groups = data.kind === "synthetic" ? "data.groups" : "data.group";
+    const why = `another metric, as GAUC needs groups, which \`${groups}\` names`;
+    throw expected(`evaluation.${option}`, why, metric);
+  }
 }
 
 /** @throws InvalidOptionError where the parts of the data contradict each other */
@@ -273,7 +309,7 @@ function checkParts(
     const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
     throw expected("evaluation.split.kind", why, split.kind);
   }
-  if (split.column === data.label) {
+  if (labelsOf(data).includes(split.column)) {
     const why = "another column than the label, which would give each part one class";
     throw expected("evaluation.split.column", why, split.column);
   }

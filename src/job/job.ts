@@ -30,6 +30,7 @@ import {
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 import { checkDynamic, checkPlan } from "./check-placement.ts";
+import { checkTasks } from "./check-tasks.ts";
 import {
   checkEvaluation,
   type EvaluationOptions,
@@ -175,6 +176,7 @@ export function resolveJob(options: unknown): JobSpec {
   checkAll([
     () => checkEvaluation(job, shapesOf(job.model)),
     () => checkData(job),
+    () => checkTasks(job),
     () => checkStaleness(job),
     () => checkBits(job),
     () => checkPartial(job),
@@ -233,9 +235,7 @@ function checkStaleness({ mode, model }: JobSpec): void {
   );
 }
 
-/**
- * @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than it trains in
- */
+/** @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than it has */
 function checkBits({ mode, checkpoint }: JobSpec): void {
   if (mode === "bounded" || checkpoint.bits === 32) return;
   const why =

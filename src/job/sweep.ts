@@ -22,8 +22,8 @@ const sweepOptions = z.strictObject({
   search: z.enum(["grid", "random"]).default("grid"),
   trials: z.int().min(1).max(10_000).default(20),
   seed: z.int().min(0).default(1),
-  /** The metric that sorts trials: AUC is better when higher, the others when lower. */
-  metric: z.enum(["auc", "logLoss", "normalizedEntropy", "trainLoss"]).default("auc"),
+  /** The metric that sorts trials: AUC and GAUC are better when higher, the others when lower. */
+  metric: z.enum(["auc", "gauc", "logLoss", "normalizedEntropy", "trainLoss"]).default("auc"),
   /** Options of the job, as `model.tables[0].dim` (`[]`: all of a list), with their values. */
   over: z.record(z.string().min(1), z.union([z.array(z.unknown()).min(1), range])),
 });

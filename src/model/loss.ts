@@ -31,6 +31,15 @@ export interface LossScale {
 /** The scale of the usual loss. */
 export const usualScale: LossScale = { ofNothing: Math.LN2, skew: 1 };
 
+/**
+ * The scale where samples have weights: it follows from these, so only a loss that is no finite
+ * number tells of a model that has diverged.
+ */
+export const unknownScale: LossScale = {
+  ofNothing: Number.POSITIVE_INFINITY,
+  skew: Number.POSITIVE_INFINITY,
+};
+
 /** The scale of the loss of a model. */
 export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
   const { positiveWeight } = loss;
@@ -41,11 +50,16 @@ export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
   return { ofNothing, skew: Math.max(positiveWeight, 1 / positiveWeight) };
 }
 
-/** (B): of the logits (B,K), those by which the model predicts its first label. */
+/** (B,L): of the logits (B,K), those by which the model predicts its labels, in their order. */
 export function predictedBy({ objectives, output }: Graph, logits: Float32Array): Float32Array {
   const [width = 1] = output.shape;
   if (width === 1) return logits;
-  const column = objectives.find(({ target }) => target.of === "label")?.logit ?? 0;
-  const count = logits.length / width;
-  return Float32Array.from({ length: count }, (_, b) => logits[b * width + column] ?? 0);
+  const own = objectives.filter(({ target }) => target.of === "label");
+  const columns = own.toSorted((a, b) => a.target.column - b.target.column);
+  const predicted = new Float32Array((logits.length / width) * columns.length);
+  let at = 0;
+  for (let first = 0; first < logits.length; first += width) {
+    for (const { logit } of columns) predicted[at++] = logits[first + logit] ?? 0;
+  }
+  return predicted;
 }

@@ -22,6 +22,8 @@ export interface HistoryPoint {
   readonly logLoss: number | undefined;
   readonly auc: number | undefined;
   readonly normalizedEntropy: number | undefined;
+  /** Left out where samples have no groups. */
+  readonly gauc?: number | undefined;
   /** The test of the model of this step, once the run has ended; left out where there is none. */
   readonly test?: HistoryTest;
 }
@@ -31,6 +33,7 @@ export interface HistoryTest {
   readonly logLoss: number;
   readonly auc: number;
   readonly normalizedEntropy: number;
+  readonly gauc?: number | undefined;
 }
 
 /** The columns of the curve as CSV. */
@@ -48,7 +51,12 @@ const testColumns = ["logLoss", "auc", "normalizedEntropy"] as const;
 
 /** What a manifest has of it; JSON has no number for NaN. */
 const figure = z.number().nullable();
-const figures = z.object({ logLoss: figure, auc: figure, normalizedEntropy: figure });
+const figures = z.object({
+  logLoss: figure,
+  auc: figure,
+  normalizedEntropy: figure,
+  gauc: figure.optional(),
+});
 const tested = z.object({ step: z.number(), metrics: figures });
 const historySchema = z.object({
   history: z.array(
@@ -84,11 +92,17 @@ export function runHistory(
     logLoss: ofNull(evaluation?.logLoss),
     auc: ofNull(evaluation?.auc),
     normalizedEntropy: ofNull(evaluation?.normalizedEntropy),
+    ...gaucOf(evaluation),
     ...testOf(tests.find((test) => test?.step === step)?.metrics),
   }));
 }
 
 const ofNull = (value: number | null | undefined) => (value === null ? Number.NaN : value);
+
+/** The GAUC, where there is one. */
+function gaucOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "gauc"> {
+  return found?.gauc === undefined ? {} : { gauc: found.gauc ?? Number.NaN };
+}
 
 function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "test"> {
   if (found === undefined) return {};
@@ -99,6 +113,7 @@ function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint,
       logLoss: ofNone(logLoss),
       auc: ofNone(auc),
       normalizedEntropy: ofNone(normalizedEntropy),
+      ...gaucOf(found),
     },
   };
 }
@@ -108,10 +123,12 @@ export function historyCsv(points: readonly HistoryPoint[]): string {
   const cell = (value: number | undefined) =>
     value === undefined || Number.isNaN(value) ? "" : String(value);
   const isTested = points.some(({ test }) => test !== undefined);
-  const tests = isTested ? testColumns : [];
-  const head = [...columns, ...tests.map((name) => `test.${name}`)];
+  const isGrouped = points.some(({ gauc, test }) => (gauc ?? test?.gauc) !== undefined);
+  const grouped = isGrouped ? (["gauc"] as const) : [];
+  const tests = isTested ? [...testColumns, ...grouped] : [];
+  const head = [...columns, ...grouped, ...tests.map((name) => `test.${name}`)];
   const lines = points.map((point) => [
-    ...columns.map((name) => cell(point[name])),
+    ...[...columns, ...grouped].map((name) => cell(point[name])),
     ...tests.map((name) => cell(point.test?.[name])),
   ]);
   return `${[head, ...lines].map((line) => line.join(",")).join("\n")}\n`;

@@ -21,6 +21,7 @@ import {
 } from "../../src/data/records.ts";
 import { planSplit, splitDataset } from "../../src/data/split.ts";
 import { keyColumnOf } from "../../src/data/split-options.ts";
+import { groupWords } from "../../src/data/targets.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import {
@@ -42,8 +43,9 @@ import {
   tableOfPart,
 } from "../../src/training/checkpoint/part-names.ts";
 import { partsOf } from "../../src/training/checkpoint/parts.ts";
+import { createScores } from "../../src/training/loop/evaluation.ts";
 import { scoreBatch, withBags } from "../../src/training/loop/inference-device.ts";
-import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import type { Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
@@ -160,14 +162,13 @@ export class Model implements AsyncDisposable {
     this.#live("evaluate");
     const dataset = await open();
     try {
-      const logits = new Float32Array(dataset.samples);
-      const labels = new Float32Array(dataset.samples);
+      const scores = createScores(dataset.samples, dataset.targets);
       for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
         const samples = Math.min(batchSamplesMax, dataset.samples - first);
-        const at = labels.subarray(first, first + samples);
-        logits.set(await this.#score(readBatch(dataset, first, samples, at)), first);
+        const batch = readBatch(dataset, first, samples, scores);
+        scores.logits.set(await this.#score(batch), first);
       }
-      return evaluate(logits, labels);
+      return evaluateScores(scores);
     } finally {
       dataset.close();
     }
@@ -332,13 +333,8 @@ function roomFor(device: DeviceState, batch: EncodedBatch): DeviceState {
   return needed.some((ids, i) => ids > (idsMax[i] ?? 0)) ? withBags(device, needed) : device;
 }
 
-/** Copies samples first .. first+samples-1, and their labels into `labels`. */
-function readBatch(
-  dataset: Dataset,
-  first: number,
-  samples: number,
-  labels: Float32Array,
-): EncodedBatch {
+/** Copies samples first .. first+samples-1, and their labels and groups into `scores`. */
+function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
   const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
   const idsMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
   const dense = new Float32Array(samples * dataset.dense);
@@ -346,7 +342,14 @@ function readBatch(
   const ids = new Int32Array(samples * idsMax);
   const highs = dataset.wide.includes(true) ? new Int32Array(ids.length) : undefined;
   const weights = dataset.weighted.includes(true) ? new Float32Array(ids.length) : undefined;
-  const count = dataset.read(indices, { dense, labels, lengths, ids, highs, weights });
+  const { labels: L } = dataset.targets;
+  const labels = scores.labels.subarray(L * first, L * (first + samples));
+  const groups = scores.groups && new Float32Array(groupWords * samples);
+  const count = dataset.read(indices, { dense, labels, groups, lengths, ids, highs, weights });
+  for (let half = 0; groups !== undefined && half < groupWords; half++) {
+    const own = groups.subarray(half * samples, (half + 1) * samples);
+    scores.groups?.set(own, half * scores.samples + first);
+  }
   return {
     samples,
     dense,

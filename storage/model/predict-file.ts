@@ -4,6 +4,7 @@
 import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
+import { targetColumnsOf } from "../../src/data/targets.ts";
 import {
   type Columns,
   criteoColumns,
@@ -205,7 +206,8 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
         const message = `${path} has a column \`${column}\` already: name another for the result`;
         throw new InvalidOptionError("column", message);
       }
-      const labelled = names.includes(data.label) ? names : [...names, data.label];
+      const targets = targetColumnsOf(data).filter((name) => !names.includes(name));
+      const labelled = [...names, ...targets];
       return { ...csvColumns(data, shapesOf(model), path, labelled), fields: names.length };
     }
     case "synthetic": {

@@ -8,6 +8,7 @@ import type { ExecutionContext } from "ava";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
+import { groupWords } from "../../src/data/targets.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
@@ -37,6 +38,10 @@ export function prepare(options: DataOptions, tables: readonly TableShape[]): Pr
 /** Samples as plain values: label, dense features, and a bag for each feature. */
 export interface PlainSample {
   readonly label: number;
+  /** All labels, if there are several. */
+  readonly labels?: readonly number[];
+  readonly sampleWeight?: number;
+  readonly group?: readonly number[];
   readonly dense: readonly number[];
   /** Bigints for ids of 64 bits. */
   readonly bags: readonly (readonly (number | bigint)[])[];
@@ -48,10 +53,13 @@ export interface PlainSample {
 export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainSample[] {
   const wanted = Uint32Array.from(indices ?? Array.from({ length: dataset.samples }, (_, i) => i));
   const B = wanted.length;
+  const { targets } = dataset;
   const bagMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
   const batch: BatchMemory = {
     dense: new Float32Array(B * dataset.dense),
-    labels: new Float32Array(B),
+    labels: new Float32Array(B * targets.labels),
+    sampleWeights: targets.hasSampleWeights ? new Float32Array(B) : undefined,
+    groups: targets.hasGroups ? new Float32Array(groupWords * B) : undefined,
     lengths: new Int32Array(B * dataset.features),
     ids: new Int32Array(B * bagMax),
     highs: dataset.wide.includes(true) ? new Int32Array(B * bagMax) : undefined,
@@ -59,7 +67,14 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
   };
   const count = dataset.read(wanted, batch);
   const samples = Array.from({ length: B }, (_, b) => ({
-    label: batch.labels[b] ?? 0,
+    label: batch.labels[b * targets.labels] ?? 0,
+    ...(targets.labels === 1
+      ? {}
+      : { labels: [...batch.labels.subarray(b * targets.labels, (b + 1) * targets.labels)] }),
+    ...(batch.sampleWeights === undefined ? {} : { sampleWeight: batch.sampleWeights[b] ?? 0 }),
+    ...(batch.groups === undefined
+      ? {}
+      : { group: [batch.groups[b] ?? 0, batch.groups[B + b] ?? 0] }),
     dense: [...batch.dense.subarray(b * dataset.dense, (b + 1) * dataset.dense)],
     bags: [] as (number | bigint)[][],
     ...(batch.weights === undefined ? {} : { weights: [] as number[][] }),

@@ -6,6 +6,7 @@ import { fitLogistic } from "../../examples/logistic-regression.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { splitDataset } from "../../src/data/split.ts";
+import { oneLabel } from "../../src/data/targets.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { evaluate } from "../../src/training/loop/metrics.ts";
 import { prepare, startDirectory } from "../data/data-files.ts";
@@ -19,6 +20,7 @@ function datasetOf(ids: readonly number[], labels: readonly number[]): Dataset {
     wide: [],
     weighted: [],
     idsMax: [1],
+    targets: oneLabel,
     read(_, batch) {
       batch.labels.set(labels);
       batch.lengths.fill(1);

@@ -34,6 +34,8 @@ const distilled = (logit: number, weight: number): LossTerm => ({
 interface Case {
   readonly terms: readonly LossTerm[];
   readonly loss: number;
+  /** (6): the weight of each sample. */
+  readonly weights?: readonly number[];
   /** (6,1), or (6,3). */
   readonly gradient: readonly number[];
 }
@@ -47,7 +49,16 @@ const cases: Readonly<Record<string, Case>> = {
       -0.04482357022833252, -0.10374322186697577,
     ],
   },
-  "the same with pos_weight 3": {
+  "BCEWithLogitsLoss(weight=[0.5, 2, 0, 1, 3.25, 0.125])": {
+    terms: [usualLossTerm],
+    weights: [0.5, 2, 0, 1, 3.25, 0.125],
+    loss: 6.91664406578584,
+    gradient: [
+      -0.041666666666666664, 0.3311023830252384, 0, 0.1666666666666511, -0.14567660324208068,
+      -0.01296790273337197,
+    ],
+  },
+  "binary_cross_entropy_with_logits(z[:, 0], y, pos_weight=3)": {
     terms: [entropy({ positiveWeight: 3 })],
     loss: 21.82469548421072,
     gradient: [
@@ -91,7 +102,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-for (const [title, { terms, loss, gradient }] of Object.entries(cases)) {
+for (const [title, { terms, loss, weights, gradient }] of Object.entries(cases)) {
   test(`the loss and its gradient are those of PyTorch: ${title}`, (t) => {
     const width = gradient.length / samples;
     const z = kernels.tensor([samples, width]);
@@ -101,7 +112,9 @@ for (const [title, { terms, loss, gradient }] of Object.entries(cases)) {
     const dLogits = kernels.tensor([samples, width]);
     valuesOf(dLogits).fill(Number.NaN);
     const losses = new Float64Array(4).fill(Number.NaN);
-    kernels.loss(losses, dLogits, z, y, terms, samples, slicesOf(0, 4, 4, samples));
+    const w = weights && kernels.tensor([samples]);
+    if (w !== undefined) valuesOf(w).set(weights ?? []);
+    kernels.loss(losses, dLogits, z, y, terms, samples, slicesOf(0, 4, 4, samples), w);
     const found = losses.reduce((sum, one) => sum + one, 0) / samples;
     t.true(Math.abs(found - loss) < 1e-13 * loss, `a loss of ${found}`);
     for (const [i, expected] of gradient.entries()) {

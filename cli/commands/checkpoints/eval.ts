@@ -44,12 +44,13 @@ export function addEval(program: Command): void {
       console.log(JSON.stringify(report));
       return;
     }
-    const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;
+    const { samples, positives, auc, normalizedEntropy, logLoss, calibration, gauc } = metrics;
     console.log(`Samples              ${count(samples)}, ${count(positives)} of them positive`);
     console.log(`AUC                  ${metric(auc)}`);
     console.log(`Normalized entropy   ${metric(normalizedEntropy)}`);
     console.log(`Log loss             ${metric(logLoss)}`);
     console.log(`Calibration          ${metric(calibration)}`);
+    if (gauc !== undefined) console.log(`GAUC                 ${metric(gauc)}`);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
     for (const { message } of warnings) console.log(`Warning              ${message}`);
   });

@@ -151,7 +151,7 @@ function metricOf(result: RunResult, { metric: name }: Sweep): number {
 
 /** The best first; trials without a value last, in their order. */
 function sortedBy({ metric: name }: Sweep, outcomes: readonly Outcome[]): Outcome[] {
-  const sign = name === "auc" ? -1 : 1;
+  const sign = name === "auc" || name === "gauc" ? -1 : 1;
   const rank = ({ value }: Outcome) =>
     Number.isNaN(value) ? Number.POSITIVE_INFINITY : sign * value;
   return [...outcomes].sort((a, b) => {

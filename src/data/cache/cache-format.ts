@@ -8,7 +8,9 @@
 //   keys               f64 of each sample, if a column splits the data (split-options.ts)
 //
 //   block   words      first word of each sample, and of the end, counted from the block's start
-//   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · bags
+//   sample  words      labels f32 (one, or `targets` says) · its weight f32, if samples have
+//                      weights · group f32 (2), if they have groups · dense f32 (dense) ·
+//                      bag lengths u16 (even number) · bags
 //   bag     words      ids i32 · upper halves of the ids i32, if the feature is wide · weights of
 //                      the ids f32, if the feature has weights
 //
@@ -20,6 +22,7 @@ import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
 import type { KeyForm } from "../split-options.ts";
+import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key: each version has files of its own. */
@@ -82,7 +85,9 @@ export interface CacheMeta {
   readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
-  /** Samples with label 1. */
+  /** What a sample has beside its features; left out: one label. */
+  readonly targets?: Targets | undefined;
+  /** Samples with label 1; where they have several, the first one. */
   readonly positives: number;
   /**
    * `count` is exact; the first `quarantineMax` lines are `kept`; `reasons`: the most frequent.
@@ -120,8 +125,12 @@ export type Means = Readonly<Record<number, number>>;
 export type BlockTable = Uint32Array;
 
 /** Words of a sample before its bags. */
-export function sampleHeadWords(shape: { dense: number; features: number }): number {
-  return 1 + shape.dense + Math.ceil(shape.features / 2);
+export function sampleHeadWords(shape: {
+  readonly dense: number;
+  readonly features: number;
+  readonly targets?: Targets | undefined;
+}): number {
+  return targetWords(shape.targets ?? oneLabel) + shape.dense + Math.ceil(shape.features / 2);
 }
 
 /** Writes the tail at `offset`, with the keys behind it, then the header. */

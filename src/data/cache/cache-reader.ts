@@ -10,6 +10,7 @@ import assert from "node:assert/strict";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, BytesRead, Dataset, SampleRange } from "../dataset.ts";
+import { groupWords, oneLabel, type Targets } from "../targets.ts";
 import { type BlockPlace, blocksInMemory, blocksOnDisk, type FindBlock } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
 import {
@@ -149,6 +150,7 @@ class CachedDataset implements CachedSamples {
   readonly wide: readonly boolean[];
   readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
+  readonly targets: Targets;
   readonly #file: DiskFile;
   readonly #blocks: Blocks;
   readonly #headWords: number;
@@ -171,6 +173,7 @@ class CachedDataset implements CachedSamples {
     this.wide = meta.wide;
     this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
+    this.targets = meta.targets ?? oneLabel;
     this.#file = file;
     this.#blocks = blocks;
     this.#headWords = sampleHeadWords(meta);
@@ -181,7 +184,8 @@ class CachedDataset implements CachedSamples {
     assert(this.#isOpen, "the dataset is open");
     const B = indices.length;
     const words = this.#gather(indices) - B * this.#headWords;
-    assert(batch.labels.length >= B && batch.dense.length >= B * this.dense, "room for the batch");
+    assert(batch.labels.length >= B * this.targets.labels, "room for the labels");
+    assert(batch.dense.length >= B * this.dense, "room for the dense features");
     assert(batch.lengths.length >= B * this.features, "room for the lengths of its bags");
     assert(batch.highs !== undefined || !this.wide.includes(true), "room for halves of its ids");
     assert(batch.weights !== undefined || !this.weighted.includes(true), "room for its weights");
@@ -239,12 +243,11 @@ class CachedDataset implements CachedSamples {
   }
 
   #copyDense(batch: BatchMemory, B: number): void {
-    const { dense, labels } = batch;
+    const { dense } = batch;
     const floats = this.#floats;
     let out = 0;
     for (let b = 0; b < B; b++) {
-      let from = this.#starts[b] ?? 0;
-      labels[b] = floats[from++] ?? 0;
+      let from = this.#copyTargets(batch, B, b);
       for (let i = 0; i < this.dense; i++) dense[out++] = floats[from++] ?? 0;
     }
     for (const [at, mean] of this.#means) {
@@ -252,6 +255,24 @@ class CachedDataset implements CachedSamples {
         if (Number.isNaN(dense[i])) dense[i] = mean;
       }
     }
+  }
+
+  /** Copies what sample b has beside its features. Returns the word behind it. */
+  #copyTargets({ labels, sampleWeights, groups }: BatchMemory, B: number, b: number): number {
+    const floats = this.#floats;
+    const { targets } = this;
+    let from = this.#starts[b] ?? 0;
+    for (let l = 0; l < targets.labels; l++) labels[b * targets.labels + l] = floats[from++] ?? 0;
+    if (sampleWeights !== undefined) {
+      sampleWeights[b] = targets.hasSampleWeights ? (floats[from] ?? 0) : 1;
+    }
+    if (targets.hasSampleWeights) from++;
+    if (!targets.hasGroups) return from;
+    if (groups !== undefined) {
+      groups[b] = floats[from] ?? 0;
+      groups[B + b] = floats[from + 1] ?? 0;
+    }
+    return from + groupWords;
   }
 
   /** Reorders sample-major bags into feature-major ones. Returns the ids and words read. */

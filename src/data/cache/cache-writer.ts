@@ -5,6 +5,7 @@ import { crc32 } from "node:zlib";
 import type { DiskFile } from "../../ports/disk.ts";
 import { Sample } from "../sample.ts";
 import type { SplitKeys } from "../split-options.ts";
+import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import {
   blockSamples,
   bytesOfKeys,
@@ -32,6 +33,8 @@ export interface CacheShape {
   readonly wide: readonly boolean[];
   /** Whether the ids of each feature have weights; `[]`: no feature has them. */
   readonly weighted: readonly boolean[];
+  /** What a sample has beside its features. @default one label */
+  readonly targets?: Targets | undefined;
   /** Rows of each feature's table; left out: unknown. */
   readonly rows?: readonly number[];
 }
@@ -64,7 +67,7 @@ export class CacheWriter {
     this.#statistics = new StatisticsCollector(shape.wide, shape.rows);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
     const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
-    const more = wide + weighted;
+    const more = wide + weighted + digestOf(shape.targets ?? oneLabel);
     this.#digest.update(`dense ${shape.dense} features ${shape.features}${more}\n`);
   }
 
@@ -83,7 +86,7 @@ export class CacheWriter {
     const { dense, lengths, idCount } = sample;
     this.#reserve(this.#headWords + 3 * idCount);
     let at = this.#used;
-    this.#floats[at++] = sample.label;
+    at = this.#writeTargets(sample, at);
     for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
     for (let feature = 0; feature < lengths.length; feature += 2) {
       this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
@@ -94,6 +97,16 @@ export class CacheWriter {
     this.#positives += sample.label;
     this.#starts[++this.#inBlock] = this.#used;
     if (this.#inBlock === blockSamples) this.#endBlock();
+  }
+
+  /** Writes what a sample has beside its features from word `start` on. Returns the end. */
+  #writeTargets({ labels, sampleWeight, group }: Sample, start: number): number {
+    const { hasSampleWeights, hasGroups } = this.#shape.targets ?? oneLabel;
+    let at = start;
+    for (let i = 0; i < labels.length; i++) this.#floats[at++] = labels[i] ?? 0;
+    if (hasSampleWeights) this.#floats[at++] = sampleWeight;
+    if (hasGroups) for (let i = 0; i < group.length; i++) this.#floats[at++] = group[i] ?? 0;
+    return at;
   }
 
   /** Writes the bags of a sample from word `start` on. Returns their end. */
@@ -130,6 +143,7 @@ export class CacheWriter {
       wide: this.#shape.wide,
       weighted: this.#shape.wide.map((_, feature) => this.#shape.weighted[feature] === true),
       idsMax: this.#statistics.idsMax,
+      ...(isOneLabel(this.#shape.targets) ? {} : { targets: this.#shape.targets }),
       positives: this.#positives,
       digest: this.#digest.digest("hex"),
       statistics: this.#statistics.finish(),
@@ -169,4 +183,16 @@ export class CacheWriter {
     this.#used = 0;
     this.#inBlock = 0;
   }
+}
+
+/** Whether samples have one label, as in caches of before there was anything else. */
+function isOneLabel(targets: Targets = oneLabel): boolean {
+  return targetWords(targets) === 1;
+}
+
+/** What the digest of the samples says of their shape, unless it is one label. */
+function digestOf(targets: Targets): string {
+  if (isOneLabel(targets)) return "";
+  const { labels, hasSampleWeights, hasGroups } = targets;
+  return ` labels ${labels} weight ${hasSampleWeights} group ${hasGroups}`;
 }

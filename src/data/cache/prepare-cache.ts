@@ -15,6 +15,7 @@ import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
+import { targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
@@ -215,7 +216,8 @@ async function fill(
   const dense = denseOf(options);
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
   const rows = tables.map((table) => table.rows);
-  const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted, rows });
+  const shape = { dense, features: tables.length, wide, weighted, rows };
+  const writer = new CacheWriter(file, { ...shape, targets: targetsOf(options) });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
   const { hashes, keys, ...meta } = await writeText(writer, options, tables, onProgress, key);

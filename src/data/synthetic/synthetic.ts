@@ -5,6 +5,9 @@
 //           + sum over feature pairs (0,1), (2,3), … (four at most) of latent(id) . latent(id')
 //   label ~ Bernoulli(sigmoid(logit))
 //
+// Of several labels, each has effects of its own, and the rest of its logit in common with the
+// others. Weights of samples and their groups are drawn apart from all that.
+//
 // A bag counts as the mean of its ids, each multiplied by its weight where the feature has weights.
 // To come near the best AUC, a model must learn every kind of term. The best AUC is the AUC of the
 // true logit against the drawn labels.
@@ -18,6 +21,7 @@ import {
   type TableShape,
 } from "../options.ts";
 import { bagIdsMax, Sample } from "../sample.ts";
+import { groupOf, targetsOf } from "../targets.ts";
 import { rankAuc } from "./rank-auc.ts";
 import { Zipf } from "./zipf.ts";
 
@@ -40,7 +44,8 @@ export function generateSamples(
   take: (sample: Sample) => void,
 ): GeneratedReport {
   const generator = new SyntheticSamples(options, tables);
-  const sample = new Sample({ dense: options.dense, features: tables.length });
+  const targets = targetsOf(options);
+  const sample = new Sample({ dense: options.dense, features: tables.length, targets });
   // Logits of positive samples fill the array from the left, of negatives from the right.
   const logits = new Float64Array(options.samples);
   let positives = 0;
@@ -78,6 +83,10 @@ export class SyntheticSamples {
   readonly #samplers: readonly Zipf[];
   readonly #pairs: number;
   readonly #weights: Float64Array;
+  readonly #hasSampleWeights: boolean;
+  readonly #groups: number;
+  /** The effects of the bags of a sample, for each label after the first. */
+  readonly #otherEffects: Float64Array;
   readonly #bias: number;
   readonly #words = new Uint32Array(4);
   readonly #normals = new Float64Array(4);
@@ -104,6 +113,9 @@ export class SyntheticSamples {
     }
     const ids = tables.map(({ name }) => idsOfFeature(options, name));
     this.#bags = ids.map(({ idsPerBag }) => idsPerBag);
+    this.#hasSampleWeights = options.sampleWeights !== undefined;
+    this.#groups = options.groups ?? 0;
+    this.#otherEffects = new Float64Array((options.labels ?? 1) - 1);
     this.#isWeighted = options.weights !== undefined;
     this.#samplers = tables.map(({ rows }, i) => new Zipf(rows, ids[i]?.zipf ?? options.zipf));
     this.#pairs = Math.min(pairsMax, Math.floor(tables.length / 2));
@@ -124,13 +136,28 @@ export class SyntheticSamples {
     const logit = this.#bias + this.#score(sample, index);
     this.#draw(index, 0, 0, purposes.syntheticLabel);
     sample.label = this.#uniform(0) < sigmoid(logit) ? 1 : 0;
+    this.#fillTargets(sample, index, logit);
     return logit;
+  }
+
+  /** Draws the further labels, the weight and the group of a sample with this logit. */
+  #fillTargets(sample: Sample, index: number, logit: number): void {
+    const features = this.#samplers.length;
+    for (const [i, effects] of this.#otherEffects.entries()) {
+      this.#draw(index, 0, 1 + i, purposes.syntheticLabel);
+      sample.labels[1 + i] = this.#uniform(0) < sigmoid(logit + effects) ? 1 : 0;
+    }
+    if (this.#hasSampleWeights) sample.sampleWeight = this.#drawWeight(index, 0, features);
+    if (this.#groups === 0) return;
+    this.#draw(index, 0, features, purposes.syntheticIds);
+    sample.group.set(groupOf(String(Math.floor(this.#uniform(0) * this.#groups))));
   }
 
   /** Draws dense features and ids; returns the logit without its bias. */
   #score(sample: Sample, index: number): number {
     sample.clear();
     let score = 0;
+    this.#otherEffects.fill(0);
     for (let i = 0; i < sample.dense.length; i++) {
       if (i % 4 === 0) this.#drawNormals(index, i / 4);
       const value = Math.fround(this.#normals[i % 4] ?? 0);
@@ -140,7 +167,12 @@ export class SyntheticSamples {
     for (let feature = 0; feature < this.#samplers.length; feature++) {
       this.#fillBag(sample, feature, index);
       const effect = this.#means[feature * idNumbers] ?? 0;
-      score += effect * (scales.effects / Math.sqrt(this.#samplers.length));
+      const scale = scales.effects / Math.sqrt(this.#samplers.length);
+      score += effect * scale;
+      for (let i = 0; i < this.#otherEffects.length; i++) {
+        const other = this.#means[feature * idNumbers + 1 + (i % (idNumbers - 1))] ?? 0;
+        this.#otherEffects[i] = (this.#otherEffects[i] ?? 0) + (other - effect) * scale;
+      }
     }
     for (let pair = 0; pair < this.#pairs; pair++) score += this.#dot(2 * pair, 2 * pair + 1);
     return score;

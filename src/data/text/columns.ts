@@ -10,6 +10,7 @@ import type {
   TableShape,
 } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
+import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { type LabelReader, labelReader } from "./labels.ts";
 import { matchTables } from "./match-features.ts";
 
@@ -57,6 +58,12 @@ export interface CategoricalField {
   readonly missing: "own" | "empty" | "reject";
 }
 
+/** A field that is no feature. */
+export interface TargetField {
+  readonly field: number;
+  readonly name: string;
+}
+
 /** The layout of a line. */
 export interface Columns {
   /** Number of fields in a valid line. */
@@ -64,8 +71,13 @@ export interface Columns {
   readonly delimiter: string;
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
-  readonly label: number;
+  /** The fields of the labels. */
+  readonly labels: readonly number[];
   readonly readLabel: LabelReader;
+  /** The field of the weight of a sample's loss; undefined: it has none. */
+  readonly weight?: TargetField | undefined;
+  /** The field of a sample's group; undefined: it has none. */
+  readonly group?: TargetField | undefined;
   readonly dense: readonly DenseField[];
   /** In the order of the model's tables. */
   readonly categorical: readonly CategoricalField[];
@@ -94,7 +106,7 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
     fields: 1 + criteoDense + criteoFeatures,
     delimiter: "\t",
     hasQuotes: false,
-    label: 0,
+    labels: [0],
     readLabel: labelReader(undefined),
     dense,
     categorical: matchTables(columns, tables).map(({ source, index, ...table }) => ({
@@ -127,7 +139,7 @@ function delimiterProblem(
 
 /** A header without any of the columns is another file's, or the first line of data. */
 function headerProblem(
-  { label, dense, categorical }: ResolvedCsvOptions,
+  options: ResolvedCsvOptions,
   path: string,
   header: readonly string[],
 ): InvalidOptionError {
@@ -135,7 +147,8 @@ function headerProblem(
     const shown = names.slice(0, 8).map((name) => `\`${name}\``);
     return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
   };
-  const names = [label, ...[...dense, ...categorical].map(({ column }) => column)];
+  const features = [...options.dense, ...options.categorical];
+  const names = [...targetColumnsOf(options), ...features.map(({ column }) => column)];
   const message =
     `Expected the first line of ${path} to name the columns ${listed(names)}, got ` +
     `${listed(header)}: does the file have a header?`;
@@ -159,12 +172,16 @@ export function csvColumns(
     if (field < 0) problems.push({ option, message: missing(option, name, path, header) });
     return field;
   };
+  const targetField = (option: string, name: string | undefined) =>
+    name === undefined ? undefined : { field: fieldOf(option, name), name };
   const columns = {
     fields: header.length,
     delimiter: options.delimiter,
     hasQuotes: true,
-    label: fieldOf("data.label", options.label),
+    labels: labelsOf(options).map((name) => fieldOf("data.label", name)),
     readLabel: labelReader(options.positive),
+    weight: targetField("data.weight", options.weight),
+    group: targetField("data.group", options.group),
     dense: denseFields(options, fieldOf),
     categorical: matchTables(options.categorical, tables).map(({ source, index, ...table }) => ({
       field: fieldOf(`data.categorical[${index}]`, source.column),
@@ -179,7 +196,11 @@ export function csvColumns(
     key: key && fieldOf("evaluation.split.column", key.column),
   };
   if (problems.length > 0) {
-    const asked = 1 + options.dense.length + options.categorical.length + (key ? 1 : 0);
+    const asked =
+      targetColumnsOf(options).length +
+      options.dense.length +
+      options.categorical.length +
+      (key ? 1 : 0);
     throw (
       delimiterProblem(options, path, header) ??
       (problems.length === asked && asked > 1
@@ -254,14 +275,17 @@ export function checkTables(
 }
 
 /** Throws where the label is a feature, and the job does not say that it is meant. */
-function checkLabel({ label, labelAsFeature, dense, categorical }: ResolvedCsvOptions): void {
+function checkLabel(options: ResolvedCsvOptions): void {
+  const { labelAsFeature, dense, categorical } = options;
   if (labelAsFeature) return;
+  const labels = labelsOf(options);
   for (const [option, columns] of Object.entries({ dense, categorical })) {
-    const index = columns.findIndex(({ column }) => column === label);
+    const index = columns.findIndex(({ column }) => labels.includes(column));
     if (index < 0) continue;
     const path = `data.${option}[${index}]`;
     const message =
-      `Expected \`${path}\` to be another column than the label, \`${label}\`: a model that reads ` +
+      `Expected \`${path}\` to be another column than the label, ` +
+      `\`${columns[index]?.column}\`: a model that reads ` +
       "the label predicts nothing; take it out, or say `labelAsFeature: true` where it is meant";
     throw new InvalidOptionError(path, message);
   }

@@ -1,6 +1,8 @@
 // Decodes a line of text into a sample, or returns the reason why it cannot.
 //
 //   label          labels.ts
+//   weight         a number of at least 0
+//   group          any text: targets.ts
 //   integer x      log(1 + max(x, 0)); empty: 0
 //   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: as `missing` says
 //   hashed text    row 1 + MurmurHash3(bytes, seed = the table's index) mod (rows - 1)
@@ -15,6 +17,7 @@
 import { parse } from "csv-parse/sync";
 import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
+import { groupOf } from "../targets.ts";
 import type { CategoricalField, Columns, DenseField } from "./columns.ts";
 import { type Fault, show } from "./faults.ts";
 import type { KeyCollector } from "./split-keys.ts";
@@ -33,10 +36,35 @@ export function decodeLine(
   if (!Array.isArray(fields)) return fields;
   const fault = columns.key === undefined ? undefined : keys?.read(fields[columns.key] ?? "");
   if (fault !== undefined) return fault;
-  const label = columns.readLabel(fields[columns.label] ?? "");
-  if (typeof label === "object") return label;
-  sample.label = label;
-  return decodeFeatures(sample, fields, columns);
+  return decodeTargets(sample, fields, columns) ?? decodeFeatures(sample, fields, columns);
+}
+
+/** Fills what `sample` has beside its features. Returns the line's fault, if any. */
+function decodeTargets(
+  sample: Sample,
+  fields: readonly string[],
+  { labels, readLabel, weight, group }: Columns,
+): Fault | undefined {
+  for (let i = 0; i < labels.length; i++) {
+    const label = readLabel(fields[labels[i] ?? 0] ?? "");
+    if (typeof label === "object") return label;
+    sample.labels[i] = label;
+  }
+  if (weight !== undefined) {
+    const text = fields[weight.field] ?? "";
+    const value = decimal(text);
+    if (value === undefined || value < 0) {
+      const kind = `expected \`${weight.name}\`, the weight of the sample, to be a number >= 0`;
+      return { kind, got: show(text) };
+    }
+    sample.sampleWeight = value;
+  }
+  if (group !== undefined) {
+    const text = fields[group.field] ?? "";
+    if (text === "") return { kind: `\`${group.name}\`, the group of the sample, is missing` };
+    sample.group.set(groupOf(text));
+  }
+  return undefined;
 }
 
 /** The fields of a line, as many as there are columns; or the line's fault. */

@@ -7,6 +7,7 @@ import type { CacheMeta } from "../cache/cache-format.ts";
 import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-options.ts";
+import { targetsOf } from "../targets.ts";
 import { denseOf } from "./columns.ts";
 import { BadLines } from "./faults.ts";
 import { decodeLine } from "./line-decoder.ts";
@@ -39,7 +40,8 @@ export async function lookAtText(
   const keys = key && new KeyCollector(key);
   const problems: string[] = [];
   const bad = new BadLines(0);
-  const sample = new Sample({ dense: denseOf(options), features: tables.length });
+  const targets = targetsOf(options);
+  const sample = new Sample({ dense: denseOf(options), features: tables.length, targets });
   const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
   let [bytes, samples, positives] = [0, 0, 0];
   for (const path of options.paths) {

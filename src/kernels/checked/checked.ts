@@ -176,7 +176,7 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("dX", dX, size(x));
       inner.dInteract(dX, dOut, x, copied, dots);
     },
-    loss(losses, dLogits, logits, labels, terms, batchSize, slices) {
+    loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights) {
       const [B, K] = matrix("logits", logits);
       covers(slices, B);
       holds("dLogits", dLogits, B * K);
@@ -188,7 +188,8 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
         assert(target.column < columns, `Expected a target in ${columns}, got ${target.column}`);
       }
       assert.equal(losses.length, slices.bounds.length - 1, "Expected one loss a slice");
-      inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices);
+      if (weights !== undefined) holds("weights", weights, B);
+      inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights);
     },
   };
 }

@@ -193,7 +193,8 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   /**
    * The gradient dLogits (B,K) of the terms' sum over the samples, divided by batchSize; and that
    * sum over each slice, in float64, in `losses` (slices). logits (B,K), labels (B,L). A column
-   * without a term has the gradient 0.
+   * without a term has the gradient 0. With `weights` (B), loss and gradient of a sample are times
+   * its weight.
    */
   loss(
     losses: Float64Array,
@@ -203,6 +204,7 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
     terms: readonly LossTerm[],
     batchSize: number,
     slices: Slices,
+    weights?: Tensor,
   ): void;
 
   // Embedding bags ----

@@ -15,6 +15,7 @@ export const loss: Kernels["loss"] = (
   terms,
   batchSize,
   slices,
+  weights,
 ) => {
   const d = valuesOf(dLogits);
   if (terms.length !== logits.shape[1]) d.fill(0);
@@ -25,6 +26,7 @@ export const loss: Kernels["loss"] = (
     K: logits.shape[1]!,
     ys: valuesOf(labels),
     L: labels.shape[1]!,
+    ws: weights && valuesOf(weights),
     batchSize,
   };
   for (const term of terms) {
@@ -42,28 +44,31 @@ interface LossBatch {
   readonly K: number;
   readonly ys: Values;
   readonly L: number;
+  /** (B); undefined: all 1. */
+  readonly ws: Values | undefined;
   readonly batchSize: number;
 }
 
 /** The sum of a term over the samples first .. end-1; their gradients go into `d`. */
 function sumOfTerm(batch: LossBatch, term: LossTerm, first: number, end: number): number {
-  const { d, zs, K, batchSize } = batch;
+  const { d, zs, K, ws, batchSize } = batch;
   const { logit, rule, weight } = term;
   let sum = 0;
   for (let s = first; s < end; s++) {
     const z = zs[s * K + logit]!;
     const y = targetOf(batch, term, s);
+    const w = ws === undefined ? 1 : ws[s]!;
     let error = 0;
     if (rule.kind === "squaredError") {
-      sum += (z - y) * (z - y);
+      sum += w * (z - y) * (z - y);
       error = 2 * (z - y);
     } else {
       const target = y * (1 - rule.labelSmoothing) + rule.labelSmoothing / 2;
       const small = Math.exp(-Math.abs(z)); // Serves both passes.
-      sum += crossEntropy(z, small, target, rule);
+      sum += w * crossEntropy(z, small, target, rule);
       error = dCrossEntropy(z, small, target, rule);
     }
-    d[s * K + logit] = (weight * error) / batchSize;
+    d[s * K + logit] = (weight * w * error) / batchSize;
   }
   return sum;
 }

@@ -4,8 +4,11 @@
 import { z } from "zod";
 import type { Metrics } from "./metrics.ts";
 
-/** Metrics by which evaluations are compared: AUC is better when higher, the others when lower. */
-export const comparedMetric = z.enum(["auc", "logLoss", "normalizedEntropy"]);
+/**
+ * Metrics by which evaluations are compared: AUC and GAUC are better when higher, the others when
+ * lower.
+ */
+export const comparedMetric = z.enum(["auc", "gauc", "logLoss", "normalizedEntropy"]);
 
 export type ComparedMetric = z.output<typeof comparedMetric>;
 
@@ -16,19 +19,28 @@ export interface BestEvaluation {
   readonly evaluation: Metrics;
 }
 
+/** Whether a higher value of the metric is the better one. */
+export function isHigherBetter(metric: ComparedMetric): boolean {
+  return metric === "auc" || metric === "gauc";
+}
+
 /** Whether `value` is better than `than`. What is no number is worse than any number. */
-export function isBetter(metric: ComparedMetric, value: number, than: number | undefined): boolean {
+export function isBetter(
+  metric: ComparedMetric,
+  value: number | undefined,
+  than: number | undefined,
+): boolean {
   // JSON writes NaN as null: a restored metric may be one.
-  if (!Number.isFinite(value)) return false;
+  if (value === undefined || !Number.isFinite(value)) return false;
   if (than === undefined || !Number.isFinite(than)) return true;
-  return metric === "auc" ? value > than : value < than;
+  return isHigherBetter(metric) ? value > than : value < than;
 }
 
 /** How much better `value` is than the best so far; NaN where it is no number. */
 export function gainOf(metric: ComparedMetric, value: number, best: number | null): number {
   if (Number.isNaN(value)) return value;
   if (best === null) return Number.POSITIVE_INFINITY;
-  return metric === "auc" ? value - best : best - value;
+  return isHigherBetter(metric) ? value - best : best - value;
 }
 
 /**

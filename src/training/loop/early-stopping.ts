@@ -3,12 +3,12 @@
 // it would have stopped.
 
 import { z } from "zod";
-import { comparedMetric, gainOf } from "./best-evaluation.ts";
+import { comparedMetric, gainOf, isHigherBetter } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
 export const earlyStoppingOptions = z.strictObject({
-  /** What is watched: AUC is better when higher, the others when lower. */
+  /** What is watched: AUC and GAUC are better when higher, the others when lower. */
   metric: comparedMetric,
   /** Evaluations in a row without improvement before the run stops. Left out: any number. */
   patience: z.number().int().min(1).optional(),
@@ -50,7 +50,7 @@ export function observe(
   metrics: Metrics,
 ): { readonly state: EarlyStoppingState; readonly improved: boolean } {
   if (state.stopped) return { state, improved: false };
-  const value = metrics[options.metric];
+  const value = metrics[options.metric] ?? Number.NaN;
   const gain = gainOf(options.metric, value, state.best);
   const stopped = isReached(options, value); // The best, however little better it is.
   if (stopped || gain > options.minDelta) {
@@ -63,5 +63,5 @@ export function observe(
 
 function isReached({ metric, target }: EarlyStopping, value: number): boolean {
   if (target === undefined) return false;
-  return metric === "auc" ? value >= target : value <= target;
+  return isHigherBetter(metric) ? value >= target : value <= target;
 }

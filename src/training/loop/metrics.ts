@@ -18,6 +18,29 @@ export interface Metrics {
   readonly normalizedEntropy: number;
   /** Mean prediction over the base rate; 1 is calibrated. NaN without positives. */
   readonly calibration: number;
+  /**
+   * AUC within groups: the mean of the AUCs of all groups with both classes, each counted as often
+   * as it has samples (Zhou et al., "Deep interest network", 2018). NaN where no group has both;
+   * left out where samples have no groups.
+   */
+  readonly gauc?: number | undefined;
+}
+
+/** All held-out samples in file order, with what a model says of them. L = labels of a sample. */
+export interface Scores {
+  readonly samples: number;
+  /** (samples, L) */
+  readonly logits: Float32Array;
+  /** (samples, L) */
+  readonly labels: Float32Array;
+  /** (2, samples): a group has equal pairs (src/data/targets.ts). */
+  readonly groups?: Float32Array | undefined;
+}
+
+/** The metrics of a model with one label. */
+export function evaluateScores({ logits, labels, groups }: Scores): Metrics {
+  const metrics = evaluate(logits, labels);
+  return groups === undefined ? metrics : { ...metrics, gauc: gaucOf(logits, labels, groups) };
 }
 
 /**
@@ -81,6 +104,50 @@ function aucOf(logits: Float32Array, labels: Float32Array, positives: number): n
     start = end;
   }
   return winsTwice / (2 * positives * (logits.length - positives));
+}
+
+/** See `Metrics.gauc`. Groups are added up in the order of their first samples. */
+function gaucOf(logits: Float32Array, labels: Float32Array, groups: Float32Array): number {
+  const { order, starts } = byGroup(groups, logits.length);
+  const sortedLogits = Float32Array.from(order, (sample) => logits[sample] ?? Number.NaN);
+  const sortedLabels = Float32Array.from(order, (sample) => labels[sample] ?? Number.NaN);
+  let sum = 0;
+  let counted = 0;
+  for (let group = 0; group + 1 < starts.length; group++) {
+    const [first, end] = [starts[group] ?? 0, starts[group + 1] ?? 0];
+    const own = sortedLabels.subarray(first, end);
+    const positives = own.reduce((total, label) => total + label, 0);
+    if (positives === 0 || positives === own.length) continue;
+    sum += own.length * aucOf(sortedLogits.subarray(first, end), own, positives);
+    counted += own.length;
+  }
+  return counted === 0 ? Number.NaN : sum / counted;
+}
+
+/** The samples group by group, and where each group begins, with the end. */
+function byGroup(
+  groups: Float32Array,
+  samples: number,
+): { readonly order: Uint32Array; readonly starts: readonly number[] } {
+  const numbers = new Map<number, number>();
+  const counts: number[] = [];
+  const numberOf = Uint32Array.from({ length: samples }, (_, sample) => {
+    const key = (groups[sample] ?? 0) * 2 ** 24 + (groups[samples + sample] ?? 0);
+    const number = numbers.get(key) ?? numbers.size;
+    numbers.set(key, number);
+    counts[number] = (counts[number] ?? 0) + 1;
+    return number;
+  });
+  const starts = [0];
+  for (const count of counts) starts.push((starts.at(-1) ?? 0) + count);
+  const order = new Uint32Array(samples);
+  const next = [...starts];
+  for (const [sample, number] of numberOf.entries()) {
+    const place = next[number] ?? 0;
+    order[place] = sample;
+    next[number] = place + 1;
+  }
+  return { order, starts };
 }
 
 /** Sorted keys 2 * rank key + label; undefined where a logit is NaN, which has no rank. */

@@ -8,7 +8,7 @@ import type { Metrics } from "./metrics.ts";
 
 /** Options of the reduction on a plateau. */
 export const plateauOptions = z.strictObject({
-  /** What is watched: AUC is better when higher, the others when lower. */
+  /** What is watched: AUC and GAUC are better when higher, the others when lower. */
   metric: comparedMetric,
   /** What all learning rates are multiplied by. */
   factor: z.number().gt(0).lt(1).default(0.1),
@@ -42,7 +42,7 @@ export function watchPlateau(
   options: Plateau,
   metrics: Metrics,
 ): PlateauState {
-  const value = metrics[options.metric];
+  const value = metrics[options.metric] ?? Number.NaN;
   if (gainOf(options.metric, value, state.best) > options.minDelta) {
     return { ...state, best: value, badEvaluations: 0 };
   }

@@ -13,6 +13,7 @@
 //   S2. Only the topology tells how many devices there are (law 4).
 //   S3. A step with a loss or gradient that is not finite ends in an error, so no cut follows it.
 
+import { oneLabel } from "../../data/targets.ts";
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
@@ -183,7 +184,7 @@ export async function finishStep(
   const { exchange, kernels, network, slab, staleRows, terms } = device;
   const { batch, plan, rows, asked } = current;
   const { step } = plan;
-  const { dense, labels } = tensorsOf(device, batch);
+  const { dense, labels, weights } = tensorsOf(device, batch);
   enter(device, plan, "compute");
   await forwardEarly(network, dense, plan.pass); // While bags, or vectors, are on their way.
   const isLate = "isLate" in current;
@@ -204,7 +205,8 @@ export async function finishStep(
   const logits = logitsOf(network, batch.samples);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = dLogitsOf(network, batch.samples);
-  kernels.loss(losses, dLogits, logits, labels, terms, batch.batchSamples, plan.mine);
+  const { batchSamples } = batch;
+  kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights);
 
   await exchange.gradients.open();
   await backwardLate(network, plan.pass);
@@ -297,11 +299,13 @@ function heatShards({ heat, rank, topology }: DeviceState, { bags, lookups }: St
 
 function tensorsOf(device: DeviceState, batch: LocalBatch) {
   const { kernels, topology } = device;
-  const { dense, labels } = batch;
-  const shape = [batch.samples, topology.input.model.dense];
+  const { samples, dense, labels, sampleWeights: weights } = batch;
+  const { targets = oneLabel } = topology.input;
+  const shape = [samples, topology.input.model.dense];
   return {
     dense: kernels.view(dense.buffer, dense.byteOffset, shape),
-    labels: kernels.view(labels.buffer, labels.byteOffset, [batch.samples, 1]),
+    labels: kernels.view(labels.buffer, labels.byteOffset, [samples, targets.labels]),
+    weights: weights && kernels.view(weights.buffer, weights.byteOffset, [samples]),
   };
 }
 

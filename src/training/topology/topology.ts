@@ -1,6 +1,7 @@
 // The topology: everything that a device of a generation knows about the other devices. A pure
 // function of the job, the data's limits and the plan, so that each thread computes the same one.
 
+import { scoreWords, type Targets } from "../../data/targets.ts";
 import { wideOf } from "../../data/text/columns.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
@@ -45,6 +46,8 @@ export interface TopologyInput {
   readonly idsMax: readonly number[];
   /** Whether the ids of each feature have weights; left out: no feature has. */
   readonly weighted?: readonly boolean[];
+  /** What a sample has beside its features; left out: one label. */
+  readonly targets?: Targets | undefined;
   /** How vectors travel; left out, as float32. */
   readonly exchange?: ExchangeSpec;
   /** The placement of shards; left out, each table follows its own options (`place`). */
@@ -306,7 +309,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     },
     statistics: (from) => 4 * graph.batchSums * subtreesIn(topology, from).length,
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
-    scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
+    scores: (from, to) => (to === 0 ? 4 * count(from) * scoreWords(topology.input.targets) : 0),
   };
 }
 
@@ -345,16 +348,12 @@ const sumBytes = 16;
 /** Most bytes of row sums that `from` sends to `to`, of rows with columns on both. */
 function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
   if (from === to) return 0;
-  let bytes = 0;
-  for (const group of topology.columnGroups) {
-    if (!group.some(({ device }) => device === to)) continue;
-    for (const { device, rows, table, columns } of group) {
-      if (device !== from) continue;
-      const rowsMax = Math.min(rows, samples * (topology.idsMaxOf[table] ?? 0));
-      bytes += rowsMax * quantaOf(columns) * sumBytes;
-    }
-  }
-  return bytes;
+  const shared = topology.columnGroups.filter((group) => group.some(({ device }) => device === to));
+  const own = shared.flat().filter(({ device }) => device === from);
+  return own.reduce((bytes, { rows, table, columns }) => {
+    const rowsMax = Math.min(rows, samples * (topology.idsMaxOf[table] ?? 0));
+    return bytes + rowsMax * quantaOf(columns) * sumBytes;
+  }, 0);
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
@@ -381,6 +380,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     idsMax: topology.input.idsMax,
     isWide: wideOf(topology.bagTables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
+    targets: topology.input.targets,
     samplesMax: samplesMaxOf(topology),
     slots: ringSlots + prefetchOf(topology),
   };

@@ -66,6 +66,7 @@ const metrics = z.object({
   auc: figure,
   normalizedEntropy: figure,
   calibration: figure,
+  gauc: figure.optional(),
 });
 
 const partFile = { bytes: z.number(), sha256: z.string() };

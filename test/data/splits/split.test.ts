@@ -3,6 +3,7 @@
 import test from "ava";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { splitDataset } from "../../../src/data/split.ts";
+import { oneLabel } from "../../../src/data/targets.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { readPlain } from "../data-files.ts";
 
@@ -15,6 +16,7 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
     wide: [],
     weighted: [],
     idsMax: [],
+    targets: oneLabel,
     read(indices, batch) {
       for (const [b, index] of indices.entries()) batch.dense[b] = index;
       return 0;

@@ -8,7 +8,8 @@ import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.
 import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
-import { type Scores, scoreAll } from "../../../src/training/loop/evaluation.ts";
+import { scoreAll } from "../../../src/training/loop/evaluation.ts";
+import type { Scores } from "../../../src/training/loop/metrics.ts";
 import {
   createDeviceState,
   type DeviceState,
@@ -129,6 +130,8 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
   const ids: number[] = [];
   const highs: number[] = [];
   const weights: number[] = [];
+  const { labels = 1 } = topology.input.targets ?? {};
+  const { sampleWeights, groups } = batch;
   let at = 0;
   for (let feature = 0; feature < idsMax.length; feature++) {
     for (let sample = 0; sample < batch.samples; sample++) {
@@ -148,7 +151,12 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
     batchSamples: batch.samples,
     idCount: ids.length,
     dense: batch.dense.slice(first * dense, (first + count) * dense),
-    labels: batch.labels.slice(first, first + count),
+    labels: batch.labels.slice(labels * first, labels * (first + count)),
+    sampleWeights: sampleWeights?.slice(first, first + count),
+    groups: groups?.filter((_, i) => {
+      const sample = i % batch.samples;
+      return sample >= first && sample < first + count;
+    }),
     lengths: Int32Array.from(lengths),
     ids: Int32Array.from(ids),
     highs: batch.highs && Int32Array.from(highs),

@@ -9,6 +9,8 @@ import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 const batchSize = 21; // Unequal parts on three devices.
 const rows = [30, 12, 7];
 
+const targets = { labels: 1, hasSampleWeights: false, hasGroups: true };
+
 function startDevices(devices: number) {
   const { model, optimizer, seed } = resolveJob({
     model: {
@@ -21,7 +23,7 @@ function startDevices(devices: number) {
     data: { kind: "synthetic", samples: 100, dense: 3, batchSize },
   });
   return startLocalDevices({
-    input: { model, batchSize, slices: 8, idsMax: [2, 2, 2] },
+    input: { model, batchSize, slices: 8, idsMax: [2, 2, 2], targets },
     recipe: { optimizer, seed },
     devices,
     kernels: createReference,
@@ -29,9 +31,10 @@ function startDevices(devices: number) {
 }
 
 // The last batch is short: some devices have no sample of it.
-const batches = [batchSize, batchSize, 2].map((samples, step) =>
-  learnableBatch({ samples, dense: 3, rows }, step),
-);
+const batches = [batchSize, batchSize, 2].map((samples, step) => ({
+  ...learnableBatch({ samples, dense: 3, rows }, step),
+  groups: Float32Array.from({ length: 2 * samples }, (_, i) => 100 * step + i),
+}));
 
 for (const devices of [1, 2, 3, 5]) {
   test(`device 0 has the scores of ${devices} devices in file order`, async (t) => {
@@ -44,5 +47,10 @@ for (const devices of [1, 2, 3, 5]) {
       [...scores.labels],
       batches.flatMap((batch) => [...batch.labels]),
     );
+    const halves = (half: number) =>
+      batches.flatMap(({ groups, samples }) => [
+        ...groups.subarray(half * samples, (half + 1) * samples),
+      ]);
+    t.deepEqual([...(scores.groups ?? [])], [...halves(0), ...halves(1)]);
   });
 }

@@ -1,8 +1,9 @@
 // Metrics, against their definitions and worked examples.
 
 import test from "ava";
+import { groupOf } from "../../../src/data/targets.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { evaluate } from "../../../src/training/loop/metrics.ts";
+import { evaluate, evaluateScores } from "../../../src/training/loop/metrics.ts";
 
 const floats = (...values: number[]) => Float32Array.from(values);
 
@@ -33,6 +34,46 @@ test("AUC is that of all pairs, with ties, both zeros and infinities", (t) => {
     labels.set([0, 1]);
     t.is(evaluate(logits, labels).auc, aucByPairs(logits, labels));
   }
+});
+
+test("GAUC is the mean AUC of the groups with both classes, each weighted by its samples", (t) => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const random = new RandomStream(seed, 98);
+    const samples = 2 + random.below(300);
+    const users = Array.from({ length: samples }, () => `user ${random.below(40)}`);
+    const logits = new Float32Array(samples).map(() => random.below(8) - 4);
+    const labels = new Float32Array(samples).map(() => random.below(2));
+    const groups = new Float32Array(2 * samples);
+    for (const [i, user] of users.entries()) {
+      const [one, other] = groupOf(user);
+      groups[i] = one;
+      groups[samples + i] = other;
+    }
+    let [sum, count] = [0, 0];
+    for (const user of new Set(users)) {
+      const isOwn = (_: number, i: number) => users[i] === user;
+      const own = labels.filter(isOwn);
+      if (own.every((label) => label === own[0])) continue;
+      sum += own.length * aucByPairs(logits.filter(isOwn), own);
+      count += own.length;
+    }
+    const { gauc = Number.NaN, auc } = evaluateScores({ samples, logits, labels, groups });
+    if (count === 0) t.is(gauc, Number.NaN);
+    else t.true(Math.abs(gauc - sum / count) < 1e-12, `seed ${seed}: ${gauc}, ${sum / count}`);
+    t.is(auc, evaluate(logits, labels).auc, "it is beside the other metrics");
+  }
+  t.false("gauc" in evaluateScores({ samples: 0, logits: floats(), labels: floats() }));
+});
+
+test("groups of one class have no GAUC", (t) => {
+  const groups = floats(1, 1, 2, 2, 0, 0, 0, 0);
+  const found = evaluateScores({
+    samples: 4,
+    logits: floats(1, 2, 3, 4),
+    labels: floats(0, 0, 1, 1),
+    groups,
+  });
+  t.is(found.gauc, Number.NaN);
 });
 
 test("perfect, reversed and blind rankings have AUC 1, 0 and one half", (t) => {

@@ -119,5 +119,6 @@ test("the ring has a slot for the samples of each device", (t) => {
     isWide: false,
     samplesMax: [5, 8, 8],
     slots: ringSlots,
+    targets: undefined,
   });
 });

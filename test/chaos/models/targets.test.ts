@@ -1,0 +1,89 @@
+// Weights and groups of samples, from a file to the model and its metrics: no bit depends on the
+// number of devices or on a kill.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const samples = 1200;
+
+/** Click logs: a user's taste decides the level, an item the ranking among the user's lines. */
+function writeClicks(t: ExecutionContext, weightOf: (item: number) => number): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-targets-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const stream = new RandomStream(3, 4, 6);
+  let text = "y,item,user,w\n";
+  for (let line = 0; line < samples; line++) {
+    const [item, user] = [stream.below(40), stream.below(30)];
+    const score = (item - 20) / 10 + (user - 15) / 5 + stream.normal();
+    text += `${score > 0 ? 1 : 0},i${item},u${user},${weightOf(item)}\n`;
+  }
+  const path = join(directory, "clicks.csv");
+  writeFileSync(path, text);
+  return path;
+}
+
+function jobOn(place: TestCluster, path: string, own: { weight?: string; group?: string }) {
+  const tables = [{ name: "item", rows: 60, dim: 8 }];
+  const job = place.job({
+    model: { kind: "dlrm", tables, top: [8, 1] },
+    optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
+    evaluation: { everySteps: 10, keepBest: own.group === undefined ? "auc" : "gauc" },
+  });
+  const { cache } = job.data;
+  const data = { label: "y", categorical: ["item"], batchSize: 64, epochs: 2, cache, ...own };
+  return { ...job, data: csv(path, data) } satisfies JobOptions;
+}
+
+test.serial("weights and groups give the same model and GAUC on 1, 2 and 3 devices", async (t) => {
+  const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
+  const own = { weight: "w", group: "user" };
+  const found: string[] = [];
+  for (const devices of [1, 2, 3]) {
+    await using place = await startTestCluster(devices);
+    const { result } = await runJob(place, jobOn(place, path, own));
+    found.push(JSON.stringify([result.digest, result.history]));
+    if (devices !== 2) continue;
+    const trained = await loadModel(result.directory);
+    const { auc, gauc } = await trained.evaluate();
+    t.deepEqual([auc, gauc], [result.auc, result.gauc]);
+    // The user's level is unknown to the model: it harms the AUC, and no ranking within a user.
+    t.true((gauc ?? 0) > auc + 0.05, `AUC ${auc}, GAUC ${gauc}`);
+    await trained.close();
+    t.is(result.evaluations?.best.metric, "gauc");
+    t.regex(historyCsv(runHistory(result.directory)), /normalizedEntropy,gauc\n(.*,0\.\d+\n)+/);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
+    const killed = await runJob(place, jobOn(place, path, own));
+    t.is(killed.result.generation, 2);
+    found.push(JSON.stringify([killed.result.digest, killed.result.history]));
+  }
+  t.is(new Set(found).size, 1, found.join("\n"));
+});
+
+test.serial("a weight of 1 is no weight, and another one trains another model", async (t) => {
+  await using place = await startTestCluster(2);
+  const [ones, halves] = [writeClicks(t, () => 1), writeClicks(t, () => 0.5)];
+  const digestOf = async (path: string, own: { weight?: string }) =>
+    (await runJob(place, jobOn(place, path, own))).result.digest;
+  const plain = await digestOf(ones, {});
+  t.is(await digestOf(ones, { weight: "w" }), plain);
+  t.not(await digestOf(halves, { weight: "w" }), plain);
+});
+
+test.serial("GAUC without groups, and labels without tasks, are refused", async (t) => {
+  await using place = await startTestCluster(1);
+  const job = jobOn(place, "absent.csv", { group: "user" });
+  const { group: _, ...data } = job.data;
+  await t.throwsAsync(place.cluster.submit({ ...job, data } as JobOptions), {
+    message: /`evaluation.keepBest` to be another metric, as GAUC needs groups, which `data.group`/,
+  });
+  const two = { ...job, data: { ...job.data, label: ["y", "z"] } };
+  await t.throwsAsync(place.cluster.submit(two as JobOptions), {
+    message: /`data.label` to be one label, as the model has one task, got `2`/,
+  });
+});

@@ -1,0 +1,137 @@
+// Labels, weights and groups of samples, from text and from the generator to the batch.
+
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { type CsvOptions, dataOptions } from "../../src/data/options.ts";
+import { createRecordEncoder } from "../../src/data/records.ts";
+import { csv, synthetic } from "../../src/data/sources.ts";
+import { groupOf } from "../../src/data/targets.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+
+const tables = [{ name: "item", rows: 1000 }];
+const labels = ["click", "buy"];
+
+async function readCsv(
+  t: ExecutionContext,
+  lines: readonly string[],
+  more: Partial<CsvOptions> = { label: labels, weight: "w", group: "user" },
+) {
+  const directory = startDirectory(t);
+  const text = `buy,item,user,click,w\n${lines.join("\n")}\n`;
+  const path = writeText(directory, { name: "a.csv", text });
+  const cache = join(directory, "cache");
+  const options = { label: "click", batchSize: 1, rejectedMax: 1, categorical: ["item"], cache };
+  const report = await prepare(csv(path, { ...options, ...more }), tables);
+  const dataset = openCache(report.path, realDisk);
+  t.teardown(() => dataset.close());
+  return { report, samples: readPlain(dataset) };
+}
+
+test("a sample has each label, its weight and its group", async (t) => {
+  const { samples, report } = await readCsv(t, ["0,a,ann,1,0.25", "1,b,bob,0,0", "1,c,ann,1,2"]);
+  const told = samples.map((one) => [one.labels, one.sampleWeight, one.group]);
+  t.deepEqual(told, [
+    [[1, 0], 0.25, [...groupOf("ann")]],
+    [[0, 1], 0, [...groupOf("bob")]],
+    [[1, 1], 2, [...groupOf("ann")]],
+  ]);
+  t.is(report.positives, 2, "those of the first label");
+  t.notDeepEqual(groupOf("ann"), groupOf("bob"));
+});
+
+test("data without them are the data of before there were any", async (t) => {
+  const lines = ["0,a,ann,1,0.25", "1,b,bob,0,0"];
+  const plain = await readCsv(t, lines, {});
+  t.false("targets" in plain.report);
+  const listed = await readCsv(t, lines, { label: ["click"] });
+  t.is(listed.report.digest, plain.report.digest, "a list of one label is that label");
+  for (const more of [{ label: labels }, { weight: "w" }, { group: "user" }]) {
+    const other = await readCsv(t, lines, more);
+    t.not(other.report.digest, plain.report.digest);
+    const bags = (read: typeof other) => read.samples.map((sample) => sample.bags);
+    t.deepEqual(bags(other), bags(plain));
+  }
+});
+
+test("a bad label, weight or group makes a bad line, which is named", async (t) => {
+  const bad = [
+    "2,a,ann,1,1",
+    "0,a,ann,,1",
+    "0,a,ann,1,-1",
+    "0,a,ann,1,x",
+    "0,a,ann,1,",
+    "0,a,,1,1",
+  ];
+  const { report, samples } = await readCsv(t, [...bad, "1,a,ann,1,1"]);
+  t.is(samples.length, 1);
+  const weight = "expected `w`, the weight of the sample, to be a number >= 0";
+  t.deepEqual(
+    report.quarantine.kept.map(({ reason }) => reason.split("; ")[0]),
+    [
+      "expected the label to be 0 or 1, got `2`",
+      "expected the label to be 0 or 1, got ``",
+      `${weight}, got \`-1\``,
+      `${weight}, got \`x\``,
+      `${weight}, got \`\``,
+      "`user`, the group of the sample, is missing",
+    ],
+  );
+});
+
+test("a file without their columns is refused, with each option that names one", async (t) => {
+  const more = { label: ["click", "bought"], weight: "weight", group: "usr" };
+  const error = await t.throwsAsync(readCsv(t, ["0,a,ann,1,1"], more));
+  for (const part of ["`data.label` names the column `bought`", "`data.weight`", "`data.group`"]) {
+    t.true(error?.message.includes(part), error?.message);
+  }
+  t.true(error?.message.includes("did you mean `user`?"), error?.message);
+  const twice = { label: ["click", "click"], weight: "w" };
+  await t.throwsAsync(readCsv(t, ["0,a,ann,1,1"], twice), {
+    message: /`label` to be the name of a column, or a list of up to 16 different ones/,
+  });
+  await t.throwsAsync(readCsv(t, ["0,a,ann,1,1"], { label: labels, dense: ["buy"] }), {
+    message: /`data\.dense\[0\]` to be another column than the label, `buy`/,
+  });
+});
+
+test("they stay with their samples in any order, from memory and from the disk", async (t) => {
+  const cache = join(startDirectory(t), "cache");
+  const options = { samples: 500, batchSize: 8, dense: 3, cache };
+  const own = { labels: 3, sampleWeights: "uniform", groups: 20 } as const;
+  const report = await prepare(synthetic({ ...options, ...own }), tables);
+  const whole = openCache(report.path, realDisk);
+  const blocks = openCache(report.path, realDisk, 10_000);
+  t.teardown(() => whole.close());
+  t.teardown(() => blocks.close());
+  const all = readPlain(whole);
+  t.deepEqual(readPlain(blocks), all);
+  const indices = [499, 0, 31, 32, 31, 250];
+  t.deepEqual(readPlain(blocks, indices), indices.map((index) => all[index]) as typeof all);
+  t.is(new Set(all.map(({ group }) => String(group))).size, 20);
+  const mean = all.reduce((sum, { sampleWeight = 0 }) => sum + sampleWeight, 0) / all.length;
+  t.true(Math.abs(mean - 1) < 0.1, `mean ${mean}`);
+  const differing = all.filter(({ labels: of }) => of?.[0] !== of?.[1] || of?.[1] !== of?.[2]);
+  t.true(differing.length > 50 && differing.length < 450, `${differing.length}`);
+  // Neither changes the first label, the ids or the dense features.
+  const plain = await prepare(synthetic(options), tables);
+  const other = openCache(plain.path, realDisk);
+  t.teardown(() => other.close());
+  const withoutTargets = all.map(({ label, dense, bags }) => ({ label, dense, bags }));
+  t.deepEqual(readPlain(other), withoutTargets);
+});
+
+test("a record may have the columns, and needs none of them", (t) => {
+  const data = checkOptions(
+    dataOptions,
+    csv("a.csv", {
+      ...{ label: labels, weight: "w", group: "user" },
+      ...{ batchSize: 1, categorical: ["item"] },
+    }),
+  );
+  const encoder = createRecordEncoder(data, tables);
+  const full = encoder.encode([{ item: "a", click: 1, buy: 0, w: 2, user: "ann" }]);
+  t.deepEqual(encoder.encode([{ item: "a" }]), full);
+});

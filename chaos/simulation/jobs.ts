@@ -62,6 +62,20 @@ const shared: Partial<JobOptions> = {
   tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
 };
 
+/** Rates of every step, of evaluations and of the gradient; evaluations take averaged weights. */
+const changing: Partial<JobOptions> = {
+  optimizer: {
+    dense: {
+      kind: "adam",
+      schedule: { kind: "cosine", warmUpSteps: 4, steps: 30 },
+      clip: { norm: 0.1 },
+      ema: { decay: 0.8 },
+    },
+    sparse: { kind: "rowWiseAdagrad", schedule: { kind: "step", everySteps: 10, factor: 0.5 } },
+  },
+  evaluation: { everySteps: 7, reduceOnPlateau: { metric: "logLoss", factor: 0.5, minDelta: 0.1 } },
+};
+
 const known: JobOptions[] = [
   plain,
   {
@@ -73,6 +87,7 @@ const known: JobOptions[] = [
   },
   {
     ...plain,
+    ...changing,
     readers: 2,
     data: { ...plain.data, epochs: 2, order: "split" } as JobOptions["data"],
     model: {

@@ -31,9 +31,15 @@ export class DistinctSample {
   /** These bits are zero in every counted hash. */
   #sampled = 0;
 
-  /** Counts an id by its hash of 32 bits, all of them as good as random. */
-  add(hash: number): void {
-    if ((hash & this.#sampled) === 0) this.#count(hash | 0);
+  /** Counts ids by their hashes of 32 bits, all of them as good as random: the first `count`. */
+  add(ids: Int32Array, count: number): void {
+    let sampled = this.#sampled;
+    for (let i = 0; i < count; i++) {
+      const hash = ids[i] ?? 0;
+      if ((hash & sampled) !== 0) continue;
+      this.#count(hash);
+      sampled = this.#sampled; // It may have been halved.
+    }
   }
 
   /**

@@ -53,6 +53,8 @@ export class StatisticsCollector {
   readonly #lows: Int32Array;
   readonly #highs: Int32Array;
   readonly #pending: Uint16Array;
+  /** (pendingMax): hashes of the ids that are counted at once. */
+  readonly #hashes = new Int32Array(pendingMax);
   /** Rows of a run of each feature's table; 0: unknown. */
   readonly #runRows: readonly number[];
   /** (features, rowRuns): ids in each run. */
@@ -79,22 +81,26 @@ export class StatisticsCollector {
   }
 
   add({ lengths, ids, highs }: Sample): void {
+    // Looked up once: a sample may have thousands of ids.
+    const [sums, idsMax, waiting, lows] = [this.#sums, this.#idsMax, this.#pending, this.#lows];
     let end = 0;
     for (let feature = 0; feature < lengths.length; feature++) {
       const length = lengths[feature] ?? 0;
       let at = end;
       end += length;
-      this.#sums[feature] = (this.#sums[feature] ?? 0) + length;
-      if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
-      let pending = this.#pending[feature] ?? 0;
+      sums[feature] = (sums[feature] ?? 0) + length;
+      if (length > (idsMax[feature] ?? 0)) idsMax[feature] = length;
+      const isWide = this.#wide[feature] === true;
+      const first = feature * pendingMax;
+      let pending = waiting[feature] ?? 0;
       for (; at < end; at++) {
-        this.#lows[feature * pendingMax + pending] = ids[at] ?? 0;
-        if (this.#highs.length > 0) this.#highs[feature * pendingMax + pending] = highs[at] ?? 0;
+        lows[first + pending] = ids[at] ?? 0;
+        if (isWide) this.#highs[first + pending] = highs[at] ?? 0;
         if (++pending < pendingMax) continue;
         this.#count(feature, pending);
         pending = 0;
       }
-      this.#pending[feature] = pending;
+      waiting[feature] = pending;
     }
     this.#samples++;
     if (this.#samples === windowSamplesMax) this.#endWindow();
@@ -130,23 +136,26 @@ export class StatisticsCollector {
   }
 
   #count(feature: number, pending: number): void {
-    const distinct = this.#distinct[feature];
     const isWide = this.#wide[feature] === true;
-    const end = feature * pendingMax + pending;
+    const [lows, highs, hashes] = [this.#lows, this.#highs, this.#hashes];
+    const first = feature * pendingMax;
     const runRows = this.#runRows[feature] ?? 0;
-    if (runRows > 0) this.#countRuns(feature, end, 1 / runRows);
-    for (let at = feature * pendingMax; at < end; at++) {
-      const low = this.#lows[at] ?? 0;
-      distinct?.add(isWide ? mix64Low(low, this.#highs[at] ?? 0) : mix32(low));
-    }
+    if (runRows > 0) this.#countRuns(feature, first + pending, 1 / runRows);
+    if (isWide) {
+      for (let i = 0; i < pending; i++) {
+        hashes[i] = mix64Low(lows[first + i] ?? 0, highs[first + i] ?? 0);
+      }
+    } else for (let i = 0; i < pending; i++) hashes[i] = mix32(lows[first + i] ?? 0);
+    this.#distinct[feature]?.add(hashes, pending);
   }
 
   #countRuns(feature: number, end: number, perRow: number): void {
+    const [lows, inRuns] = [this.#lows, this.#inRuns];
     const first = rowRuns * feature;
     for (let at = feature * pendingMax; at < end; at++) {
-      const run = Math.floor((this.#lows[at] ?? 0) * perRow);
+      const run = Math.floor((lows[at] ?? 0) * perRow);
       if (run < 0 || run >= rowRuns) continue;
-      this.#inRuns[first + run] = (this.#inRuns[first + run] ?? 0) + 1;
+      inRuns[first + run] = (inRuns[first + run] ?? 0) + 1;
     }
   }
 

@@ -138,8 +138,12 @@ export function memoryCheck(job: JobSpec, devices: number): Check {
   const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
   const needed = whole - cached + below + devices * job.checkpoint.bufferBytes;
   const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  const state = needed > limit ? "fail" : needed > 0.8 * limit ? "warn" : "ok";
   const found = `${gibibytes(needed)} at most for all ${devices} devices, of ${gibibytes(limit)}`;
+  if (needed > limit && job.sharding === "auto" && job.checkpoint.partial === undefined) {
+    const below = "the run's plan will keep some tables below memory, which is slower";
+    return check("memory", "warn", found, `${below}; or spread devices over more hosts`);
+  }
+  const state = needed > limit ? "fail" : needed > 0.8 * limit ? "warn" : "ok";
   const advice = 'keep tables below memory (`tier: "cached"`), or spread devices over more hosts';
   return check("memory", state, found, advice);
 }

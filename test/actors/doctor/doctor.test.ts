@@ -58,9 +58,15 @@ test("all of a job that fits is looked at, and nothing is left behind", async (t
 test("a job that is too large fails, and a directory that cannot be", async (t) => {
   const tables = [{ name: "a", rows: 2 ** 31 - 1, dim: 1024 }];
   const large = startJob(t, { model: { ...smallModel, kind: "dlrm", tables, bottom: [1024] } });
-  const diagnosis = await diagnose({ job: large.job });
+  const written = { ...large.job, sharding: "as-written" as const };
+  const diagnosis = await diagnose({ job: written });
   t.false(diagnosis.isHealthy);
   t.is(stateOf(diagnosis, "memory"), "fail");
+  // A run that places its tables itself puts them below memory, but for partial recovery.
+  const partial = { ...large.job.checkpoint, partial: {} };
+  const bounded = { ...large.job, mode: "bounded" as const, checkpoint: partial };
+  t.is(stateOf(await diagnose({ job: large.job }), "memory"), "warn");
+  t.is(stateOf(await diagnose({ job: bounded }), "memory"), "fail");
   t.is(stateOf(diagnosis, "checkpoints: space"), "fail");
 
   const { home, job } = startJob(t);

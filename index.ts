@@ -63,6 +63,7 @@ export {
 } from "./src/model/options.ts";
 export { dlrm } from "./src/model/options/dlrm-options.ts";
 export { wukong } from "./src/model/options/wukong-options.ts";
+export { type ModelSize, modelSize } from "./src/model/model-size.ts";
 
 // A model of the user's own, in a module that a job names ----
 export * as blocks from "./src/model/blocks/all-blocks.ts";

@@ -106,7 +106,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     cli: 150,
-    examples: 750,
+    examples: 1300,
     bench: 6800,
     docs: 250,
   },

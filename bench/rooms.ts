@@ -32,7 +32,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 900,
     "src/kernels/native": 650,
-    "src/model/blocks": 1150,
+    "src/model/blocks": 1300,
     "src/model/options": 1100,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
@@ -43,7 +43,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 700,
     "src/embedding/lookup": 1000,
     "src/kernels": 50,
-    "src/model": 1_500,
+    "src/model": 1_700,
     "storage/records": 1600,
   },
   {

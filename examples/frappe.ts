@@ -125,12 +125,16 @@ function modelOf(name: string): JobOptions["model"] {
       const streams = { first: [400], second: [400], heads: 10, gates: [] };
       return { kind: "finalMlp", ...tablesOf(32), ...streams, dropout: 0.5 };
     }
+    case "finalNet": {
+      const blocks = { first: [400, 400], second: [400], fieldGate: true, batchNorm: true };
+      return { kind: "finalNet", ...tablesOf(10), ...blocks, dropout: 0.1 };
+    }
     case "wukong": {
       const layer = { interacted: 8, compressed: 8, rank: 8, hidden: [256] };
       return wukong({ ...tablesOf(32), layers: [layer, layer], top: [128, 64, 1], dropout: 0.3 });
     }
     default:
-      throw new Error(`Expected --model dlrm, deepFm, dcnV2, finalMlp or wukong, got ${name}`);
+      throw new Error(`Expected --model dlrm, deepFm, dcnV2, finalMlp, finalNet, wukong: ${name}`);
   }
 }
 

@@ -5,6 +5,7 @@ import { crossBlocks } from "./cross-network.ts";
 import { customGraph } from "./custom/custom-model.ts";
 import { dlrmBlocks } from "./dlrm.ts";
 import { fieldBlocks } from "./field-layers.ts";
+import { finalNetBlocks } from "./final-net.ts";
 import { firstOrderBlocks } from "./first-order.ts";
 import { gateBlocks } from "./gates.ts";
 import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
@@ -15,11 +16,18 @@ import { wukongBlocks } from "./wukong.ts";
 export function graphOf(spec: ModelSpec): Graph {
   if (spec.kind === "custom") return customGraph(spec);
   const graph = new GraphBuilder(spec.dense);
+  if (spec.kind === "finalNet") {
+    const { output, objectives } = finalNetBlocks(graph, spec);
+    return graph.finish(output, objectives);
+  }
   return graph.finish(blocksOf(graph, spec));
 }
 
 /** Adds the blocks of the model. Returns its logit (1). */
-function blocksOf(graph: GraphBuilder, spec: Exclude<ModelSpec, { kind: "custom" }>): Value {
+function blocksOf(
+  graph: GraphBuilder,
+  spec: Exclude<ModelSpec, { kind: "custom" | "finalNet" }>,
+): Value {
   switch (spec.kind) {
     case "dlrm":
       return dlrmBlocks(graph, spec);

@@ -30,6 +30,12 @@ import {
   xDeepFmOptions,
 } from "./options/field-options.ts";
 import {
+  type FinalNetOptions,
+  type FinalNetSpec,
+  finalNetOptions,
+  finalNetProblems,
+} from "./options/final-net-options.ts";
+import {
   deepFmOptions,
   type FirstOrderOptions,
   type FirstOrderSpec,
@@ -66,6 +72,7 @@ export const modelOptions = z
     xDeepFmOptions,
     maskNetOptions,
     finalMlpOptions,
+    finalNetOptions,
     wukongOptions,
     customOptions,
   ])
@@ -94,6 +101,8 @@ function problemsOf(model: ModelSpec): Problem[] {
     case "maskNet":
     case "finalMlp":
       return gateProblems(model);
+    case "finalNet":
+      return finalNetProblems(model);
     case "wukong":
       return wukongProblems(model);
     case "custom":
@@ -110,6 +119,7 @@ export type ModelOptions =
   | CrossOptions
   | FieldOptions
   | GateOptions
+  | FinalNetOptions
   | WukongOptions
   | CustomOptions;
 /** A model after its checks. */
@@ -119,6 +129,7 @@ export type ModelSpec =
   | CrossSpec
   | FieldSpec
   | GateSpec
+  | FinalNetSpec
   | WukongSpec
   | CustomSpec;
 

@@ -6,9 +6,11 @@
 //
 //   X' = layerNorm(concat(FMB(X), LCB(X)) + R(X))        (F+L, D)
 //   FMB(X) = MLP(layerNorm(flat(X (X^T Y))))             (F, D), Y (N,K)
+//   Y      = a parameter; attentive: MLP(flat(W_c X)), another one for each sample
 //   LCB(X) = W X                                         (L, D)
 //   R(X)   = X where N = F+L, else its linear compression to F+L vectors
 
+import { weightedSums } from "./blocks/attention.ts";
 import { dotProducts } from "./blocks/dot-products.ts";
 import { sum } from "./blocks/elements.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
@@ -66,14 +68,27 @@ function wukongLayer(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
 
 /** The factorisation machine block: from x (N,D) to (F*D). */
 function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
-  const { name, rank, hidden, interacted, dropout, batchNorm } = layer;
+  const { name, hidden, interacted, dropout, batchNorm } = layer;
   const [, dim = 0] = x.shape;
-  const others =
-    rank === "full" ? x : sharedProduct(graph, x, { name: `${name}.rank`, vectors: rank });
-  const products = dotProducts(graph, x, others);
+  const products = dotProducts(graph, x, others(graph, x, layer));
   const flat = layerNorm(graph, reshaped(products, [sizeOf(products)]), {
     name: `${name}.interact.norm`,
   });
   const widths = [...hidden, interacted * dim];
   return mlp(graph, flat, { name: `${name}.interact`, widths, dropout, hasBatchNorm: batchNorm });
+}
+
+/** What the vectors are multiplied with: Y^T X (K,D), Y of the layer or of the sample; or X. */
+function others(graph: GraphBuilder, x: Value, { name, rank, attentive }: NamedLayer): Value {
+  if (rank === "full") return x;
+  if (attentive === undefined) {
+    return sharedProduct(graph, x, { name: `${name}.rank`, vectors: rank });
+  }
+  const [inputs = 0] = x.shape;
+  const own = `${name}.attentive`;
+  const { vectors: count, hidden } = attentive;
+  const sums = sharedProduct(graph, x, { name: `${own}.compress`, vectors: count });
+  const widths = [...hidden, rank * inputs];
+  const made = mlp(graph, reshaped(sums, [sizeOf(sums)]), { name: own, widths });
+  return weightedSums(graph, reshaped(made, [rank, inputs]), x);
 }

@@ -101,6 +101,40 @@ const refusals: readonly (readonly [string, object, string, string])[] = [
     "some of the features, not all of them",
   ],
   [
+    "a Wukong with an attentive Y that it does not have",
+    {
+      kind: "wukong",
+      tables,
+      layers: [{ interacted: 2, compressed: 2, rank: "full", attentive: {} }],
+      top: [1],
+    },
+    "model.layers[0].attentive",
+    'left out where `rank` is "full": the products are not compressed',
+  ],
+  [
+    "a FinalNet with a layer of no halves",
+    { kind: "finalNet", tables, first: [4], second: [4, 3] },
+    "model.second[1]",
+    "an even number: half of a layer multiplies the other",
+  ],
+  [
+    "a FinalNet that gates vectors of several widths",
+    {
+      kind: "finalNet",
+      tables: [tables[0], { name: "b", rows: 10, dim: 5 }],
+      first: [4],
+      fieldGate: true,
+    },
+    "model.dim",
+    "the width of the vectors that interact, as the tables have several",
+  ],
+  [
+    "a FinalNet that gates no vectors",
+    { kind: "finalNet", dense: 2, first: [4], fieldGate: true },
+    "model.fieldGate",
+    "false, as there are no vectors to gate",
+  ],
+  [
     "a MaskNet with groups of no width",
     {
       kind: "maskNet",
@@ -142,7 +176,7 @@ test("an unknown architecture is refused with all that there are", (t) => {
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
-    '"finalMlp", "wukong", "custom"';
+    '"finalMlp", "finalNet", "wukong", "custom"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

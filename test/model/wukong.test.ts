@@ -28,6 +28,10 @@ const models: Readonly<Record<string, Omit<WukongOptions, "kind"> & { kind: "wuk
       { ...layer, compressed: 2 },
     ],
   },
+  "whose Y follows from the sample": {
+    ...small,
+    layers: [layer, { ...layer, attentive: { vectors: 2, hidden: [5] } }],
+  },
   "with all dot products": { ...small, layers: [{ ...layer, rank: "full" }] },
   "without dense features, with dropout": {
     ...small,

@@ -5,11 +5,17 @@ export { reshaped } from "../graph/graph.ts";
 export { attention } from "./attention.ts";
 export { batchNorm } from "./batch-norm.ts";
 export { bias } from "./bias.ts";
-export { columnsOf, sumOfColumns, sumOfVectors, vectorsBeside } from "./columns.ts";
+export {
+  columnsOf,
+  repeatedColumns,
+  sumOfColumns,
+  sumOfVectors,
+  vectorsBeside,
+} from "./columns.ts";
 export { compressedInteraction } from "./compressed-interaction.ts";
 export { crossLayers } from "./cross.ts";
 export { dotProducts } from "./dot-products.ts";
-export { product, relu, sigmoid, sum } from "./elements.ts";
+export { mean, product, relu, sigmoid, sum } from "./elements.ts";
 export { factorisationMachine } from "./factorisation-machine.ts";
 export { interaction } from "./interaction.ts";
 export { layerNorm } from "./layer-norm.ts";

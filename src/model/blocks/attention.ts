@@ -29,7 +29,7 @@ export function attention(graph: GraphBuilder, x: Value, options: AttentionOptio
   const mixes = Array.from({ length: heads }, (_, head) => {
     const of = (all: Value) => columnsOf(graph, all, { first: head * count, count });
     const scores = softmax(graph, dotProducts(graph, of(queries), of(keys)));
-    return mixed(graph, scores, of(values));
+    return weightedSums(graph, scores, of(values));
   });
   return vectorsBeside(graph, mixes);
 }
@@ -62,7 +62,7 @@ function startSoftmax(memory: Memory, [rows = 0, columns = 0]: readonly number[]
 }
 
 /** Vectors (F,A): weights (F,K) of each sample times its vectors (K,A). */
-function mixed(graph: GraphBuilder, weights: Value, vectors: Value): Value {
+export function weightedSums(graph: GraphBuilder, weights: Value, vectors: Value): Value {
   const [rows = 0, inner = 0] = weights.shape;
   const [, columns = 0] = vectors.shape;
   return graph.add({
@@ -70,11 +70,11 @@ function mixed(graph: GraphBuilder, weights: Value, vectors: Value): Value {
     shape: [rows, columns],
     products: rows * inner * columns,
     elements: sizeOf(weights) + sizeOf(vectors) + rows * columns,
-    start: startMixed,
+    start: startWeightedSums,
   });
 }
 
-function startMixed(memory: Memory) {
+function startWeightedSums(memory: Memory) {
   const { kernels } = memory;
   return {
     forward({ samples }: Pass): void {

@@ -118,6 +118,39 @@ function startSumOfColumns(memory: Memory, vectors: number, dim: number) {
   };
 }
 
+/** Vectors of `count` columns, each of them the vector's element of x (F). Returns (F, count). */
+export function repeatedColumns(graph: GraphBuilder, x: Value, count: number): Value {
+  const [vectors = 0] = x.shape;
+  checkShapes(x.shape.length === 1, "there is one element for each vector", x);
+  return graph.add({
+    inputs: [x],
+    shape: [vectors, count],
+    products: vectors * count,
+    elements: vectors * (count + 1),
+    start: (memory) => startRepeated(memory, vectors, count),
+  });
+}
+
+function startRepeated(memory: Memory, vectors: number, count: number) {
+  const { kernels, samplesMax } = memory;
+  const [one, ones] = [kernels.tensor([1, count]), kernels.tensor([samplesMax, 1, count])];
+  kernels.fill(one, 1);
+  kernels.fill(ones, 1);
+  return {
+    forward({ samples }: Pass): void {
+      const x = kernels.reshape(memory.x(0, samples), [samples, 1, vectors]);
+      kernels.products(memory.out(samples), x, kernels.part(ones, 0, samples), "aTb");
+    },
+
+    backward({ samples }: Pass): void {
+      const to = memory.dX(0, samples);
+      if (to === undefined) return;
+      const dX = kernels.reshape(to, [samples, 1, vectors]);
+      kernels.products(dX, one, memory.dOut(samples), "abT");
+    },
+  };
+}
+
 /** The sum of the vectors of x (F,D), in their order. Returns (D). */
 export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
   const [vectors = 0, dim = 0] = x.shape;

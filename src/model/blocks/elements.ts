@@ -1,7 +1,8 @@
-// Blocks that work element by element: sum, product, ReLU, logistic function.
+// Blocks that work element by element: sum, product, ReLU, logistic function, mean.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
+import { type DropoutSite, drop } from "./dropout.ts";
 
 /** a + b, of one shape. */
 export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
@@ -20,6 +21,32 @@ function startSum(memory: Memory) {
       for (const input of [0, 1]) {
         const dX = memory.dX(input, samples);
         if (dX !== undefined) kernels.copy(dX, memory.dOut(samples));
+      }
+    },
+  };
+}
+
+/** (a + b) / 2, of one shape. */
+export function mean(graph: GraphBuilder, a: Value, b: Value): Value {
+  checkShapes(`${a.shape}` === `${b.shape}`, "both values of a mean have one shape", a, b);
+  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start: startMean });
+}
+
+function startMean(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      const out = memory.out(samples);
+      kernels.add(out, memory.x(0, samples), memory.x(1, samples));
+      kernels.divide(out, 2);
+    },
+
+    backward({ samples }: Pass): void {
+      for (const input of [0, 1]) {
+        const dX = memory.dX(input, samples);
+        if (dX === undefined) continue;
+        kernels.copy(dX, memory.dOut(samples));
+        kernels.divide(dX, 2);
       }
     },
   };
@@ -70,23 +97,34 @@ function startSigmoid(memory: Memory) {
   };
 }
 
-/** x, or 0 where x is below it. */
-export function relu(graph: GraphBuilder, x: Value): Value {
-  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start: startRelu });
+/** x, or 0 where x is below it; and with dropout behind it, if asked. */
+export function relu(
+  graph: GraphBuilder,
+  x: Value,
+  /** `dropout`: probability that an output is dropped in training. @default 0 */
+  { dropout = 0 }: { readonly dropout?: number } = {},
+): Value {
+  const site = dropout > 0 ? { rate: dropout, site: graph.dropoutSite() } : undefined;
+  const elements = 2 * sizeOf(x);
+  const start = (memory: Memory) => startRelu(memory, site);
+  return graph.add({ inputs: [x], shape: x.shape, elements, start });
 }
 
-function startRelu(memory: Memory) {
+function startRelu(memory: Memory, site: DropoutSite | undefined) {
   const { kernels } = memory;
   return {
-    forward({ samples }: Pass): void {
-      kernels.relu(memory.out(samples), memory.x(0, samples));
+    forward(pass: Pass): void {
+      const out = memory.out(pass.samples);
+      kernels.relu(out, memory.x(0, pass.samples));
+      drop(memory, site, pass, out);
     },
 
-    backward({ samples }: Pass): void {
-      const dX = memory.dX(0, samples);
+    backward(pass: Pass): void {
+      const dX = memory.dX(0, pass.samples);
       if (dX === undefined) return;
-      kernels.copy(dX, memory.dOut(samples));
-      kernels.dRelu(dX, memory.out(samples));
+      kernels.copy(dX, memory.dOut(pass.samples));
+      drop(memory, site, pass, dX);
+      kernels.dRelu(dX, memory.out(pass.samples));
     },
   };
 }

@@ -2,12 +2,17 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 
-/** `name` (n), zeros at first. Returns (n). */
-export function learnedVector(graph: GraphBuilder, name: string, columns: number): Value {
+/** `name` (n), all of its elements `center` at first. Returns (n). */
+export function learnedVector(
+  graph: GraphBuilder,
+  name: string,
+  columns: number,
+  center = 0,
+): Value {
   return graph.add({
     inputs: [],
     shape: [columns],
-    parameters: [{ name, shape: [columns] }],
+    parameters: [{ name, shape: [columns], center }],
     elements: columns,
     start: (memory) => startLearnedVector(memory, name, columns),
   });

@@ -16,16 +16,18 @@ export function sharedProduct(
     readonly name: string;
     /** M */
     readonly vectors: number;
+    /** Of the initial weights. @default that of Glorot and Bengio */
+    readonly scale?: number;
   },
 ): Value {
-  const { name, vectors } = options;
   const [inputs = 0, dim = 0] = x.shape;
+  const { name, vectors, scale = glorot(inputs, vectors) } = options;
   checkShapes(x.shape.length === 2, "there are vectors to weigh", x);
   const weight = `${name}.weight`;
   return graph.add({
     inputs: [x],
     shape: [vectors, dim],
-    parameters: [{ name: weight, shape: [vectors, inputs], scale: glorot(inputs, vectors) }],
+    parameters: [{ name: weight, shape: [vectors, inputs], scale }],
     products: vectors * inputs * dim,
     elements: (vectors + inputs) * dim,
     start: (memory) => startSharedProduct(memory, weight),

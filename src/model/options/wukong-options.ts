@@ -24,6 +24,18 @@ const layerOptions = z.strictObject({
   rank: z.union([z.int().min(1).max(4096), z.literal("full")]).default(24),
   /** Widths of the hidden layers of its MLP. */
   hidden: widths.default([]),
+  /**
+   * Makes what the products are compressed by (Y) of each sample's own vectors: some sums of them,
+   * and an MLP. Left out: it is a parameter.
+   */
+  attentive: z
+    .strictObject({
+      /** Weighted sums of the vectors that the MLP takes. */
+      vectors: z.int().min(1).max(4096).default(8),
+      /** Widths of the hidden layers of the MLP. */
+      hidden: widths.default([64]),
+    })
+    .optional(),
 });
 
 /** Wukong: bottom MLP over the dense features, layers of interactions, top MLP to one logit. */
@@ -54,5 +66,10 @@ export function wukongProblems(model: WukongSpec): Problem[] {
     ...bottomProblems(model.dense, model.bottom),
     ...dimProblems(model, model.bottom),
     ...topProblems(model.top),
+    ...model.layers.flatMap(({ rank, attentive }, i) => {
+      if (attentive === undefined || rank !== "full") return [];
+      const message = 'left out where `rank` is "full": the products are not compressed';
+      return { path: ["layers", i, "attentive"], message };
+    }),
   ];
 }

@@ -19,6 +19,16 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
     batchNorm: true,
     dropout: 0.1,
   },
+  "finalNet of two blocks": {
+    kind: "finalNet",
+    dense: 4,
+    tables,
+    first: [16, 8],
+    second: [8],
+    fieldGate: true,
+    batchNorm: true,
+    dropout: 0.1,
+  },
   "wukong with batch normalisation": {
     kind: "wukong",
     dense: 4,

@@ -7,6 +7,7 @@ import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import { predictedBy } from "../../../src/model/loss.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { scoreAll } from "../../../src/training/loop/evaluation.ts";
 import type { Scores } from "../../../src/training/loop/metrics.ts";
@@ -94,7 +95,7 @@ export function startLocalDevices(options: {
         states.map((state) => async () => {
           const logits = await forwardStep(state, localPart(topology, state.rank, batch));
           const { first } = samplesOf(topology, state.rank, batch.samples);
-          scores.set(state.kernels.read(logits), first);
+          scores.set(predictedBy(topology.graph, state.kernels.read(logits)), first);
         }),
       );
       return scores;

@@ -2,7 +2,13 @@
 // step calls them, against central differences.
 
 import type { ExecutionContext } from "ava";
-import type { Bags, Kernels, Rows, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import type {
+  Bags,
+  Kernels,
+  LossTerm,
+  Rows,
+  Tensor,
+} from "../../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
@@ -40,8 +46,9 @@ const pass: Pass = {
 
 /** Asserts that every dense parameter and every row has the gradient of the loss. */
 export function modelHasGradients(t: ExecutionContext, options: ModelOptions): void {
-  const { network, rows, loss, backward } = startModel(options);
+  const { network, rows, loss, freeze, backward } = startModel(options);
   loss();
+  freeze();
   const { flat, dTables } = backward();
   const flatError = gradientError(network.flat, valuesOf(flat), loss);
   t.true(flatError < 1e-7, `the dense parameters are off by ${flatError}`);
@@ -70,8 +77,10 @@ function startModel(options: ModelOptions) {
   });
   const bags = randomBags(stream, lookups, spec);
   const dense = randomTensor(kernels, stream, [samples, spec.dense]);
-  const labels = kernels.tensor([samples, 1]);
-  for (let i = 0; i < samples; i++) valuesOf(labels)[i] = stream.below(2);
+  const terms = lossTermsOf(graph);
+  const width = terms.length;
+  const labels = kernels.tensor([samples, width]);
+  for (let i = 0; i < samples; i++) valuesOf(labels)[i * width] = stream.below(2);
   const losses = new Float64Array(4);
 
   const loss = () => {
@@ -80,8 +89,24 @@ function startModel(options: ModelOptions) {
     void forwardLate(network, pass);
     const logits = logitsOf(network, samples);
     const dLogits = dLogitsOf(network, samples);
-    kernels.loss(losses, dLogits, logits, labels, lossTermsOf(graph), samples, slices);
+    kernels.loss(losses, dLogits, logits, labels, isFrozen ? frozen : terms, samples, slices);
     return losses.reduce((sum, one) => sum + one, 0) / samples;
+  };
+  // No gradient flows into what a logit predicts: from the first pass on it is a label of its own.
+  let isFrozen = false;
+  const frozen = terms.map(
+    (term, column): LossTerm => ({ ...term, target: { of: "label", column } }),
+  );
+  const freeze = () => {
+    const logits = valuesOf(logitsOf(network, samples));
+    for (const [column, { target }] of terms.entries()) {
+      if (target.of === "label") continue;
+      for (let i = 0; i < samples; i++) {
+        const z = logits[i * width + target.column] ?? 0;
+        valuesOf(labels)[i * width + column] = 1 / (1 + Math.exp(-z));
+      }
+    }
+    isFrozen = true;
   };
   const backward = () => {
     void backwardLate(network, pass);
@@ -101,7 +126,7 @@ function startModel(options: ModelOptions) {
     });
     return { flat, dTables };
   };
-  return { network, rows, loss, backward };
+  return { network, rows, loss, freeze, backward };
 }
 
 /** A lookup, and its index in the job. */

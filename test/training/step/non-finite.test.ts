@@ -5,7 +5,7 @@ import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts
 import { NonFiniteGradientError, NonFiniteLossError } from "../../../src/errors/errors.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../../src/model/options.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
 
@@ -20,17 +20,19 @@ function startTraining(options: {
   dense?: "sgd" | "adagrad" | "adam" | "lamb";
   replicated?: boolean;
   features?: number;
+  model?: ModelSpec;
 }): LocalDevices {
   const { devices, arithmetic, replicated = false, features = dense } = options;
   const sharding = replicated ? ("data-parallel" as const) : ("table-wise" as const);
   const initScale = 1e-18; // So that dot products do not overflow where the weights are large.
-  const model = modelOptions.parse({
+  const usual = modelOptions.parse({
     kind: "dlrm",
     dense: features,
     tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim, sharding, initScale })),
     bottom: features > 0 ? [8, dim] : [],
     top: [16, 1],
   });
+  const model = options.model ?? usual;
   return startLocalDevices({
     input: { model, batchSize: samples, slices: 8, idsMax: [1, 2] },
     recipe: {
@@ -98,6 +100,21 @@ for (const arithmetic of ["reference", "the best"] as const) {
       });
       t.is(ofRows?.layer, "the vectors of table `T1`");
       t.is(ofRows?.task, undefined);
+    });
+
+    test(`a loss of several terms that is not a number names the term: ${where}`, async (t) => {
+      const model = modelOptions.parse({
+        kind: "finalNet",
+        tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim })),
+        first: [4],
+        second: [4],
+      });
+      const local = startTraining({ devices, arithmetic, model });
+      setParameters(local, "logits.second.bias", Number.NaN);
+      const training = local.train(batch, 0);
+      const error = await t.throwsAsync(training, { instanceOf: NonFiniteLossError });
+      t.deepEqual([error.task, error.layer], ["label", "layer `logits.second`"]);
+      t.regex(error.message, /^The loss of `label` in step 0 is NaN from sample 0/);
     });
 
     for (const kind of ["sgd", "adagrad", "adam", "lamb"] as const) {

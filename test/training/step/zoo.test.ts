@@ -16,6 +16,12 @@ const names = [
   "dcn_v2",
   "dcn_v2_parallel",
   "gdcn",
+  "auto_int",
+  "x_deep_fm",
+  "mask_net",
+  "final_mlp",
+  "final_net",
+  "wukong_attentive",
   "dlrm_batch_norm",
 ];
 

@@ -1,0 +1,100 @@
+// FinalNet (Zhu et al., SIGIR 2023, doi 10.1145/3539618.3591988): each layer splits its outputs in
+// two halves and multiplies them, so that L layers reach interactions of order 2^L. A second block
+// beside it learns from the label through the mean of both logits; and each block learns from what
+// that mean predicts, as from a teacher, into which no gradient flows.
+//
+// E = columns of all vectors side by side, F = vectors, D = columns of each, O = a layer's outputs.
+
+import { usualLossTerm } from "../kernels/contract/kernels.ts";
+import { batchNorm } from "./blocks/batch-norm.ts";
+import { columnsOf, repeatedColumns } from "./blocks/columns.ts";
+import { mean, product, relu, sum } from "./blocks/elements.ts";
+import { learnedVector } from "./blocks/learned-vector.ts";
+import { linear } from "./blocks/linear.ts";
+import { sharedProduct } from "./blocks/shared-product.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
+import { type GraphBuilder, type Objective, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import type { FinalNetSpec } from "./options/final-net-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The logits of a model, and what each is trained for. */
+export interface TrainedLogits {
+  /** (K) */
+  readonly output: Value;
+  readonly objectives: readonly Objective[];
+}
+
+/** The objective of the logit that predicts. */
+const ofLabel: Objective = { ...usualLossTerm, task: "label" };
+
+/** The blocks of a FinalNet: one logit; or the mean logit, then those of both blocks. */
+export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): TrainedLogits {
+  const { first, second, fieldGate } = spec;
+  const dim = spec.dim ?? spec.tables[0]?.dim ?? 0;
+  const keepsWidths = !fieldGate && spec.dim === undefined;
+  const all = spec.tables.length > 0 ? vectors(graph, spec, { dim, keepsWidths }) : undefined;
+  const x = beside(graph, [graph.dense, all]);
+  const taken =
+    fieldGate && all !== undefined ? beside(graph, [graph.dense, withGate(graph, all, dim)]) : x;
+  const a = block(graph, taken, { ...spec, name: "first", widths: first });
+  if (second === undefined) return { output: a, objectives: [ofLabel] };
+  const b = block(graph, x, { ...spec, name: "second", widths: second });
+  const taught = (task: string, logit: number): Objective => {
+    return { task, logit, target: { of: "prediction", column: 0 }, weight: 1 };
+  };
+  return {
+    output: behindEachOther(graph, [mean(graph, a, b), a, b]),
+    objectives: [ofLabel, taught("first", 1), taught("second", 2)],
+  };
+}
+
+function beside(graph: GraphBuilder, values: readonly (Value | undefined)[]): Value {
+  return behindEachOther(
+    graph,
+    values.filter((value) => value !== undefined),
+  );
+}
+
+/**
+ * (2E): the vectors, then each times its gate: a weighted sum of all vectors, column by column,
+ * plus a number for each vector. At first the gate is 1.
+ */
+function withGate(graph: GraphBuilder, all: Value, dim: number): Value {
+  const fields = sizeOf(all) / dim;
+  const x = reshaped(all, [fields, dim]);
+  const weighed = sharedProduct(graph, x, { name: "gate", vectors: fields, scale: 0 });
+  const bias = repeatedColumns(graph, learnedVector(graph, "gate.bias", fields, 1), dim);
+  return behindEachOther(graph, [x, product(graph, x, sum(graph, weighed, bias))]);
+}
+
+interface BlockOptions extends Pick<FinalNetSpec, "dropout" | "batchNorm"> {
+  readonly name: string;
+  readonly widths: readonly number[];
+}
+
+/** The layers `name.l` of a block, then its logit (1). */
+function block(graph: GraphBuilder, x: Value, options: BlockOptions): Value {
+  const { name, widths } = options;
+  const last = widths.reduce(
+    (value, outputs, layer) => multiplied(graph, value, outputs, { ...options, layer }),
+    x,
+  );
+  return linear(graph, last, { name: `logits.${name}`, outputs: 1 });
+}
+
+/** Of h = W x + b (O): its first half, and that times its second half; then as an MLP goes on. */
+function multiplied(
+  graph: GraphBuilder,
+  x: Value,
+  outputs: number,
+  { name, layer, dropout, batchNorm: isNormalised }: BlockOptions & { readonly layer: number },
+): Value {
+  const own = `${name}.${layer}`;
+  const h = reshaped(linear(graph, x, { name: own, outputs }), [1, outputs]);
+  const count = outputs / 2;
+  const kept = columnsOf(graph, h, { first: 0, count });
+  const times = product(graph, columnsOf(graph, h, { first: count, count }), kept);
+  const made = behindEachOther(graph, [kept, times]);
+  if (isNormalised !== true) return relu(graph, made, { dropout });
+  return batchNorm(graph, made, { name: `${own}.norm`, relu: true, dropout });
+}

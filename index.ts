@@ -160,7 +160,7 @@ export {
 } from "./src/data/cache/list-caches.ts";
 
 // Metrics ----
-export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
+export { evaluate, type Metrics, type ThresholdMetrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
 export {

@@ -290,6 +290,7 @@ export function resultOf(context: {
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
     gauc: evaluation?.gauc,
+    thresholds: evaluation?.thresholds,
     evaluations: evaluationsOf(metrics, job, manifests),
     test,
     bestTest: bestTest?.step === test?.step ? undefined : bestTest,

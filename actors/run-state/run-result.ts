@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { comparedMetric } from "../../src/training/loop/best-evaluation.ts";
-import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { Metrics, ThresholdMetrics } from "../../src/training/loop/metrics.ts";
 import { type RunTimes, type StepTimes, waitedFor } from "../../src/training/meters/step-meter.ts";
 import { planReportSchema } from "../../src/training/planning/run-plan.ts";
 import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
@@ -20,6 +20,10 @@ export const list = <Item extends z.ZodType>(item: Item) => z.array(item).readon
  */
 export const figure = z.number().nullable() as unknown as z.ZodType<number>;
 
+const thresholds: z.ZodType<readonly ThresholdMetrics[]> = z
+  .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
+  .readonly();
+
 export const metrics: z.ZodType<Metrics> = z.object({
   samples: count,
   positives: count,
@@ -28,6 +32,7 @@ export const metrics: z.ZodType<Metrics> = z.object({
   normalizedEntropy: figure,
   calibration: figure,
   gauc: figure.exactOptional(),
+  thresholds: thresholds.exactOptional(),
 });
 
 const tierRates = z.object({
@@ -150,6 +155,7 @@ export const runResultSchema = z
     normalizedEntropy: figure.optional(),
     calibration: figure.optional(),
     gauc: figure.optional(),
+    thresholds: thresholds.optional(),
     /**
      * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
      * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.

@@ -206,7 +206,8 @@ async function serve(
       case "evaluate": {
         const { part } = command;
         const scores = await scoreAll(device, intake, spec.data[part]?.samples ?? 0, part);
-        const metrics = scores === undefined ? null : evaluateScores(scores);
+        const metrics =
+          scores === undefined ? null : evaluateScores(scores, spec.job.evaluation?.thresholds);
         tell({ type: "evaluated", metrics });
         break;
       }

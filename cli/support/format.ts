@@ -5,6 +5,18 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
+/** What precision, recall and F1 are at each threshold, as lines of a report. */
+export function thresholdLines(
+  thresholds: readonly (Readonly<Record<"precision" | "recall" | "f1", number>> & {
+    readonly threshold: number;
+  })[] = [],
+): string[] {
+  return thresholds.map(({ threshold, precision, recall, f1 }) => {
+    const name = `From ${threshold} on`.padEnd(20);
+    return `${name} precision ${metric(precision)}, recall ${metric(recall)}, F1 ${metric(f1)}`;
+  });
+}
+
 /** `0.7912`; `-` where there is none. */
 export function metric(value: number | null | undefined): string {
   return value === undefined || value === null || Number.isNaN(value) ? "-" : value.toFixed(4);

@@ -1,12 +1,12 @@
 // The final report of a run, and the loss curve in it.
 
 import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../index.ts";
-import { bytes, count, metric, percent, plural } from "../support/format.ts";
+import { bytes, count, metric, percent, plural, thresholdLines } from "../support/format.ts";
 import { placedLines } from "./plan-line.ts";
 
 /** What people are told of a finished run, as lines. */
 export function reportOf(result: RunResult): string[] {
-  const { auc, normalizedEntropy, logLoss, calibration, gauc } = result;
+  const { auc, normalizedEntropy, logLoss, calibration, gauc, thresholds } = result;
   return [
     "",
     ...(result.alreadyFinished ? [...finishedLines(result), ""] : []),
@@ -20,6 +20,7 @@ export function reportOf(result: RunResult): string[] {
           `Log loss             ${metric(logLoss)}`,
           `Calibration          ${metric(calibration)}`,
           ...(gauc === undefined ? [] : [`GAUC                 ${metric(gauc)}`]),
+          ...thresholdLines(thresholds),
         ]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     ...(result.test === undefined ? [] : [testLine("Test", result.test)]),

@@ -44,6 +44,13 @@ export const evaluationOptions = z.strictObject({
       fraction: z.number().gt(0).lt(1).default(0.1),
     })
     .optional(),
+  /** Probabilities from which on a sample is taken for a positive: precision, recall and F1. */
+  thresholds: z
+    .array(z.number().gt(0).lt(1))
+    .min(1)
+    .max(16)
+    .refine((values) => new Set(values).size === values.length, { error: "different numbers" })
+    .optional(),
   /** Evaluate every this many steps; 0: only at the end of each epoch. */
   everySteps: z.int().min(0).default(0),
   /**

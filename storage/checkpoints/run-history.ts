@@ -6,6 +6,7 @@ import { recordedContents } from "../../src/data/contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { stepBefore } from "../../src/job/warm-start.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import type { ThresholdMetrics } from "../../src/training/loop/metrics.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 
@@ -24,6 +25,8 @@ export interface HistoryPoint {
   readonly normalizedEntropy: number | undefined;
   /** Left out where samples have no groups. */
   readonly gauc?: number | undefined;
+  /** At the job's thresholds; left out where it names none. */
+  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
   /** The test of the model of this step, once the run has ended; left out where there is none. */
   readonly test?: HistoryTest;
 }
@@ -34,6 +37,7 @@ export interface HistoryTest {
   readonly auc: number;
   readonly normalizedEntropy: number;
   readonly gauc?: number | undefined;
+  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
 }
 
 /** The columns of the curve as CSV. */
@@ -56,6 +60,9 @@ const figures = z.object({
   auc: figure,
   normalizedEntropy: figure,
   gauc: figure.optional(),
+  thresholds: z
+    .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
+    .optional(),
 });
 const tested = z.object({ step: z.number(), metrics: figures });
 const historySchema = z.object({
@@ -93,6 +100,7 @@ export function runHistory(
     auc: ofNull(evaluation?.auc),
     normalizedEntropy: ofNull(evaluation?.normalizedEntropy),
     ...gaucOf(evaluation),
+    ...thresholdsOf(evaluation),
     ...testOf(tests.find((test) => test?.step === step)?.metrics),
   }));
 }
@@ -102,6 +110,20 @@ const ofNull = (value: number | null | undefined) => (value === null ? Number.Na
 /** The GAUC, where there is one. */
 function gaucOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "gauc"> {
   return found?.gauc === undefined ? {} : { gauc: found.gauc ?? Number.NaN };
+}
+
+/** What there is at thresholds. */
+function thresholdsOf(
+  found: z.output<typeof figures> | undefined,
+): Pick<HistoryPoint, "thresholds"> {
+  if (found?.thresholds === undefined) return {};
+  const thresholds = found.thresholds.map(({ threshold, precision, recall, f1 }) => ({
+    threshold,
+    precision: precision ?? Number.NaN,
+    recall: recall ?? Number.NaN,
+    f1: f1 ?? Number.NaN,
+  }));
+  return { thresholds };
 }
 
 function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "test"> {
@@ -114,6 +136,7 @@ function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint,
       auc: ofNone(auc),
       normalizedEntropy: ofNone(normalizedEntropy),
       ...gaucOf(found),
+      ...thresholdsOf(found),
     },
   };
 }
@@ -126,10 +149,24 @@ export function historyCsv(points: readonly HistoryPoint[]): string {
   const isGrouped = points.some(({ gauc, test }) => (gauc ?? test?.gauc) !== undefined);
   const grouped = isGrouped ? (["gauc"] as const) : [];
   const tests = isTested ? [...testColumns, ...grouped] : [];
-  const head = [...columns, ...grouped, ...tests.map((name) => `test.${name}`)];
+  const cuts = points.flatMap(({ thresholds }) => thresholds?.map((at) => at.threshold) ?? []);
+  const atThresholds = [...new Set(cuts)].flatMap((threshold) =>
+    (["precision", "recall", "f1"] as const).map((name) => ({ threshold, name })),
+  );
+  const cellsAt = (found: Pick<HistoryPoint, "thresholds"> | undefined) =>
+    atThresholds.map(({ threshold, name }) =>
+      cell(found?.thresholds?.find((at) => at.threshold === threshold)?.[name]),
+    );
+  const named = atThresholds.map(({ threshold, name }) => `${name}@${threshold}`);
+  const head = [
+    ...[...columns, ...grouped, ...named],
+    ...[...tests, ...(isTested ? named : [])].map((name) => `test.${name}`),
+  ];
   const lines = points.map((point) => [
     ...[...columns, ...grouped].map((name) => cell(point[name])),
+    ...cellsAt(point),
     ...tests.map((name) => cell(point.test?.[name])),
+    ...(isTested ? cellsAt(point.test) : []),
   ]);
   return `${[head, ...lines].map((line) => line.join(",")).join("\n")}\n`;
 }

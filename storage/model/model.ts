@@ -168,7 +168,7 @@ export class Model implements AsyncDisposable {
         const batch = readBatch(dataset, first, samples, scores);
         scores.logits.set(await this.#score(batch), first);
       }
-      return evaluateScores(scores);
+      return evaluateScores(scores, this.job.evaluation?.thresholds);
     } finally {
       dataset.close();
     }

@@ -182,3 +182,16 @@ test("generated evaluation data of another truth are refused", (t) => {
     /^Expected `evaluation\.data\.seed` to be 7, as in the training data/,
   );
 });
+
+test("thresholds are different probabilities, and change no identity", (t) => {
+  const paths = ["valid.tsv"];
+  const said = (thresholds: number[]) => problemsOf(t, jobWith({ paths }, { thresholds }));
+  t.deepEqual(said([0.5, 0.5]), [
+    "Expected `evaluation.thresholds` to be different numbers, got `[0.5,0.5]` (list)",
+  ]);
+  t.regex(said([1])[0] ?? "", /^Expected `evaluation.thresholds\[0\]` to be a number < 1, got `1`/);
+  t.is(
+    jobIdentity(resolveJob(jobWith({ paths }, { thresholds: [0.5] }))),
+    jobIdentity(resolveJob(jobWith({ paths }))),
+  );
+});

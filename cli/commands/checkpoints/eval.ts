@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { type EvaluationData, InvalidOptionError, loadModel, type Model } from "../../../index.ts";
 import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
 import { criteoData } from "../../support/criteo-file.ts";
-import { count, metric } from "../../support/format.ts";
+import { count, metric, thresholdLines } from "../../support/format.ts";
 
 interface EvalOptions extends CommonOptions {
   readonly data?: readonly string[];
@@ -51,6 +51,7 @@ export function addEval(program: Command): void {
     console.log(`Log loss             ${metric(logLoss)}`);
     console.log(`Calibration          ${metric(calibration)}`);
     if (gauc !== undefined) console.log(`GAUC                 ${metric(gauc)}`);
+    for (const line of thresholdLines(metrics.thresholds)) console.log(line);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
     for (const { message } of warnings) console.log(`Warning              ${message}`);
   });

@@ -24,6 +24,19 @@ export interface Metrics {
    * left out where samples have no groups.
    */
   readonly gauc?: number | undefined;
+  /** At the thresholds of the job; left out where it names none. */
+  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
+}
+
+/** What it means to take a probability of at least `threshold` for a positive. */
+export interface ThresholdMetrics {
+  readonly threshold: number;
+  /** Share of positives in what was taken for one. NaN where nothing was. */
+  readonly precision: number;
+  /** Share of the positives that were taken for one. NaN without positives. */
+  readonly recall: number;
+  /** Harmonic mean of both: 0 where no positive was found. NaN without positives. */
+  readonly f1: number;
 }
 
 /** All held-out samples in file order, with what a model says of them. L = labels of a sample. */
@@ -37,10 +50,17 @@ export interface Scores {
   readonly groups?: Float32Array | undefined;
 }
 
-/** The metrics of a model with one label. */
-export function evaluateScores({ logits, labels, groups }: Scores): Metrics {
-  const metrics = evaluate(logits, labels);
-  return groups === undefined ? metrics : { ...metrics, gauc: gaucOf(logits, labels, groups) };
+/** The metrics of a model with one label. `thresholds`: of probabilities. */
+export function evaluateScores(
+  { logits, labels, groups }: Scores,
+  thresholds: readonly number[] = [],
+): Metrics {
+  const at = thresholds.map((threshold) => evaluateAt(threshold, logits, labels));
+  return {
+    ...evaluate(logits, labels),
+    ...(groups !== undefined && { gauc: gaucOf(logits, labels, groups) }),
+    ...(at.length > 0 && { thresholds: at }),
+  };
 }
 
 /**
@@ -75,6 +95,35 @@ export function evaluate(logits: Float32Array, labels: Float32Array): Metrics {
     normalizedEntropy: hasBoth ? logLoss / entropyOf(baseRate) : Number.NaN,
     calibration: positives > 0 ? predictionSum / samples / baseRate : Number.NaN,
   };
+}
+
+/** A logit that is NaN is taken for a negative. */
+function evaluateAt(
+  threshold: number,
+  logits: Float32Array,
+  labels: Float32Array,
+): ThresholdMetrics {
+  let [taken, found, positives] = [0, 0, 0];
+  for (let i = 0; i < logits.length; i++) {
+    const label = labels[i] ?? 0;
+    positives += label;
+    if (!(probabilityOf(logits[i] ?? Number.NaN) >= threshold)) continue;
+    taken++;
+    found += label;
+  }
+  const share = (part: number, whole: number) => (whole === 0 ? Number.NaN : part / whole);
+  return {
+    threshold,
+    precision: share(found, taken),
+    recall: share(found, positives),
+    f1: positives === 0 ? Number.NaN : (2 * found) / (taken + positives),
+  };
+}
+
+/** In float64: a probability of exactly a half is a logit of 0. */
+function probabilityOf(logit: number): number {
+  const decay = Math.exp(-Math.abs(logit));
+  return (logit >= 0 ? 1 : decay) / (1 + decay);
 }
 
 /** Entropy of a coin that shows 1 with probability `rate`, in nats. */

@@ -59,6 +59,10 @@ export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   actor: z.string().optional(),
 });
 
+const thresholds = z
+  .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
+  .readonly();
+
 const metrics = z.object({
   samples: z.number(),
   positives: z.number(),
@@ -67,6 +71,7 @@ const metrics = z.object({
   normalizedEntropy: figure,
   calibration: figure,
   gauc: figure.optional(),
+  thresholds: thresholds.optional(),
 });
 
 const partFile = { bytes: z.number(), sha256: z.string() };

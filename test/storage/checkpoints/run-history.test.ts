@@ -39,6 +39,33 @@ test("the curve has each cut of the run, with epochs, samples and what was evalu
   t.regex(lines.at(-1) ?? "", /^2,30,1800,0\.\d+,0\.\d+,0\.\d+,\d\.\d+$/);
 });
 
+test("precision, recall and F1 at the job's thresholds are in the result, the model and the curve", async (t) => {
+  await using place = await startTestCluster();
+  const thresholds = [0.3, 0.999];
+  const job = place.job({ evaluation: { fraction: 0.2, thresholds, test: {} } });
+  const run = await place.cluster.submit(job);
+  const result = await run.result();
+  t.deepEqual(
+    result.thresholds?.map(({ threshold }) => threshold),
+    thresholds,
+  );
+  await using model = await run.model();
+  const found = (await model.evaluate()).thresholds;
+  t.true((found?.[0]?.recall ?? 0) > 0.2);
+  t.is(found?.[0]?.f1, result.thresholds?.[0]?.f1);
+  const points = runHistory(result.directory);
+  t.deepEqual(points.at(-1)?.thresholds, found);
+  const [head, ...lines] = historyCsv(points).trimEnd().split("\n");
+  const at = (threshold: number) =>
+    ["precision", "recall", "f1"].map((name) => `${name}@${threshold}`);
+  const names = [...at(0.3), ...at(0.999)];
+  const of = names.map((name) => `test.${name}`);
+  t.true(head?.includes(`normalizedEntropy,${names},test.logLoss`));
+  t.true(head?.endsWith(`test.normalizedEntropy,${of}`));
+  t.is(lines.at(-1)?.split(",").length, head?.split(",").length);
+  t.regex(lines.at(-1) ?? "", /,,0,0$/); // No probability reaches 0.999: recall 0.
+});
+
 test("what is unknown, and what is no number, is an empty field", (t) => {
   const point: HistoryPoint = {
     ...{ epoch: undefined, step: 5, samples: undefined, loss: 0.5 },

@@ -24,11 +24,15 @@ export function readJob(directory: string, disk: Disk): JobRecord {
   return decodeJob(bytes, job);
 }
 
-/** Whether a file is whole JSON of another kind. A record that is cut short is never whole. */
+/**
+ * Whether a file is whole JSON of another kind. A record that is cut short is never whole, and one
+ * with a flipped bit still has one of two names: that of the identity, or that of its seal.
+ */
 function isForeign(bytes: Uint8Array): boolean {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof value !== "object" || value === null || !("jobIdentity" in value);
+    if (typeof value !== "object" || value === null) return true;
+    return !("jobIdentity" in value) && !("sha256" in value);
   } catch {
     return false;
   }

@@ -122,6 +122,30 @@ const found: readonly Found[] = [
       faults: [{ kind: "disk.full", atMs: 90.62834986009224, forMs: 2302.8051637288117 }],
     },
   },
+  {
+    what: "a flipped bit in the name of a field of job.json was a file of another program",
+    scenario: {
+      seed: 247,
+      job: 5,
+      shape: {
+        devices: [1, 1],
+        speed: { turnMs: 0.05005874620575126, startMs: 395.0699314237147 },
+        delayMs: [0, 2.0647845118925248],
+        drift: 0.06548487535214914,
+      },
+      calmMs: 1105.6701028678642,
+      faults: [
+        { kind: "broker.restart", atMs: 40.16531198425523, forMs: 1982.791727355035 },
+        { kind: "disk.flip", atMs: 152.5145627812552, pick: 390197, bit: 183359780 },
+        {
+          kind: "process.zombie",
+          atMs: 811.7959992729714,
+          forMs: 6.2015160990220615,
+          pick: 175250,
+        },
+      ],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

@@ -1,6 +1,6 @@
 // What is said of a path that is no checkpoint directory.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
@@ -38,4 +38,18 @@ test("what is no checkpoint is told apart: missing, a file, empty, other files, 
   t.throws(() => openStore(given), foreign, "a file of the user stays");
   writeFileSync(join(at("cut"), "job.json"), '{ "version": 3, "jobIdentity": "a');
   t.throws(() => openExistingStore(at("cut")), { instanceOf: CheckpointCorruptError });
+});
+
+test("a record with a flipped bit anywhere is a damaged record, and no file of another program", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  openStore({ directory, jobIdentity: "a", jobText: "{}" });
+  const path = join(directory, "job.json");
+  const bytes = readFileSync(path);
+  for (let bit = 0; bit < 8 * bytes.length; bit++) {
+    const flipped = Uint8Array.from(bytes);
+    flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+    writeFileSync(path, flipped);
+    t.throws(() => openExistingStore(directory), { instanceOf: CheckpointCorruptError }, `${bit}`);
+  }
 });

@@ -20,7 +20,7 @@ export const layers: readonly Rooms[] = [
     "storage/disk": 250,
   },
   {
-    "src/embedding/tables": 550,
+    "src/embedding/tables": 650,
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 550,
@@ -30,7 +30,7 @@ export const layers: readonly Rooms[] = [
     "actors/runtime": 1000,
     "src/embedding/dynamic-ids": 550,
     "src/embedding/rows": 2200,
-    "src/kernels/checked": 900,
+    "src/kernels/checked": 950,
     "src/kernels/native": 650,
     "src/model/blocks": 1300,
     "src/model/options": 1100,

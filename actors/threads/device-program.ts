@@ -11,6 +11,7 @@
 //       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
 
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
+import { checkShares } from "../../src/embedding/tables/row-decay.ts";
 import {
   ArithmeticMismatchError,
   GenerationAbortedError,
@@ -137,6 +138,7 @@ export async function runDevice(
     kernels,
     bridge,
   });
+  checkShares(job.optimizer.sparse, job.model.tables, schedule.steps);
   const recipe = { optimizer: job.optimizer, seed: job.seed, loss: job.loss };
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";
@@ -161,6 +163,7 @@ export async function runDevice(
   if (source !== undefined) await restore(device, spec, source, kept);
   const save = createSaves(device, generation, cells, kept);
   progress.steps[rank] = spec.fromStep;
+  device.trained.steps = spec.fromStep;
   const steps = schedule.steps - spec.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });

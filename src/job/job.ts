@@ -29,6 +29,7 @@ import {
   checkpointOptions,
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
+import { checkDecay } from "./check-decay.ts";
 import { checkDynamic, checkPlan } from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
 import {
@@ -182,6 +183,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkPartial(job),
     () => checkDedup(job),
     () => checkTiers(job),
+    () => checkDecay(job),
     () => checkDynamic(job),
     () => checkPlan(job),
   ]);

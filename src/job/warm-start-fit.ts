@@ -30,6 +30,11 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
       compare(`model.tables[${i}].${option}`, table[option], theirs.tables[i]?.[option]);
     }
   }
+  for (const { name, l2Scope } of theirs.tables) {
+    if (l2Scope !== "decayed") continue;
+    const why = `another run: the rows of \`${name}\` decay together there (\`l2Scope: "decayed"\`)`;
+    throw expected("warmStart.from", why, from);
+  }
   compare("model.kind", mine.kind, theirs.kind);
   const [layers, others] = [layersOf(mine), layersOf(theirs)];
   for (const option of Object.keys({ ...layers, ...others })) {

@@ -47,6 +47,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const weighted = weightedOf(job.data, shapes);
   const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
+  device.trained.steps = manifest.cut;
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
     await restorePart(device, name, store.readFiles(manifest, name));

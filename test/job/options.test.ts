@@ -78,7 +78,7 @@ const rules: readonly Rule[] = [
     "model.tables.0.l2Scope",
     "table",
     "model.tables[0].l2Scope",
-    '"touched", unless the table\'s sharding is "data-parallel"',
+    '"touched" or "decayed", unless the table\'s sharding is "data-parallel"',
     "`table` (string)",
   ],
   [

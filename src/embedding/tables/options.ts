@@ -81,8 +81,12 @@ export const tableOptions = z.strictObject({
   staleness: z.literal([0, 1]).default(0),
   /** Weight of the penalty l2/2 * |w|^2 on rows. */
   l2: z.number().min(0).default(0),
-  /** Rows that the penalty applies to: rows of the batch, or (data-parallel only) all rows. */
-  l2Scope: z.enum(["touched", "table"]).default("touched"),
+  /**
+   * Rows that the penalty applies to. `touched`: rows of the batch; `table`: all rows, by a pass
+   * over them (data-parallel only); `decayed`: all rows, in closed form (row-decay.ts), apart from
+   * the gradients.
+   */
+  l2Scope: z.enum(["touched", "table", "decayed"]).default("touched"),
   /**
    * The stored precision of weights, in memory and in checkpoints. Arithmetic is float32; the
    * update alone rounds to fewer bits, stochastically. int8 has a power-of-two scale per 32

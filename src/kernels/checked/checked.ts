@@ -44,7 +44,16 @@ function checkMemory(
   inner: Kernels,
 ): Pick<
   Kernels,
-  "view" | "part" | "reshape" | "write" | "copy" | "copyColumns" | "rows" | "readRows" | "writeRows"
+  | "view"
+  | "part"
+  | "reshape"
+  | "write"
+  | "copy"
+  | "copyColumns"
+  | "scaleColumns"
+  | "rows"
+  | "readRows"
+  | "writeRows"
 > {
   return {
     view(buffer, byteOffset, shape) {
@@ -74,6 +83,10 @@ function checkMemory(
       within("columns of out", outFirst, count, columns("out", out));
       within("columns of from", fromFirst, count, columns("from", from));
       inner.copyColumns(out, outFirst, from, fromFirst, count);
+    },
+    scaleColumns(t, first, count, factor) {
+      if (t.shape[0] !== 0) within("columns of t", first, count, columns("t", t));
+      inner.scaleColumns(t, first, count, factor);
     },
     rows(spec) {
       tileOf(spec);

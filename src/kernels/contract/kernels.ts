@@ -85,6 +85,8 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
+  /** t[:, first .. +columns] *= factor, a float64; t (B, ·). */
+  scaleColumns(t: Tensor, first: number, columns: number, factor: number): void;
   /** Index of the first element that is NaN or infinite; -1: none. For error reports only. */
   firstNonFinite(t: Tensor): number;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */

@@ -50,6 +50,7 @@ export type MemoryKernels = Pick<
   | "copy"
   | "firstNonFinite"
   | "copyColumns"
+  | "scaleColumns"
   | "rows"
   | "readRows"
   | "writeRows"
@@ -77,10 +78,21 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     copy: (out, from) => valuesOf(out).set(valuesOf(from)),
     firstNonFinite: (t) => valuesOf(t).findIndex((value: number) => !Number.isFinite(value)),
     copyColumns,
+    scaleColumns,
     rows: (spec) => reserve(tensor, spec),
     readRows,
     writeRows,
   };
+}
+
+function scaleColumns(t: Tensor, first: number, columns: number, factor: number): void {
+  const values = valuesOf(t);
+  const samples = t.shape[0]!;
+  const width = samples === 0 ? 0 : values.length / samples;
+  for (let sample = 0; sample < samples; sample++) {
+    const at = sample * width + first;
+    for (let i = at; i < at + columns; i++) values[i] = values[i]! * factor;
+  }
 }
 
 function copyColumns(

@@ -111,7 +111,7 @@ export function commonProblems(model: CheckedModel): Problem[] {
   const problems: Problem[] = [];
   for (const [i, table] of model.tables.entries()) {
     if (table.l2Scope !== "table" || table.sharding === "data-parallel") continue;
-    const message = '"touched", unless the table\'s sharding is "data-parallel"';
+    const message = '"touched" or "decayed", unless the table\'s sharding is "data-parallel"';
     problems.push({ path: ["tables", i, "l2Scope"], message });
   }
   const twice = firstTwice(model.tables.map((table) => table.name));

@@ -6,6 +6,7 @@ import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import type { BackingStore } from "../../embedding/rows/backing-store.ts";
 import { createSlab, type Slab, type SlabShard } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
+import { rowDecayOf } from "../../embedding/tables/row-decay.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Kernels, LossTerm } from "../../kernels/contract/kernels.ts";
 import { createDenseState, type DenseState } from "../../model/dense-optimizer.ts";
@@ -58,6 +59,8 @@ export interface DeviceState
   readonly denseState: DenseState;
   /** The share of the learning rates that plateaus have left; each window says it. */
   readonly plateau: { share: number };
+  /** Steps that were trained, or restored: evaluations are of the model after them. */
+  readonly trained: { steps: number };
   /** The tiers below device memory; undefined where this device has no cached shard. */
   readonly backing: BackingStore | undefined;
   /** Rows of the shards that are placed here and pooled here. */
@@ -117,6 +120,8 @@ export function createDeviceState(options: {
     key,
     network,
     plateau: { share: 1 },
+    trained: { steps: 0 },
+    decays: spec.tables.map((table) => rowDecayOf(recipe.optimizer.sparse, table)),
     denseState: createDenseState(kernels, recipe.optimizer.dense, graph.layout.length),
     slab,
     ids: createShardIds(topology, rank, key),

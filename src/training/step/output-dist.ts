@@ -11,6 +11,7 @@
 
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
+import type { RowDecay } from "../../embedding/tables/row-decay.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
@@ -41,6 +42,8 @@ export interface OutputDistDevice
   readonly exchange: Pick<Exchange, HostReduceChannel | "dPooled">;
   /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Pick<Slab, "columns" | "lookup">;
+  /** By table; undefined where rows are stored as they are. */
+  readonly decays: readonly (RowDecay | undefined)[];
 }
 
 /** Vectors of a shard group on the samples' device: one part for each of its trees. */
@@ -86,11 +89,15 @@ export async function sendVectors(
   channel.start();
 }
 
-/** Puts the vectors of all lookups, also of those pooled here, into the model. */
+/**
+ * Puts the vectors of all lookups, also of those pooled here, into the model. `steps`: those that
+ * trained the rows.
+ */
 export async function receiveVectors(
   device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
+  steps: number,
 ): Promise<void> {
   const { exchange, topology } = device;
   const { fresh, stale } = topology.reads;
@@ -109,6 +116,7 @@ export async function receiveVectors(
     });
   }
   assemble(device, rows, plan, parts);
+  decayVectors(device, plan, steps);
   for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
 }
 
@@ -179,6 +187,18 @@ function assemble(
       const [, rounding] = roundingOf(topology);
       kernels.foldPooled(of, to, pooled, rowBlocks, run.columns, lengths, rounding);
     }
+  }
+}
+
+/** Makes weights of what is stored of tables whose rows decay together (row-decay.ts). */
+function decayVectors(device: OutputDistDevice, { samples }: StepPlan, steps: number): void {
+  const { decays, kernels, network, topology } = device;
+  for (const [lookup, { table }] of topology.lookups.entries()) {
+    const decay = decays[table];
+    if (decay === undefined) continue;
+    const { of, column } = vectorsOf(network, lookup, samples);
+    const { dim } = tableOf(topology.input.model.tables, table);
+    kernels.scaleColumns(of, column, dim, decay.shareAt(steps));
   }
 }
 

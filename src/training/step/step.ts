@@ -17,6 +17,7 @@ import { oneLabel } from "../../data/targets.ts";
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
+import { decayedRule } from "../../embedding/tables/row-decay.ts";
 import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
@@ -172,7 +173,7 @@ async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunSte
   enter(device, plan, "exchange");
   await receiveRows(device, asked, plan);
   await receiveBagLengths(device, plan);
-  await receiveVectors(device, rows, plan);
+  await receiveVectors(device, rows, plan, plan.isTraining ? plan.step : device.trained.steps);
 }
 
 /** Trains on a step that has begun, and that may be staged or read ahead. */
@@ -239,6 +240,7 @@ export async function finishStep(
   staleRows.takeReplicas(kernels, gradient, { step, isLate });
   const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
+  device.trained.steps = step + 1;
 
   enter(device, plan, "exchange");
   const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
@@ -352,10 +354,12 @@ function momentOf({ plateau }: DeviceState, step: number): OptimizerStep {
 }
 
 function rulesOf(device: DeviceState, slab: Slab, at: OptimizerStep): RowRule[] {
-  const { key, recipe, topology } = device;
+  const { decays, key, recipe, topology } = device;
   return slab.shards.map(({ table }) => {
     const { l2 } = tableOf(topology.input.model.tables, table);
     const rounding = { key, purpose: purposes.rowRounding + table, step: at.step };
-    return { ...rowRuleOf(recipe.optimizer.sparse, l2, at), rounding };
+    const rule = rowRuleOf(recipe.optimizer.sparse, l2, at);
+    const decay = decays[table];
+    return { ...(decay ? decayedRule(rule, decay.shareAt(at.step + 1)) : rule), rounding };
   });
 }

@@ -1,0 +1,168 @@
+// Decay of all rows in closed form: as a dense pass over the table after each step has it, and the
+// same bits wherever the rows lie.
+
+import test from "ava";
+import {
+  type SparseOptimizerOptions,
+  sparseOptimizerOptions,
+  type TableOptions,
+} from "../../../src/embedding/tables/options.ts";
+import { checkShares } from "../../../src/embedding/tables/row-decay.ts";
+import { rateOf } from "../../../src/embedding/tables/row-rule.ts";
+import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { randomBatch } from "../../helpers/batches/random-batch.ts";
+import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const rows = [60, 12];
+const idsMax = [3, 2];
+const steps = 40;
+const l2 = 0.2;
+const schedule = { kind: "cosine", warmUpSteps: 4, steps: 30, to: 0.1 } as const;
+
+const kinds: readonly SparseOptimizerOptions[] = [
+  { kind: "sgd", learningRate: 0.3, schedule },
+  { kind: "adagrad", learningRate: 0.1 },
+  { kind: "rowWiseAdagrad", learningRate: 0.1, schedule },
+  { kind: "adam", learningRate: 0.02 },
+  { kind: "partialRowWiseAdam", learningRate: 0.02 },
+];
+
+function start(options: {
+  sparse?: SparseOptimizerOptions;
+  table?: Partial<TableOptions>;
+  devices?: number;
+  native?: boolean;
+}) {
+  const { sparse = kinds[0], table, devices = 1, native = false } = options;
+  const tables = rows.map((count, i) => {
+    const own = { name: `T${i}`, rows: count, dim: 40, pooling: i === 1 ? "mean" : "sum" };
+    return { ...own, ...table } as TableOptions;
+  });
+  return startLocalDevices({
+    input: {
+      model: modelOptions.parse({
+        ...{ kind: "dlrm", dense: 3, tables },
+        ...{ bottom: [6, 40], top: [7, 1] },
+      }),
+      ...{ batchSize: 12, slices: 8, idsMax, tiers: tiersOptions.parse({}) },
+    },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.05 }),
+        sparse: sparseOptimizerOptions.parse(sparse),
+      },
+      seed: 11,
+    },
+    devices,
+    kernels: () => (native ? openKernels("auto") : createReference()),
+  });
+}
+
+/** A batch; the last rows of each table are in none of them. */
+function batchOf(step: number, all = false) {
+  const drawn = all ? rows : rows.map((count) => count - 3);
+  return randomBatch({ rows: drawn, idsMin: 0, idsMax, dense: 3 }, step, 12);
+}
+
+/** `work`, and then a pass over all rows, which take away a share of what they were before it. */
+async function withDensePass(
+  { states }: LocalDevices,
+  share: number,
+  work: () => Promise<unknown>,
+) {
+  const all = states.flatMap(({ slab, kernels }) => slab.rowsOf.map((own) => ({ kernels, own })));
+  const before = all.map(({ kernels, own }) => kernels.readRows(own, 0, own.rows).slice());
+  await work();
+  for (const [i, { kernels, own }] of all.entries()) {
+    const now = kernels.readRows(own, 0, own.rows);
+    kernels.writeRows(
+      own,
+      0,
+      now.map((weight, at) => weight - share * (before[i]?.[at] ?? 0)),
+    );
+  }
+}
+
+for (const sparse of kinds) {
+  test(`rows that decay together are those of a dense pass in each step: ${sparse.kind}`, async (t) => {
+    const decayed = start({ sparse, table: { l2, l2Scope: "decayed" } });
+    const dense = start({ sparse });
+    const plain = start({ sparse });
+    const optimizer = sparseOptimizerOptions.parse(sparse);
+    for (let step = 0; step < steps; step++) {
+      await decayed.train(batchOf(step), step);
+      const share = rateOf(optimizer, { step, plateau: 1 }) * l2;
+      await withDensePass(dense, share, () => dense.train(batchOf(step), step));
+      await plain.train(batchOf(step), step);
+    }
+    const scored = batchOf(99, true);
+    const [own, expected, without] = [
+      await decayed.score(scored),
+      await dense.score(scored),
+      await plain.score(scored),
+    ];
+    const distance = (of: Float32Array) =>
+      Math.max(...of.map((x, i) => Math.abs(x - (own[i] ?? 0))));
+    t.true(distance(expected) < 1e-5, `${distance(expected)}`);
+    t.true(distance(without) > 1e-3, `${distance(without)}`);
+  });
+}
+
+test("under SGD it is the L2 penalty over the whole table", async (t) => {
+  const decayed = start({ table: { l2, l2Scope: "decayed" } });
+  const table = { l2, l2Scope: "table", sharding: "data-parallel" } as const;
+  const dense = start({ table });
+  for (let step = 0; step < steps; step++) {
+    const loss = await decayed.train(batchOf(step), step);
+    t.true(Math.abs(loss - (await dense.train(batchOf(step), step))) < 1e-5, `step ${step}`);
+  }
+});
+
+test("the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
+  const trained = async (options: Parameters<typeof start>[0]) => {
+    const table = { l2, l2Scope: "decayed", ...options.table } as const;
+    const local = start({ ...options, table });
+    for (let step = 0; step < 6; step++) await local.train(batchOf(step), step);
+    return { scores: [...(await local.score(batchOf(9, true)))], digest: await local.digest() };
+  };
+  for (const native of [false, true]) {
+    const expected = await trained({ native });
+    const placed: Partial<TableOptions>[] = [
+      {},
+      { sharding: "data-parallel" },
+      { sharding: "column-wise" },
+      { dedup: true },
+      { tier: "cached" },
+    ];
+    for (const [i, table] of placed.entries()) {
+      for (const devices of i === 0 ? [2, 3] : [3]) {
+        t.deepEqual(await trained({ native, devices, table }), expected, JSON.stringify(table));
+      }
+    }
+    const blocks = await trained({ native, table: { rowBlocks: 4 } });
+    const cut = { rowBlocks: 4, sharding: "row-wise" } as const;
+    t.deepEqual(await trained({ native, devices: 3, table: cut }), blocks);
+  }
+});
+
+test("a share that would leave the range of float32 is refused", (t) => {
+  const { tables } = modelOptions.parse({
+    ...{ kind: "dlrm", dense: 0, bottom: [], top: [1] },
+    tables: [
+      { name: "a", rows: 9, dim: 4, l2: 1 },
+      { name: "b", rows: 9, dim: 4, l2: 1, l2Scope: "decayed" },
+    ],
+  });
+  const sgd = sparseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.1 });
+  t.notThrows(() => checkShares(sgd, tables, 500));
+  const error = t.throws(() => checkShares(sgd, tables, 600), { instanceOf: InvalidOptionError });
+  t.is(error?.option, "model.tables[1].l2");
+  t.regex(
+    error?.message ?? "",
+    /over the 600 steps of the run, got 1, which leaves 3\.\de-28; lower/,
+  );
+});

@@ -174,7 +174,7 @@ const rules: readonly Rule[] = [
     "evaluation.earlyStopping",
     { metric: "f1", patience: 1 },
     "evaluation.earlyStopping.metric",
-    'one of "auc", "logLoss", "normalizedEntropy"',
+    'one of "auc", "gauc", "logLoss", "normalizedEntropy"',
     "`f1` (string)",
   ],
   [

@@ -287,7 +287,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "early stopping on a metric that there is not",
     set: { "evaluation.earlyStopping": { metric: "accuracy", patience: 2 } },
     says: [
-      'job.json: Expected `evaluation.earlyStopping.metric` to be one of "auc", "logLoss", "normalizedEntropy", got `accuracy` (string)',
+      'job.json: Expected `evaluation.earlyStopping.metric` to be one of "auc", "gauc", "logLoss", "normalizedEntropy", got `accuracy` (string)',
     ],
   },
   {

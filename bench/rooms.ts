@@ -43,7 +43,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 700,
     "src/embedding/lookup": 1000,
     "src/kernels": 50,
-    "src/model": 1_700,
+    "src/model": 1_850,
     "storage/records": 1600,
   },
   {

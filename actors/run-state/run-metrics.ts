@@ -291,6 +291,7 @@ export function resultOf(context: {
     calibration: evaluation?.calibration,
     gauc: evaluation?.gauc,
     thresholds: evaluation?.thresholds,
+    tasks: evaluation?.tasks,
     evaluations: evaluationsOf(metrics, job, manifests),
     test,
     bestTest: bestTest?.step === test?.step ? undefined : bestTest,

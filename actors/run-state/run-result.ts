@@ -24,15 +24,19 @@ const thresholds: z.ZodType<readonly ThresholdMetrics[]> = z
   .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
   .readonly();
 
-export const metrics: z.ZodType<Metrics> = z.object({
+const taskMetrics = z.object({
   samples: count,
   positives: count,
   logLoss: figure,
   auc: figure,
   normalizedEntropy: figure,
   calibration: figure,
-  gauc: figure.exactOptional(),
-  thresholds: thresholds.exactOptional(),
+  gauc: figure.optional(),
+  thresholds: thresholds.optional(),
+});
+
+export const metrics: z.ZodType<Metrics> = taskMetrics.extend({
+  tasks: z.record(z.string(), taskMetrics).exactOptional(),
 });
 
 const tierRates = z.object({
@@ -156,6 +160,8 @@ export const runResultSchema = z
     calibration: figure.optional(),
     gauc: figure.optional(),
     thresholds: thresholds.optional(),
+    /** Where the model has several tasks, what the evaluation found of each. */
+    tasks: z.record(z.string(), taskMetrics).optional(),
     /**
      * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
      * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.

@@ -10,6 +10,7 @@
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3). If
 //       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
 
+import { labelsOf } from "../../src/data/targets.ts";
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import { checkShares } from "../../src/embedding/tables/row-decay.ts";
 import {
@@ -210,7 +211,9 @@ async function serve(
         const { part } = command;
         const scores = await scoreAll(device, intake, spec.data[part]?.samples ?? 0, part);
         const metrics =
-          scores === undefined ? null : evaluateScores(scores, spec.job.evaluation?.thresholds);
+          scores === undefined
+            ? null
+            : evaluateScores(scores, labelsOf(spec.job.data), spec.job.evaluation?.thresholds);
         tell({ type: "evaluated", metrics });
         break;
       }

@@ -21,6 +21,7 @@ export function reportOf(result: RunResult): string[] {
           `Calibration          ${metric(calibration)}`,
           ...(gauc === undefined ? [] : [`GAUC                 ${metric(gauc)}`]),
           ...thresholdLines(thresholds),
+          ...taskLines(result.tasks),
         ]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     ...(result.test === undefined ? [] : [testLine("Test", result.test)]),
@@ -51,6 +52,19 @@ export function reportOf(result: RunResult): string[] {
     `Checkpoint           ${result.directory}`,
     ...result.warnings.map(({ message }) => `Warning              ${message}`),
   ];
+}
+
+/** What an evaluation found of each of several tasks. */
+export function taskLines(tasks: RunResult["tasks"]): string[] {
+  return Object.entries(tasks ?? {}).map(([name, found]) => {
+    const { auc, gauc, normalizedEntropy, logLoss, calibration } = found;
+    const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)}, `;
+    return (
+      `${`Task ${name}`.padEnd(20)} AUC ${metric(auc)}, ${grouped}normalized entropy ` +
+      `${metric(normalizedEntropy)}, log loss ${metric(logLoss)}, ` +
+      `calibration ${metric(calibration)}`
+    );
+  });
 }
 
 /** What people are told who ask for a run that has ended. */

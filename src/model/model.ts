@@ -9,6 +9,8 @@ import { finalNetBlocks } from "./final-net.ts";
 import { firstOrderBlocks } from "./first-order.ts";
 import { gateBlocks } from "./gates.ts";
 import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
+import { multiTaskGraph } from "./multi-task.ts";
+import type { MultiTaskSpec } from "./options/task-options.ts";
 import type { ModelSpec } from "./options.ts";
 import { wukongBlocks } from "./wukong.ts";
 
@@ -20,13 +22,14 @@ export function graphOf(spec: ModelSpec): Graph {
     const { output, objectives } = finalNetBlocks(graph, spec);
     return graph.finish(output, objectives);
   }
+  if ("tasks" in spec) return multiTaskGraph(graph, spec);
   return graph.finish(blocksOf(graph, spec));
 }
 
 /** Adds the blocks of the model. Returns its logit (1). */
 function blocksOf(
   graph: GraphBuilder,
-  spec: Exclude<ModelSpec, { kind: "custom" | "finalNet" }>,
+  spec: Exclude<ModelSpec, { kind: "custom" | "finalNet" } | MultiTaskSpec>,
 ): Value {
   switch (spec.kind) {
     case "dlrm":

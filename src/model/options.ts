@@ -52,6 +52,14 @@ import {
   maskNetOptions,
 } from "./options/gate-options.ts";
 import {
+  type MultiTaskOptions,
+  type MultiTaskSpec,
+  mmoeOptions,
+  multiTaskProblems,
+  pleOptions,
+  sharedBottomOptions,
+} from "./options/task-options.ts";
+import {
   type WukongOptions,
   type WukongSpec,
   wukongOptions,
@@ -74,6 +82,9 @@ export const modelOptions = z
     finalMlpOptions,
     finalNetOptions,
     wukongOptions,
+    sharedBottomOptions,
+    mmoeOptions,
+    pleOptions,
     customOptions,
   ])
   .superRefine((model, context) => {
@@ -105,6 +116,10 @@ function problemsOf(model: ModelSpec): Problem[] {
       return finalNetProblems(model);
     case "wukong":
       return wukongProblems(model);
+    case "sharedBottom":
+    case "mmoe":
+    case "ple":
+      return multiTaskProblems(model);
     case "custom":
       return customProblems(model);
     default:
@@ -120,6 +135,7 @@ export type ModelOptions =
   | FieldOptions
   | GateOptions
   | FinalNetOptions
+  | MultiTaskOptions
   | WukongOptions
   | CustomOptions;
 /** A model after its checks. */
@@ -130,6 +146,7 @@ export type ModelSpec =
   | FieldSpec
   | GateSpec
   | FinalNetSpec
+  | MultiTaskSpec
   | WukongSpec
   | CustomSpec;
 

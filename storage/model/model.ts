@@ -21,7 +21,7 @@ import {
 } from "../../src/data/records.ts";
 import { planSplit, splitDataset } from "../../src/data/split.ts";
 import { keyColumnOf } from "../../src/data/split-options.ts";
-import { groupWords } from "../../src/data/targets.ts";
+import { groupWords, labelsOf } from "../../src/data/targets.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import {
@@ -75,6 +75,8 @@ export class Model implements AsyncDisposable {
   readonly arithmetic: string;
   /** What missing values of dense features became in training, by feature, where it is the mean. */
   readonly means: Means | undefined;
+  /** The labels that it predicts, T of them: one, unless it has several tasks. */
+  readonly tasks: readonly string[];
   readonly #parts: ModelParts;
   readonly #encoder: RecordEncoder;
   #device: DeviceState | undefined;
@@ -83,6 +85,7 @@ export class Model implements AsyncDisposable {
   constructor(parts: ModelParts) {
     const { device, job, manifest } = parts;
     this.job = job;
+    this.tasks = labelsOf(job.data);
     this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
@@ -93,26 +96,27 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B) of the label 1, one per record. A record is an object with the job's columns,
-   * for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or null
-   * column is a missing value. No records: no probabilities.
+   * Probabilities (B) of the label 1, one per record; of a model with several tasks (B,T), those of
+   * all tasks record by record. A record is an object with the job's columns, for Criteo
+   * `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or null column is a
+   * missing value. No records: no probabilities.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
   async predict(records: readonly SampleRecord[]): Promise<Float32Array> {
     this.#live("predict");
     if (!Array.isArray(records)) throw expected("records", "a list of records", records);
-    const out = new Float32Array(records.length);
+    const out = new Float32Array(records.length * this.tasks.length);
     for (let first = 0; first < records.length; first += batchSamplesMax) {
       const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
-      out.set(await this.predictBatch(batch), first);
+      out.set(await this.predictBatch(batch), this.tasks.length * first);
     }
     return out;
   }
 
   /**
-   * Probabilities (B) of the label 1 for encoded features: transformed dense values and rows of the
-   * tables. The caller owns the batch and must not change it until this resolves.
+   * Probabilities (B), or (B,T), of the label 1 for encoded features: transformed dense values and
+   * rows of the tables. The caller owns the batch and must not change it until this resolves.
    * @throws InvalidOptionError where its arrays do not fit together
    * @throws IdOutOfRangeError where an id lies outside its table
    * @throws ModelClosedError
@@ -127,10 +131,10 @@ export class Model implements AsyncDisposable {
     const isWide = wideOf(shapes).includes(true);
     const isWeighted = weightedOf(this.job.data, shapes).includes(true);
     checkBatch(batch, { dense, features: shapes.length, isWide, isWeighted });
-    const out = new Float32Array(batch.samples);
+    const out = new Float32Array(batch.samples * this.tasks.length);
     let first = 0;
     for (const piece of piecesOf(batch, batchSamplesMax)) {
-      out.set((await this.#score(piece)).map(probabilityOf), first);
+      out.set((await this.#score(piece)).map(probabilityOf), this.tasks.length * first);
       first += piece.samples;
     }
     return out;
@@ -166,9 +170,9 @@ export class Model implements AsyncDisposable {
       for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
         const samples = Math.min(batchSamplesMax, dataset.samples - first);
         const batch = readBatch(dataset, first, samples, scores);
-        scores.logits.set(await this.#score(batch), first);
+        scores.logits.set(await this.#score(batch), this.tasks.length * first);
       }
-      return evaluateScores(scores, this.job.evaluation?.thresholds);
+      return evaluateScores(scores, this.tasks, this.job.evaluation?.thresholds);
     } finally {
       dataset.close();
     }

@@ -4,7 +4,7 @@
 import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
-import { targetColumnsOf } from "../../src/data/targets.ts";
+import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
   type Columns,
   criteoColumns,
@@ -118,8 +118,8 @@ class LineScorer {
       const [{ text }] = left;
       this.#columns = columnsOf(this.#model.job, text, this.#path, this.#column);
       if (data.kind === "csv") {
-        const name = Buffer.from(this.#column).toString("latin1");
-        out = `${text}${data.delimiter}${name}\n`;
+        const names = addedColumns(this.#model.tasks, this.#column).join(data.delimiter);
+        out = `${text}${data.delimiter}${Buffer.from(names).toString("latin1")}\n`;
         left.shift();
       }
     }
@@ -145,30 +145,40 @@ class LineScorer {
       return fault;
     });
     const probabilities = await this.#model.predictBatch(rows.batch());
+    const { length: tasks } = this.#model.tasks;
     return lines
       .map(({ line, text }, i) => {
-        const shown = this.#shown(line, faults[i], probabilities[i] ?? Number.NaN);
+        const own = probabilities.subarray(i * tasks, (i + 1) * tasks);
+        const shown = this.#shown(line, faults[i], own).join(columns.delimiter);
         return `${text}${columns.delimiter}${shown}\n`;
       })
       .join("");
   }
 
-  /** A probability as text, counted: nine digits distinguish a float32 from its neighbours. */
-  #shown(line: number, fault: Fault | undefined, probability: number): string {
+  /**
+   * The probabilities of a line as text, those of the first task counted: nine digits distinguish a
+   * float32 from its neighbours.
+   */
+  #shown(line: number, fault: Fault | undefined, probabilities: Float32Array): string[] {
     if (fault === undefined) {
       this.#samples++;
-      this.#sum += probability;
-      return String(Number(probability.toPrecision(9)));
+      this.#sum += probabilities[0] ?? Number.NaN;
+      return Array.from(probabilities, (one) => String(Number(one.toPrecision(9))));
     }
     this.#bad++;
     this.#firstBad ??= { line, reason: sentenceOf(fault) };
-    return "";
+    return Array.from(probabilities, () => "");
   }
 
   #tooLong(line: number): InputUnusableError {
     const message = `${this.#path}:${line} is longer than ${lineBytesMax} bytes`;
     return new InputUnusableError(this.#path, message);
   }
+}
+
+/** The columns of the probabilities: one, or one for each of several tasks. */
+function addedColumns(tasks: readonly string[], column: string): string[] {
+  return tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
 }
 
 interface NumberedLine {
@@ -202,8 +212,9 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
     }
     case "csv": {
       const names = headerNames(path, first, data.delimiter);
-      if (names.includes(column)) {
-        const message = `${path} has a column \`${column}\` already: name another for the result`;
+      const added = addedColumns(labelsOf(data), column).find((name) => names.includes(name));
+      if (added !== undefined) {
+        const message = `${path} has a column \`${added}\` already: name another for the result`;
         throw new InvalidOptionError("column", message);
       }
       const targets = targetColumnsOf(data).filter((name) => !names.includes(name));

@@ -18,6 +18,7 @@ interface Job extends Readonly<Record<string, unknown>> {
   readonly sweep?: unknown;
   readonly data?: object;
   readonly model?: {
+    readonly tasks?: unknown;
     readonly top?: readonly number[];
     readonly tables?: readonly { readonly name: string; readonly dim: number }[];
   };
@@ -137,7 +138,7 @@ test("a wrong part of a job is seen by this test", (t) => {
 /** A job made of a part of one: what is left out is as in `whole`, also of the model. */
 function completed(job: Job, whole: Job): Job {
   if (job.model === undefined) return { ...whole, ...job };
-  if (job.model.top !== undefined) return job;
+  if (job.model.top !== undefined || job.model.tasks !== undefined) return job;
   const [table] = job.model.tables ?? [];
   const model = { ...whole.model, ...job.model, bottom: [table?.dim ?? 1] };
   return { ...whole, ...job, model, data: { ...whole.data, ...job.data } };

@@ -5,6 +5,7 @@ import { type EvaluationData, InvalidOptionError, loadModel, type Model } from "
 import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
 import { criteoData } from "../../support/criteo-file.ts";
 import { count, metric, thresholdLines } from "../../support/format.ts";
+import { taskLines } from "../../views/report.ts";
 
 interface EvalOptions extends CommonOptions {
   readonly data?: readonly string[];
@@ -52,6 +53,7 @@ export function addEval(program: Command): void {
     console.log(`Calibration          ${metric(calibration)}`);
     if (gauc !== undefined) console.log(`GAUC                 ${metric(gauc)}`);
     for (const line of thresholdLines(metrics.thresholds)) console.log(line);
+    for (const line of taskLines(metrics.tasks)) console.log(line);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
     for (const { message } of warnings) console.log(`Warning              ${message}`);
   });

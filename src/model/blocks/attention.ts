@@ -35,7 +35,7 @@ export function attention(graph: GraphBuilder, x: Value, options: AttentionOptio
 }
 
 /** The softmax of each row of x (F,K). */
-function softmax(graph: GraphBuilder, x: Value): Value {
+export function softmax(graph: GraphBuilder, x: Value): Value {
   const start = (memory: Memory) => startSoftmax(memory, x.shape);
   return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
 }

@@ -211,7 +211,7 @@ function featureProblems({ tables, features, groups = [] }: CheckedModel): Probl
 }
 
 /** Index of the first name that an earlier one equals; -1: none. */
-function firstTwice(names: readonly string[]): number {
+export function firstTwice(names: readonly string[]): number {
   const seen = new Set<string>();
   return names.findIndex((name) => seen.size === seen.add(name).size);
 }

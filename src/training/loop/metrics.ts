@@ -26,6 +26,8 @@ export interface Metrics {
   readonly gauc?: number | undefined;
   /** At the thresholds of the job; left out where it names none. */
   readonly thresholds?: readonly ThresholdMetrics[] | undefined;
+  /** Where the model has several tasks, those of each by its name; the others are of the first. */
+  readonly tasks?: Readonly<Record<string, TaskMetrics>> | undefined;
 }
 
 /** What it means to take a probability of at least `threshold` for a positive. */
@@ -39,6 +41,9 @@ export interface ThresholdMetrics {
   readonly f1: number;
 }
 
+/** What an evaluation found of one of several tasks. */
+export type TaskMetrics = Omit<Metrics, "tasks">;
+
 /** All held-out samples in file order, with what a model says of them. L = labels of a sample. */
 export interface Scores {
   readonly samples: number;
@@ -50,11 +55,27 @@ export interface Scores {
   readonly groups?: Float32Array | undefined;
 }
 
-/** The metrics of a model with one label. `thresholds`: of probabilities. */
+/** The metrics of a model with a task for each label in `names`. `thresholds`: of probabilities. */
 export function evaluateScores(
-  { logits, labels, groups }: Scores,
+  scores: Scores,
+  names: readonly string[] = ["label"],
   thresholds: readonly number[] = [],
 ): Metrics {
+  const all = names.map((_, task) => evaluateTask(scores, task, names.length, thresholds));
+  const [first] = all;
+  assert(first !== undefined, "a model has at least one task");
+  if (all.length === 1) return first;
+  return { ...first, tasks: Object.fromEntries(names.map((name, i) => [name, all[i] ?? first])) };
+}
+
+function evaluateTask(
+  { groups, ...scores }: Scores,
+  task: number,
+  tasks: number,
+  thresholds: readonly number[],
+): TaskMetrics {
+  const own = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
+  const [logits, labels] = [own(scores.logits), own(scores.labels)];
   const at = thresholds.map((threshold) => evaluateAt(threshold, logits, labels));
   return {
     ...evaluate(logits, labels),

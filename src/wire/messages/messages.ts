@@ -63,7 +63,7 @@ const thresholds = z
   .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
   .readonly();
 
-const metrics = z.object({
+const taskMetrics = z.object({
   samples: z.number(),
   positives: z.number(),
   logLoss: figure,
@@ -72,6 +72,10 @@ const metrics = z.object({
   calibration: figure,
   gauc: figure.optional(),
   thresholds: thresholds.optional(),
+});
+const metrics = taskMetrics.extend({
+  /** Of each of several tasks, by its name. */
+  tasks: z.record(z.string(), taskMetrics).optional(),
 });
 
 const partFile = { bytes: z.number(), sha256: z.string() };

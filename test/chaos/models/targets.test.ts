@@ -84,6 +84,53 @@ test.serial("GAUC without groups, and labels without tasks, are refused", async 
   });
   const two = { ...job, data: { ...job.data, label: ["y", "z"] } };
   await t.throwsAsync(place.cluster.submit(two as JobOptions), {
-    message: /`data.label` to be one label, as the model has one task, got `2`/,
+    message:
+      /`data.label` to be one label, as `model.kind` is no "sharedBottom", "mmoe" or "ple", got/,
   });
 });
+
+test.serial(
+  "PLE on two labels has one model on 1, 2 and 3 devices, and after a kill",
+  async (t) => {
+    const digests: string[] = [];
+    for (const devices of [1, 2, 3]) {
+      await using place = await startTestCluster(devices);
+      const job = pleOn(place);
+      const { result } = await runJob(place, job);
+      digests.push(JSON.stringify([result.digest, result.tasks]));
+      if (devices !== 3) continue;
+      t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
+      t.is(result.tasks?.label?.auc, result.auc);
+      for (const { auc } of Object.values(result.tasks ?? {})) t.true(auc > 0.6, `AUC ${auc}`);
+      const trained = await loadModel(result.directory);
+      t.deepEqual(trained.tasks, ["label", "label2"]);
+      t.deepEqual((await trained.evaluate()).tasks, result.tasks);
+      const one = await trained.predict([{ a: 1 }, { a: 2 }]);
+      t.is(one.length, 4);
+      t.not(one[0], one[1]);
+      t.deepEqual((await trained.predict([{ a: 2 }])).slice(), one.slice(2));
+      await trained.close();
+      place.threads.plan([
+        { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" },
+      ]);
+      const killed = await runJob(place, pleOn(place));
+      t.is(killed.result.generation, 2);
+      digests.push(JSON.stringify([killed.result.digest, killed.result.tasks]));
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
+
+function pleOn(place: TestCluster): JobOptions {
+  const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
+  const tasks = [
+    { name: "label", tower: [8] },
+    { name: "label2", weight: 0.5 },
+  ];
+  const experts = { sharedExperts: 2, taskExperts: 1, expert: [16] };
+  const job = place.job({
+    model: { kind: "ple", dense: 4, tables, levels: 2, ...experts, tasks, batchNorm: true },
+    optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.05 } },
+  });
+  return { ...job, data: { ...job.data, labels: 2 } as JobOptions["data"] };
+}

@@ -32,7 +32,7 @@ export interface Golden {
   /** Dense features of a sample. */
   readonly dense: number;
   /** Options of its model, where the manifest has them as a job would. */
-  readonly options: { readonly kind: string } | undefined;
+  readonly options: { readonly kind: string; readonly tasks?: readonly unknown[] } | undefined;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
   /** Of a Wukong; `k` null: full. */

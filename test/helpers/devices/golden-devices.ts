@@ -1,5 +1,6 @@
 // Devices that repeat a golden training: they begin with its weights, and train on its batches.
 
+import { oneLabel } from "../../../src/data/targets.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import {
   denseOptimizerOptions,
@@ -40,9 +41,10 @@ export function startGolden(
     ...rates,
   });
   const features = featuresIn(from);
+  const targets = { ...oneLabel, labels: labelsIn(from) };
   const idsMax = features.map((i) => Math.max(...from.tensor(`train/lengths/${i}`)));
   const local = startLocalDevices({
-    input: { model, batchSize: from.batch, slices: 8, idsMax },
+    input: { model, batchSize: from.batch, slices: 8, idsMax, targets },
     recipe: { optimizer: { dense, sparse }, seed: 1 },
     devices,
     kernels,
@@ -84,6 +86,11 @@ function slabsOf({ slab, distinct }: DeviceState) {
   return [slab, ...distinct.slabs];
 }
 
+/** Labels of a sample. */
+function labelsIn({ options }: Golden): number {
+  return options?.tasks?.length ?? 1;
+}
+
 /** Indices of the features, from 0 on. */
 function featuresIn(from: Golden): number[] {
   const of = (name: string) => /^train\/lengths\/(\d+)$/.exec(name)?.[1];
@@ -121,6 +128,7 @@ export function batchesOf(from: Golden, part: "train" | "test", count: number): 
   const features = featuresIn(from);
   const dense = Float32Array.from(from.tensor(`${part}/dense`));
   const labels = Float32Array.from(from.tensor(`${part}/labels`));
+  const perBatch = batch * labelsIn(from);
   const lengths = features.map((i) => from.tensor(`${part}/lengths/${i}`));
   const ids = features.map((i) => from.tensor(`${part}/indices/${i}`));
   const width = from.dense;
@@ -136,7 +144,7 @@ export function batchesOf(from: Golden, part: "train" | "test", count: number): 
     return {
       samples: batch,
       dense: dense.slice(step * batch * width, (step + 1) * batch * width),
-      labels: labels.slice(step * batch, (step + 1) * batch),
+      labels: labels.slice(step * perBatch, (step + 1) * perBatch),
       lengths: Int32Array.from(own.flatMap((bags) => [...bags])),
       ids: Int32Array.from(ownIds.flat()),
     };

@@ -37,7 +37,7 @@ export interface LocalDevices {
   readonly states: readonly DeviceState[];
   /** One step of all devices; the loss, which they agree on. */
   train(batch: WholeBatch, step: number): Promise<number>;
-  /** Logits of a batch, in its order. */
+  /** Logits of the labels of a batch, sample by sample. */
   score(batch: WholeBatch): Promise<Float32Array>;
   /** The scores of an evaluation over these batches, whole ones but the last. */
   evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
@@ -90,12 +90,14 @@ export function startLocalDevices(options: {
       return loss;
     },
     async score(batch) {
-      const scores = new Float32Array(batch.samples);
+      const { labels = 1 } = input.targets ?? {};
+      const scores = new Float32Array(batch.samples * labels);
       await cells.run(
         states.map((state) => async () => {
           const logits = await forwardStep(state, localPart(topology, state.rank, batch));
           const { first } = samplesOf(topology, state.rank, batch.samples);
-          scores.set(predictedBy(topology.graph, state.kernels.read(logits)), first);
+          const own = predictedBy(topology.graph, state.kernels.read(logits));
+          scores.set(own, first * labels);
         }),
       );
       return scores;

@@ -23,6 +23,8 @@ const names = [
   "final_net",
   "wukong_attentive",
   "dlrm_batch_norm",
+  "mmoe",
+  "ple",
 ];
 
 const cases = [

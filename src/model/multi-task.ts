@@ -1,0 +1,113 @@
+// Models with several tasks, each with a label, a tower and a loss of its own: shared bottom
+// (Caruana, "Multitask learning", 1997), MMoE (Ma et al., KDD 2018) and PLE (Tang et al., RecSys
+// 2020), laid out as in FuxiCTR. All take the vectors of the lookups side by side, behind the dense
+// features.
+//
+// T = tasks, E = experts that a gate mixes, H = columns of an expert's output.
+
+import { softmax, weightedSums } from "./blocks/attention.ts";
+import { mlp } from "./blocks/mlp.ts";
+import { behindEachOther } from "./blocks/side-by-side.ts";
+import {
+  type Graph,
+  type GraphBuilder,
+  type Objective,
+  reshaped,
+  type Value,
+} from "./graph/graph.ts";
+import type { MultiTaskSpec } from "./options/task-options.ts";
+import { vectors } from "./vectors.ts";
+
+/** The whole graph of a model with several tasks: a logit and an objective for each. */
+export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph {
+  const { dropout, batchNorm: hasBatchNorm, dim } = spec;
+  const first = graph.dense === undefined ? {} : { first: graph.dense };
+  const width = dim ?? spec.tables[0]?.dim ?? 0;
+  const x = vectors(graph, spec, { ...first, dim: width, keepsWidths: dim === undefined });
+  const ends = endsOf(graph, spec, x);
+  const logits = spec.tasks.map(({ tower }, task) => {
+    const widths = [...tower, 1];
+    const options = { name: `towers.${task}`, widths, dropout, hasBatchNorm };
+    return mlp(graph, ends[task] ?? x, options);
+  });
+  const objectives = spec.tasks.map(({ name, weight }, task): Objective => {
+    return { logit: task, target: { of: "label", column: task }, weight, task: name };
+  });
+  return graph.finish(behindEachOther(graph, logits), objectives);
+}
+
+/** What the tower of each task takes. */
+function endsOf(graph: GraphBuilder, spec: MultiTaskSpec, x: Value): Value[] {
+  switch (spec.kind) {
+    case "sharedBottom": {
+      const { shared: widths, dropout, batchNorm: hasBatchNorm } = spec;
+      const own = { name: "shared", widths, reluLast: true, dropout, hasBatchNorm };
+      const shared = mlp(graph, x, own);
+      return spec.tasks.map(() => shared);
+    }
+    case "mmoe": {
+      const experts = expertsOf(graph, spec, x, { name: "experts", count: spec.experts });
+      return spec.tasks.map((_, task) => mix(graph, spec, x, experts, `gates.${task}`));
+    }
+    case "ple":
+      return levelsOf(graph, spec, x);
+    default:
+      return spec satisfies never;
+  }
+}
+
+type GatedSpec = Exclude<MultiTaskSpec, { kind: "sharedBottom" }>;
+
+/** The levels of PLE: experts of each task and of all, and what each mixes for the next level. */
+function levelsOf(
+  graph: GraphBuilder,
+  spec: Extract<MultiTaskSpec, { kind: "ple" }>,
+  x: Value,
+): Value[] {
+  let shared = x;
+  let own = spec.tasks.map(() => x);
+  for (let level = 0; level < spec.levels; level++) {
+    const at = `levels.${level}`;
+    const ofAll = { name: `${at}.shared`, count: spec.sharedExperts };
+    const common = expertsOf(graph, spec, shared, ofAll);
+    const ofTasks = own.map((value, task) => {
+      const ofTask = { name: `${at}.tasks.${task}`, count: spec.taskExperts };
+      return expertsOf(graph, spec, value, ofTask);
+    });
+    own = own.map((value, task) => {
+      const experts = [...(ofTasks[task] ?? []), ...common];
+      return mix(graph, spec, value, experts, `${at}.gates.${task}`);
+    });
+    if (level + 1 === spec.levels) break; // No further level has experts of all tasks.
+    const experts = [...ofTasks.flat(), ...common];
+    shared = mix(graph, spec, shared, experts, `${at}.gates.shared`);
+  }
+  return own;
+}
+
+/** The outputs (H) of experts `name.0`, `name.1` … over x. */
+function expertsOf(
+  graph: GraphBuilder,
+  { expert: widths, dropout, batchNorm: hasBatchNorm }: GatedSpec,
+  x: Value,
+  { name, count }: { readonly name: string; readonly count: number },
+): Value[] {
+  return Array.from({ length: count }, (_, i) => {
+    return mlp(graph, x, { name: `${name}.${i}`, widths, reluLast: true, dropout, hasBatchNorm });
+  });
+}
+
+/** (H): the sum of the experts' outputs, weighted by the softmax of a gate over x. */
+function mix(
+  graph: GraphBuilder,
+  { gate }: GatedSpec,
+  x: Value,
+  experts: readonly Value[],
+  name: string,
+): Value {
+  const scores = mlp(graph, x, { name, widths: [...gate, experts.length] });
+  const weights = softmax(graph, reshaped(scores, [1, experts.length]));
+  const [columns = 0] = experts[0]?.shape ?? [];
+  const all = reshaped(behindEachOther(graph, experts), [experts.length, columns]);
+  return reshaped(weightedSums(graph, weights, all), [columns]);
+}

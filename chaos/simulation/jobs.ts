@@ -129,6 +129,29 @@ const known: JobOptions[] = [
     },
     sharding: "auto",
   },
+  {
+    ...short,
+    model: {
+      kind: "din",
+      dense: 2,
+      tables,
+      features: [
+        { column: "a" },
+        { column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
+        { column: "b" },
+        { column: "c" },
+      ],
+      attention: [{ target: "a", sequence: "seen", hidden: [4] }],
+      top: [4, 1],
+      dropout: 0.2,
+    },
+    data: {
+      ...plain.data,
+      samples: 60,
+      perFeature: { seen: { idsPerBag: { min: 0, max: 5 } } },
+    } as JobOptions["data"],
+    sharding: "auto",
+  },
 ];
 
 /** By number: a scenario names one. */

@@ -21,6 +21,8 @@ export interface Feature {
   readonly pooling: Pooling | "none";
   /** Lookups a sample: 1, or the positions of an unpooled sequence. */
   readonly positions: number;
+  /** Of a sequence with more ids than positions: which of them have one. */
+  readonly kept: "first" | "last";
   /** Vectors of each lookup in the interaction; undefined: as many as the dim makes. */
   readonly vectors: number | undefined;
 }
@@ -44,7 +46,8 @@ export type FeaturedModel = Pick<CheckedModel, "tables" | "features">;
 export function featuresOf({ tables, features }: FeaturedModel): Feature[] {
   if (features === undefined) {
     return tables.map(({ name, pooling }, table) => {
-      return { name, column: undefined, table, pooling, positions: 1, vectors: undefined };
+      const own = { column: undefined, positions: 1, kept: "first", vectors: undefined } as const;
+      return { name, table, pooling, ...own };
     });
   }
   const indices = new Map(tables.map(({ name }, index) => [name, index]));
@@ -52,7 +55,8 @@ export function featuresOf({ tables, features }: FeaturedModel): Feature[] {
     const table = indices.get(of) ?? 0;
     const pooling = feature.pooling ?? tables[table]?.pooling ?? "sum";
     const positions = pooling === "none" ? (feature.maxLength ?? 1) : 1;
-    return { name, column, table, pooling, positions, vectors: feature.vectors };
+    const { kept = "first", vectors } = feature;
+    return { name, column, table, pooling, positions, kept, vectors };
   });
 }
 

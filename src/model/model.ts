@@ -12,6 +12,7 @@ import { type Graph, GraphBuilder, type Value } from "./graph/graph.ts";
 import { multiTaskGraph } from "./multi-task.ts";
 import type { MultiTaskSpec } from "./options/task-options.ts";
 import type { ModelSpec } from "./options.ts";
+import { sequenceBlocks } from "./sequence-layers.ts";
 import { wukongBlocks } from "./wukong.ts";
 
 /** The graph of a model: a function of its options alone, and of its module where it has one. */
@@ -48,6 +49,8 @@ function blocksOf(
     case "maskNet":
     case "finalMlp":
       return gateBlocks(graph, spec);
+    case "din":
+      return sequenceBlocks(graph, spec);
     case "wukong":
       return wukongBlocks(graph, spec);
     default:

@@ -52,6 +52,12 @@ import {
   maskNetOptions,
 } from "./options/gate-options.ts";
 import {
+  dinOptions,
+  type SequenceOptions,
+  type SequenceSpec,
+  sequenceProblems,
+} from "./options/sequence-options.ts";
+import {
   type MultiTaskOptions,
   type MultiTaskSpec,
   mmoeOptions,
@@ -81,6 +87,7 @@ export const modelOptions = z
     maskNetOptions,
     finalMlpOptions,
     finalNetOptions,
+    dinOptions,
     wukongOptions,
     sharedBottomOptions,
     mmoeOptions,
@@ -114,6 +121,8 @@ function problemsOf(model: ModelSpec): Problem[] {
       return gateProblems(model);
     case "finalNet":
       return finalNetProblems(model);
+    case "din":
+      return sequenceProblems(model);
     case "wukong":
       return wukongProblems(model);
     case "sharedBottom":
@@ -135,6 +144,7 @@ export type ModelOptions =
   | FieldOptions
   | GateOptions
   | FinalNetOptions
+  | SequenceOptions
   | MultiTaskOptions
   | WukongOptions
   | CustomOptions;
@@ -146,6 +156,7 @@ export type ModelSpec =
   | FieldSpec
   | GateSpec
   | FinalNetSpec
+  | SequenceSpec
   | MultiTaskSpec
   | WukongSpec
   | CustomSpec;

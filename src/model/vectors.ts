@@ -8,9 +8,10 @@
 // unimportant ones share some).
 
 import { linear } from "./blocks/linear.ts";
+import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
 import { sideBySide, type ValueAt } from "./blocks/side-by-side.ts";
 import { featuresOf } from "./features.ts";
-import type { GraphBuilder, Value } from "./graph/graph.ts";
+import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
 /** Rows that are projected: lookups with their columns in the rows of a sample. */
@@ -57,6 +58,25 @@ export function vectors(
   const all = sideBySide(graph, values, { columns: width, hasLookups: direct.length > 0 });
   for (const { lookup, column } of direct) graph.place(lookup, all, column);
   return all;
+}
+
+/** The vectors of an unpooled feature, (positions, dim), each as wide as `vectors` makes it. */
+export function sequenceOf(
+  graph: GraphBuilder,
+  spec: VectorSpec,
+  options: { readonly name: string; readonly dim: number; readonly keepsWidths?: boolean },
+): Sequence {
+  const { name, ...widths } = options;
+  let lookup = 0;
+  for (const { name: other, positions } of featuresOf(spec)) {
+    if (other !== name) {
+      lookup += positions;
+      continue;
+    }
+    const all = vectors(graph, spec, { ...widths, has: (feature) => feature === name });
+    return { vectors: reshaped(all, [positions, sizeOf(all) / positions]), lookup };
+  }
+  throw new RangeError(`The model has no feature ${name}`);
 }
 
 /** The rows of lookups, and their vectors (positions, outputs). */

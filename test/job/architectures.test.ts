@@ -8,6 +8,7 @@ const tables = [
   { name: "a", rows: 10, dim: 4 },
   { name: "b", rows: 10, dim: 4 },
 ];
+const seen = { column: "seen", table: "b", pooling: "none", maxLength: 3 };
 const layers = [{ interacted: 2, compressed: 2, hidden: [] }];
 
 const refusals: readonly (readonly [string, object, string, string])[] = [
@@ -147,6 +148,66 @@ const refusals: readonly (readonly [string, object, string, string])[] = [
     "model.dim",
     "the width of the vectors that groups give",
   ],
+  ...(
+    [
+      ["a DIN of an unknown target", {}, "target", "x", "the name of a feature"],
+      ["a DIN whose target is a sequence", {}, "target", "seen", "a feature that is pooled"],
+      ["a DIN of an unknown sequence", {}, "sequence", "x", "the name of a feature"],
+      ["a DIN whose sequence is pooled", {}, "sequence", "b", 'a feature with `pooling: "none"`'],
+      [
+        "a DIN whose target is grouped",
+        { dim: 4, groups: [{ name: "g", features: ["a"] }] },
+        "target",
+        "a",
+        "a feature that is in no group",
+      ],
+      [
+        "a DIN whose target has several vectors",
+        { features: [{ column: "a", vectors: 2 }, { column: "b" }, seen] },
+        "target",
+        "a",
+        "a feature without `vectors` of its own",
+      ],
+      [
+        "a DIN whose sequence has several vectors",
+        { features: [{ column: "a" }, { column: "b" }, { ...seen, vectors: 2 }] },
+        "sequence",
+        "seen",
+        "a feature without `vectors` of its own",
+      ],
+      [
+        "a DIN whose sequence is wider than its target",
+        { tables: [{ name: "a", rows: 10, dim: 2 }, tables[1]] },
+        "sequence",
+        "seen",
+        "of a table as wide as that of its target, 2 columns; or `model.dim`",
+      ],
+    ] as const
+  ).map(([title, own, part, name, expected]) => {
+    const pair = { target: "a", sequence: "seen", [part]: name };
+    const features = [{ column: "a" }, { column: "b" }, seen];
+    const model = { kind: "din", tables, features, attention: [pair], top: [1], ...own };
+    return [title, model, `model.attention[0].${part}`, expected] as const;
+  }),
+  [
+    "a pooled feature that keeps its last ids",
+    { kind: "dlrm", tables, features: [{ column: "a", kept: "last" }, { column: "b" }], top: [1] },
+    "model.features[0].kept",
+    'left out, unless `pooling` is "none"',
+  ],
+  [
+    "a DIN with groups of no width",
+    {
+      kind: "din",
+      tables,
+      features: [{ column: "a" }, { column: "b" }, seen],
+      groups: [{ name: "g", features: ["b"] }],
+      attention: [{ target: "a", sequence: "seen" }],
+      top: [1],
+    },
+    "model.dim",
+    "the width of the vectors that groups give",
+  ],
   [
     "a Wukong of two dims and none for its vectors",
     { kind: "wukong", tables: [tables[0], { name: "b", rows: 9, dim: 5 }], layers, top: [1] },
@@ -176,7 +237,7 @@ test("an unknown architecture is refused with all that there are", (t) => {
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
-    '"finalMlp", "finalNet", "wukong", "sharedBottom", "mmoe", "ple", "custom"';
+    '"finalMlp", "finalNet", "din", "wukong", "sharedBottom", "mmoe", "ple", "custom"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

@@ -7,14 +7,15 @@ import { valuesOf } from "../../src/kernels/reference/memory.ts";
 import { createReference } from "../../src/kernels/reference/reference.ts";
 import { batchNorm } from "../../src/model/blocks/batch-norm.ts";
 import { bias } from "../../src/model/blocks/bias.ts";
-import { columnsOf, sumOfVectors } from "../../src/model/blocks/columns.ts";
+import { columnsOf, repeated, sumOfVectors } from "../../src/model/blocks/columns.ts";
 import { crossLayers } from "../../src/model/blocks/cross.ts";
 import { dotProducts } from "../../src/model/blocks/dot-products.ts";
-import { product, sigmoid, sum } from "../../src/model/blocks/elements.ts";
+import { difference, product, sigmoid, sum } from "../../src/model/blocks/elements.ts";
 import { factorisationMachine } from "../../src/model/blocks/factorisation-machine.ts";
 import { layerNorm } from "../../src/model/blocks/layer-norm.ts";
 import { linear } from "../../src/model/blocks/linear.ts";
 import { mlp } from "../../src/model/blocks/mlp.ts";
+import { targetAttention } from "../../src/model/blocks/sequences/target-attention.ts";
 import { sharedProduct } from "../../src/model/blocks/shared-product.ts";
 import { sideBySide } from "../../src/model/blocks/side-by-side.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
@@ -192,6 +193,26 @@ test("cross layers have the gradients of their input and of their weights", (t) 
     }
   }
 });
+
+test("differences and repeated vectors have the gradients of their inputs", (t) => {
+  blockHasGradients(t, [[3, 4], [4]], (graph, [x, y]) => {
+    return difference(graph, x, repeated(graph, y, 3));
+  });
+});
+
+for (const softmax of [false, true]) {
+  test(`target attention has the gradients of target, ids and layers, softmax ${softmax}`, (t) => {
+    blockHasGradients(t, [[4], [3, 4]], (graph, [target, vectors]) => {
+      // Lookup 5: samples of up to three ids, and some without.
+      return targetAttention(
+        graph,
+        target,
+        { vectors, lookup: 5 },
+        { name: "own", hidden: [5], softmax },
+      );
+    });
+  });
+}
 
 test("a sum has the gradients of both sides", (t) => {
   blockHasGradients(t, [[3], [3]], (graph, [a, b]) => sum(graph, sum(graph, a, b), a));

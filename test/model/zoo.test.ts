@@ -14,6 +14,17 @@ const tables = [
 const weights = tables.map((table) => ({ ...table, dim: 1 }));
 const several = tables.map((table, i) => ({ ...table, dim: [4, 2, 7][i] ?? 1 }));
 
+const sessions = {
+  tables,
+  features: [
+    { column: "a2", table: "a", pooling: "none", maxLength: 3 },
+    { column: "a" },
+    { column: "b" },
+    { column: "c" },
+  ],
+} as const;
+const pair = { target: "a", sequence: "a2" };
+
 const models: Readonly<Record<string, ModelOptions>> = {
   "logistic regression": { kind: "lr", dense: 2, tables: weights },
   "logistic regression without dense features": { kind: "lr", tables: weights },
@@ -83,6 +94,19 @@ const models: Readonly<Record<string, ModelOptions>> = {
     heads: 1,
     width: 3,
     top: [5, 1],
+  },
+  DIN: { kind: "din", dense: 2, ...sessions, attention: [{ ...pair, hidden: [5] }], top: [5, 1] },
+  "DIN with softmax, of projected rows and two targets": {
+    kind: "din",
+    ...sessions,
+    tables: several,
+    dim: 3,
+    attention: [
+      { ...pair, hidden: [5], softmax: true },
+      { target: "b", sequence: "a2", hidden: [] },
+    ],
+    top: [5, 1],
+    batchNorm: true,
   },
   xDeepFM: { kind: "xDeepFm", tables, compressed: [3, 2], top: [5, 1] },
   "MaskNet, parallel": { kind: "maskNet", dense: 2, tables, blocks: 2, width: 4, top: [5, 1] },

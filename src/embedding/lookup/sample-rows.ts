@@ -10,6 +10,8 @@ export interface BagTable
   readonly isWeighted?: boolean;
   /** Of an unpooled feature: the ids of a bag that count. Each position is a lookup of its own. */
   readonly positions?: number | undefined;
+  /** Which ids of a longer bag count; left out, the first ones. */
+  readonly kept?: "first" | "last" | undefined;
 }
 
 /** Bags as rows, by lookup: a feature, or a position of an unpooled feature. */

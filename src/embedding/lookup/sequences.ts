@@ -15,8 +15,9 @@ export class SequenceMemory {
   #begins = new Int32Array(0);
 
   /**
-   * The bags by lookup: features, and positions of unpooled features in their place. Ids beyond a
-   * feature's positions are left out. Valid until the next call.
+   * The bags by lookup: features, and positions of unpooled features in their place. Of more
+   * ids than a feature has positions, its first or its last ones count, in their order. Valid until
+   * the next call.
    */
   byPosition(all: SampleRows, tables: readonly BagTable[]): SampleRows {
     if (tables.every(({ positions }) => positions === undefined)) return all;
@@ -26,7 +27,7 @@ export class SequenceMemory {
     const lengths = this.#lengths.subarray(0, lookups * samples);
     const starts = new Int32Array(lookups + 1);
     let [lookup, total] = [0, 0];
-    for (const [feature, { positions }] of tables.entries()) {
+    for (const [feature, { positions, kept }] of tables.entries()) {
       const own = all.lengths.subarray(feature * samples, (feature + 1) * samples);
       const first = all.starts[feature] ?? 0;
       if (positions === undefined) {
@@ -38,8 +39,9 @@ export class SequenceMemory {
       }
       let begin = first;
       for (let sample = 0; sample < samples; sample++) {
-        this.#begins[sample] = begin;
-        begin += own[sample] ?? 0;
+        const length = own[sample] ?? 0;
+        this.#begins[sample] = begin + (kept === "last" ? Math.max(0, length - positions) : 0);
+        begin += length;
       }
       for (let position = 0; position < positions; position++, lookup++) {
         starts[lookup] = total;

@@ -7,6 +7,7 @@ export { batchNorm } from "./batch-norm.ts";
 export { bias } from "./bias.ts";
 export {
   columnsOf,
+  repeated,
   repeatedColumns,
   sumOfColumns,
   sumOfVectors,
@@ -15,7 +16,7 @@ export {
 export { compressedInteraction } from "./compressed-interaction.ts";
 export { crossLayers } from "./cross.ts";
 export { dotProducts } from "./dot-products.ts";
-export { mean, product, relu, sigmoid, sum } from "./elements.ts";
+export { difference, mean, product, relu, sigmoid, sum } from "./elements.ts";
 export { factorisationMachine } from "./factorisation-machine.ts";
 export { interaction } from "./interaction.ts";
 export { layerNorm } from "./layer-norm.ts";

@@ -1,4 +1,4 @@
-// Some columns of each vector of a value, and sums over vectors.
+// Some columns of each vector of a value, sums over vectors, and a vector repeated.
 //
 // B = samples, F = vectors, D = columns of each.
 
@@ -179,6 +179,38 @@ function startSum(memory: Memory, vectors: number, dim: number) {
       if (dX === undefined) return;
       const dOut = kernels.reshape(memory.dOut(samples), [samples, 1, dim]);
       kernels.products(dX, ones, dOut, "aTb");
+    },
+  };
+}
+
+/** x (D) as each of some vectors (count, D). */
+export function repeated(graph: GraphBuilder, x: Value, count: number): Value {
+  const [dim = 0] = x.shape;
+  checkShapes(x.shape.length === 1, "there is one vector to repeat", x);
+  return graph.add({
+    inputs: [x],
+    shape: [count, dim],
+    products: count * dim,
+    elements: (count + 1) * dim,
+    start: (memory) => startRepeatedVector(memory, count, dim),
+  });
+}
+
+function startRepeatedVector(memory: Memory, count: number, dim: number) {
+  const { kernels } = memory;
+  const ones = kernels.tensor([count, 1]);
+  kernels.fill(ones, 1);
+  return {
+    forward({ samples }: Pass): void {
+      const x = kernels.reshape(memory.x(0, samples), [samples, 1, dim]);
+      kernels.products(memory.out(samples), ones, x, "ab");
+    },
+
+    backward({ samples }: Pass): void {
+      const to = memory.dX(0, samples);
+      if (to === undefined) return;
+      const dX = kernels.reshape(to, [samples, 1, dim]);
+      kernels.products(dX, ones, memory.dOut(samples), "aTb");
     },
   };
 }

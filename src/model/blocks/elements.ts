@@ -1,4 +1,4 @@
-// Blocks that work element by element: sum, product, ReLU, logistic function, mean.
+// Blocks that work element by element: sum, difference, product, ReLU, logistic function, mean.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
@@ -48,6 +48,33 @@ function startMean(memory: Memory) {
         kernels.copy(dX, memory.dOut(samples));
         kernels.divide(dX, 2);
       }
+    },
+  };
+}
+
+/** a - b, of one shape. */
+export function difference(graph: GraphBuilder, a: Value, b: Value): Value {
+  checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a difference have one shape", a, b);
+  const start = (memory: Memory) => startDifference(memory, a.shape);
+  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start });
+}
+
+function startDifference(memory: Memory, shape: readonly number[]) {
+  const { kernels, samplesMax } = memory;
+  const minus = kernels.tensor([samplesMax, ...shape]);
+  kernels.fill(minus, -1);
+  return {
+    forward({ samples }: Pass): void {
+      const out = memory.out(samples);
+      kernels.multiply(out, memory.x(1, samples), kernels.part(minus, 0, samples));
+      kernels.add(out, memory.x(0, samples), out);
+    },
+
+    backward({ samples }: Pass): void {
+      const [dA, dB] = [memory.dX(0, samples), memory.dX(1, samples)];
+      const dOut = memory.dOut(samples);
+      if (dA !== undefined) kernels.copy(dA, dOut);
+      if (dB !== undefined) kernels.multiply(dB, dOut, kernels.part(minus, 0, samples));
     },
   };
 }

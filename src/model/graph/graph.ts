@@ -33,6 +33,8 @@ export interface Pass {
   readonly samples: number;
   /** The slices of this device. */
   readonly slices: Slices;
+  /** (lookups, B): ids in each bag, before dynamic ids without a row fall out. */
+  readonly lengths: Int32Array;
   /** What dropout draws its masks from; undefined: no unit is dropped. */
   readonly draw: Draw | undefined;
   /** The whole batch, in training; undefined: each sample is alone, as in an evaluation. */

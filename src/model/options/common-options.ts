@@ -29,17 +29,23 @@ const featureOptions = z
      * order of the data, has a vector of its own. @default the table's pooling
      */
     pooling: z.enum(["sum", "mean", "none"]).optional(),
-    /** With `pooling: "none"`, the ids of a sequence that count: the first ones. */
+    /** With `pooling: "none"`, how many ids of a sequence count. */
     maxLength: z.int().min(1).max(4096).optional(),
+    /** Which ids of a longer sequence count: its first or its last ones. @default "first" */
+    kept: z.enum(["first", "last"]).optional(),
     /**
      * Vectors that the feature gives to the interaction, `model.dim` wide each: columns of a row
      * where the table is as wide as all of them, else a projection of a row. @default 1
      */
     vectors: z.int().min(1).max(64).optional(),
   })
-  .superRefine(({ pooling, maxLength }, context) => {
+  .superRefine(({ pooling, maxLength, kept }, context) => {
     const refuse = (message: string) =>
       context.addIssue({ code: "custom", path: ["maxLength"], message, input: maxLength });
+    if (pooling !== "none" && kept !== undefined) {
+      const message = 'left out, unless `pooling` is "none"';
+      context.addIssue({ code: "custom", path: ["kept"], message, input: kept });
+    }
     if (pooling === "none" && maxLength === undefined) {
       refuse('the longest sequence, as `pooling` is "none"');
     }

@@ -50,8 +50,8 @@ export interface StepPlan {
   /** The slices of this device, and of the whole batch. */
   readonly mine: Slices;
   readonly all: Slices;
-  /** The run of the network over the samples of this device. */
-  readonly pass: Pass;
+  /** The run of the network over the samples of this device, but for what these look up. */
+  readonly pass: Omit<Pass, "lengths">;
 }
 
 /** The plan of a training step; of an evaluation where `trainingStep` is undefined. */

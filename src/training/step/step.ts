@@ -22,6 +22,7 @@ import { type OptimizerStep, rowRuleOf } from "../../embedding/tables/row-rule.t
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import { applyDense, swapAverage } from "../../model/dense-optimizer.ts";
+import type { Pass } from "../../model/graph/graph.ts";
 import {
   backwardEarly,
   backwardLate,
@@ -71,6 +72,7 @@ export interface BegunStep {
   readonly plan: StepPlan;
   readonly rows: SampleRows;
   readonly asked: DistinctBags;
+  readonly pass: Pass;
 }
 
 /** A step that was staged: its rows are on their way into device memory. */
@@ -119,7 +121,7 @@ export async function beginStep(
   const rows = rowsOfSamples(device, batch, plan);
   const asked = distinctOfSamples(device, rows, plan);
   await sendBags(device, rows, asked, plan, stopAfter);
-  return { batch, plan, rows, asked };
+  return { batch, plan, rows, asked, pass: { ...plan.pass, lengths: rows.lengths } };
 }
 
 /** Receives the bags of a step and requests its rows, while another step may still compute. */
@@ -183,11 +185,11 @@ export async function finishStep(
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
   const { exchange, kernels, network, slab, staleRows, terms } = device;
-  const { batch, plan, rows, asked } = current;
+  const { batch, plan, rows, asked, pass } = current;
   const { step } = plan;
   const { dense, labels, weights } = tensorsOf(device, batch);
   enter(device, plan, "compute");
-  await forwardEarly(network, dense, plan.pass); // While bags, or vectors, are on their way.
+  await forwardEarly(network, dense, pass); // While bags, or vectors, are on their way.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
   const { staged, replicaBags } = arrived;
@@ -202,7 +204,7 @@ export async function finishStep(
 
   // Stage 5: the blocks that need vectors, and the loss, forward and backward.
   enter(device, plan, "compute");
-  await forwardLate(network, plan.pass);
+  await forwardLate(network, pass);
   const logits = logitsOf(network, batch.samples);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = dLogitsOf(network, batch.samples);
@@ -210,12 +212,12 @@ export async function finishStep(
   kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights);
 
   await exchange.gradients.open();
-  await backwardLate(network, plan.pass);
+  await backwardLate(network, pass);
 
   // Stage 6: output dist, backward; and the blocks that need no vectors.
   await sendVectorGradients(device, rows, plan);
   await sendRowGradients(device, rows, asked, plan);
-  await backwardEarly(network, plan.pass); // While those travel.
+  await backwardEarly(network, pass); // While those travel.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
@@ -273,13 +275,13 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   };
   swap();
   try {
-    const { plan } = begun;
-    await forwardEarly(network, tensorsOf(device, batch).dense, plan.pass);
+    const { pass } = begun;
+    await forwardEarly(network, tensorsOf(device, batch).dense, pass);
     const arrived = await arriveStep(device, begun);
     await sendReads(device, arrived);
     await releaseRows(device, arrived.staged);
     await receiveReads(device, arrived);
-    await forwardLate(network, plan.pass);
+    await forwardLate(network, pass);
     return logitsOf(network, batch.samples);
   } finally {
     swap();

@@ -168,10 +168,10 @@ export function topologyOf(
     idsMaxOf: tables.map(({ lookups: own }) => {
       return own.reduce((sum, one) => sum + idsMaxIn(input.idsMax, one), 0);
     }),
-    bagTables: features.map(({ table, pooling, positions }, i): BagTable => {
+    bagTables: features.map(({ table, pooling, positions, kept }, i): BagTable => {
       const isWeighted = input.weighted?.[i] === true;
       const of = { ...tableOf(model.tables, table), isWeighted };
-      return pooling === "none" ? { ...of, positions } : of;
+      return pooling === "none" ? { ...of, positions, kept } : of;
     }),
     heldBy,
     lookupsBy,

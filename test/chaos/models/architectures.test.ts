@@ -3,7 +3,12 @@
 
 import test from "ava";
 import { type JobOptions, loadModel } from "../../../index.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import {
+  runJob,
+  smallData,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 const top = [8, 1];
@@ -26,6 +31,21 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
     first: [16, 8],
     second: [8],
     fieldGate: true,
+    batchNorm: true,
+    dropout: 0.1,
+  },
+  "din with sequences of none to nine ids": {
+    kind: "din",
+    dense: 4,
+    tables,
+    features: [
+      { column: "a" },
+      { column: "seen", table: "a", pooling: "none", maxLength: 4, kept: "last" },
+      { column: "b" },
+      { column: "c" },
+    ],
+    attention: [{ target: "a", sequence: "seen", hidden: [6] }],
+    top,
     batchNorm: true,
     dropout: 0.1,
   },
@@ -64,5 +84,7 @@ for (const [title, model] of Object.entries(models)) {
 }
 
 function jobOn(place: TestCluster, model: JobOptions["model"]): JobOptions {
-  return place.job({ model });
+  if (model?.kind !== "din") return place.job({ model });
+  const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
+  return place.job({ model, data: { ...smallData, perFeature } });
 }

@@ -48,6 +48,19 @@ test("ids are clamped to the nearest row, or hashed, where the table says so, an
   t.is(rows[4], mix32(-3) % 5);
 });
 
+test("of a long sequence the first or the last ids count, in their order", (t) => {
+  const table = { name: "item", rows: 10, ids: "reject", idBits: 32 } as const;
+  const local = { samples: 3, lengths: Int32Array.of(4, 0, 1), ids: Int32Array.of(5, 6, 7, 8, 9) };
+  const take = (own: Partial<BagTable>) => {
+    const { lengths, rows } = new LocalRows().take(local, [{ ...table, ...own }], 0);
+    return { lengths: [...lengths], rows: [...rows] };
+  };
+  // Position by position: of the samples 0 and 2, then of sample 0.
+  const lengths = [1, 0, 1, 1, 0, 0];
+  t.deepEqual(take({ positions: 2 }), { lengths, rows: [5, 9, 6] });
+  t.deepEqual(take({ positions: 2, kept: "last" }), { lengths, rows: [7, 9, 8] });
+});
+
 test("the batch's own ids stay as they are, and memory is used again", (t) => {
   const memory = new LocalRows();
   const local = localWith(9);

@@ -34,7 +34,7 @@ import { gradientError, randomTensor, total } from "../batches/central-differenc
 
 const samples = 6;
 const slices = slicesOf(0, 4, 4, samples);
-const pass: Pass = {
+const alike: Omit<Pass, "lengths"> = {
   samples,
   slices,
   draw: { key: keyOf(3), step: 5, firstSample: 0 },
@@ -83,6 +83,7 @@ function startModel(options: ModelOptions) {
   for (let i = 0; i < samples; i++) valuesOf(labels)[i * width] = stream.below(2);
   const losses = new Float64Array(4);
 
+  const pass = { ...alike, lengths: lengthsOf(lookups, bags) };
   const loss = () => {
     lookUp(network, lookups, entries, bags);
     void forwardEarly(network, dense, pass);
@@ -152,6 +153,18 @@ function lookUp(
     const { of, column } = vectorsOf(network, lookup, samples);
     kernels.copyColumns(of, column, pooled, first, dim);
   });
+}
+
+/** (lookups, samples): ids of each bag, by the lookup's index in the job. */
+function lengthsOf(lookups: readonly Indexed[], { offsets }: Bags): Int32Array {
+  const lengths = new Int32Array(lookups.length * samples);
+  for (const [at, { index }] of lookups.entries()) {
+    for (let sample = 0; sample < samples; sample++) {
+      const bag = at * samples + sample;
+      lengths[index * samples + sample] = (offsets[bag + 1] ?? 0) - (offsets[bag] ?? 0);
+    }
+  }
+  return lengths;
 }
 
 /** The lookups, by their index in the job, with their columns side by side. */

@@ -64,7 +64,7 @@ const tableOf = [0, 1, 0, 2, 3, 3, 4];
 
 interface Choice {
   readonly isMixed?: boolean;
-  /** A Wukong with batch normalisation instead of a DLRM. */
+  /** A Wukong with batch normalisation instead of a DLRM; of mixed models, a DIN with it. */
   readonly isWukong?: boolean;
   readonly sparse?: SparseOptimizerOptions;
   readonly precision?: Precision;
@@ -80,9 +80,26 @@ interface Choice {
 
 const layers = [{ interacted: 2, compressed: 2, rank: 3, hidden: [8] }];
 
-const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed, isWukong }: Choice) =>
-  modelOptions.parse({
-    ...(isWukong === true ? { kind: "wukong", layers, batchNorm: true } : { kind: "dlrm" }),
+/** Of mixed models: a target for each sequence, projected to one width. */
+const attention = [
+  { target: "T0", sequence: "T1", hidden: [6] },
+  { target: "T2", sequence: "U3", hidden: [], softmax: true },
+];
+
+/** What is not of every architecture. */
+function architectureOf({ isWukong, isMixed }: Choice) {
+  if (isWukong !== true) return { kind: "dlrm", bottom: [8, dim], ...(isMixed && { features }) };
+  if (isMixed !== true) return { kind: "wukong", layers, batchNorm: true, bottom: [8, dim] };
+  const pairable = features.map(({ column, ...own }) => {
+    return column === "T2" ? { column } : { column, ...own };
+  });
+  return { kind: "din", attention, batchNorm: true, dim: 8, features: pairable };
+}
+
+const modelOf = (choice: Choice) => {
+  const { precision = "float32", l2 = 0, dedup = [], isMixed } = choice;
+  return modelOptions.parse({
+    ...architectureOf(choice),
     dense,
     tables: rows.map((count, i) => ({
       name: `T${i}`,
@@ -95,10 +112,10 @@ const modelOf = ({ precision = "float32", l2 = 0, dedup = [], isMixed, isWukong 
       l2,
       dedup: dedup[i] ?? false,
     })),
-    ...(isMixed === true ? { features, groups } : {}),
-    bottom: [8, dim],
+    ...(isMixed === true ? { groups } : {}),
     top: [16, 1],
   });
+};
 
 /** Rows of the table of each feature. */
 const rowsOf = ({ isMixed = false }: Choice) =>
@@ -218,7 +235,7 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   for (const isNative of [false, true]) {
     const isMixed = isNative === (at % 2 === 0);
     const isWukong = at % 3 === 1;
-    const kinds = `${isMixed ? ", shared" : ""}${isWukong ? ", of a Wukong" : ""}`;
+    const kinds = `${isMixed ? ", shared" : ""}${isWukong ? ", of another architecture" : ""}`;
     const how = `${kinds}${isNative ? ", native" : ""}`;
     test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
       const own = { ...choice, isNative, isMixed, isWukong };

@@ -25,6 +25,8 @@ const names = [
   "dlrm_batch_norm",
   "mmoe",
   "ple",
+  "din",
+  "din_softmax",
 ];
 
 const cases = [

@@ -1,0 +1,92 @@
+// Options of the models whose layers work on sequences (sequence-layers.ts): DIN and BST.
+
+import { z } from "zod";
+import {
+  commonOptions,
+  commonProblems,
+  type ModelOptionsOf,
+  type Problem,
+  topProblems,
+  widths,
+} from "./common-options.ts";
+
+/** A target and the sequence that is pooled for it: names of features. */
+const pair = {
+  target: z.string(),
+  /** A feature with `pooling: "none"`. */
+  sequence: z.string(),
+};
+
+/** DIN: sequences pooled by target attention, and an MLP. */
+export const dinOptions = z.strictObject({
+  kind: z.literal("din"),
+  ...commonOptions,
+  /** Sequences that are pooled by attention, each for a target; with none, a plain MLP. */
+  attention: z
+    .array(
+      z.strictObject({
+        ...pair,
+        /** Widths of the hidden layers of the MLP that gives each id its weight. */
+        hidden: widths.default([80, 40]),
+        /** Whether the weights of a sequence sum to 1. The paper's do not. */
+        softmax: z.boolean().default(false),
+      }),
+    )
+    .max(100)
+    .default([]),
+  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+  top: widths.min(1),
+});
+
+/** A model of sequences after its checks. */
+export type SequenceSpec = z.output<typeof dinOptions>;
+
+export type SequenceOptions = ModelOptionsOf<typeof dinOptions>;
+
+/** Options of such a model that contradict each other. */
+export function sequenceProblems(model: SequenceSpec): Problem[] {
+  const problems = [...commonProblems(model), ...topProblems(model.top)];
+  if (model.groups !== undefined && model.dim === undefined) {
+    problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
+  }
+  for (const i of model.attention.keys()) problems.push(...pairProblems(model, i));
+  return problems;
+}
+
+function pairProblems(model: SequenceSpec, index: number): Problem[] {
+  const own = model.attention[index];
+  if (own === undefined) return [];
+  const problems: Problem[] = [];
+  const refuse = (part: "target" | "sequence", message: string) =>
+    problems.push({ path: ["attention", index, part], message });
+  const [target, sequence] = [featureNamed(model, own.target), featureNamed(model, own.sequence)];
+  const isGrouped = model.groups?.some(({ features }) => features.includes(own.target)) === true;
+  if (target === undefined) refuse("target", "the name of a feature");
+  else if (target.pooling === "none") refuse("target", "a feature that is pooled");
+  else if (isGrouped) refuse("target", "a feature that is in no group");
+  else if (target.vectors !== undefined) refuse("target", "a feature without `vectors` of its own");
+  if (sequence === undefined) refuse("sequence", "the name of a feature");
+  else if (sequence.pooling !== "none") refuse("sequence", 'a feature with `pooling: "none"`');
+  else if (sequence.vectors !== undefined) {
+    refuse("sequence", "a feature without `vectors` of its own");
+  }
+  if (problems.length > 0 || model.dim !== undefined) return problems;
+  if (target?.dim !== sequence?.dim) {
+    const message = `of a table as wide as that of its target, ${target?.dim} columns; or \`model.dim\``;
+    refuse("sequence", message);
+  }
+  return problems;
+}
+
+/** What the options say of a feature, or of the table that is one. */
+function featureNamed({ tables, features }: SequenceSpec, of: string) {
+  const tableNamed = (wanted: string) => tables.find(({ name }) => name === wanted);
+  if (features === undefined) {
+    const table = tableNamed(of);
+    return table && { pooling: table.pooling, vectors: undefined, dim: table.dim };
+  }
+  const feature = features.find(({ name, column }) => (name ?? column) === of);
+  if (feature === undefined) return undefined;
+  const { pooling, vectors, table, column } = feature;
+  return { pooling, vectors, dim: tableNamed(table ?? column)?.dim };
+}

@@ -80,7 +80,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "an optimizer's option of another optimizer",
     set: { optimizer: { dense: { kind: "sgd", beta1: 0.9 } } },
     says: [
-      "job.json: Expected no option `optimizer.dense.beta1`: there is none of that name; the options here are `kind`, `learningRate`, `momentum`",
+      "job.json: Expected no option `optimizer.dense.beta1`: there is none of that name; the options here are `kind`, `learningRate`, `momentum`, `schedule`, `clip`, `ema`",
     ],
   },
   {

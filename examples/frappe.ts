@@ -12,24 +12,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { adam, Cluster, csv, type DataOptions, dlrm, type JobOptions, wukong } from "../index.ts";
-
-/** Columns of the files: the values are global ids, a column's ids from its `offset` on. */
-const columns = [
-  { name: "user", offset: 0, rows: 957 },
-  { name: "item", offset: 957, rows: 4082 },
-  { name: "daytime", offset: 5039, rows: 7 },
-  { name: "weekday", offset: 5046, rows: 7 },
-  { name: "isweekend", offset: 5053, rows: 2 },
-  { name: "homework", offset: 5055, rows: 3 },
-  { name: "cost", offset: 5058, rows: 2 },
-  { name: "weather", offset: 5060, rows: 9 },
-  { name: "country", offset: 5069, rows: 80 },
-  { name: "city", offset: 5149, rows: 233 },
-] as const;
+import { adam, Cluster, csv, type DataOptions, type JobOptions } from "../index.ts";
+import { columns, settingOf } from "./frappe-models.ts";
 
 const trainingSamples = 202_027;
-const batchSize = 1024;
 
 /** What one seed came to. */
 interface Outcome {
@@ -68,6 +54,8 @@ const { values: flags } = parseArgs({
   },
 });
 
+const setting = settingOf(flags.model);
+
 if (existsSync(fileOf("train"))) {
   await trainAll();
 } else {
@@ -98,58 +86,15 @@ async function trainAll(): Promise<void> {
 function jobOf(seed: number, home: string): JobOptions {
   return {
     name: `frappe-${seed}`,
-    model: modelOf(flags.model),
+    model: setting.model,
     data: { ...dataOf("train", home), epochs: Number(flags.epochs), ...orderOf(flags.order) },
     optimizer: { dense: adam({ learningRate: 1e-3 }), sparse: adam({ learningRate: 1e-3 }) },
     evaluation: {
       data: dataOf("valid", home),
-      earlyStopping: { metric: "auc", patience: 3 },
+      ...setting.evaluation,
     },
     checkpoint: { directory: join(home, `seed-${seed}`), everySteps: 100_000 },
     seed,
-  };
-}
-
-/** The models that `--model` names. Options were chosen by validation AUC alone. */
-function modelOf(name: string): JobOptions["model"] {
-  switch (name) {
-    case "dlrm":
-      return dlrm({ ...tablesOf(32), interaction: "dot+cat", top: [256, 128, 1], dropout: 0.5 });
-    case "deepFm":
-      return { kind: "deepFm", ...tablesOf(33), top: [256, 128, 1], dropout: 0.5 };
-    case "dcnV2": {
-      const cross = { crossLayers: 3, structure: "parallel" } as const;
-      return { kind: "dcnV2", ...tablesOf(32), ...cross, top: [400, 400, 1], dropout: 0.5 };
-    }
-    case "finalMlp": {
-      const streams = { first: [400], second: [400], heads: 10, gates: [] };
-      return { kind: "finalMlp", ...tablesOf(32), ...streams, dropout: 0.5 };
-    }
-    case "finalNet": {
-      const blocks = { first: [400, 400], second: [400], fieldGate: true, batchNorm: true };
-      return { kind: "finalNet", ...tablesOf(10), ...blocks, dropout: 0.1 };
-    }
-    case "wukong": {
-      const layer = { interacted: 8, compressed: 8, rank: 8, hidden: [256] };
-      return wukong({ ...tablesOf(32), layers: [layer, layer], top: [128, 64, 1], dropout: 0.3 });
-    }
-    default:
-      throw new Error(`Expected --model dlrm, deepFm, dcnV2, finalMlp, finalNet, wukong: ${name}`);
-  }
-}
-
-function tablesOf(dim: number) {
-  return {
-    tables: columns.map(({ name, rows }) => ({
-      name,
-      rows,
-      dim,
-      initScale: 0.05,
-      // Small tables, so every device has them all, and the penalty pulls on all rows.
-      sharding: "data-parallel" as const,
-      l2: 0.0015,
-      l2Scope: "table" as const,
-    })),
   };
 }
 
@@ -162,7 +107,7 @@ function dataOf(part: "train" | "valid" | "test", home: string) {
   return csv(fileOf(part), {
     label: "label",
     categorical: columns.map(({ name, offset }) => ({ column: name, ids: "integer", offset })),
-    batchSize,
+    batchSize: setting.batchSize,
     cache: join(home, "cache"),
   });
 }
@@ -177,7 +122,7 @@ async function train(cluster: Cluster, seed: number, home: string): Promise<Outc
   const { step, history, digest, auc, logLoss } = await run.result();
   await using model = await run.model();
   const test = await model.evaluate(dataOf("test", home));
-  const stepsPerEpoch = Math.ceil(trainingSamples / batchSize);
+  const stepsPerEpoch = Math.ceil(trainingSamples / setting.batchSize);
   return {
     seed,
     validAuc: auc ?? Number.NaN,

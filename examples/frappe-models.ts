@@ -1,0 +1,98 @@
+// The settings of each model that `frappe.ts --model` names, chosen by validation AUC alone. Those
+// of BARS (github.com/reczoo/BARS, Frappe_x1) are its published ones: batches of 4096, rows of 10
+// columns from near 0, batch normalisation, dropout, a penalty on all rows in every step, a tenth
+// of the learning rate after each epoch without improvement, and the end after two in a row.
+
+import { dlrm, type JobOptions, type TableOptions, wukong } from "../index.ts";
+
+/** Columns of the files: the values are global ids, a column's ids from its `offset` on. */
+export const columns = [
+  { name: "user", offset: 0, rows: 957 },
+  { name: "item", offset: 957, rows: 4082 },
+  { name: "daytime", offset: 5039, rows: 7 },
+  { name: "weekday", offset: 5046, rows: 7 },
+  { name: "isweekend", offset: 5053, rows: 2 },
+  { name: "homework", offset: 5055, rows: 3 },
+  { name: "cost", offset: 5058, rows: 2 },
+  { name: "weather", offset: 5060, rows: 9 },
+  { name: "country", offset: 5069, rows: 80 },
+  { name: "city", offset: 5149, rows: 233 },
+] as const;
+
+/** What a model is trained with. */
+export interface Setting {
+  readonly model: JobOptions["model"];
+  readonly batchSize: number;
+  readonly evaluation: Pick<
+    NonNullable<JobOptions["evaluation"]>,
+    "earlyStopping" | "reduceOnPlateau"
+  >;
+}
+
+/** @throws Error where no setting has this name */
+export function settingOf(name: string): Setting {
+  switch (name) {
+    case "dlrm": {
+      const tables = tablesOf({ dim: 32, l2: 0.0015, initScale: 0.05 });
+      return plain(dlrm({ tables, interaction: "dot+cat", top: [256, 128, 1], dropout: 0.5 }));
+    }
+    case "deepFm":
+      return bars(0.05, 11, (tables) => {
+        return { kind: "deepFm", tables, top: [400, 400, 400, 1], batchNorm: true, dropout: 0.2 };
+      });
+    case "dcnV2":
+      return bars(0.05, 10, (tables) => {
+        const cross = { crossLayers: 4, structure: "parallel" } as const;
+        const deep = { top: [400, 400, 400, 1], batchNorm: true, dropout: 0.4 };
+        return { kind: "dcnV2", tables, ...cross, ...deep };
+      });
+    case "finalMlp":
+      return bars(0.05, 10, (tables) => {
+        const streams = { first: [400], second: [100], heads: 5, gates: [400] };
+        return { kind: "finalMlp", tables, ...streams, batchNorm: true, dropout: 0.4 };
+      });
+    case "finalNet":
+      return bars(0.1, 10, (tables) => {
+        const blocks = { first: [400, 400], second: [400], fieldGate: true };
+        return { kind: "finalNet", tables, ...blocks, batchNorm: true, dropout: 0.1 };
+      });
+    case "wukong":
+      return bars(0.1, 32, (tables) => {
+        const layer = { interacted: 8, compressed: 8, rank: 8, hidden: [256] };
+        const top = [400, 400, 1];
+        return wukong({ tables, layers: [layer, layer], top, batchNorm: true, dropout: 0.2 });
+      });
+    default:
+      throw new Error(`Expected --model dlrm, deepFm, dcnV2, finalMlp, finalNet, wukong: ${name}`);
+  }
+}
+
+/** Rates that stay, and the end after three epochs without improvement. */
+function plain(model: JobOptions["model"]): Setting {
+  return { model, batchSize: 1024, evaluation: { earlyStopping: { metric: "auc", patience: 3 } } };
+}
+
+/** The recipe of BARS, with its penalty on the rows. */
+function bars(
+  l2: number,
+  dim: number,
+  modelOf: (tables: readonly TableOptions[]) => JobOptions["model"],
+): Setting {
+  const metric = "auc" as const;
+  const minDelta = 1e-6;
+  return {
+    // Uniform values of the standard deviation 1e-4.
+    model: modelOf(tablesOf({ dim, l2, initScale: 1e-4 * Math.sqrt(3) })),
+    batchSize: 4096,
+    evaluation: {
+      earlyStopping: { metric, patience: 2, minDelta },
+      reduceOnPlateau: { metric, minDelta },
+    },
+  };
+}
+
+/** Small tables, so that every device has them all, and the penalty pulls on all rows. */
+function tablesOf(options: Pick<TableOptions, "dim" | "l2" | "initScale">): TableOptions[] {
+  const everywhere = { sharding: "data-parallel", l2Scope: "table" } as const;
+  return columns.map(({ name, rows }) => ({ name, rows, ...options, ...everywhere }));
+}

@@ -48,7 +48,7 @@ test("tells that it is ready again and again, until it is asked something", asyn
   await pass(500);
   await pass(500);
   t.deepEqual(types(), ["device.ready", "device.ready", "device.ready"]);
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 });
   thread.report(reached);
   await pass(2000);
   t.deepEqual(types().slice(3), ["device.reached"]);
@@ -57,20 +57,20 @@ test("tells that it is ready again and again, until it is asked something", asyn
 test("carries out once what it is asked twice, and answers twice", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 }); // While it is busy.
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 });
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 }); // While it is busy.
   thread.report(reached);
   await pass(0);
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 }); // The answer was lost.
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 }); // The answer was lost.
   await pass(0);
-  t.deepEqual(thread.commands, [{ type: "run", toStep: 10, lossSum: 0 }]);
+  t.deepEqual(thread.commands, [{ type: "run", toStep: 10, lossSum: 0, plateau: 1 }]);
   t.deepEqual(types().slice(1), ["device.reached", "device.reached"]);
 });
 
 test("does not carry out what was asked before it answered something else", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
-  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0, plateau: 1 });
   thread.report(reached);
   await pass(0);
   say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // It would be of step 10.

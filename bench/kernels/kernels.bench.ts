@@ -10,6 +10,7 @@ import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { configuration, configurationNames } from "../configurations.ts";
 import { bestBlas, limit, type Pass } from "../limits/limits.ts";
 import { type BenchRow, fastest, rowOf } from "../row.ts";
+import { blockMeasurements } from "./blocks.bench.ts";
 import { rowMeasurements } from "./rows.bench.ts";
 
 const roundSeconds = 0.15;
@@ -40,6 +41,7 @@ export const kernelsBench: Bench<KernelsBenchOptions> = {
       ...productMeasurements(batch, "float32", rounds),
       ...productMeasurements(batch, "bfloat16", rounds),
       ...interactionMeasurements(batch, rounds),
+      ...blockMeasurements(batch, rounds),
       ...rowMeasurements(tableGib, rounds),
     ];
   },

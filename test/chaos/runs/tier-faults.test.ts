@@ -152,12 +152,16 @@ for (const ssd of kinds) {
 
 // Damage ----
 
-/** This process's open files of records; they have no name. */
-function openRecordFiles(): number[] {
+/**
+ * The open files of a run's records. They have no name any more. Tests of other files run in this
+ * process, too, and have open files of their own: no other file may be damaged.
+ */
+function openRecordFiles(directory: string): number[] {
   return readdirSync("/proc/self/fd").flatMap((name) => {
     try {
-      const isOne = readlinkSync(`/proc/self/fd/${name}`).includes("shard-");
-      return isOne ? [Number(name)] : [];
+      const path = readlinkSync(`/proc/self/fd/${name}`);
+      const isOne = path.startsWith(`${directory}/`) && path.endsWith(" (deleted)");
+      return isOne && path.includes("/shard-") ? [Number(name)] : [];
     } catch {
       return []; // It was closed in between.
     }
@@ -183,7 +187,7 @@ for (const [what, damage] of damages) {
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type !== "run.checkpointed" || isDone) return;
       isDone = true;
-      for (const descriptor of openRecordFiles()) {
+      for (const descriptor of openRecordFiles(directoryOf(job))) {
         const file = openSync(`/proc/self/fd/${descriptor}`, "r+");
         damage(file, fstatSync(file).size);
         closeSync(file);

@@ -170,7 +170,7 @@ struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch squares, trees, starts, misses;
-  Scratch leftOperand, rightOperand, bounds, unread;
+  Scratch leftOperand, rightOperand;
 };
 
 inline Scratches& scratches() {
@@ -216,9 +216,10 @@ struct Kernels {
   /// For each sample out (rows,columns) = a * b, over `depth`; `shared`: a is that of all samples.
   void (*products)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                    int64_t columns, int64_t depth, bool shared, ProductForm form);
-  /// For each sample out (columns,rows) from in (rows,columns).
-  void (*transposeEach)(float* out, const float* in, int64_t samples, int64_t rows,
-                        int64_t columns);
+  /// Subtree p of dA[p] (rows,depth): over samples and columns, of dOut (B,rows,columns) times b
+  /// (B,depth,columns).
+  void (*dShared)(float* const* dA, const float* dOut, const float* b, int64_t rows,
+                  int64_t columns, int64_t depth, const Slices& slices);
   void (*pairSum)(float* out, const float* x, int64_t samples, int64_t count, int64_t dim);
   void (*dPairSum)(float* dX, const float* dOut, const float* x, int64_t samples, int64_t count,
                    int64_t dim);

@@ -64,29 +64,14 @@ void products(Call& call) {
   running().products(out, a, b, samples, rows, columns, depth, shared, form);
 }
 
-// dShared(dA[], dOut, b, rows, columns, depth, firstSlice, bounds). The columns of all samples are
-// the samples of a weight gradient.
+// dShared(dA[], dOut, b, rows, columns, depth, firstSlice, bounds)
 void dShared(Call& call) {
   const auto dA = call.floatsOf(0);
   float *dOut = call.floats(1), *b = call.floats(2);
   const int64_t rows = call.integer(3), columns = call.integer(4), depth = call.integer(5);
   const Slices slices = slicesOf(call, 6);
   if (!call.valid()) return;
-  const int64_t samples = slices.bounds[slices.count];
-  auto& scratch = scratches();
-  float* dOutT = scratch.leftOperand.take<float>(samples * columns * rows);
-  float* bT = scratch.rightOperand.take<float>(samples * columns * depth);
-  running().transposeEach(dOutT, dOut, samples, rows, columns);
-  running().transposeEach(bT, b, samples, depth, columns);
-  int32_t* bounds = scratch.bounds.take<int32_t>(slices.count + 1);
-  for (int64_t i = 0; i <= slices.count; i++) {
-    bounds[i] = static_cast<int32_t>(slices.bounds[i] * columns);
-  }
-  float* unread = scratch.unread.take<float>(static_cast<int64_t>(dA.size()) * rows);
-  std::vector<float*> dB;
-  for (size_t p = 0; p < dA.size(); p++) dB.push_back(unread + p * rows);
-  const Slices columnsOfSlices{slices.first, slices.count, bounds};
-  running().dLinearWeight(dA.data(), dB.data(), dOutT, bT, depth, rows, columnsOfSlices);
+  running().dShared(dA.data(), dOut, b, rows, columns, depth, slices);
 }
 
 // pairSum(out, x, count, dim)

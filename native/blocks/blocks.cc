@@ -21,7 +21,7 @@ void addBlocks(Kernels& kernels) {
   kernels.dPairsLeft = dPairsLeft;
   kernels.dPairsRight = dPairsRight;
   kernels.products = products;
-  kernels.transposeEach = transposeEach;
+  kernels.dShared = dShared;
   kernels.pairSum = pairSum;
   kernels.dPairSum = dPairSum;
   kernels.layerNorm = layerNorm;

@@ -14,73 +14,118 @@ struct LaneSums {
     UNROLL for (int v = 0; v < sumVectors; v++) acc[v] = zero();
   }
 
-  float total() {
+  /// The lanes of one vector, of which `sumOfLanes` makes the sum.
+  Vec folded() {
     UNROLL for (int half = sumVectors / 2; half >= 1; half /= 2) {
       UNROLL for (int v = 0; v < half; v++) acc[v] = add(acc[v], acc[v + half]);
     }
-    return sumOfLanes(acc[0]);
+    return acc[0];
   }
 };
 
-/// Calls take(vector of the sum, first column, columns) for each vector of a row.
+/// Calls take(vector of the sum, first column, columns) for each vector of a row. The last call of
+/// a row may have fewer columns than a vector.
 template <typename Take>
 INLINE void eachVector(int64_t dim, Take take) {
-  for (int64_t c = 0; c < dim; c += sumLanes) {
-    UNROLL for (int v = 0; v < sumVectors; v++) {
-      const int64_t at = c + v * lanes;
-      const int64_t some = left(dim, at);
-      if (some > 0) take(v, at, some);
-    }
+  int64_t c = 0;
+  for (; c + sumLanes <= dim; c += sumLanes) {
+    UNROLL for (int v = 0; v < sumVectors; v++) take(v, c + v * lanes, lanes);
   }
+  UNROLL for (int v = 0; v < sumVectors; v++) {
+    const int64_t at = c + v * lanes;
+    const int64_t some = left(dim, at);
+    if (some > 0) take(v, at, some);
+  }
+}
+
+/// As loadSome and storeSome, without a mask where n is known to be a whole vector.
+INLINE Vec loadUpTo(const float* p, int64_t n) { return n == lanes ? load(p) : loadSome(p, n); }
+INLINE void storeUpTo(float* p, int64_t n, Vec v) {
+  if (n == lanes) store(p, v);
+  else storeSome(p, n, v);
+}
+
+/// Rows whose sums are finished together: their additions do not wait for each other.
+constexpr int64_t rowsTogether = lanes;
+
+/// Means over the columns of up to `rowsTogether` rows: sums(row) gives the lanes of a row's sum.
+template <typename Sums>
+INLINE Vec meansOf(int64_t rows, float count, Sums sums) {
+  Vec lanesOfRows[rowsTogether];
+  for (int64_t r = 0; r < rowsTogether; r++) lanesOfRows[r] = r < rows ? sums(r) : zero();
+  return div(sumsOfLanes(lanesOfRows), broadcast(count));
 }
 
 inline void layerNorm(float* out, float* saved, const float* x, const float* gain,
                       const float* bias, int64_t rows, int64_t dim, float epsilon) {
   const float count = static_cast<float>(dim);
-  for (int64_t row = 0; row < rows; row++, x += dim, out += dim, saved += 2) {
-    LaneSums sum, squares;
-    eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
-      sum.acc[v] = add(sum.acc[v], loadSome(x + c, n));
+  float mean[lanes], unit[lanes];
+  for (int64_t first = 0; first < rows; first += rowsTogether) {
+    const int64_t some = rows - first < rowsTogether ? rows - first : rowsTogether;
+    const Vec means = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
+      LaneSums sum;
+      eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
+        sum.acc[v] = add(sum.acc[v], loadUpTo(x + r * dim + c, n));
+      });
+      return sum.folded();
     });
-    const float mean = sum.total() / count;
+    store(mean, means);
     // Centred through memory: the lanes behind the last column are 0 again when it is read back.
-    eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
-      storeSome(out + c, n, sub(loadSome(x + c, n), broadcast(mean)));
-      const Vec centred = loadSome(out + c, n);
-      squares.acc[v] = fma(centred, centred, squares.acc[v]);
+    const Vec variances = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
+      LaneSums squares;
+      eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
+        float* own = out + r * dim + c;
+        storeUpTo(own, n, sub(loadUpTo(x + r * dim + c, n), broadcast(mean[r])));
+        const Vec centred = loadUpTo(own, n);
+        squares.acc[v] = fma(centred, centred, squares.acc[v]);
+      });
+      return squares.folded();
     });
-    const float variance = squares.total() / count;
-    const float unit = 1.0f / std::sqrt(variance + epsilon);
-    saved[0] = mean;
-    saved[1] = unit;
-    eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
-      const Vec scaled = mul(loadSome(out + c, n), broadcast(unit));
-      storeSome(out + c, n, fma(scaled, loadSome(gain + c, n), loadSome(bias + c, n)));
-    });
+    store(unit, div(broadcast(1), root(add(variances, broadcast(epsilon)))));
+    for (int64_t r = 0; r < some; r++, x += dim, out += dim, saved += 2) {
+      saved[0] = mean[r];
+      saved[1] = unit[r];
+      eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
+        const Vec scaled = mul(loadUpTo(out + c, n), broadcast(unit[r]));
+        storeUpTo(out + c, n, fma(scaled, loadUpTo(gain + c, n), loadUpTo(bias + c, n)));
+      });
+    }
   }
 }
 
 /// Columns of a row, without its mean and in units of its deviation.
 INLINE Vec scaledAt(const float* x, const float* saved, int64_t n) {
-  return mul(sub(loadSome(x, n), broadcast(saved[0])), broadcast(saved[1]));
+  return mul(sub(loadUpTo(x, n), broadcast(saved[0])), broadcast(saved[1]));
 }
 
 inline void dLayerNorm(float* dX, const float* dOut, const float* saved, const float* x,
                        const float* gain, int64_t rows, int64_t dim) {
   const float count = static_cast<float>(dim);
-  for (int64_t row = 0; row < rows; row++, x += dim, dX += dim, dOut += dim, saved += 2) {
-    LaneSums sum, along;
-    eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
-      const Vec own = mul(loadSome(gain + c, n), loadSome(dOut + c, n));
-      sum.acc[v] = add(sum.acc[v], own);
-      along.acc[v] = fma(own, scaledAt(x + c, saved, n), along.acc[v]);
+  float mean[lanes], slope[lanes];
+  for (int64_t first = 0; first < rows; first += rowsTogether) {
+    const int64_t some = rows - first < rowsTogether ? rows - first : rowsTogether;
+    Vec along[rowsTogether];
+    for (int64_t r = some; r < rowsTogether; r++) along[r] = zero();
+    const Vec means = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
+      LaneSums sum, slopes;
+      eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
+        const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + r * dim + c, n));
+        sum.acc[v] = add(sum.acc[v], own);
+        slopes.acc[v] = fma(own, scaledAt(x + r * dim + c, saved + 2 * r, n), slopes.acc[v]);
+      });
+      along[r] = slopes.folded();
+      return sum.folded();
     });
-    const Vec mean = broadcast(sum.total() / count), slope = broadcast(along.total() / count);
-    eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
-      const Vec own = mul(loadSome(gain + c, n), loadSome(dOut + c, n));
-      const Vec rest = fnma(scaledAt(x + c, saved, n), slope, sub(own, mean));
-      storeSome(dX + c, n, mul(rest, broadcast(saved[1])));
-    });
+    store(mean, means);
+    store(slope, div(sumsOfLanes(along), broadcast(count)));
+    for (int64_t r = 0; r < some; r++, x += dim, dX += dim, dOut += dim, saved += 2) {
+      eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
+        const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + c, n));
+        const Vec centred = sub(own, broadcast(mean[r]));
+        const Vec rest = fnma(scaledAt(x + c, saved, n), broadcast(slope[r]), centred);
+        storeUpTo(dX + c, n, mul(rest, broadcast(saved[1])));
+      });
+    }
   }
 }
 

@@ -20,7 +20,7 @@ inline void pairSum(float* out, const float* x, int64_t samples, int64_t count, 
       }
       total.acc[v] = add(total.acc[v], sub(mul(sum, sum), squares));
     });
-    out[s] = 0.5f * total.total();
+    out[s] = 0.5f * sumOfLanes(total.folded());
   }
 }
 

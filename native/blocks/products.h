@@ -2,38 +2,63 @@
 // set.
 //
 // out (M,N) = A (M,K) * B (K,N): each element is one chain of fused multiply-adds over k in
-// ascending order, from 0. A tile of `out` is in registers. The chain reads A as (K,M) and B as
-// (K,N) in whole vectors, so an operand that lies otherwise is copied first.
+// ascending order, from 0 or from what is there. A tile of `out` is in registers. The chain reads
+// single elements of A, wherever they lie, and B as (K,N) in whole vectors: a B that lies otherwise
+// is copied first.
 
 /// Whole vectors that hold n floats, in floats.
 INLINE int64_t padded(int64_t n) { return (n + lanes - 1) / lanes * lanes; }
 
-/// Rows and vectors of columns of one sample's product.
-template <int rows, int vectors>
-void productTile(float* out, int64_t stride, int64_t columns, int64_t k, const float* a,
-                 int64_t stepA, const float* b, int64_t stepB) {
-  Vec acc[rows][vectors];
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
-  }
-  for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
+/// One tile: out[m*stride + n] over k, A(m,k) = a[m*rowA + k*stepA], B(k,n) = b[k*stepB + n]. One
+/// of A's steps is 1.
+struct SmallTile {
+  float* out;
+  int64_t stride, columns, k;
+  const float* a;
+  int64_t rowA, stepA;
+  const float* b;
+  int64_t stepB;
+  bool goesOn;  // from what `out` holds
+};
+
+/// acc += A * B, where the elements of a row of A lie side by side, or those of a column.
+template <bool alongRows, int rows, int vectors>
+INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
+  const float* row[rows];
+  UNROLL for (int m = 0; m < rows; m++) row[m] = t.a + m * t.rowA;
+  const float *a = t.a, *b = t.b;
+  for (int64_t p = 0; p < t.k; p++, b += t.stepB) {
     Vec bs[vectors];
     UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
     UNROLL for (int m = 0; m < rows; m++) {
-      const Vec am = broadcast(a[m]);
+      const Vec am = broadcast(alongRows ? row[m][p] : a[m]);
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
     }
+    if (!alongRows) a += t.stepA;
   }
+}
+
+/// Rows and vectors of columns of one sample's product.
+template <int rows, int vectors>
+void productTile(const SmallTile& t) {
+  Vec acc[rows][vectors];
   UNROLL for (int m = 0; m < rows; m++) {
     UNROLL for (int v = 0; v < vectors; v++) {
-      storeSome(out + m * stride + v * lanes, left(columns, v * lanes), acc[m][v]);
+      const int64_t n = left(t.columns, v * lanes);
+      acc[m][v] = t.goesOn ? loadSome(t.out + m * t.stride + v * lanes, n) : zero();
+    }
+  }
+  if (t.stepA == 1) smallChain<true>(acc, t);
+  else smallChain<false>(acc, t);
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      storeSome(t.out + m * t.stride + v * lanes, left(t.columns, v * lanes), acc[m][v]);
     }
   }
 }
 
 constexpr int productRows = lanes == 16 ? 8 : 4;
-using ProductKernel = void (*)(float*, int64_t, int64_t, int64_t, const float*, int64_t,
-                               const float*, int64_t);
+using ProductKernel = void (*)(const SmallTile&);
 
 template <int... rows>
 ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
@@ -42,40 +67,78 @@ ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows.
   return (wide ? full : narrow)[m - 1];
 }
 
+/// All tiles of one sample's product: `t` is the first, for `rows` and t.columns in all.
+inline void productTiles(const SmallTile& t, int64_t rows) {
+  constexpr std::make_integer_sequence<int, productRows> all{};
+  for (int64_t m = 0; m < rows; m += productRows) {
+    const int64_t some = rows - m < productRows ? rows - m : productRows;
+    for (int64_t n = 0; n < t.columns; n += 2 * lanes) {
+      SmallTile own = t;
+      own.out += m * t.stride + n;
+      own.columns -= n;
+      own.a += m * t.rowA;
+      own.b += n;
+      pickProduct(some, own.columns > lanes, all)(own);
+    }
+  }
+}
+
+/// Asks for what the next sample reads.
+INLINE void askFloats(const float* p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(p + i, 0, 3);
+}
+
 inline void products(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                      int64_t columns, int64_t depth, bool shared, ProductForm form) {
-  constexpr std::make_integer_sequence<int, productRows> all{};
-  const bool turnsA = form != ProductForm::aTb;
   const bool turnsB = form == ProductForm::abT;
   const int64_t wide = padded(columns);
   const bool copiesB = turnsB || wide != columns;
-  float* aT = scratches().leftOperand.take<float>(turnsA ? depth * rows : 0);
   float* bs = scratches().rightOperand.take<float>(copiesB ? depth * wide : 0);
   if (copiesB) std::memset(bs, 0, depth * wide * sizeof(float));
-  if (turnsA && shared) transpose(aT, rows, a, depth, rows, depth);
+  const bool isColumn = form == ProductForm::aTb;
   for (int64_t s = 0; s < samples; s++, out += rows * columns, b += depth * columns) {
-    if (turnsA && !shared) transpose(aT, rows, a, depth, rows, depth);
-    const float* left = turnsA ? aT : a;
+    const bool asks = s + 1 < samples;
+    if (asks) askFloats(b + depth * columns, depth * columns);
+    if (asks && !shared) askFloats(a + rows * depth, rows * depth);
     if (turnsB) transpose(bs, wide, b, depth, columns, depth);
     for (int64_t k = 0; copiesB && !turnsB && k < depth; k++) {
       std::memcpy(bs + k * wide, b + k * columns, columns * sizeof(float));
     }
     const float* right = copiesB ? bs : b;
-    for (int64_t m = 0; m < rows; m += productRows) {
-      const int64_t some = rows - m < productRows ? rows - m : productRows;
-      for (int64_t n = 0; n < columns; n += 2 * lanes) {
-        const auto kernel = pickProduct(some, columns - n > lanes, all);
-        kernel(out + m * columns + n, columns, columns - n, depth, left + m, rows, right + n, wide);
-      }
-    }
+    const int64_t rowA = isColumn ? 1 : depth, stepA = isColumn ? rows : 1;
+    productTiles({out, columns, columns, depth, a, rowA, stepA, right, wide, false}, rows);
     if (!shared) a += rows * depth;
   }
 }
 
-/// out (B,N,M) from in (B,M,N).
-inline void transposeEach(float* out, const float* in, int64_t samples, int64_t rows,
-                          int64_t columns) {
-  for (int64_t s = 0; s < samples; s++, out += rows * columns, in += rows * columns) {
-    transpose(out, rows, in, columns, rows, columns);
+/// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b
+/// (B,K,N). A slice's sum stays in the first-level cache from sample to sample.
+inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t rows,
+                    int64_t columns, int64_t depth, const Slices& slices) {
+  const int64_t wide = padded(depth), size = rows * depth;
+  SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
+  planSlices(plan, slices);
+  int64_t slots = 1;
+  while (slices.count >> slots > 0) slots++;
+  float* bT = scratches().rightOperand.take<float>(columns * wide);
+  std::memset(bT, 0, columns * wide * sizeof(float));
+  float* sum = scratches().leftOperand.take<float>((slots + 1) * size);
+  float* waiting = sum + size;
+  for (int64_t s = 0; s < slices.count; s++) {
+    std::memset(sum, 0, size * sizeof(float));
+    for (int64_t i = slices.bounds[s]; i < slices.bounds[s + 1]; i++) {
+      const float *d = dOut + i * rows * columns, *own = b + i * depth * columns;
+      if (i + 1 < slices.bounds[slices.count]) {
+        askFloats(d + rows * columns, rows * columns);
+        askFloats(own + depth * columns, depth * columns);
+      }
+      transpose(bT, wide, own, columns, depth, columns);
+      productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows);
+    }
+    const SlicePlan& p = plan[s];
+    for (int64_t i = p.lefts - 1; i >= 0; i--) {
+      addElements(sum, waiting + (p.slot + i) * size, sum, size);
+    }
+    std::memcpy(p.last ? dA[p.subtree] : waiting + p.slot * size, sum, size * sizeof(float));
   }
 }

@@ -42,10 +42,21 @@ inline void testProducts(const Kernels& k) {
       }
     }
   }
-  k.transposeEach(turned.data(), out.data(), samples, rows, columns);
-  for (int64_t i = 0; i < samples * rows * columns; i++) {
-    const int64_t s = i / (rows * columns), m = i / columns % rows, n = i % columns;
-    expect(turned[(s * columns + n) * rows + m] == out[i], k.name, "transposeEach");
+  const int64_t count = int64_t{1} << below(4);
+  const auto bounds = boundsOf(count, samples);
+  Buffer dA(rows * depth), d(samples * rows * columns), x(samples * depth * columns);
+  float* const all[] = {dA.data()};
+  k.dShared(all, d.data(), x.data(), rows, columns, depth, {0, count, bounds.data()});
+  for (int64_t m = 0; m < rows; m++) {
+    for (int64_t p = 0; p < depth; p++) {
+      double total = 0;
+      for (int64_t s = 0; s < samples; s++) {
+        for (int64_t n = 0; n < columns; n++) {
+          total += 1.0 * d[(s * rows + m) * columns + n] * x[(s * depth + p) * columns + n];
+        }
+      }
+      expect(near(dA[m * depth + p], total), k.name, "dShared");
+    }
   }
 }
 

@@ -118,12 +118,12 @@ export const layers: readonly Rooms[] = [
 export const nativeRooms: Rooms = {
   native: 600,
   "native/bindings": 1150,
-  "native/blocks": 600,
+  "native/blocks": 700,
   "native/dense": 900,
   "native/embedding": 1200,
   "native/exchange": 300,
   "native/simd": 1000,
-  "native/test": 900,
+  "native/test": 950,
   "native/tiers": 650,
 };
 

@@ -208,6 +208,11 @@ struct Kernels {
   void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*multiply)(float* out, const float* a, const float* b, int64_t n);
   void (*relu)(float* out, const float* x, int64_t n);
+  /// Of n elements; d of out is d of x afterwards.
+  void (*sigmoid)(float* out, const float* x, int64_t n);
+  void (*dSigmoid)(float* d, const float* out, int64_t n);
+  void (*softmax)(float* out, const float* x, int64_t rows, int64_t dim);
+  void (*dSoftmax)(float* dX, const float* dOut, const float* out, int64_t rows, int64_t dim);
   /// Each vector of a (B,rows,dim) times each of b (B,columns,dim), and back.
   void (*pairs)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                 int64_t columns, int64_t dim);

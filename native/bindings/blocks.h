@@ -29,6 +29,34 @@ void relu(Call& call) {
   if (call.valid()) running().relu(out, x, n);
 }
 
+// sigmoid(out, x)
+void sigmoid(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().sigmoid(out, x, n);
+}
+
+// dSigmoid(d, out)
+void dSigmoid(Call& call) {
+  float *d = call.floats(0), *out = call.floats(1);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().dSigmoid(d, out, n);
+}
+
+// softmax(out, x, dim)
+void softmax(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t dim = call.integer(2), rows = dim == 0 ? 0 : call.length(0) / dim;
+  if (call.valid()) running().softmax(out, x, rows, dim);
+}
+
+// dSoftmax(dX, dOut, out, dim)
+void dSoftmax(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *out = call.floats(2);
+  const int64_t dim = call.integer(3), rows = dim == 0 ? 0 : call.length(0) / dim;
+  if (call.valid()) running().dSoftmax(dX, dOut, out, rows, dim);
+}
+
 /// The sizes of pairs: samples, rows, columns in arguments 3 .. 5, and the columns of a vector.
 template <typename Kernel>
 void callPairs(Call& call, Kernel kernel, int64_t elements, int64_t vectors) {

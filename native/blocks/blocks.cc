@@ -12,11 +12,16 @@ namespace osiris::OSIRIS_ISA {
 #include "blocks/layer-norm.h"
 #include "blocks/pair-sum.h"
 #include "blocks/batch-norm.h"
+#include "blocks/exponentials.h"
 
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
   kernels.relu = relu;
+  kernels.sigmoid = sigmoid;
+  kernels.dSigmoid = dSigmoid;
+  kernels.softmax = softmax;
+  kernels.dSoftmax = dSoftmax;
   kernels.pairs = pairs;
   kernels.dPairsLeft = dPairsLeft;
   kernels.dPairsRight = dPairsRight;

@@ -20,6 +20,31 @@ inline void testElements(const Kernels& k) {
   }
 }
 
+inline void testExponentials(const Kernels& k) {
+  const int64_t rows = 1 + below(5), dim = 1 + below(40), n = rows * dim;
+  Buffer x(n), out(n), soft(n), d(n), dSoft(n);
+  Buffer before = d;
+  for (int64_t i = 0; i < n; i++) x[i] *= 20;
+  k.sigmoid(out.data(), x.data(), n);
+  k.dSigmoid(d.data(), out.data(), n);
+  k.softmax(soft.data(), x.data(), rows, dim);
+  k.dSoftmax(dSoft.data(), before.data(), soft.data(), rows, dim);
+  for (int64_t r = 0; r < rows; r++) {
+    double sum = 0, along = 0;
+    for (int64_t i = r * dim; i < (r + 1) * dim; i++) {
+      sum += std::exp(1.0 * x[i]);
+      along += 1.0 * before[i] * soft[i];
+    }
+    for (int64_t i = r * dim; i < (r + 1) * dim; i++) {
+      const double o = 1 / (1 + std::exp(-1.0 * x[i]));
+      expect(near(out[i], o), k.name, "sigmoid");
+      expect(near(d[i], before[i] * o * (1 - o)), k.name, "dSigmoid");
+      expect(near(soft[i], std::exp(1.0 * x[i]) / sum), k.name, "softmax");
+      expect(near(dSoft[i], soft[i] * (before[i] - along)), k.name, "dSoftmax");
+    }
+  }
+}
+
 inline void testProducts(const Kernels& k) {
   const int64_t samples = 1 + below(4), rows = 1 + below(40), columns = 1 + below(70);
   const int64_t depth = 1 + below(40);

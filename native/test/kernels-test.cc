@@ -26,6 +26,7 @@ int main() {
       testBfloat16(*kernels);
       testInteraction(*kernels);
       testElements(*kernels);
+      testExponentials(*kernels);
       for (int i = 0; i < 6; i++) testProducts(*kernels);
       testPairs(*kernels);
       testPairSum(*kernels);

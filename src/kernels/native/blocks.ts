@@ -2,7 +2,6 @@
 
 import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "../reference/batch-statistics.ts";
-import { dSigmoid, dSoftmax, sigmoid, softmax } from "../reference/exponentials.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 import type { Addon } from "./tables.ts";
 
@@ -26,10 +25,11 @@ export function blocks(addon: Addon): BlockKernels {
       void addon.dPairsLeft!(data(dA), data(dOut), data(b), b.shape[0], dA.shape[1], b.shape[1]),
     dPairsRight: (dB, dOut, a) =>
       void addon.dPairsRight!(data(dB), data(dOut), data(a), a.shape[0], a.shape[1], dB.shape[1]),
-    sigmoid,
-    dSigmoid,
-    softmax,
-    dSoftmax,
+    sigmoid: (out, x) => void addon.sigmoid!(data(out), data(x)),
+    dSigmoid: (d, out) => void addon.dSigmoid!(data(d), data(out)),
+    softmax: (out, x) => void addon.softmax!(data(out), data(x), x.shape[1]),
+    dSoftmax: (dX, dOut, out) =>
+      void addon.dSoftmax!(data(dX), data(dOut), data(out), out.shape[1]),
     wholeBatchStatistics,
     batchStatistics,
     divide,

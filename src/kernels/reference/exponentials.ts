@@ -1,5 +1,5 @@
-// The logistic function and the softmax. Both implementations use these, as they do for the loss:
-// exponentials differ in bits between mathematical libraries.
+// The logistic function and the softmax. The native kernels have the same bits: they compute
+// exponentials as V8 does (native/blocks/exponentials.h).
 
 import type { BlockKernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";

@@ -2,6 +2,7 @@
 // found in one go, before anything is started. Nothing is made but a file to try a disk with.
 
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-options.ts";
+import { areNumeric } from "../../src/data/targets.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
@@ -88,7 +89,8 @@ async function dataChecks(
   });
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
   const isSeen = look.samples + look.rejected.count > 0;
-  return isSeen ? [...files, linesCheck(name, data.rejectedMax, look)] : files;
+  const isNumber = areNumeric(data)[0] === true;
+  return isSeen ? [...files, linesCheck(name, data.rejectedMax, look, isNumber)] : files;
 }
 
 /** The order of the samples, as far as the job alone decides it. */
@@ -122,13 +124,20 @@ function sentenceOf(name: string, problem: string): string {
   return options.replace(", which ", `, which the ${name}'s file `);
 }
 
+/** What labels the good lines have. */
+function labelsIn({ samples, positives, labelRange }: TextLook, isNumber: boolean): string {
+  if (!isNumber) return `${positives} have label 1, ${samples - positives} label 0`;
+  if (samples === 0) return "none has a label";
+  return `${samples} have labels from ${labelRange[0]} to ${labelRange[1]}`;
+}
+
 /** What the lines come to that were looked at. */
-function linesCheck(name: string, rejectedMax: number, look: TextLook): Check {
-  const { samples, positives, rejected } = look;
+function linesCheck(name: string, rejectedMax: number, look: TextLook, isNumber: boolean): Check {
+  const { samples, rejected } = look;
   const lines = samples + rejected.count;
   const share = (part: number) => `${((100 * part) / lines).toPrecision(3)} %`;
   const found =
-    `of the first ${lines} lines ${positives} have label 1, ${samples - positives} label 0, ` +
+    `of the first ${lines} lines ${labelsIn(look, isNumber)}, ` +
     `${rejected.count} are bad (${share(rejected.count)})`;
   const reasons = rejected.reasons.map(({ count, kind, file, line, got }) => {
     return `${count} × ${kind} (${file}, line ${line}${got === undefined ? "" : `: ${got}`})`;
@@ -140,7 +149,7 @@ function linesCheck(name: string, rejectedMax: number, look: TextLook): Check {
     const most = `at most ${100 * rejectedMax} % may be (\`rejectedMax\`)`;
     return check(`${name}: lines`, "fail", `${found}; ${most}`, why);
   }
-  if (positives === 0 || positives === samples) {
+  if (look.labelRange[0] === look.labelRange[1]) {
     const one = "all of them have one label: where the whole data have, nothing can be learned";
     return check(`${name}: lines`, "warn", found, why === "" ? one : `${one}; ${why}`);
   }

@@ -191,6 +191,11 @@ const csvOptions = z
         error: "a label, or a list of labels: text, numbers, true or false",
       })
       .optional(),
+    /**
+     * Labels that are any finite numbers, not two classes: the names of their columns. @default
+     * those that are trained by the loss `mse`
+     */
+    numericLabels: z.array(column).min(1).max(labelsMax).optional(),
     /** Whether the label's column may be a feature, too. @default false */
     labelAsFeature: z.boolean().default(false),
     /** What a missing value of a dense column becomes. @default 0 */
@@ -257,6 +262,11 @@ export const syntheticOptions = z
     weights: z.literal("uniform").optional(),
     /** Labels of a sample, one for each task: `label`, `label2` … @default 1 */
     labels: z.int().min(2).max(labelsMax).optional(),
+    /**
+     * Labels that are numbers, by name: the true logit and normal noise. @default those that are
+     * trained by the loss `mse`
+     */
+    numericLabels: z.array(visibleName).min(1).max(labelsMax).optional(),
     /** Weight of each sample's loss: uniform between 0 and 2. @default none: weight 1 */
     sampleWeights: z.literal("uniform").optional(),
     /** Groups of samples, all as likely. @default none */

@@ -170,8 +170,8 @@ function syntheticColumns(
   tables: readonly TableShape[],
 ): Columns {
   const weightSeparator = weights === undefined ? undefined : ":";
-  const readLabel = labelReader(undefined);
-  const fields = { delimiter: "\t", hasQuotes: false, labels: [0], readLabel };
+  const readLabels = [labelReader(undefined)];
+  const fields = { delimiter: "\t", hasQuotes: false, labels: [0], readLabels };
   const rule = { missing: 0 as const, unreadable: "reject" as const };
   return {
     ...fields,

@@ -8,7 +8,7 @@ export const bagIdsMax = 65_535;
 
 /** One sample. Fill it feature by feature, in the order of the model's tables. */
 export class Sample {
-  /** (labels): 0 or 1 each. */
+  /** (labels): 0 or 1 each, or any finite number where the data say so. */
   readonly labels: Float32Array;
   /** The weight of its loss; 1 where the data have none. */
   sampleWeight = 1;
@@ -37,7 +37,7 @@ export class Sample {
     this.lengths = new Uint16Array(shape.features);
   }
 
-  /** The first label: 0 or 1. */
+  /** The first label. */
   get label(): number {
     return this.labels[0] ?? 0;
   }

@@ -1,6 +1,7 @@
-// What a sample has beside its features: one label for each task, the weight of its loss, and the
-// group in which its prediction is ranked (a user, say: the model is never told). Columns name
-// them, and a job that names one label alone has the data of before there were others.
+// What a sample has beside its features: one label for each task, a class or a number, the weight
+// of its loss, and the group in which its prediction is ranked (a user, say: the model is never
+// told). Columns name them, and a job that names one label alone has the data of before there were
+// others.
 
 import { murmurHash3 } from "./murmur-hash.ts";
 import type { ResolvedDataOptions } from "./options.ts";
@@ -42,7 +43,24 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
 export function labelsOf(data: ResolvedDataOptions): readonly string[] {
   if (data.kind === "csv") return typeof data.label === "string" ? [data.label] : data.label;
   const count = data.kind === "synthetic" ? (data.labels ?? 1) : 1;
-  return Array.from({ length: count }, (_, i) => (i === 0 ? "label" : `label${i + 1}`));
+  return Array.from({ length: count }, (_, i) => nameOfLabel(i));
+}
+
+/** The name of label `i` of generated data. */
+export function nameOfLabel(i: number): string {
+  return i === 0 ? "label" : `label${i + 1}`;
+}
+
+/** Of each label, whether it is any finite number; the others are of two classes, 0 and 1. */
+export function areNumeric(data: ResolvedDataOptions): readonly boolean[] {
+  const numeric = data.kind === "criteo-tsv" ? [] : (data.numericLabels ?? []);
+  return labelsOf(data).map((name) => numeric.includes(name));
+}
+
+/** The labels, as an evaluation takes them. */
+export function scoredLabelsOf(data: ResolvedDataOptions) {
+  const numeric = areNumeric(data);
+  return labelsOf(data).map((name, i) => ({ name, isNumber: numeric[i] === true }));
 }
 
 /** The columns of CSV files that are no features: labels, then weight and group where named. */

@@ -10,6 +10,7 @@ import { contentsOf } from "../../../src/data/contents.ts";
 import { planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-options.ts";
 import { splitSamplesOf } from "../../../src/data/split-order.ts";
+import { areNumeric } from "../../../src/data/targets.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
@@ -66,6 +67,7 @@ export async function prepareData(
     means: training.means,
     statistics: training.statistics,
     bestAuc: training.bestAuc,
+    bestRmse: training.bestRmse,
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),
       ...equalityWarnings(job, training, evaluation, test),
@@ -100,12 +102,10 @@ async function told<Result>(
 }
 
 /** Throws where all lines have one label: there is nothing to tell apart. */
-function checkClasses(
-  data: JobSpec["data"],
-  { samples, positives, quarantine }: CacheReport,
-): void {
-  if (data.kind === "synthetic" || (positives > 0 && positives < samples)) return;
-  const label = positives === 0 ? 0 : 1;
+function checkClasses(data: JobSpec["data"], report: CacheReport): void {
+  const { samples, quarantine } = report;
+  const label = oneLabelOf(data, report);
+  if (data.kind === "synthetic" || label === undefined) return;
   const named = data.kind === "csv" ? data.positive : undefined;
   const all = `all ${samples.toLocaleString("en-US")} good lines of ${namesOf(data)}`;
   const [reason] = quarantine.reasons;
@@ -115,10 +115,26 @@ function checkClasses(
       : `; the most frequent reason for leaving lines out: ${reason.kind} (${reason.file}, line ` +
         `${reason.line}${reason.got === undefined ? "" : `: ${reason.got}`})`;
   const positive = named === undefined ? "" : ` (positive: ${JSON.stringify(named)})`;
-  const message =
-    `Expected labels of both classes, and ${all} have the label ${label}${positive}${rest}; ` +
-    "name the label that counts as positive with `data.positive`, or other files";
+  const [wanted, advice] =
+    areNumeric(data)[0] === true
+      ? ["labels that differ", "name another label, or other files"]
+      : [
+          "labels of both classes",
+          "name the label that counts as positive with `data.positive`, or other files",
+        ];
+  const message = `Expected ${wanted}, and ${all} have the label ${label}${positive}${rest}; ${advice}`;
   throw new InputUnusableError(data.paths[0] ?? "", message);
+}
+
+/** The first label of all good lines; undefined where they differ. */
+function oneLabelOf(
+  data: JobSpec["data"],
+  { samples, positives, labelRanges }: CacheReport,
+): number | undefined {
+  const [least, greatest] = labelRanges?.[0] ?? [Number.NaN, Number.NaN];
+  if (areNumeric(data)[0] === true) return least === greatest ? least : undefined;
+  if (positives > 0 && positives < samples) return undefined;
+  return positives === 0 ? 0 : 1;
 }
 
 /**
@@ -128,7 +144,7 @@ function checkClasses(
 function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | undefined): Warning[] {
   if (held?.data === undefined || report === undefined || held.data.kind === "synthetic") return [];
   const { samples, positives } = report;
-  if (positives > 0 && positives < samples) return [];
+  if (areNumeric(held.data)[0] === true || (positives > 0 && positives < samples)) return [];
   const what =
     `all ${samples.toLocaleString("en-US")} lines of the evaluation data (${namesOf(held.data)}) ` +
     `have the label ${positives === 0 ? 0 : 1}`;

@@ -87,8 +87,10 @@ export interface CacheMeta {
   readonly idsMax: readonly number[];
   /** What a sample has beside its features; left out: one label. */
   readonly targets?: Targets | undefined;
-  /** Samples with label 1; where they have several, the first one. */
+  /** Samples with label 1; where they have several, the first one. 0 where that is a number. */
   readonly positives: number;
+  /** Least and greatest value of each label, where one is a number; else left out. */
+  readonly labelRanges?: readonly (readonly [number, number])[] | undefined;
   /**
    * `count` is exact; the first `quarantineMax` lines are `kept`; `reasons`: the most frequent.
    */
@@ -108,6 +110,8 @@ export interface CacheMeta {
    * Generated data only: AUC of the true logits against the drawn labels, the best possible AUC.
    */
   readonly bestAuc?: number;
+  /** The same where the first label is a number: RMSE of the true logits. */
+  readonly bestRmse?: number;
   /** What was noticed while the cache was written. */
   readonly warnings?: readonly DataWarning[];
   /** What was counted of each feature; left out: unknown, in a cache of an older release. */

@@ -35,6 +35,8 @@ export interface CacheShape {
   readonly weighted: readonly boolean[];
   /** What a sample has beside its features. @default one label */
   readonly targets?: Targets | undefined;
+  /** Whether each label is a number; `[]`: all are classes. @default [] */
+  readonly numeric?: readonly boolean[] | undefined;
   /** Rows of each feature's table; left out: unknown. */
   readonly rows?: readonly number[];
 }
@@ -58,12 +60,16 @@ export class CacheWriter {
   #inBlock = 0;
   #samples = 0;
   #positives = 0;
+  /** Of each label, where one is a number. */
+  readonly #labelRanges: [number, number][];
 
   /** Writes to `file`. The caller syncs and closes the file. */
   constructor(file: DiskFile, shape: CacheShape) {
     this.#file = file;
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
+    const isNumeric = shape.numeric?.includes(true) === true;
+    this.#labelRanges = (isNumeric ? (shape.numeric ?? []) : []).map(() => [Infinity, -Infinity]);
     this.#statistics = new StatisticsCollector(shape.wide, shape.rows);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
     const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
@@ -94,7 +100,12 @@ export class CacheWriter {
     this.#used = this.#writeBags(sample, at);
     this.#statistics.add(sample);
     this.#samples++;
-    this.#positives += sample.label;
+    if (this.#shape.numeric?.[0] !== true) this.#positives += sample.label;
+    for (const [i, range] of this.#labelRanges.entries()) {
+      const label = sample.labels[i] ?? 0;
+      range[0] = Math.min(range[0], label);
+      range[1] = Math.max(range[1], label);
+    }
     this.#starts[++this.#inBlock] = this.#used;
     if (this.#inBlock === blockSamples) this.#endBlock();
   }
@@ -130,7 +141,7 @@ export class CacheWriter {
 
   /** Completes the file except for `sync`. @throws StoreFailedError */
   finish(
-    rest: Pick<CacheMeta, "quarantine" | "means" | "warnings" | "sources" | "bestAuc">,
+    rest: Pick<CacheMeta, "quarantine" | "means" | "warnings" | "sources" | "bestAuc" | "bestRmse">,
     keys?: SplitKeys,
   ): CacheMeta {
     if (this.#inBlock > 0) this.#endBlock();
@@ -145,6 +156,7 @@ export class CacheWriter {
       idsMax: this.#statistics.idsMax,
       ...(isOneLabel(this.#shape.targets) ? {} : { targets: this.#shape.targets }),
       positives: this.#positives,
+      ...(this.#labelRanges.length > 0 && { labelRanges: this.#labelRanges }),
       digest: this.#digest.digest("hex"),
       statistics: this.#statistics.finish(),
       ...rest,

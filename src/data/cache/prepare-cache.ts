@@ -15,7 +15,7 @@ import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
-import { targetsOf } from "../targets.ts";
+import { areNumeric, targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
@@ -217,7 +217,8 @@ async function fill(
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
   const rows = tables.map((table) => table.rows);
   const shape = { dense, features: tables.length, wide, weighted, rows };
-  const writer = new CacheWriter(file, { ...shape, targets: targetsOf(options) });
+  const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
+  const writer = new CacheWriter(file, { ...shape, ...labels });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
   const { hashes, keys, ...meta } = await writeText(writer, options, tables, onProgress, key);
@@ -235,11 +236,12 @@ function writeGenerated(
   tables: readonly TableShape[],
   onProgress: OnProgress,
 ): CacheMeta {
-  const { bestAuc } = generateSamples(options, tables, (sample) => {
+  const { bestAuc, bestRmse } = generateSamples(options, tables, (sample) => {
     writer.append(sample);
     if (writer.samples % 10_000 !== 0) return;
     const fraction = writer.samples / options.samples;
     onProgress({ samples: writer.samples, quarantined: 0, fraction });
   });
-  return writer.finish({ quarantine: noneRejected, bestAuc });
+  const best = bestRmse === undefined ? { bestAuc } : { bestRmse };
+  return writer.finish({ quarantine: noneRejected, ...best });
 }

@@ -3,7 +3,7 @@
 //
 //   logit = bias + sum over features of effect(id) + dense . weights
 //           + sum over feature pairs (0,1), (2,3), … (four at most) of latent(id) . latent(id')
-//   label ~ Bernoulli(sigmoid(logit))
+//   label ~ Bernoulli(sigmoid(logit)), or, where the label is a number, Normal(logit, 1/2)
 //
 // Of several labels, each has effects of its own, and the rest of its logit in common with the
 // others. Weights of samples and their groups are drawn apart from all that.
@@ -21,7 +21,7 @@ import {
   type TableShape,
 } from "../options.ts";
 import { bagIdsMax, Sample } from "../sample.ts";
-import { groupOf, targetsOf } from "../targets.ts";
+import { areNumeric, groupOf, targetsOf } from "../targets.ts";
 import { rankAuc } from "./rank-auc.ts";
 import { Zipf } from "./zipf.ts";
 
@@ -30,8 +30,10 @@ export interface GeneratedReport {
   readonly samples: number;
   /** Samples with label 1: about a quarter. */
   readonly positives: number;
-  /** AUC of the true logits against the drawn labels. */
+  /** AUC of the true logits against the drawn labels; NaN where the first label is a number. */
   readonly bestAuc: number;
+  /** Where it is one: root of the mean squared difference of true logits and drawn labels. */
+  readonly bestRmse?: number;
 }
 
 /**
@@ -46,6 +48,7 @@ export function generateSamples(
   const generator = new SyntheticSamples(options, tables);
   const targets = targetsOf(options);
   const sample = new Sample({ dense: options.dense, features: tables.length, targets });
+  if (areNumeric(options)[0] === true) return generateNumbers(generator, options, sample, take);
   // Logits of positive samples fill the array from the left, of negatives from the right.
   const logits = new Float64Array(options.samples);
   let positives = 0;
@@ -57,6 +60,22 @@ export function generateSamples(
   }
   const bestAuc = rankAuc(logits.subarray(0, positives), logits.subarray(positives));
   return { samples: options.samples, positives, bestAuc };
+}
+
+/** The same where the first label is a number, which is near the true logit. */
+function generateNumbers(
+  generator: SyntheticSamples,
+  { samples }: ResolvedSyntheticOptions,
+  sample: Sample,
+  take: (sample: Sample) => void,
+): GeneratedReport {
+  let squares = 0;
+  for (let index = 0; index < samples; index++) {
+    const logit = generator.fill(sample, index);
+    squares += (sample.label - logit) ** 2;
+    take(sample);
+  }
+  return { samples, positives: 0, bestAuc: Number.NaN, bestRmse: Math.sqrt(squares / samples) };
 }
 
 const positiveShare = 0.25;
@@ -74,6 +93,9 @@ const keptMax = 262_144;
  */
 const scales = { effects: 0.8, pairs: 1.1, dense: 0.7 };
 
+/** Standard deviation of a label that is a number, around its true logit. */
+const labelNoise = 0.5;
+
 /** The samples of one seed, by index. */
 export class SyntheticSamples {
   readonly #key: Key;
@@ -85,6 +107,8 @@ export class SyntheticSamples {
   readonly #weights: Float64Array;
   readonly #hasSampleWeights: boolean;
   readonly #groups: number;
+  /** Of each label, whether it is a number. */
+  readonly #numeric: readonly boolean[];
   /** The effects of the bags of a sample, for each label after the first. */
   readonly #otherEffects: Float64Array;
   readonly #bias: number;
@@ -115,6 +139,7 @@ export class SyntheticSamples {
     this.#bags = ids.map(({ idsPerBag }) => idsPerBag);
     this.#hasSampleWeights = options.sampleWeights !== undefined;
     this.#groups = options.groups ?? 0;
+    this.#numeric = areNumeric(options);
     this.#otherEffects = new Float64Array((options.labels ?? 1) - 1);
     this.#isWeighted = options.weights !== undefined;
     this.#samplers = tables.map(({ rows }, i) => new Zipf(rows, ids[i]?.zipf ?? options.zipf));
@@ -134,8 +159,7 @@ export class SyntheticSamples {
   /** Fills `sample` with the sample at `index`. Returns its true logit. */
   fill(sample: Sample, index: number): number {
     const logit = this.#bias + this.#score(sample, index);
-    this.#draw(index, 0, 0, purposes.syntheticLabel);
-    sample.label = this.#uniform(0) < sigmoid(logit) ? 1 : 0;
+    sample.label = this.#drawLabel(index, 0, logit);
     this.#fillTargets(sample, index, logit);
     return logit;
   }
@@ -144,13 +168,21 @@ export class SyntheticSamples {
   #fillTargets(sample: Sample, index: number, logit: number): void {
     const features = this.#samplers.length;
     for (const [i, effects] of this.#otherEffects.entries()) {
-      this.#draw(index, 0, 1 + i, purposes.syntheticLabel);
-      sample.labels[1 + i] = this.#uniform(0) < sigmoid(logit + effects) ? 1 : 0;
+      sample.labels[1 + i] = this.#drawLabel(index, 1 + i, logit + effects);
     }
     if (this.#hasSampleWeights) sample.sampleWeight = this.#drawWeight(index, 0, features);
     if (this.#groups === 0) return;
     this.#draw(index, 0, features, purposes.syntheticIds);
     sample.group.set(groupOf(String(Math.floor(this.#uniform(0) * this.#groups))));
+  }
+
+  #drawLabel(index: number, label: number, logit: number): number {
+    if (this.#numeric[label] === true) {
+      this.#drawNormals(index, 0, label, purposes.syntheticLabel);
+      return Math.fround(logit + labelNoise * (this.#normals[0] ?? 0));
+    }
+    this.#draw(index, 0, label, purposes.syntheticLabel);
+    return this.#uniform(0) < sigmoid(logit) ? 1 : 0;
   }
 
   /** Draws dense features and ids; returns the logit without its bias. */
@@ -159,7 +191,7 @@ export class SyntheticSamples {
     let score = 0;
     this.#otherEffects.fill(0);
     for (let i = 0; i < sample.dense.length; i++) {
-      if (i % 4 === 0) this.#drawNormals(index, i / 4);
+      if (i % 4 === 0) this.#drawNormals(index, i / 4, 0, purposes.syntheticDense);
       const value = Math.fround(this.#normals[i % 4] ?? 0);
       sample.dense[i] = value;
       score += value * (this.#weights[i] ?? 0);
@@ -266,8 +298,8 @@ export class SyntheticSamples {
   }
 
   /** Draws four standard normal numbers (Box and Muller). */
-  #drawNormals(index: number, block: number): void {
-    this.#draw(index, block, 0, purposes.syntheticDense);
+  #drawNormals(index: number, block: number, lane: number, purpose: number): void {
+    this.#draw(index, block, lane, purpose);
     for (let n = 0; n < 4; n += 2) {
       const radius = Math.sqrt(-2 * Math.log(((this.#words[n] ?? 0) + 0.5) / 0x1_0000_0000));
       const angle = (2 * Math.PI * (this.#words[n + 1] ?? 0)) / 0x1_0000_0000;

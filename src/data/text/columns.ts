@@ -10,8 +10,8 @@ import type {
   TableShape,
 } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
-import { labelsOf, targetColumnsOf } from "../targets.ts";
-import { type LabelReader, labelReader } from "./labels.ts";
+import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
+import { type LabelReader, labelReader, numberReader } from "./labels.ts";
 import { matchTables } from "./match-features.ts";
 
 /** Integer features of a Criteo line. */
@@ -73,7 +73,10 @@ export interface Columns {
   readonly hasQuotes: boolean;
   /** The fields of the labels. */
   readonly labels: readonly number[];
-  readonly readLabel: LabelReader;
+  /** Reads each of them. */
+  readonly readLabels: readonly LabelReader[];
+  /** Whether each is a number; left out: all are classes. */
+  readonly numeric?: readonly boolean[] | undefined;
   /** The field of the weight of a sample's loss; undefined: it has none. */
   readonly weight?: TargetField | undefined;
   /** The field of a sample's group; undefined: it has none. */
@@ -107,7 +110,7 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
     delimiter: "\t",
     hasQuotes: false,
     labels: [0],
-    readLabel: labelReader(undefined),
+    readLabels: [labelReader(undefined)],
     dense,
     categorical: matchTables(columns, tables).map(({ source, index, ...table }) => ({
       field: 1 + criteoDense + index,
@@ -179,7 +182,8 @@ export function csvColumns(
     delimiter: options.delimiter,
     hasQuotes: true,
     labels: labelsOf(options).map((name) => fieldOf("data.label", name)),
-    readLabel: labelReader(options.positive),
+    readLabels: readersOf(options),
+    numeric: areNumeric(options),
     weight: targetField("data.weight", options.weight),
     group: targetField("data.group", options.group),
     dense: denseFields(options, fieldOf),
@@ -209,6 +213,15 @@ export function csvColumns(
     );
   }
   return columns;
+}
+
+/** The readers of the labels. */
+function readersOf(options: ResolvedCsvOptions): LabelReader[] {
+  const ofClass = labelReader(options.positive);
+  const names = labelsOf(options);
+  return areNumeric(options).map((isNumeric, i) => {
+    return isNumeric ? numberReader(names[i] ?? "") : ofClass;
+  });
 }
 
 function missing(option: string, name: string, path: string, header: readonly string[]): string {

@@ -5,12 +5,14 @@
 //   with `positive`      1: one of its texts, or a decimal equal to one of its numbers
 //                        0: any other text, but not what stands for a missing value
 //
+//   of numbers           any finite decimal, rounded to float32
+//
 // Any other text, and none, is a bad line.
 
 import { type Fault, show } from "./faults.ts";
 
-/** Reads a label: 0, 1, or its fault. Each character is one byte. */
-export type LabelReader = (text: string) => 0 | 1 | Fault;
+/** Reads a label: its number, or its fault. Each character is one byte. */
+export type LabelReader = (text: string) => number | Fault;
 
 /** What a job may name as positive. */
 export type PositiveLabels = string | number | boolean | readonly (string | number | boolean)[];
@@ -54,6 +56,15 @@ function usualLabel(text: string): 0 | 1 | Fault {
         advice: "name the label that counts as positive with `positive`",
       };
   }
+}
+
+/** The reader of the label `name`, which is a number. */
+export function numberReader(name: string): LabelReader {
+  return (text) => {
+    const value = Math.fround(numberIn(text.trim()) ?? Number.NaN);
+    if (Number.isFinite(value)) return value;
+    return { kind: `expected the label \`${name}\` to be a finite number`, got: show(text) };
+  };
 }
 
 const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;

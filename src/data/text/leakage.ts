@@ -1,4 +1,4 @@
-// Finds features that predict the label perfectly on all lines of the data: most often such a
+// Finds features that predict a label of two classes on all lines of the data: most often such a
 // feature was made from the label, and is not known when the model has to predict. Finds columns
 // without a value in any line, too. One pass, bounded memory, a function of the lines in order.
 //
@@ -15,10 +15,10 @@ import type { Sample } from "../sample.ts";
 import type { Columns } from "./columns.ts";
 
 /** Fewest lines of each class, and fewest repeated bags of each, before a feature is named. */
-const evidenceMin = 30;
+export const evidenceMin = 30;
 /** Distinct bags that are remembered, of one feature and of all; later ones are not looked at. */
-const bagsMax = 16_384;
-const allBagsMax = 1_048_576;
+export const bagsMax = 16_384;
+export const allBagsMax = 1_048_576;
 
 /** Watches the good lines of the data. */
 export class LeakageWatch {
@@ -81,16 +81,27 @@ export class LeakageWatch {
   }
 }
 
-function leaks(name: string, separation: string, option: string): DataWarning {
+/** The warning of a column that predicts the label. */
+export function leaks(name: string, separation: string, option: string): DataWarning {
   const message =
     `The column \`${name}\` predicts the label of every line: ${separation}; if it was made from ` +
     `the label, take it out of \`${option}\``;
   return { code: "FEATURE_PREDICTS_LABEL", message };
 }
 
-function noValue(name: string): DataWarning {
+/** The warning of a column without a value. */
+export function noValue(name: string): DataWarning {
   const message = `The column \`${name}\` has no value in any good line: the model learns nothing of it`;
   return { code: "COLUMN_EMPTY", message };
+}
+
+/** A hash of the bag of `length` ids that begins at id `first`. */
+export function bagKeyOf({ ids, highs }: Sample, first: number, length: number): number {
+  let key = length;
+  for (let i = first; i < first + length; i++) {
+    key = mix32(key ^ (ids[i] ?? 0)) ^ Math.imul(highs[i] ?? 0, 0x9e37_79b1);
+  }
+  return key;
 }
 
 /** Lines with a value of a feature and without one, by class. */
@@ -177,16 +188,12 @@ class BagClasses {
   }
 
   /** Takes the bag that begins at id `first`. Returns whether anything may still be said of it. */
-  add({ lengths, ids, highs }: Sample, first: number, label: 0 | 1): boolean {
-    const length = lengths[this.feature] ?? 0;
-    const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && ids[first] === 0);
+  add(sample: Sample, first: number, label: 0 | 1): boolean {
+    const length = sample.lengths[this.feature] ?? 0;
+    const isAbsent = length === 0 || (this.#hasOwnRow && length === 1 && sample.ids[first] === 0);
     this.presence.add(isAbsent, label);
     if (this.#isPure) {
-      let key = length;
-      for (let i = first; i < first + length; i++) {
-        key = mix32(key ^ (ids[i] ?? 0)) ^ Math.imul(highs[i] ?? 0, 0x9e37_79b1);
-      }
-      this.#see(key, label);
+      this.#see(bagKeyOf(sample, first, length), label);
     }
     this.isOpen = this.#isPure || this.presence.isTelling() || this.presence.isNever();
     return this.isOpen;

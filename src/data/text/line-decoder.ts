@@ -43,12 +43,12 @@ export function decodeLine(
 function decodeTargets(
   sample: Sample,
   fields: readonly string[],
-  { labels, readLabel, weight, group }: Columns,
+  { labels, readLabels, weight, group }: Columns,
 ): Fault | undefined {
   for (let i = 0; i < labels.length; i++) {
-    const label = readLabel(fields[labels[i] ?? 0] ?? "");
+    const label = readLabels[i]?.(fields[labels[i] ?? 0] ?? "");
     if (typeof label === "object") return label;
-    sample.labels[i] = label;
+    sample.labels[i] = label ?? 0;
   }
   if (weight !== undefined) {
     const text = fields[weight.field] ?? "";

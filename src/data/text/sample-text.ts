@@ -23,7 +23,10 @@ export interface TextLook {
   readonly problems: readonly string[];
   /** Of the lines that were looked at. */
   readonly samples: number;
+  /** Those with label 1, where the first label is of two classes. */
   readonly positives: number;
+  /** Least and greatest value of the first label. */
+  readonly labelRange: readonly [number, number];
   readonly rejected: Pick<CacheMeta["quarantine"], "count" | "reasons">;
 }
 
@@ -44,6 +47,7 @@ export async function lookAtText(
   const sample = new Sample({ dense: denseOf(options), features: tables.length, targets });
   const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
   let [bytes, samples, positives] = [0, 0, 0];
+  const labelRange: [number, number] = [Infinity, -Infinity];
   for (const path of options.paths) {
     let left = ofFile;
     try {
@@ -55,7 +59,9 @@ export async function lookAtText(
           if (fault !== undefined) bad.add(path, line, fault);
           else {
             samples++;
-            positives += sample.label;
+            if (sample.label === 1) positives++;
+            labelRange[0] = Math.min(labelRange[0], sample.label);
+            labelRange[1] = Math.max(labelRange[1], sample.label);
           }
         }
         left -= lines.length + tooLong.length;
@@ -67,7 +73,8 @@ export async function lookAtText(
   }
   const { count, reasons } = bad.summary();
   const rejected = { count, reasons };
-  return { files: options.paths.length, bytes, problems, samples, positives, rejected };
+  const found = { bytes, problems, samples, positives, labelRange, rejected };
+  return { files: options.paths.length, ...found };
 }
 
 /** @throws what is no fault of the file */

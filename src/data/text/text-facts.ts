@@ -5,10 +5,11 @@ import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
 import type { Sample } from "../sample.ts";
 import { type Columns, meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
+import { NumberLeakageWatch } from "./number-leakage.ts";
 
 /** The facts of the files so far. */
 export class TextFacts {
-  #leakage: LeakageWatch | undefined;
+  #leakage: LeakageWatch | NumberLeakageWatch | undefined;
   #meanFeatures: readonly number[] = [];
   /** Sums and counts of the values of each of these features. */
   #sums: number[] = [];
@@ -18,7 +19,8 @@ export class TextFacts {
   /** Takes the columns of the next file, and returns them. Names and features are those of all. */
   of(columns: Columns): Columns {
     if (this.#leakage !== undefined) return columns;
-    this.#leakage = new LeakageWatch(columns);
+    const isNumber = columns.numeric?.[0] === true;
+    this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);

@@ -232,6 +232,22 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "labels of words where numbers are wanted",
+    set: { loss: { kind: "mse" } },
+    lines: field(0, (label) => (label === "1" ? "good" : "2.5")),
+    says: [
+      "Expected at most 1 % of the lines of clicks.csv to be bad (`rejectedMax`), got 34 of 100, 34 %: 34 × expected the label `clicked` to be a finite number (clicks.csv, line 2: got `good`). To go on: mend the lines; or raise `rejectedMax`",
+    ],
+  },
+  {
+    title: "one number for a label in every line",
+    set: { loss: { kind: "mse" } },
+    lines: field(0, () => "2.5"),
+    says: [
+      "Expected labels that differ, and all 100 good lines of clicks.csv have the label 2.5; name another label, or other files",
+    ],
+  },
+  {
     title: "evaluation data by another label",
     set: { evaluation: { data: { paths: ["held.csv"], label: "bought" } } },
     files: { "held.csv": "clicked,bought,price,user,item\n0,1,1.5,u1,1\n1,0,2.5,u2,2\n" },

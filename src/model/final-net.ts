@@ -25,7 +25,7 @@ export interface TrainedLogits {
 }
 
 /** The objective of the logit that predicts. */
-const ofLabel: Objective = { ...usualLossTerm, task: "label" };
+const ofLabel: Objective = { ...usualLossTerm, rule: undefined, task: "label" };
 
 /** The blocks of a FinalNet: one logit; or the mean logit, then those of both blocks. */
 export function finalNetBlocks(graph: GraphBuilder, spec: FinalNetSpec): TrainedLogits {

@@ -1,6 +1,6 @@
 // The loss of a model: what makes one number, and its gradient, of the logits of a sample. A model
-// says what each logit is trained for (graph.ts, `objectives`), the job by which rule; the kernel
-// does the arithmetic.
+// says what each logit is trained for (graph.ts, `objectives`), the job or a task by which rule;
+// the kernel does the arithmetic.
 
 import { type LossRule, type LossTerm, usualLossTerm } from "../kernels/contract/kernels.ts";
 import type { Graph } from "./graph/graph.ts";
@@ -14,8 +14,8 @@ export function lossTermsOf(
   { objectives }: Graph,
   loss: LossRule = usualLossTerm.rule,
 ): LossTerm[] {
-  return objectives.map(({ logit, target, weight }) => {
-    const rule: LossRule = target.of === "label" ? loss : usualLossTerm.rule;
+  return objectives.map(({ logit, target, weight, rule: own }) => {
+    const rule: LossRule = target.of === "label" ? (own ?? loss) : usualLossTerm.rule;
     return { logit, target, weight, rule };
   });
 }
@@ -32,8 +32,8 @@ export interface LossScale {
 export const usualScale: LossScale = { ofNothing: Math.LN2, skew: 1 };
 
 /**
- * The scale where samples have weights: it follows from these, so only a loss that is no finite
- * number tells of a model that has diverged.
+ * The scale where samples have weights, or labels are numbers: it follows from these, so only a
+ * loss that is no finite number tells of a model that has diverged.
  */
 export const unknownScale: LossScale = {
   ofNothing: Number.POSITIVE_INFINITY,
@@ -42,12 +42,23 @@ export const unknownScale: LossScale = {
 
 /** The scale of the loss of a model. */
 export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
-  const { positiveWeight } = loss;
-  const ofNothing = lossTermsOf(graph, loss).reduce((sum, { weight, target }) => {
-    const most = target.of === "label" ? Math.max(1, positiveWeight) : 1;
-    return sum + weight * most * Math.LN2;
+  const terms = lossTermsOf(graph, loss);
+  const weights = terms.flatMap(({ rule }) => (rule.kind === "mse" ? [] : [rule.positiveWeight]));
+  if (weights.length < terms.length) return unknownScale;
+  const ofNothing = terms.reduce((sum, { weight }, i) => {
+    return sum + weight * Math.max(1, weights[i] ?? 1) * Math.LN2;
   }, 0);
-  return { ofNothing, skew: Math.max(positiveWeight, 1 / positiveWeight) };
+  // An evaluation is judged by the first task alone, whose rule comes first.
+  const [skew = 1] = weights;
+  return { ofNothing, skew: Math.max(skew, 1 / skew) };
+}
+
+/** The loss of each label that a job trains on, in the order of the labels. */
+export function lossesOf(job: {
+  readonly model: object & { readonly tasks?: readonly { readonly loss?: LossSpec | undefined }[] };
+  readonly loss: LossSpec;
+}): readonly LossSpec[] {
+  return job.model.tasks?.map(({ loss }) => loss ?? job.loss) ?? [job.loss];
 }
 
 /** (B,L): of the logits (B,K), those by which the model predicts its labels, in their order. */

@@ -30,8 +30,9 @@ export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph 
     const options = { name: `towers.${task}`, widths, dropout, hasBatchNorm };
     return mlp(graph, ends[task] ?? x, options);
   });
-  const objectives = spec.tasks.map(({ name, weight }, task): Objective => {
-    return { logit: task, target: { of: "label", column: task }, weight, task: name };
+  const objectives = spec.tasks.map(({ name, weight, loss }, task): Objective => {
+    const target = { of: "label", column: task } as const;
+    return { logit: task, target, weight, task: name, rule: loss };
   });
   return graph.finish(behindEachOther(graph, logits), objectives);
 }

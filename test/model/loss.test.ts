@@ -83,9 +83,7 @@ const cases: Readonly<Record<string, Case>> = {
     ],
   },
   "mse_loss(z[:, 0], r)": {
-    terms: [
-      { ...usualLossTerm, target: { of: "label", column: 1 }, rule: { kind: "squaredError" } },
-    ],
+    terms: [{ ...usualLossTerm, target: { of: "label", column: 1 }, rule: { kind: "mse" } }],
     loss: 170.59375,
     gradient: [-0.5, 2.333333333333333, -10.083333333333332, 0, 0.3333333333333333, -2.5],
   },

@@ -78,7 +78,8 @@ test("each task has a term of the loss with its weight, for its own label", (t) 
 test("metrics are those of each task, and the first task's beside them", (t) => {
   const logits = Float32Array.of(1, -1, 2, 0.5, -3, 4);
   const labels = Float32Array.of(1, 0, 0, 1, 1, 0);
-  const found = evaluateScores({ samples: 3, logits, labels }, ["click", "buy"]);
+  const names = ["click", "buy"].map((name) => ({ name, isNumber: false }));
+  const found = evaluateScores({ samples: 3, logits, labels }, names);
   const { tasks: own, ...first } = found;
   const click = evaluate(Float32Array.of(1, 2, -3), Float32Array.of(1, 0, 1));
   t.deepEqual(own, {

@@ -33,7 +33,7 @@ export interface CrossEntropyRule {
 
 /** (z - y)². */
 export interface SquaredErrorRule {
-  readonly kind: "squaredError";
+  readonly kind: "mse";
 }
 
 /** The loss of one logit and one label of 0 or 1. */

@@ -59,7 +59,7 @@ function sumOfTerm(batch: LossBatch, term: LossTerm, first: number, end: number)
     const y = targetOf(batch, term, s);
     const w = ws === undefined ? 1 : ws[s]!;
     let error = 0;
-    if (rule.kind === "squaredError") {
+    if (rule.kind === "mse") {
       sum += w * (z - y) * (z - y);
       error = 2 * (z - y);
     } else {

@@ -12,6 +12,7 @@
 import {
   type DensePrecision,
   type Kernels,
+  type LossRule,
   type LossTerm,
   type Tensor,
   usualLossTerm,
@@ -129,10 +130,12 @@ export interface LookupPlace {
 export interface Objective extends Pick<LossTerm, "logit" | "target" | "weight"> {
   /** For reports: the label that it predicts, or the layers that it trains beside it. */
   readonly task: string;
+  /** A rule of its own; left out: that of the job. */
+  readonly rule?: LossRule | undefined;
 }
 
 /** The objective of a model with one logit. */
-const ofLabel: Objective = { ...usualLossTerm, task: "label" };
+const ofLabel: Objective = { ...usualLossTerm, rule: undefined, task: "label" };
 
 export interface Graph {
   readonly nodes: readonly Node[];

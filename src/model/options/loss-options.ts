@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { LossRule } from "../../kernels/contract/kernels.ts";
 
-/** Schema of `JobOptions.loss`. */
+/** Schema of `JobOptions.loss`, and of the loss of a task. */
 export const lossOptions = z.discriminatedUnion("kind", [
   /** Of labels of two classes: the cross-entropy of the logistic function of the logit. */
   z.strictObject({
@@ -13,6 +13,8 @@ export const lossOptions = z.discriminatedUnion("kind", [
     /** Labels become y * (1 - labelSmoothing) + labelSmoothing / 2. */
     labelSmoothing: z.number().min(0).lt(1).default(0),
   }),
+  /** Of labels that are numbers: (logit - label)², and the logit itself is the prediction. */
+  z.strictObject({ kind: z.literal("mse") }),
 ]);
 
 /** The loss after its checks. */
@@ -22,6 +24,7 @@ export type LossOptions = z.input<typeof lossOptions>;
 
 /** What of the loss decides the trained bits; undefined of the usual one, as in jobs of before. */
 export function lossIdentity(loss: LossSpec): LossSpec | undefined {
+  if (loss.kind === "mse") return loss;
   const { positiveWeight, labelSmoothing } = loss;
   return positiveWeight === 1 && labelSmoothing === 0 ? undefined : loss;
 }

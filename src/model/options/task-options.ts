@@ -10,6 +10,7 @@ import {
   type Problem,
   widths,
 } from "./common-options.ts";
+import { lossOptions } from "./loss-options.ts";
 
 /** Most experts of one kind: of all tasks, or of one. */
 const experts = z.int().min(1).max(64);
@@ -19,6 +20,8 @@ const taskOptions = z.strictObject({
   name: visibleName,
   /** Widths of the hidden layers of its tower, which ends in the logit. */
   tower: widths.default([]),
+  /** How its logit and its label become its loss. @default the job's `loss` */
+  loss: lossOptions.optional(),
   /** Factor of its loss in the loss of the model. */
   weight: z.number().positive().default(1),
 });

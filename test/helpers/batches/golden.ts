@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import type { LossSpec } from "../../../src/model/options/loss-options.ts";
 import { renamed } from "./golden-names.ts";
 
 /** Folder of the goldens. */
@@ -33,6 +34,8 @@ export interface Golden {
   readonly dense: number;
   /** Options of its model, where the manifest has them as a job would. */
   readonly options: { readonly kind: string; readonly tasks?: readonly unknown[] } | undefined;
+  /** The loss of the job; undefined: the usual one. */
+  readonly loss: LossSpec | undefined;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
   /** Of a Wukong; `k` null: full. */
@@ -67,6 +70,7 @@ export function readGolden(name: string): Golden {
     dim: manifest.model.dim,
     dense: manifest.model.dense ?? manifest.model.bottom[0],
     options: manifest.model.options,
+    loss: manifest.model.loss,
     bottom: manifest.model.bottom ?? [],
     top: manifest.model.top ?? manifest.model.final ?? [],
     layers: manifest.model.layers ?? [],

@@ -45,7 +45,7 @@ export function startGolden(
   const idsMax = features.map((i) => Math.max(...from.tensor(`train/lengths/${i}`)));
   const local = startLocalDevices({
     input: { model, batchSize: from.batch, slices: 8, idsMax, targets },
-    recipe: { optimizer: { dense, sparse }, seed: 1 },
+    recipe: { optimizer: { dense, sparse }, seed: 1, ...(from.loss && { loss: from.loss }) },
     devices,
     kernels,
   });

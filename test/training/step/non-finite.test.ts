@@ -1,6 +1,7 @@
 // A NaN or an infinity ends the step, and the error says where it came from.
 
 import test from "ava";
+import { oneLabel } from "../../../src/data/targets.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../../../src/errors/errors.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
@@ -21,8 +22,10 @@ function startTraining(options: {
   replicated?: boolean;
   features?: number;
   model?: ModelSpec;
+  labels?: number;
 }): LocalDevices {
-  const { devices, arithmetic, replicated = false, features = dense } = options;
+  const { devices, arithmetic, replicated = false, features = dense, labels = 1 } = options;
+  const targets = { ...oneLabel, labels };
   const sharding = replicated ? ("data-parallel" as const) : ("table-wise" as const);
   const initScale = 1e-18; // So that dot products do not overflow where the weights are large.
   const usual = modelOptions.parse({
@@ -34,7 +37,7 @@ function startTraining(options: {
   });
   const model = options.model ?? usual;
   return startLocalDevices({
-    input: { model, batchSize: samples, slices: 8, idsMax: [1, 2] },
+    input: { model, batchSize: samples, slices: 8, idsMax: [1, 2], targets },
     recipe: {
       optimizer: {
         dense: denseOptimizerOptions.parse({ kind: options.dense ?? "sgd" }),
@@ -65,6 +68,29 @@ function setParameters(local: LocalDevices, prefix: string, value: number): void
     }
   }
 }
+
+test("a loss that is not a number names the one of two tasks that it comes from", async (t) => {
+  const model = modelOptions.parse({
+    kind: "sharedBottom",
+    dense,
+    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim })),
+    shared: [8],
+    tasks: [{ name: "click" }, { name: "seconds", tower: [4], loss: { kind: "mse" } }],
+  });
+  const labels = Float32Array.from({ length: 2 * samples }, (_, i) => i % 3);
+  for (const [prefix, task, layer] of [
+    ["towers.1.1", "seconds", "towers.1.1"],
+    ["towers.0", "click", "towers.0.0"],
+  ] as const) {
+    const local = startTraining({ devices: 2, arithmetic: "reference", model, labels: 2 });
+    setParameters(local, prefix, Number.POSITIVE_INFINITY);
+    const error = await t.throwsAsync(local.train({ ...batch, labels }, 0), {
+      instanceOf: NonFiniteLossError,
+    });
+    t.deepEqual([error.task, error.layer], [task, `layer \`${layer}\``]);
+    t.true(error.message.includes(task), error.message);
+  }
+});
 
 for (const arithmetic of ["reference", "the best"] as const) {
   for (const devices of [1, 3] as const) {

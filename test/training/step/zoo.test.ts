@@ -25,6 +25,8 @@ const names = [
   "dlrm_batch_norm",
   "mmoe",
   "ple",
+  "shared_bottom",
+  "dcn_v2_mse",
   "din",
   "din_softmax",
 ];

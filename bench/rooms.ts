@@ -57,11 +57,11 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/training/checkpoint": 550,
-    "src/training/loop": 900,
+    "src/training/loop": 1050,
     "src/training/planning": 900,
   },
   {
-    "src/job": 1400,
+    "src/job": 1600,
     "storage/checkpoint-store": 1400,
   },
   {
@@ -69,15 +69,15 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 3300,
-    "storage/model": 800,
+    "actors/threads": 3400,
+    "storage/model": 850,
     "storage/table-files": 1550,
   },
   { "actors/host": 2950 },
   {
     "actors/calibration": 700,
     "actors/doctor": 700,
-    "actors/run-state": 2550,
+    "actors/run-state": 2700,
   },
   { "actors/run-control": 2950 },
   { "actors/jobs": 2150 },
@@ -96,12 +96,12 @@ export const layers: readonly Rooms[] = [
   { chaos: 300 },
   { "index.ts": 300 },
   { "cli/support": 1250 },
-  { "cli/views": 1325 },
+  { "cli/views": 1400 },
   {
     "cli/commands/train": 850,
     "cli/commands/runs": 600,
     "cli/commands/cluster": 800,
-    "cli/commands/checkpoints": 750,
+    "cli/commands/checkpoints": 800,
     "cli/commands/chaos": 450,
     "cli/commands/setup": 150,
   },

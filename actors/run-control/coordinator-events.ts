@@ -38,6 +38,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
     quarantined: plan.quarantined,
     quarantine: plan.quarantine,
     bestAuc: plan.bestAuc,
+    bestRmse: plan.bestRmse,
     warnings: plan.warnings,
   });
 }

@@ -15,6 +15,12 @@ import type { CutRecord } from "./run-result.ts";
 const normalizedEntropyMax = 1.5;
 
 /**
+ * Most that the MSE of a model may be of that of the mean label. A model that has learned too
+ * little of the scale of its label may be above 1; so far above, it is of no use.
+ */
+const meanSquaresMax = 10;
+
+/**
  * Training loss of a model that has diverged, as a multiple of the loss of a model that knows
  * nothing: before its first step, it predicts 0.5 for every sample.
  */
@@ -42,10 +48,11 @@ export function divergenceWarnings(
 }
 
 function evaluationFigure(
-  { logLoss, normalizedEntropy, positives, samples }: Metrics,
+  { logLoss, normalizedEntropy, positives, samples, mse, r2 }: Metrics,
   { skew }: LossScale,
 ) {
   if (samples === 0) return undefined;
+  if (mse !== undefined) return numberFigure(mse, r2 ?? Number.NaN);
   // JSON has no number for a loss that is not finite: a restored one is null.
   if (!isNumber(logLoss)) return "its log loss on the held-out samples is not a finite number";
   if (!isNumber(normalizedEntropy)) return undefined; // All held-out labels are alike.
@@ -55,6 +62,17 @@ function evaluationFigure(
   return (
     `its log loss on the held-out samples is ${logLoss.toPrecision(4)}, and predicting the base ` +
     `rate, ${baseRate}, for each of them has ${base}`
+  );
+}
+
+/** The same of a label that is a number, of which the mean label is the base. */
+function numberFigure(mse: number, r2: number): string | undefined {
+  if (!isNumber(mse)) return "its MSE on the held-out samples is not a finite number";
+  if (!isNumber(r2) || 1 - r2 <= meanSquaresMax) return undefined;
+  const base = (mse / (1 - r2)).toPrecision(4);
+  return (
+    `its MSE on the held-out samples is ${mse.toPrecision(4)}, and predicting their mean label for ` +
+    `each of them has ${base}`
   );
 }
 

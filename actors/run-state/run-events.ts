@@ -39,6 +39,7 @@ const eventBody = z.discriminatedUnion("type", [
     quarantined: count,
     quarantine: list(quarantined),
     bestAuc: figure.optional(),
+    bestRmse: figure.optional(),
     /** What a person should know of the data; as in the result. */
     warnings: list(warningSchema),
   }),

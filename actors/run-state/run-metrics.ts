@@ -3,7 +3,7 @@
 // section 5).
 
 import type { RunContents } from "../../src/data/contents.ts";
-import { targetsOf } from "../../src/data/targets.ts";
+import { areNumeric, targetsOf } from "../../src/data/targets.ts";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type LossScale, lossScaleOf, unknownScale } from "../../src/model/loss.ts";
@@ -11,7 +11,7 @@ import { graphOf } from "../../src/model/model.ts";
 import {
   type BestEvaluation,
   bestOf,
-  type ComparedMetric,
+  type Watched,
 } from "../../src/training/loop/best-evaluation.ts";
 import {
   type EarlyStoppingState,
@@ -177,8 +177,8 @@ export function withEvaluation(
       : observe(metrics.earlyStopping, options, step, evaluation);
   const point = pointOf(metrics, step, evaluation);
   const keepBest = job.evaluation?.keepBest;
-  const before = bestBefore(metrics, options?.metric ?? keepBest);
-  const best = bestOf(before.metric, [...(before.best ? [before.best] : []), point]);
+  const before = bestBefore(metrics, job);
+  const best = bestOf(before.watched, [...(before.best ? [before.best] : []), point]);
   const isBest = options === undefined ? keepBest !== undefined && best?.step === step : improved;
   const found = best === undefined ? {} : { best };
   const { reduceOnPlateau } = job.evaluation ?? {};
@@ -200,8 +200,16 @@ export function withTest(
 }
 
 /** The best evaluation so far; by another metric than before, and in older checkpoints: as told. */
-function bestBefore({ best, history }: RunMetrics, metric: ComparedMetric = "auc") {
-  return { metric, best: best?.metric === metric ? best : bestOf(metric, history) };
+function bestBefore({ best, history }: RunMetrics, job: JobSpec) {
+  const watched = watchedOf(job);
+  const isOfIt = best?.metric === watched.metric && best.task === watched.task;
+  return { watched, best: isOfIt ? best : bestOf(watched, history) };
+}
+
+/** By which figure the evaluations of a job are compared. */
+function watchedOf({ evaluation, data }: JobSpec): Watched {
+  const usual = areNumeric(data)[0] === true ? "rmse" : "auc";
+  return evaluation?.earlyStopping ?? { metric: evaluation?.keepBest ?? usual };
 }
 
 /** The last and the best evaluation of a run; undefined where there was none. */
@@ -212,13 +220,13 @@ function evaluationsOf(
 ): RunResult["evaluations"] {
   const last = metrics.history.findLast(({ evaluation }) => evaluation !== undefined);
   if (last?.evaluation === undefined) return undefined;
-  const { earlyStopping, keepBest } = job.evaluation ?? {};
-  const { metric, best } = bestBefore(metrics, earlyStopping?.metric ?? keepBest);
+  const { watched, best } = bestBefore(metrics, job);
+  const { metric, task } = watched;
   const { step, evaluation } = best ?? { step: last.step, evaluation: last.evaluation };
   const kept = manifests.find(({ cut, best: isBest }) => cut === step && isBest);
   return {
     last: { step: last.step, evaluation: last.evaluation },
-    best: { metric, step, evaluation, manifest: kept?.sha256 },
+    best: { metric, ...(task !== undefined && { task }), step, evaluation, manifest: kept?.sha256 },
   };
 }
 
@@ -290,6 +298,10 @@ export function resultOf(context: {
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
     gauc: evaluation?.gauc,
+    mse: evaluation?.mse,
+    rmse: evaluation?.rmse,
+    mae: evaluation?.mae,
+    r2: evaluation?.r2,
     thresholds: evaluation?.thresholds,
     tasks: evaluation?.tasks,
     evaluations: evaluationsOf(metrics, job, manifests),

@@ -24,6 +24,14 @@ const thresholds: z.ZodType<readonly ThresholdMetrics[]> = z
   .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
   .readonly();
 
+/** Where the label is a number. */
+const ofNumber = {
+  mse: figure.optional(),
+  rmse: figure.optional(),
+  mae: figure.optional(),
+  r2: figure.optional(),
+};
+
 const taskMetrics = z.object({
   samples: count,
   positives: count,
@@ -31,6 +39,7 @@ const taskMetrics = z.object({
   auc: figure,
   normalizedEntropy: figure,
   calibration: figure,
+  ...ofNumber,
   gauc: figure.optional(),
   thresholds: thresholds.optional(),
 });
@@ -133,7 +142,11 @@ export type Staleness = z.output<typeof staleness>;
 const evaluated = z.object({ step: count, evaluation: metrics }).readonly();
 const bestEvaluated = evaluated
   .unwrap()
-  .extend({ metric: comparedMetric, manifest: z.string().optional() })
+  .extend({
+    metric: comparedMetric,
+    task: z.string().optional(),
+    manifest: z.string().optional(),
+  })
   .readonly();
 
 const tested = z.object({ step: count, metrics }).readonly();
@@ -159,12 +172,14 @@ export const runResultSchema = z
     normalizedEntropy: figure.optional(),
     calibration: figure.optional(),
     gauc: figure.optional(),
+    ...ofNumber,
     thresholds: thresholds.optional(),
     /** Where the model has several tasks, what the evaluation found of each. */
     tasks: z.record(z.string(), taskMetrics).optional(),
     /**
      * The last evaluation and the best one by `metric`, which early stopping or `keepBest` names,
-     * else the AUC; `manifest`: its checkpoint, where it is kept. Left out where there was none.
+     * else the AUC, or the RMSE of a number; `task`: whose metric, left out of the first;
+     * `manifest`: its checkpoint, where it is kept. Left out where there was none.
      */
     evaluations: z.object({ last: evaluated, best: bestEvaluated }).readonly().optional(),
     /** The test of the returned model; left out where there is none, and of cancelled runs. */

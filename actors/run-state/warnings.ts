@@ -28,8 +28,8 @@ const oneClass = "EVALUATION_OF_ONE_CLASS";
 /** A held-out part of one class, which the data did not tell of, as both parts have one cache. */
 function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefined): Warning[] {
   if (evaluation === undefined || ofData.some(({ code }) => code === oneClass)) return [];
-  const { samples, positives } = evaluation;
-  if (samples === 0 || (positives > 0 && positives < samples)) return [];
+  const { samples, positives, rmse } = evaluation;
+  if (rmse !== undefined || samples === 0 || (positives > 0 && positives < samples)) return [];
   const message =
     `There is no AUC and no normalized entropy: all ${samples} held-out samples have the label ` +
     `${positives === 0 ? 0 : 1}; hold out more samples, or name \`evaluation.data\``;
@@ -39,8 +39,8 @@ function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefin
 /** The same of the test. */
 export function testWarnings(test: Metrics | undefined): Warning[] {
   if (test === undefined) return [];
-  const { samples, positives } = test;
-  if (samples === 0 || (positives > 0 && positives < samples)) return [];
+  const { samples, positives, rmse } = test;
+  if (rmse !== undefined || samples === 0 || (positives > 0 && positives < samples)) return [];
   const message =
     `The test has no AUC and no normalized entropy: all ${samples} samples of it have the label ` +
     `${positives === 0 ? 0 : 1}; keep more samples for it, or name \`evaluation.test.data\``;

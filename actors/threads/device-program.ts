@@ -10,7 +10,7 @@
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3). If
 //       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
 
-import { labelsOf } from "../../src/data/targets.ts";
+import { scoredLabelsOf } from "../../src/data/targets.ts";
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import { checkShares } from "../../src/embedding/tables/row-decay.ts";
 import {
@@ -213,7 +213,11 @@ async function serve(
         const metrics =
           scores === undefined
             ? null
-            : evaluateScores(scores, labelsOf(spec.job.data), spec.job.evaluation?.thresholds);
+            : evaluateScores(
+                scores,
+                scoredLabelsOf(spec.job.data),
+                spec.job.evaluation?.thresholds,
+              );
         tell({ type: "evaluated", metrics });
         break;
       }

@@ -70,6 +70,7 @@ export const dataPlanSchema = z.object({
   quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
+  bestRmse: z.number().optional(),
   /** What a person should know of the data. */
   warnings: z.array(warningSchema),
   /** Caches that were damaged and are made anew, and what was wrong with them. */

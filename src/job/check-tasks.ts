@@ -1,18 +1,29 @@
-// The tasks of the model beside the labels of the data.
+// The tasks of the model beside the labels of the data, and each label beside its loss.
 
 import type { ResolvedDataOptions } from "../data/options.ts";
-import { labelsOf } from "../data/targets.ts";
+import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
+import { lossesOf } from "../model/loss.ts";
+import type { LossSpec } from "../model/options/loss-options.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { expected } from "../ports/check-options.ts";
 
-/** @throws InvalidOptionError where the tasks of the model are not the labels of the data */
-export function checkTasks({
-  data,
-  model,
-}: {
+/** What of a job says what it predicts. */
+interface PredictingJob {
   readonly data: ResolvedDataOptions;
   readonly model: ModelSpec;
-}): void {
+  readonly loss: LossSpec;
+}
+
+/**
+ * @throws InvalidOptionError where the tasks of the model are not the labels of the data, or a
+ * label is not of the kind that its loss trains
+ */
+export function checkTasks(job: PredictingJob): void {
+  checkNames(job);
+  checkKinds(job);
+}
+
+function checkNames({ data, model }: PredictingJob): void {
   const labels = labelsOf(data);
   if (!("tasks" in model)) {
     if (labels.length === 1) return;
@@ -29,4 +40,49 @@ export function checkTasks({
   if (other < 0) return;
   const label = `"${labels[other]}", the label at its place in the data`;
   throw expected(`model.tasks[${other}].name`, label, model.tasks[other]?.name);
+}
+
+/** Labels that are numbers are trained by `mse`, and no others are. */
+function checkKinds(job: PredictingJob): void {
+  const { data, model, loss } = job;
+  const labels = labelsOf(data);
+  const numeric = areNumeric(data);
+  const losses = lossesOf(job);
+  const named = data.kind === "criteo-tsv" ? [] : (data.numericLabels ?? []);
+  const unknown = named.findIndex((name) => !labels.includes(name));
+  if (unknown >= 0) {
+    const wanted = `one of the labels, ${labels.map((label) => `\`${label}\``).join(", ")}`;
+    throw expected(`data.numericLabels[${unknown}]`, wanted, named[unknown]);
+  }
+  for (const [i, label] of labels.entries()) {
+    const isMse = losses[i]?.kind === "mse";
+    if (isMse === numeric[i]) continue;
+    const hasOwn = "tasks" in model && model.tasks[i]?.loss !== undefined;
+    const option = hasOwn ? `model.tasks[${i}].loss.kind` : "loss.kind";
+    const wanted =
+      data.kind === "criteo-tsv"
+        ? '"binaryCrossEntropy", as the label of Criteo\'s logs is a class'
+        : `"${isMse ? "binaryCrossEntropy" : "mse"}", as \`data.numericLabels\` ` +
+          `${isMse ? "does not name" : "names"} \`${label}\``;
+    throw expected(option, wanted, losses[i]?.kind);
+  }
+  if (!numeric.includes(false)) checkNoClasses(data);
+  if (loss.kind === "mse" && model.kind === "finalNet" && model.second !== undefined) {
+    const why = '"binaryCrossEntropy" where `model.second` is named, as both blocks of a FinalNet';
+    throw expected("loss.kind", `${why} learn from the probability that they predict`, loss.kind);
+  }
+}
+
+/** What asks for classes, where each label is a number. */
+function checkNoClasses(data: ResolvedDataOptions): void {
+  const why = "left out where each label is a number";
+  if (data.kind === "csv" && data.positive !== undefined) {
+    throw expected("data.positive", why, data.positive);
+  }
+  if (!targetsOf(data).hasGroups) return;
+  const isCsv = data.kind === "csv";
+  const [option, groups] = isCsv
+    ? ["data.group", data.group]
+    : ["data.groups", data.kind === "synthetic" ? data.groups : undefined];
+  throw expected(option, `${why}, as groups are for GAUC, which ranks classes`, groups);
 }

@@ -13,7 +13,7 @@ import {
   type TableShape,
 } from "../data/options.ts";
 import { type SplitSpec, splitOptions } from "../data/split-options.ts";
-import { labelsOf, targetsOf } from "../data/targets.ts";
+import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { checkWeights } from "../data/text/match-features.ts";
 import { momentOf } from "../data/text/split-keys.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
@@ -22,6 +22,7 @@ import { isSection } from "../ports/written.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { plateauOptions } from "../training/loop/plateau.ts";
+import { checkMetrics } from "./check-metrics.ts";
 
 /** Schema of `JobOptions.evaluation`. */
 export const evaluationOptions = z.strictObject({
@@ -153,6 +154,15 @@ function checkTargets(data: ResolvedDataOptions, option: string, training: Resol
     const labels = `${was.labels} label${was.labels > 1 ? "s" : ""}, as the training data has`;
     throw expected(`${option}.label`, labels, is.labels);
   }
+  const [are, were] = [areNumeric(data), areNumeric(training)];
+  const other = were.findIndex((isNumber, i) => isNumber !== are[i]);
+  if (other >= 0) {
+    const names = labelsOf(data).filter((_, i) => were[i] === true);
+    const wanted = names.length === 0 ? "left out" : JSON.stringify(names);
+    const numbers = `${wanted}, as in the training data`;
+    const { numericLabels: given } = data as { readonly numericLabels?: readonly string[] };
+    throw expected(`${option}.numericLabels`, numbers, given);
+  }
   if (was.hasGroups && !is.hasGroups) {
     throw expected(`${option}.group`, "a column, as the training data has one", undefined);
   }
@@ -254,7 +264,7 @@ export function checkEvaluation(
   }
   if (evaluation === undefined) return;
   checkPlateau(evaluation, optimizer.sparse.kind);
-  checkMetric(evaluation, data);
+  checkMetrics(evaluation, data);
   checkParts(evaluation, data);
   const named = { evaluation, "evaluation.test": evaluation.test };
   for (const [option, section] of Object.entries(named)) {
@@ -273,24 +283,6 @@ function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void
   if (reduceOnPlateau === undefined || sparse !== "ftrl") return;
   const why = "left out where rows are trained by FTRL, whose rate follows from their gradients";
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
-}
-
-/** @throws InvalidOptionError where evaluations are compared by a metric that they do not have */
-function checkMetric(
-  { keepBest, earlyStopping, reduceOnPlateau }: EvaluationSpec,
-  data: ResolvedDataOptions,
-): void {
-  const named = {
-    keepBest,
-    "earlyStopping.metric": earlyStopping?.metric,
-    "reduceOnPlateau.metric": reduceOnPlateau?.metric,
-  };
-  for (const [option, metric] of Object.entries(named)) {
-    if (metric !== "gauc" || targetsOf(data).hasGroups) continue;
-    const groups = data.kind === "synthetic" ? "data.groups" : "data.group";
-    const why = `another metric, as GAUC needs groups, which \`${groups}\` names`;
-    throw expected(`evaluation.${option}`, why, metric);
-  }
 }
 
 /** @throws InvalidOptionError where the parts of the data contradict each other */

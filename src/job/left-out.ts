@@ -3,6 +3,7 @@
 // contradictions (job.ts).
 
 import { dataOptions, type ResolvedDataOptions } from "../data/options.ts";
+import { nameOfLabel } from "../data/targets.ts";
 import { criteoFeatures, denseOf } from "../data/text/columns.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { sharedTableOptions } from "../model/options/common-options.ts";
@@ -18,13 +19,15 @@ import { type Fields, isSection } from "../ports/written.ts";
  *   model.dense       left out: the dense features of the data
  *   data.dense        of generated data, left out: `model.dense`
  *
+ *   data.numericLabels  left out: the labels whose loss is `mse`
+ *
  * Sections of a wrong shape stay as they are, for the job's schema to refuse.
  * @throws InvalidOptionError where a column has no table, and `model.table` does not say its shape
  */
 export function withLeftOut(options: unknown): unknown {
   if (!isSection(options) || !isSection(options.model) || !isSection(options.data)) return options;
   const { table, ...model } = options.model;
-  const data = withColumns(options.data, model);
+  const data = withNumericLabels(withColumns(options.data, model), model, options.loss);
   const isTabled = table !== undefined || model.tables === undefined;
   if (!isTabled && model.dense !== undefined) return { ...options, data };
   const resolved = checkOptions(dataOptions, data, "data");
@@ -46,6 +49,19 @@ function withColumns(data: Fields, { tables, features, dense }: Fields): Fields 
   }
   const isDenseLeftOut = data.kind === "synthetic" && data.dense === undefined;
   return isDenseLeftOut && dense !== undefined ? { ...data, dense } : data;
+}
+
+/** The data with the labels that are numbers, as their tasks, or the job, train them by `mse`. */
+function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fields {
+  const [isCsv, isSynthetic] = [data.kind === "csv", data.kind === "synthetic"];
+  if (data.numericLabels !== undefined || !(isCsv || isSynthetic)) return data;
+  const isMse = (one: unknown) => isSection(one) && one.kind === "mse";
+  const losses = Array.isArray(tasks)
+    ? tasks.map((task) => (isSection(task) && task.loss !== undefined ? task.loss : loss))
+    : [loss];
+  const names = isSynthetic ? losses.map((_, i) => nameOfLabel(i)) : [data.label].flat();
+  const numericLabels = names.filter((name, i) => typeof name === "string" && isMse(losses[i]));
+  return numericLabels.length === 0 ? data : { ...data, numericLabels };
 }
 
 /** A table for each name that is looked up, in this order; then the tables that none looks up. */

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { purposes, RandomStream } from "../ports/random.ts";
+import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { type JobOptions, usualOptimizer } from "./job.ts";
 import { withOption } from "./with-option.ts";
 
@@ -22,8 +23,11 @@ const sweepOptions = z.strictObject({
   search: z.enum(["grid", "random"]).default("grid"),
   trials: z.int().min(1).max(10_000).default(20),
   seed: z.int().min(0).default(1),
-  /** The metric that sorts trials: AUC and GAUC are better when higher, the others when lower. */
-  metric: z.enum(["auc", "gauc", "logLoss", "normalizedEntropy", "trainLoss"]).default("auc"),
+  /**
+   * The metric that sorts trials: AUC, GAUC and R² are better when higher, the others when lower.
+   * @default "auc", or "rmse" where the job's label is a number
+   */
+  metric: z.enum([...comparedMetric.options, "trainLoss"]).optional(),
   /** Options of the job, as `model.tables[0].dim` (`[]`: all of a list), with their values. */
   over: z.record(z.string().min(1), z.union([z.array(z.unknown()).min(1), range])),
 });

@@ -10,8 +10,26 @@ import type { ThresholdMetrics } from "../../src/training/loop/metrics.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 
+/** What an evaluation or a test found. Undefined where nothing was evaluated. */
+export interface HistoryFigures {
+  readonly logLoss: number | undefined;
+  readonly auc: number | undefined;
+  readonly normalizedEntropy: number | undefined;
+  /** Left out where samples have no groups. */
+  readonly gauc?: number | undefined;
+  /** These four where the label is a number; else left out. */
+  readonly mse?: number | undefined;
+  readonly rmse?: number | undefined;
+  readonly mae?: number | undefined;
+  readonly r2?: number | undefined;
+  /** At the job's thresholds; left out where it names none. */
+  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
+  /** Of each of several tasks, by its name; the others are of the first. */
+  readonly tasks?: Readonly<Record<string, HistoryFigures>> | undefined;
+}
+
 /** One point of a learning curve. Evaluation figures are undefined where nothing was evaluated. */
-export interface HistoryPoint {
+export interface HistoryPoint extends HistoryFigures {
   /** Epochs that were trained, as a fraction; undefined: an older run does not tell. */
   readonly epoch: number | undefined;
   /** Steps that were trained. */
@@ -20,50 +38,32 @@ export interface HistoryPoint {
   readonly samples: number | undefined;
   /** Mean training loss since the point before. */
   readonly loss: number;
-  readonly logLoss: number | undefined;
-  readonly auc: number | undefined;
-  readonly normalizedEntropy: number | undefined;
-  /** Left out where samples have no groups. */
-  readonly gauc?: number | undefined;
-  /** At the job's thresholds; left out where it names none. */
-  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
   /** The test of the model of this step, once the run has ended; left out where there is none. */
   readonly test?: HistoryTest;
 }
 
 /** What a test found. */
-export interface HistoryTest {
-  readonly logLoss: number;
-  readonly auc: number;
-  readonly normalizedEntropy: number;
-  readonly gauc?: number | undefined;
-  readonly thresholds?: readonly ThresholdMetrics[] | undefined;
-}
-
-/** The columns of the curve as CSV. */
-const columns = [
-  "epoch",
-  "step",
-  "samples",
-  "loss",
-  "logLoss",
-  "auc",
-  "normalizedEntropy",
-] as const satisfies readonly (keyof HistoryPoint)[];
-/** Those of the test, where there is one. */
-const testColumns = ["logLoss", "auc", "normalizedEntropy"] as const;
+export type HistoryTest = HistoryFigures;
 
 /** What a manifest has of it; JSON has no number for NaN. */
-const figure = z.number().nullable();
-const figures = z.object({
+const figure = z
+  .number()
+  .nullable()
+  .transform((value) => value ?? Number.NaN);
+const ofTask = z.object({
   logLoss: figure,
   auc: figure,
   normalizedEntropy: figure,
   gauc: figure.optional(),
+  mse: figure.optional(),
+  rmse: figure.optional(),
+  mae: figure.optional(),
+  r2: figure.optional(),
   thresholds: z
     .array(z.object({ threshold: z.number(), precision: figure, recall: figure, f1: figure }))
     .optional(),
 });
+const figures = ofTask.extend({ tasks: z.record(z.string(), ofTask).optional() });
 const tested = z.object({ step: z.number(), metrics: figures });
 const historySchema = z.object({
   history: z.array(
@@ -93,82 +93,75 @@ export function runHistory(
   const schedule = scheduleIn(job, manifest.metrics);
   const isEnded = earlyStopping?.stopped === true || manifest.cut === schedule?.steps;
   const tests = isEnded ? [metrics.test, metrics.bestTest] : [];
-  return history.map(({ step, trainLoss, evaluation }) => ({
-    ...positionAt(step, schedule),
-    loss: trainLoss ?? Number.NaN,
-    logLoss: ofNull(evaluation?.logLoss),
-    auc: ofNull(evaluation?.auc),
-    normalizedEntropy: ofNull(evaluation?.normalizedEntropy),
-    ...gaucOf(evaluation),
-    ...thresholdsOf(evaluation),
-    ...testOf(tests.find((test) => test?.step === step)?.metrics),
-  }));
+  return history.map(({ step, trainLoss, evaluation = notEvaluated }) => {
+    const test = tests.find((one) => one?.step === step)?.metrics;
+    const point = { ...positionAt(step, schedule), loss: trainLoss, ...evaluation };
+    return test === undefined ? point : { ...point, test };
+  });
 }
 
-const ofNull = (value: number | null | undefined) => (value === null ? Number.NaN : value);
+const notEvaluated: HistoryFigures = {
+  logLoss: undefined,
+  auc: undefined,
+  normalizedEntropy: undefined,
+};
 
-/** The GAUC, where there is one. */
-function gaucOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "gauc"> {
-  return found?.gauc === undefined ? {} : { gauc: found.gauc ?? Number.NaN };
-}
-
-/** What there is at thresholds. */
-function thresholdsOf(
-  found: z.output<typeof figures> | undefined,
-): Pick<HistoryPoint, "thresholds"> {
-  if (found?.thresholds === undefined) return {};
-  const thresholds = found.thresholds.map(({ threshold, precision, recall, f1 }) => ({
-    threshold,
-    precision: precision ?? Number.NaN,
-    recall: recall ?? Number.NaN,
-    f1: f1 ?? Number.NaN,
-  }));
-  return { thresholds };
-}
-
-function testOf(found: z.output<typeof figures> | undefined): Pick<HistoryPoint, "test"> {
-  if (found === undefined) return {};
-  const { logLoss, auc, normalizedEntropy } = found;
-  const ofNone = (value: number | null) => value ?? Number.NaN;
-  return {
-    test: {
-      logLoss: ofNone(logLoss),
-      auc: ofNone(auc),
-      normalizedEntropy: ofNone(normalizedEntropy),
-      ...gaucOf(found),
-      ...thresholdsOf(found),
-    },
-  };
+/** A column of the curve as CSV. */
+interface Column<Row> {
+  readonly name: string;
+  readonly of: (row: Row) => number | undefined;
 }
 
 /** The curve as CSV, with a header; what is unknown or undefined is an empty field. */
 export function historyCsv(points: readonly HistoryPoint[]): string {
+  const tests = points.flatMap(({ test }) => test ?? []);
+  const found = figureColumns([...points, ...tests]);
+  const places = (["epoch", "step", "samples", "loss"] as const).map((name) => ({
+    name,
+    of: (point: HistoryPoint) => point[name],
+  }));
+  const ofTests = found.map(({ name, of }) => ({
+    name: `test.${name}`,
+    of: ({ test }: HistoryPoint) => of(test),
+  }));
+  const columns: Column<HistoryPoint>[] = [
+    ...[...places, ...found],
+    ...(tests.length > 0 ? ofTests : []),
+  ];
   const cell = (value: number | undefined) =>
     value === undefined || Number.isNaN(value) ? "" : String(value);
-  const isTested = points.some(({ test }) => test !== undefined);
-  const isGrouped = points.some(({ gauc, test }) => (gauc ?? test?.gauc) !== undefined);
-  const grouped = isGrouped ? (["gauc"] as const) : [];
-  const tests = isTested ? [...testColumns, ...grouped] : [];
-  const cuts = points.flatMap(({ thresholds }) => thresholds?.map((at) => at.threshold) ?? []);
-  const atThresholds = [...new Set(cuts)].flatMap((threshold) =>
-    (["precision", "recall", "f1"] as const).map((name) => ({ threshold, name })),
-  );
-  const cellsAt = (found: Pick<HistoryPoint, "thresholds"> | undefined) =>
-    atThresholds.map(({ threshold, name }) =>
-      cell(found?.thresholds?.find((at) => at.threshold === threshold)?.[name]),
-    );
-  const named = atThresholds.map(({ threshold, name }) => `${name}@${threshold}`);
-  const head = [
-    ...[...columns, ...grouped, ...named],
-    ...[...tests, ...(isTested ? named : [])].map((name) => `test.${name}`),
-  ];
-  const lines = points.map((point) => [
-    ...[...columns, ...grouped].map((name) => cell(point[name])),
-    ...cellsAt(point),
-    ...tests.map((name) => cell(point.test?.[name])),
-    ...(isTested ? cellsAt(point.test) : []),
-  ]);
+  const lines = points.map((point) => columns.map(({ of }) => cell(of(point))));
+  const quoted = (name: string) => (/[",]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name);
+  const head = columns.map(({ name }) => quoted(name));
   return `${[head, ...lines].map((line) => line.join(",")).join("\n")}\n`;
+}
+
+const classNames = ["logLoss", "auc", "normalizedEntropy"] as const;
+const numberNames = ["mse", "rmse", "mae", "r2"] as const;
+
+/** The columns of what was found: those of the label's kind, at thresholds, then of each task. */
+function figureColumns(all: readonly HistoryFigures[]): Column<HistoryFigures | undefined>[] {
+  const isNumber = all.some(({ rmse }) => rmse !== undefined);
+  const grouped = all.some(({ gauc }) => gauc !== undefined) ? (["gauc"] as const) : [];
+  const names = isNumber ? numberNames : [...classNames, ...grouped];
+  const own = names.map((name) => ({ name, of: (found?: HistoryFigures) => found?.[name] }));
+  const cuts = all.flatMap(({ thresholds = [] }) => thresholds.map(({ threshold }) => threshold));
+  const atThresholds = [...new Set(cuts)].flatMap((threshold) =>
+    (["precision", "recall", "f1"] as const).map((name) => ({
+      name: `${name}@${threshold}`,
+      of: (found?: HistoryFigures) =>
+        found?.thresholds?.find((at) => at.threshold === threshold)?.[name],
+    })),
+  );
+  const tasks = [...new Set(all.flatMap(({ tasks = {} }) => Object.keys(tasks)))];
+  const ofTasks = tasks.flatMap((task) => {
+    const columns = figureColumns(all.flatMap((found) => found.tasks?.[task] ?? []));
+    return columns.map(({ name, of }) => ({
+      name: `${task}.${name}`,
+      of: (found?: HistoryFigures) => of(found?.tasks?.[task]),
+    }));
+  });
+  return [...own, ...atThresholds, ...ofTasks];
 }
 
 /** The steps of the run's data; undefined where the manifest does not name its data. */

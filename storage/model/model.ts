@@ -21,7 +21,7 @@ import {
 } from "../../src/data/records.ts";
 import { planSplit, splitDataset } from "../../src/data/split.ts";
 import { keyColumnOf } from "../../src/data/split-options.ts";
-import { groupWords, labelsOf } from "../../src/data/targets.ts";
+import { areNumeric, groupWords, labelsOf, scoredLabelsOf } from "../../src/data/targets.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import {
@@ -77,6 +77,8 @@ export class Model implements AsyncDisposable {
   readonly means: Means | undefined;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
+  /** Of each label, whether it is a number. */
+  readonly #numeric: readonly boolean[];
   readonly #parts: ModelParts;
   readonly #encoder: RecordEncoder;
   #device: DeviceState | undefined;
@@ -86,6 +88,7 @@ export class Model implements AsyncDisposable {
     const { device, job, manifest } = parts;
     this.job = job;
     this.tasks = labelsOf(job.data);
+    this.#numeric = areNumeric(job.data);
     this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
@@ -96,10 +99,10 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B) of the label 1, one per record; of a model with several tasks (B,T), those of
-   * all tasks record by record. A record is an object with the job's columns, for Criteo
-   * `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or null column is a
-   * missing value. No records: no probabilities.
+   * Probabilities (B) of the label 1, one per record; of a label that is a number, its value
+   * itself. Of a model with several tasks (B,T), those of all tasks record by record. A record is
+   * an object with the job's columns, for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of
+   * several ids. An absent or null column is a missing value. No records: no probabilities.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
@@ -115,8 +118,9 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B), or (B,T), of the label 1 for encoded features: transformed dense values and
-   * rows of the tables. The caller owns the batch and must not change it until this resolves.
+   * Probabilities (B), or (B,T), of the label 1, or values, for encoded features: transformed
+   * dense values and rows of the tables. The caller owns the batch and must not change it until
+   * this resolves.
    * @throws InvalidOptionError where its arrays do not fit together
    * @throws IdOutOfRangeError where an id lies outside its table
    * @throws ModelClosedError
@@ -134,7 +138,10 @@ export class Model implements AsyncDisposable {
     const out = new Float32Array(batch.samples * this.tasks.length);
     let first = 0;
     for (const piece of piecesOf(batch, batchSamplesMax)) {
-      out.set((await this.#score(piece)).map(probabilityOf), this.tasks.length * first);
+      const logits = await this.#score(piece);
+      const { length: tasks } = this.tasks;
+      const own = logits.map((z, i) => (this.#numeric[i % tasks] ? z : probabilityOf(z)));
+      out.set(own, tasks * first);
       first += piece.samples;
     }
     return out;
@@ -150,19 +157,33 @@ export class Model implements AsyncDisposable {
    */
   async evaluate(
     data?: EvaluationData,
-    { dataDiffers = false, part = "evaluation" }: EvaluateOptions = {},
+    { dataDiffers = false, part = "evaluation", thresholds }: EvaluateOptions = {},
   ): Promise<Metrics> {
+    if (thresholds !== undefined) this.#checkThresholds(thresholds);
     const open = () =>
       data === undefined ? this.#openPart(part) : this.#openData(data, dataDiffers);
     try {
-      return await this.#evaluate(open);
+      return await this.#evaluate(open, thresholds);
     } catch (error) {
       if (!(error instanceof DataCacheDamagedError)) throw error;
-      return await this.#evaluate(open); // The cache is made anew.
+      return await this.#evaluate(open, thresholds); // The cache is made anew.
     }
   }
 
-  async #evaluate(open: () => Promise<Dataset>): Promise<Metrics> {
+  /** @throws InvalidOptionError where they are no probabilities, or the model predicts none */
+  #checkThresholds(thresholds: readonly number[]): void {
+    const isProbability = (one: number) => one > 0 && one < 1;
+    if (!Array.isArray(thresholds) || !thresholds.every(isProbability)) {
+      throw expected("thresholds", "numbers between 0 and 1", thresholds);
+    }
+    if (this.#numeric.includes(false)) return;
+    throw expected("thresholds", "left out, as the model predicts no class", thresholds);
+  }
+
+  async #evaluate(
+    open: () => Promise<Dataset>,
+    thresholds: readonly number[] | undefined,
+  ): Promise<Metrics> {
     this.#live("evaluate");
     const dataset = await open();
     try {
@@ -172,7 +193,8 @@ export class Model implements AsyncDisposable {
         const batch = readBatch(dataset, first, samples, scores);
         scores.logits.set(await this.#score(batch), this.tasks.length * first);
       }
-      return evaluateScores(scores, this.tasks, this.job.evaluation?.thresholds);
+      const labels = scoredLabelsOf(this.job.data);
+      return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
     } finally {
       dataset.close();
     }
@@ -312,6 +334,8 @@ export interface EvaluateOptions {
   readonly dataDiffers?: boolean;
   /** Which part of the job's data, where no data are named. @default "evaluation" */
   readonly part?: "evaluation" | "test";
+  /** Probabilities from which on a sample counts as positive. @default those of the job */
+  readonly thresholds?: readonly number[] | undefined;
 }
 
 /**

@@ -4,7 +4,7 @@
 import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
-import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
+import { areNumeric, labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
   type Columns,
   criteoColumns,
@@ -27,7 +27,10 @@ import { batchSamplesMax, type Model } from "./model.ts";
 
 /** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {
-  /** Name of the column of probabilities. @default "probability" */
+  /**
+   * Name of the column of probabilities, or of values. @default "probability"; of labels that are
+   * numbers, "prediction"
+   */
   readonly column?: string | undefined;
 }
 
@@ -39,7 +42,7 @@ export interface PredictReport {
   readonly bad: number;
   /** The first bad line, and why it is bad. */
   readonly firstBad: { readonly line: number; readonly reason: string } | undefined;
-  /** Mean of the probabilities; NaN without a sample. */
+  /** Mean of the probabilities, or values, of the first task; NaN without a sample. */
   readonly mean: number;
   readonly file: string;
   /** Bytes of the file. */
@@ -47,7 +50,8 @@ export interface PredictReport {
 }
 
 /**
- * Writes `path` to `out` with the probability of the label 1 at the end of each line. The file has
+ * Writes `path` to `out` with the probability of the label 1, or the value of a label that is a
+ * number, at the end of each line. The file has
  * the columns of the model's training data, with or without the label; other columns stay as they
  * are. Plain or gzip; the result is plain.
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
@@ -59,7 +63,7 @@ export async function predictFile(
   out: string,
   options: PredictFileOptions = {},
 ): Promise<PredictReport> {
-  const { disk = realDisk, onProgress, signal, column = "probability" } = options;
+  const { disk = realDisk, onProgress, signal, column = usualColumn(model) } = options;
   const size = sizeOf(path);
   const scorer = new LineScorer(model, path, column);
   const bytes = await writeWhole(disk, out, async (file) => {
@@ -174,6 +178,11 @@ class LineScorer {
     const message = `${this.#path}:${line} is longer than ${lineBytesMax} bytes`;
     return new InputUnusableError(this.#path, message);
   }
+}
+
+/** Where all labels are numbers, what is predicted is no probability. */
+function usualColumn({ job }: Model): string {
+  return areNumeric(job.data).includes(false) ? "probability" : "prediction";
 }
 
 /** The columns of the probabilities: one, or one for each of several tasks. */

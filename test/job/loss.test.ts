@@ -8,7 +8,7 @@ import { startTestCluster } from "../helpers/clusters/clusters.ts";
 type Loss = NonNullable<JobOptions["loss"]>;
 
 const refused = [
-  [{ kind: "hinge" }, '`loss.kind` to be one of "binaryCrossEntropy", got `hinge` (string)'],
+  [{ kind: "hinge" }, '`loss.kind` to be one of "binaryCrossEntropy", "mse", got `hinge` (string)'],
   [{ positiveWeight: 0 }, "`loss.positiveWeight` to be a number > 0, got `0` (number)"],
   [{ labelSmoothing: 1 }, "`loss.labelSmoothing` to be a number < 1, got `1` (number)"],
 ] as const;

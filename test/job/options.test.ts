@@ -174,7 +174,7 @@ const rules: readonly Rule[] = [
     "evaluation.earlyStopping",
     { metric: "f1", patience: 1 },
     "evaluation.earlyStopping.metric",
-    'one of "auc", "gauc", "logLoss", "normalizedEntropy"',
+    'one of "auc", "gauc", "logLoss", "normalizedEntropy", "mse", "rmse", "mae", "r2"',
     "`f1` (string)",
   ],
   [

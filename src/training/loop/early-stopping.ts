@@ -3,13 +3,15 @@
 // it would have stopped.
 
 import { z } from "zod";
-import { comparedMetric, gainOf, isHigherBetter } from "./best-evaluation.ts";
+import { comparedMetric, figureOf, gainOf, isHigherBetter } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
 export const earlyStoppingOptions = z.strictObject({
-  /** What is watched: AUC and GAUC are better when higher, the others when lower. */
+  /** What is watched: AUC, GAUC and R² are better when higher, the others when lower. */
   metric: comparedMetric,
+  /** Of several tasks, the one whose metric it is, by its name. @default the first */
+  task: z.string().min(1).optional(),
   /** Evaluations in a row without improvement before the run stops. Left out: any number. */
   patience: z.number().int().min(1).optional(),
   /** The run stops at the first evaluation that is as good as this. Left out: no early stop. */
@@ -50,7 +52,7 @@ export function observe(
   metrics: Metrics,
 ): { readonly state: EarlyStoppingState; readonly improved: boolean } {
   if (state.stopped) return { state, improved: false };
-  const value = metrics[options.metric] ?? Number.NaN;
+  const value = figureOf(metrics, options);
   const gain = gainOf(options.metric, value, state.best);
   const stopped = isReached(options, value); // The best, however little better it is.
   if (stopped || gain > options.minDelta) {

@@ -2,10 +2,15 @@
 // so that the same samples in the same order give the same bits wherever they were computed.
 
 import { strict as assert } from "node:assert";
+import { evaluateNumbers, type NumberMetrics } from "./number-metrics.ts";
 
-/** What an evaluation found. NaN where the samples do not define it; JSON writes that as null. */
+/**
+ * What an evaluation found. NaN where the samples do not define it; JSON writes that as null. Of a
+ * label that is a number, the figures of classes are NaN.
+ */
 export interface Metrics {
   readonly samples: number;
+  /** 0 where the label is a number. */
   readonly positives: number;
   /** Mean binary cross entropy, in nats. NaN without samples. */
   readonly logLoss: number;
@@ -16,7 +21,7 @@ export interface Metrics {
    * (He et al., "Practical lessons from predicting clicks on ads", 2014). NaN without both classes.
    */
   readonly normalizedEntropy: number;
-  /** Mean prediction over the base rate; 1 is calibrated. NaN without positives. */
+  /** Mean prediction over the mean label; 1 is calibrated. NaN where that mean is 0. */
   readonly calibration: number;
   /**
    * AUC within groups: the mean of the AUCs of all groups with both classes, each counted as often
@@ -24,6 +29,11 @@ export interface Metrics {
    * left out where samples have no groups.
    */
   readonly gauc?: number | undefined;
+  /** These four where the label is a number (number-metrics.ts); else left out. */
+  readonly mse?: NumberMetrics["mse"] | undefined;
+  readonly rmse?: NumberMetrics["rmse"] | undefined;
+  readonly mae?: NumberMetrics["mae"] | undefined;
+  readonly r2?: NumberMetrics["r2"] | undefined;
   /** At the thresholds of the job; left out where it names none. */
   readonly thresholds?: readonly ThresholdMetrics[] | undefined;
   /** Where the model has several tasks, those of each by its name; the others are of the first. */
@@ -55,27 +65,45 @@ export interface Scores {
   readonly groups?: Float32Array | undefined;
 }
 
-/** The metrics of a model with a task for each label in `names`. `thresholds`: of probabilities. */
+/** A label that a model predicts. */
+export interface ScoredLabel {
+  readonly name: string;
+  /** Whether it is a number, which the logit itself predicts; else it is a class. */
+  readonly isNumber: boolean;
+}
+
+/** The metrics of a model with a task for each of `tasks`. `thresholds`: of probabilities. */
 export function evaluateScores(
   scores: Scores,
-  names: readonly string[] = ["label"],
+  tasks: readonly ScoredLabel[] = [{ name: "label", isNumber: false }],
   thresholds: readonly number[] = [],
 ): Metrics {
-  const all = names.map((_, task) => evaluateTask(scores, task, names.length, thresholds));
+  const all = tasks.map(({ isNumber }, task) => {
+    const own = ofTask(scores, task, tasks.length);
+    return isNumber ? evaluateNumberTask(own) : evaluateTask(own, thresholds);
+  });
   const [first] = all;
   assert(first !== undefined, "a model has at least one task");
   if (all.length === 1) return first;
-  return { ...first, tasks: Object.fromEntries(names.map((name, i) => [name, all[i] ?? first])) };
+  const named = tasks.map(({ name }, i) => [name, all[i] ?? first] as const);
+  return { ...first, tasks: Object.fromEntries(named) };
+}
+
+/** The scores of one task alone. */
+function ofTask({ logits, labels, ...rest }: Scores, task: number, tasks: number): Scores {
+  const own = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
+  return { ...rest, logits: own(logits), labels: own(labels) };
+}
+
+function evaluateNumberTask({ samples, logits, labels }: Scores): TaskMetrics {
+  const undefinedHere = { logLoss: Number.NaN, auc: Number.NaN, normalizedEntropy: Number.NaN };
+  return { samples, positives: 0, ...undefinedHere, ...evaluateNumbers(logits, labels) };
 }
 
 function evaluateTask(
-  { groups, ...scores }: Scores,
-  task: number,
-  tasks: number,
+  { groups, logits, labels }: Scores,
   thresholds: readonly number[],
 ): TaskMetrics {
-  const own = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
-  const [logits, labels] = [own(scores.logits), own(scores.labels)];
   const at = thresholds.map((threshold) => evaluateAt(threshold, logits, labels));
   return {
     ...evaluate(logits, labels),

@@ -3,13 +3,15 @@
 // that a restored run goes on with the rates that it had.
 
 import { z } from "zod";
-import { comparedMetric, gainOf } from "./best-evaluation.ts";
+import { comparedMetric, figureOf, gainOf } from "./best-evaluation.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of the reduction on a plateau. */
 export const plateauOptions = z.strictObject({
-  /** What is watched: AUC and GAUC are better when higher, the others when lower. */
+  /** What is watched: AUC, GAUC and R² are better when higher, the others when lower. */
   metric: comparedMetric,
+  /** Of several tasks, the one whose metric it is, by its name. @default the first */
+  task: z.string().min(1).optional(),
   /** What all learning rates are multiplied by. */
   factor: z.number().gt(0).lt(1).default(0.1),
   /** Evaluations in a row without improvement before the rates are reduced. */
@@ -42,7 +44,7 @@ export function watchPlateau(
   options: Plateau,
   metrics: Metrics,
 ): PlateauState {
-  const value = metrics[options.metric] ?? Number.NaN;
+  const value = figureOf(metrics, options);
   if (gainOf(options.metric, value, state.best) > options.minDelta) {
     return { ...state, best: value, badEvaluations: 0 };
   }

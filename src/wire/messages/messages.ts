@@ -71,6 +71,10 @@ const taskMetrics = z.object({
   normalizedEntropy: figure,
   calibration: figure,
   gauc: figure.optional(),
+  mse: figure.optional(),
+  rmse: figure.optional(),
+  mae: figure.optional(),
+  r2: figure.optional(),
   thresholds: thresholds.optional(),
 });
 const metrics = taskMetrics.extend({

@@ -3,7 +3,7 @@
 import test from "ava";
 import { divergenceWarnings } from "../../../actors/run-state/divergence.ts";
 import { warningsOf } from "../../../actors/run-state/warnings.ts";
-import { evaluate, type Metrics } from "../../../src/training/loop/metrics.ts";
+import { evaluate, evaluateScores, type Metrics } from "../../../src/training/loop/metrics.ts";
 
 const labels = Float32Array.from({ length: 100 }, (_, i) => (i % 4 === 0 ? 1 : 0));
 const metricsOf = (logit: (i: number) => number): Metrics =>
@@ -32,6 +32,31 @@ test("a log loss that is no finite number is one too, also as JSON gives it back
   for (const evaluation of [metrics, restored(metrics)]) {
     const [warning] = divergenceWarnings(pointOf(0.6), evaluation);
     t.regex(warning?.message ?? "", /held-out samples is not a finite number/);
+  }
+});
+
+test("of a number, an MSE far above that of the mean label is a warning with both figures", (t) => {
+  const tasks = [{ name: "stars", isNumber: true }];
+  const numbers = Float32Array.from({ length: 100 }, (_, i) => i % 4);
+  const found = (prediction: (i: number) => number) =>
+    evaluateScores(
+      { samples: 100, logits: numbers.map((_, i) => prediction(i)), labels: numbers },
+      tasks,
+    );
+  const [warning] = divergenceWarnings(
+    pointOf(0.6),
+    found(() => 100),
+  );
+  t.regex(
+    warning?.message ?? "",
+    /^The model has diverged: its MSE on the held-out samples is 9704, and predicting their mean label for each of them has 1\.250\. /,
+  );
+  for (const evaluation of [found(() => Number.NaN), restored(found(() => Number.NaN))]) {
+    const [none] = divergenceWarnings(pointOf(0.6), evaluation);
+    t.regex(none?.message ?? "", /its MSE on the held-out samples is not a finite number/);
+  }
+  for (const evaluation of [found(() => 0), restored(found((i) => i % 4))]) {
+    t.deepEqual(warningsOf([], pointOf(0.6), evaluation), [], "little, or all, is learned");
   }
 });
 

@@ -28,7 +28,7 @@ test("the best of several points is the first of equal ones, by its metric", (t)
     point(6, { auc: 0.8, logLoss: 0.5 }),
     { step: 7 },
   ];
-  t.like(bestOf("auc", points), { step: 4, metric: "auc" });
-  t.like(bestOf("logLoss", points), { step: 2, metric: "logLoss" });
-  t.is(bestOf("auc", [{ step: 1 }, point(2, { auc: Number.NaN })]), undefined);
+  t.like(bestOf({ metric: "auc" }, points), { step: 4, metric: "auc" });
+  t.like(bestOf({ metric: "logLoss" }, points), { step: 2, metric: "logLoss" });
+  t.is(bestOf({ metric: "auc" }, [{ step: 1 }, point(2, { auc: Number.NaN })]), undefined);
 });

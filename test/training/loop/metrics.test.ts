@@ -103,14 +103,22 @@ test("precision, recall and F1 are those computed by hand, at each threshold", (
   // a third one is not found.
   const logits = floats(2, 0, 1, -3, 0.5, -1);
   const labels = floats(0, 1, 1, 1, 0, 0);
-  const found = evaluateScores({ samples: 6, logits, labels }, ["y"], [0.5, 0.9, 0.01]).thresholds;
+  const found = evaluateScores(
+    { samples: 6, logits, labels },
+    labelled("y"),
+    [0.5, 0.9, 0.01],
+  ).thresholds;
   t.deepEqual(found, [
     { threshold: 0.5, precision: 2 / 4, recall: 2 / 3, f1: 4 / 7 },
     { threshold: 0.9, precision: Number.NaN, recall: 0, f1: 0 },
     { threshold: 0.01, precision: 3 / 6, recall: 1, f1: 2 / 3 },
   ]);
   t.false("thresholds" in evaluateScores({ samples: 6, logits, labels }));
-  const none = evaluateScores({ samples: 1, logits: floats(-1), labels: floats(0) }, ["y"], [0.5]);
+  const none = evaluateScores(
+    { samples: 1, logits: floats(-1), labels: floats(0) },
+    labelled("y"),
+    [0.5],
+  );
   t.deepEqual(none.thresholds, [
     { threshold: 0.5, precision: Number.NaN, recall: Number.NaN, f1: Number.NaN },
   ]);
@@ -165,3 +173,7 @@ test("the arguments are left as they were", (t) => {
   evaluate(logits, labels);
   t.deepEqual([logits, labels], [floats(3, 1, 2), floats(1, 0, 1)]);
 });
+
+function labelled(name: string) {
+  return [{ name, isNumber: false }];
+}

@@ -1,28 +1,18 @@
 // The final report of a run, and the loss curve in it.
 
 import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../index.ts";
-import { bytes, count, metric, percent, plural, thresholdLines } from "../support/format.ts";
+import { bytes, count, metric, percent, plural } from "../support/format.ts";
+import { figureLines, figuresLine } from "./figures.ts";
 import { placedLines } from "./plan-line.ts";
 
 /** What people are told of a finished run, as lines. */
 export function reportOf(result: RunResult): string[] {
-  const { auc, normalizedEntropy, logLoss, calibration, gauc, thresholds } = result;
   return [
     "",
     ...(result.alreadyFinished ? [...finishedLines(result), ""] : []),
     ...lossCurve(result.history),
     "",
-    ...(auc === undefined
-      ? []
-      : [
-          `AUC                  ${metric(auc)}`,
-          `Normalized entropy   ${metric(normalizedEntropy)}`,
-          `Log loss             ${metric(logLoss)}`,
-          `Calibration          ${metric(calibration)}`,
-          ...(gauc === undefined ? [] : [`GAUC                 ${metric(gauc)}`]),
-          ...thresholdLines(thresholds),
-          ...taskLines(result.tasks),
-        ]),
+    ...(result.auc === undefined ? [] : [...figureLines(result), ...taskLines(result.tasks)]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
     ...(result.test === undefined ? [] : [testLine("Test", result.test)]),
     ...(result.bestTest === undefined ? [] : [testLine("Test of the best", result.bestTest)]),
@@ -57,13 +47,7 @@ export function reportOf(result: RunResult): string[] {
 /** What an evaluation found of each of several tasks. */
 export function taskLines(tasks: RunResult["tasks"]): string[] {
   return Object.entries(tasks ?? {}).map(([name, found]) => {
-    const { auc, gauc, normalizedEntropy, logLoss, calibration } = found;
-    const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)}, `;
-    return (
-      `${`Task ${name}`.padEnd(20)} AUC ${metric(auc)}, ${grouped}normalized entropy ` +
-      `${metric(normalizedEntropy)}, log loss ${metric(logLoss)}, ` +
-      `calibration ${metric(calibration)}`
-    );
+    return `${`Task ${name}`.padEnd(20)} ${figuresLine(found, ", ", true)}`;
   });
 }
 
@@ -80,12 +64,20 @@ const metricNames = {
   gauc: "GAUC",
   logLoss: "log loss",
   normalizedEntropy: "normalized entropy",
+  mse: "MSE",
+  rmse: "RMSE",
+  mae: "MAE",
+  r2: "R²",
 } as const;
 
 /** Where the last and the best evaluation were, and whether the model of the best is there. */
 function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>): string[] {
-  const { metric: name, step, evaluation, manifest } = best;
-  const told = ({ evaluation: of }: typeof last) => `${metricNames[name]} ${metric(of[name])}`;
+  const { metric: name, task, step, evaluation, manifest } = best;
+  const told = ({ evaluation: of }: typeof last) => {
+    const own = task === undefined ? of : (of.tasks?.[task] ?? of);
+    const whose = task === undefined ? "" : ` of ${task}`;
+    return `${metricNames[name]}${whose} ${metric(own[name])}`;
+  };
   const kept =
     manifest === undefined
       ? `not kept: \`evaluation.keepBest: ${name}\` keeps it`
@@ -99,12 +91,8 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
 
 /** What the test found, and of which model. */
 function testLine(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string {
-  const { auc, gauc, normalizedEntropy, logLoss, samples } = metrics;
-  const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)}, `;
-  return (
-    `${name.padEnd(20)} AUC ${metric(auc)}, ${grouped}normalized entropy ${metric(normalizedEntropy)}, ` +
-    `log loss ${metric(logLoss)} (step ${count(step)}, ${count(samples)} samples)`
-  );
+  const of = `(step ${count(step)}, ${count(metrics.samples)} samples)`;
+  return `${name.padEnd(20)} ${figuresLine(metrics)} ${of}`;
 }
 
 const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
@@ -205,21 +193,23 @@ function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>
 const curveLinesMax = 12;
 const curveWidth = 32;
 
-/** The training loss as a small chart, with the AUC where the run evaluated. */
+/** The training loss as a small chart, with the AUC, or RMSE, where the run evaluated. */
 export function lossCurve(history: readonly CutRecord[]): string[] {
   const points = thinned(history.filter((point) => point.step > 0));
   if (points.length === 0) return [];
   const losses = points.map((point) => point.trainLoss);
   const most = Math.max(...losses);
   const least = Math.min(...losses);
-  const hasAuc = points.some((point) => point.evaluation !== undefined);
-  const head = `${"step".padStart(9)}   loss${hasAuc ? "     AUC" : ""}`;
+  const hasFigure = points.some((point) => point.evaluation !== undefined);
+  const isNumber = points.some((point) => point.evaluation?.rmse !== undefined);
+  const figure = isNumber ? "    RMSE" : "     AUC";
+  const head = `${"step".padStart(9)}   loss${hasFigure ? figure : ""}`;
   const lines = points.map(({ step, trainLoss, evaluation }) => {
     // The lowest loss keeps a sixth of the width: a bar, not nothing.
     const share = most > least ? (trainLoss - least) / (most - least) : 0;
     const bar = "█".repeat(Math.round(curveWidth * (1 / 6 + (5 / 6) * share)));
-    const auc = evaluation === undefined ? "" : metric(evaluation.auc);
-    const cell = hasAuc ? `  ${auc.padStart(6)}` : "";
+    const found = evaluation === undefined ? "" : metric(evaluation.rmse ?? evaluation.auc);
+    const cell = hasFigure ? `  ${found.padStart(6)}` : "";
     return `${count(step).padStart(9)}  ${metric(trainLoss)}${cell}  ${bar}`;
   });
   return [head, ...lines];

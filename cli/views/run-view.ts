@@ -4,6 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { ErrorRecord, RunEvent } from "../../index.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
+import { figuresLine } from "./figures.ts";
 import { planLine } from "./plan-line.ts";
 import { repairedCounts, timeOf } from "./report.ts";
 
@@ -146,14 +147,8 @@ function lineOf(event: RunEvent): string | undefined {
       return `  ! the data cache ${event.path} was damaged (${event.reason}): made anew`;
     case "run.started":
       return startedLines(event);
-    case "run.evaluated": {
-      const { auc, gauc, normalizedEntropy, logLoss } = event.metrics;
-      const grouped = gauc === undefined ? "" : `GAUC ${metric(gauc)} · `;
-      return (
-        `  step ${count(event.step)} · AUC ${metric(auc)} · ${grouped}` +
-        `normalized entropy ${metric(normalizedEntropy)} · log loss ${metric(logLoss)}`
-      );
-    }
+    case "run.evaluated":
+      return `  step ${count(event.step)} · ${figuresLine(event.metrics, " · ")}`;
     case "run.incident":
       return incidentLine(event.offender, event.error);
     case "run.alert":
@@ -252,10 +247,11 @@ function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): strin
 }
 
 function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
-  const { samples, heldOut, test = 0, quarantined, quarantine, bestAuc } = event;
+  const { samples, heldOut, test = 0, quarantined, quarantine, bestAuc, bestRmse } = event;
   const held = heldOut > 0 ? `, ${count(heldOut)} held out` : "";
   const tested = test > 0 ? `, ${count(test)} for the test` : "";
-  const best = bestAuc === undefined ? "" : `; best reachable AUC ${metric(bestAuc)}`;
+  const reachable = bestRmse === undefined ? `AUC ${metric(bestAuc)}` : `RMSE ${metric(bestRmse)}`;
+  const best = (bestAuc ?? bestRmse) === undefined ? "" : `; best reachable ${reachable}`;
   const line = `Data: ${count(samples)} training samples${held}${tested}${best}`;
   const [first] = quarantine;
   if (first === undefined) return line;

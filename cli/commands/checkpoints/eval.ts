@@ -1,16 +1,24 @@
 // osiris eval DIRECTORY: how good a trained model is on other data, or on the test of its job.
 
 import type { Command } from "commander";
-import { type EvaluationData, InvalidOptionError, loadModel, type Model } from "../../../index.ts";
+import {
+  type EvaluationData,
+  InvalidOptionError,
+  loadModel,
+  type Metrics,
+  type Model,
+} from "../../../index.ts";
 import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
 import { criteoData } from "../../support/criteo-file.ts";
-import { count, metric, thresholdLines } from "../../support/format.ts";
+import { count } from "../../support/format.ts";
+import { figureLines } from "../../views/figures.ts";
 import { taskLines } from "../../views/report.ts";
 
 interface EvalOptions extends CommonOptions {
   readonly data?: readonly string[];
   readonly test?: boolean;
   readonly manifest?: string;
+  readonly thresholds?: string;
 }
 
 /** Adds the command. */
@@ -21,11 +29,13 @@ export function addEval(program: Command): void {
     .description("evaluate a trained model on files with the columns that it was trained on")
     .option("--data <FILE>", "file to evaluate on; may be repeated", collected)
     .option("--test", "evaluate on the test of the job that trained the model")
+    .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(command, [
     "eval checkpoints --data test.tsv",
     "eval checkpoints --data test.tsv --manifest best",
     "eval checkpoints --test",
+    "eval checkpoints --test --thresholds 0.1,0.5",
   ]).action(async (directory: string, options: EvalOptions) => {
     const { manifest, data, test: isTest = false } = options;
     if ((data === undefined) !== isTest) {
@@ -34,10 +44,12 @@ export function addEval(program: Command): void {
     }
     await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
     const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
+    const thresholds = options.thresholds?.split(",").map(Number);
+    const at = thresholds === undefined ? {} : { thresholds };
     const metrics =
       data === undefined
-        ? await model.evaluate(undefined, { part: "test" })
-        : await model.evaluate(await dataOf(model, data), { dataDiffers });
+        ? await model.evaluate(undefined, { part: "test", ...at })
+        : await model.evaluate(await dataOf(model, data), { dataDiffers, ...at });
     const warnings = warningsOf(metrics);
     if (options.json === true) {
       const of = isTest ? { part: "test" } : {};
@@ -45,14 +57,10 @@ export function addEval(program: Command): void {
       console.log(JSON.stringify(report));
       return;
     }
-    const { samples, positives, auc, normalizedEntropy, logLoss, calibration, gauc } = metrics;
-    console.log(`Samples              ${count(samples)}, ${count(positives)} of them positive`);
-    console.log(`AUC                  ${metric(auc)}`);
-    console.log(`Normalized entropy   ${metric(normalizedEntropy)}`);
-    console.log(`Log loss             ${metric(logLoss)}`);
-    console.log(`Calibration          ${metric(calibration)}`);
-    if (gauc !== undefined) console.log(`GAUC                 ${metric(gauc)}`);
-    for (const line of thresholdLines(metrics.thresholds)) console.log(line);
+    const { samples, positives, rmse } = metrics;
+    const ofClasses = rmse === undefined ? `, ${count(positives)} of them positive` : "";
+    console.log(`Samples              ${count(samples)}${ofClasses}`);
+    for (const line of figureLines(metrics)) console.log(line);
     for (const line of taskLines(metrics.tasks)) console.log(line);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
     for (const { message } of warnings) console.log(`Warning              ${message}`);
@@ -60,8 +68,8 @@ export function addEval(program: Command): void {
 }
 
 /** Samples of one class have a loss, and nothing that compares the classes. */
-function warningsOf({ samples, positives }: { samples: number; positives: number }) {
-  if (positives > 0 && positives < samples) return [];
+function warningsOf({ samples, positives, rmse }: Metrics) {
+  if (rmse !== undefined || (positives > 0 && positives < samples)) return [];
   const label = positives === 0 ? 0 : 1;
   const message = `There is no AUC and no normalized entropy: all samples have the label ${label}`;
   return [{ code: "EVALUATION_OF_ONE_CLASS", message }];

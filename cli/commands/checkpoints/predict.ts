@@ -19,10 +19,13 @@ export function addPredict(program: Command): void {
   const command = program
     .command("predict")
     .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
-    .description("write a file again with the probability of the label 1 on each line")
+    .description("write a file again with what the model predicts on each line")
     .requiredOption("--data <FILE>", "file with the training columns; the label may be missing")
     .requiredOption("--out <FILE>", "file to write")
-    .option("--column <NAME>", 'name of the new column (default: "probability")')
+    .option(
+      "--column <NAME>",
+      'name of the new column (default: "probability"; of numbers "prediction")',
+    )
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(command, [
     "predict checkpoints --data tomorrow.csv --out scored.csv",
@@ -44,7 +47,7 @@ export function addPredict(program: Command): void {
 }
 
 function linesOf({ samples, bad, firstBad, mean, file }: PredictReport, data: string): string[] {
-  const done = `${file}: ${count(samples)} probabilities, mean ${metric(mean)}`;
+  const done = `${file}: ${count(samples)} predictions, mean ${metric(mean)}`;
   if (firstBad === undefined) return [done];
   const { line, reason } = firstBad;
   const left = `${count(bad)} bad lines have none; the first: ${data}:${line}: ${reason}`;

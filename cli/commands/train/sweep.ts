@@ -41,7 +41,9 @@ interface Outcome {
   readonly run: string;
   readonly values: SweptJob["values"];
   readonly status: RunResult["status"] | "failed";
-  /** Of the sweep's metric; NaN where there is none. */
+  /** The metric that counts; of a failed trial that of the sweep, if it names one. */
+  readonly metric: Sweep["metric"];
+  /** NaN where there is none. */
   readonly value: number;
   readonly step?: number;
   readonly error?: string;
@@ -111,11 +113,12 @@ async function sweepJob(path: string, options: SweepArguments, isHere: boolean):
     }
   };
   await Promise.all(Array.from({ length: parallel }, work));
-  const sorted = sortedBy(sweep, outcomes);
+  const name = outcomes.find(({ metric }) => metric !== undefined)?.metric ?? "auc";
+  const sorted = sortedBy(name, outcomes);
   if (json) {
-    console.log(JSON.stringify({ report: "sweep", metric: sweep.metric, trials: sorted }));
+    console.log(JSON.stringify({ report: "sweep", metric: name, trials: sorted }));
   } else {
-    const head = ["trial", sweep.metric, "status", "run", ...Object.keys(sweep.over)];
+    const head = ["trial", name, "status", "run", ...Object.keys(sweep.over)];
     const lines = aligned([head, ...sorted.map((outcome) => cellsOf(outcome, sweep))]);
     for (const line of ["", ...lines]) say(line);
   }
@@ -128,10 +131,12 @@ async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise
   try {
     const result = await run.result();
     const { status, step } = result;
-    return { ...about, status, step, value: metricOf(result, sweep) };
+    const name = sweep.metric ?? (result.rmse === undefined ? "auc" : "rmse");
+    return { ...about, status, step, metric: name, value: figureOf(result, name) };
   } catch (error) {
     if (!(error instanceof RemoteError)) throw error;
-    return { ...about, status: "failed", value: Number.NaN, error: error.message };
+    const { metric: name } = sweep;
+    return { ...about, status: "failed", metric: name, value: Number.NaN, error: error.message };
   }
 }
 
@@ -144,14 +149,14 @@ async function runOf(client: Client, { job, key }: SweptJob): Promise<Run> {
   }
 }
 
-function metricOf(result: RunResult, { metric: name }: Sweep): number {
+function figureOf(result: RunResult, name: NonNullable<Sweep["metric"]>): number {
   const value = name === "trainLoss" ? result.history.at(-1)?.trainLoss : result[name];
   return value ?? Number.NaN;
 }
 
 /** The best first; trials without a value last, in their order. */
-function sortedBy({ metric: name }: Sweep, outcomes: readonly Outcome[]): Outcome[] {
-  const sign = name === "auc" || name === "gauc" ? -1 : 1;
+function sortedBy(name: string, outcomes: readonly Outcome[]): Outcome[] {
+  const sign = ["auc", "gauc", "r2"].includes(name) ? -1 : 1;
   const rank = ({ value }: Outcome) =>
     Number.isNaN(value) ? Number.POSITIVE_INFINITY : sign * value;
   return [...outcomes].sort((a, b) => {

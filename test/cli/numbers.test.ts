@@ -1,0 +1,121 @@
+// From a shell: a label that is a number, looked at, trained on, swept, evaluated and predicted.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { directoryOf } from "./jobs.ts";
+
+const job = {
+  model: { kind: "fm", table: { rows: 50, dim: 5 } },
+  data: {
+    ...{ kind: "csv", paths: ["ratings.csv"], label: "stars", categorical: ["user", "item"] },
+    ...{ batchSize: 32, epochs: 6, cache: "cache", rejectedMax: 0.05 },
+  },
+  loss: { kind: "mse" },
+  optimizer: { dense: { kind: "adagrad" }, sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
+  evaluation: { keepBest: "r2", test: {} },
+  checkpoint: { directory: "run", everySteps: 1000 },
+};
+
+interface Figures {
+  readonly rmse: number;
+  readonly r2: number;
+  readonly auc: number | null;
+}
+
+test.serial("ratings are looked at, trained on, evaluated and predicted", async (t) => {
+  const directory = directoryOf(t);
+  const lines = Array.from({ length: 600 }, (_, i) => {
+    const [user, item] = [(i * 7) % 20, (i * 13) % 19];
+    return `${(user - item) / 4 + ((i * 31) % 11) / 50},u${user},i${item}`;
+  });
+  const text = `stars,user,item\n${["many,u1,i1", ...lines].join("\n")}\n`;
+  writeFileSync(join(directory, "ratings.csv"), text);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+
+  const looked = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], directory);
+  t.is(looked.code, 0, looked.stderr);
+  t.regex(
+    looked.stdout,
+    /of the first 601 lines 600 have labels from -4\.\d+ to 4\.\d+, 1 are bad/,
+  );
+  t.regex(looked.stdout, /1 × expected the label `stars` to be a finite number/);
+
+  const trained = await runCli(["train", "job.json", "--devices", "1"], directory);
+  t.is(trained.code, 0, trained.stderr);
+  t.regex(trained.stdout, /^ {2}step 15 · RMSE \d\.\d+ · MAE \d\.\d+ · R² -?\d\.\d+$/m);
+  t.regex(trained.stdout, /^ {5}step {3}loss {4}RMSE$/m);
+  t.regex(trained.stdout, /^RMSE {17}\d\.\d+\nMSE {18}.*\nMAE {18}.*\nR² {19}0\.\d+\nCalibration/m);
+  t.regex(trained.stdout, /^Best evaluation {6}step \d+: R² 0\.\d+/m);
+  t.regex(
+    trained.stdout,
+    /^Test {17}RMSE \d\.\d+, MAE \d\.\d+, R² 0\.\d+ \(step 90, 60 samples\)$/m,
+  );
+  t.notRegex(trained.stdout, /AUC|entropy/);
+
+  const told = await runCli(["train", "job.json", "--devices", "1", "--json"], directory);
+  const { rmse, r2, auc } = lastJson<Figures>(told);
+  t.deepEqual([rmse > 0, r2 > 0.5, auc], [true, true, null]);
+  const evaluated = await runCli(["eval", "run", "--test", "--json"], directory);
+  t.like(lastJson(evaluated), { report: "eval", samples: 60, auc: null, warnings: [] });
+  const shown = await runCli(["eval", "run", "--data", "ratings.csv"], directory);
+  t.regex(shown.stdout, /^Samples {14}600\nRMSE {17}\d\.\d+$/m);
+  const refused = await runCli(["eval", "run", "--test", "--thresholds", "0.5"], directory);
+  t.is(refused.code, 2);
+  t.regex(refused.stderr, /^osiris: Expected `thresholds` to be left out, as the model predicts/m);
+
+  const args = ["predict", "run", "--data", "ratings.csv", "--out", "scored.csv"];
+  t.is((await runCli(args, directory)).code, 0);
+  t.regex(
+    readFileSync(join(directory, "scored.csv"), "utf8"),
+    /^stars,user,item,prediction\nmany,/,
+  );
+  const named = await runCli([...args.slice(0, 5), "named.csv", "--column", "p"], directory);
+  t.is(named.code, 0, named.stderr);
+  t.regex(readFileSync(join(directory, "named.csv"), "utf8"), /^stars,user,item,p\n/);
+});
+
+test.serial("a sweep of a number is told by its RMSE, the least first", async (t) => {
+  const directory = directoryOf(t);
+  const { evaluation: _, ...plain } = job;
+  const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
+  const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
+  const swept = {
+    ...{ ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { fraction: 0.2 } },
+    sweep: { over: { "optimizer.sparse.learningRate": [0.001, 0.1, 0.02] } },
+  };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(swept));
+  const { code, stdout, stderr } = await runCli(
+    ["sweep", "job.json", "--devices", "1", "--json"],
+    directory,
+  );
+  t.is(code, 0, stderr);
+  const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as {
+    readonly metric: string;
+    readonly trials: readonly { readonly value: number }[];
+  };
+  t.is(report.metric, "rmse");
+  const values = report.trials.map(({ value }) => value);
+  t.deepEqual(
+    values,
+    [...values].sort((a, b) => a - b),
+  );
+  t.is(new Set(values).size, 3);
+});
+
+test.serial("thresholds other than the job's are a choice of the evaluation", async (t) => {
+  const directory = directoryOf(t);
+  const { evaluation: _, loss: _mse, ...plain } = job;
+  const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
+  const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
+  const own = { ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { test: {} } };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(own));
+  t.is((await runCli(["train", "job.json", "--devices", "1"], directory)).code, 0);
+  const asked = ["eval", "run", "--test", "--thresholds"];
+  const shown = await runCli([...asked, "0.25,0.75"], directory);
+  t.regex(shown.stdout, /^From 0\.25 on +precision .*\nFrom 0\.75 on/m);
+  const wrong = await runCli([...asked, "0.5,half"], directory);
+  t.is(wrong.code, 2);
+  t.regex(wrong.stderr, /^osiris: Expected `thresholds` to be numbers between 0 and 1, got/m);
+});

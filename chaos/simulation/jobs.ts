@@ -76,6 +76,23 @@ const changing: Partial<JobOptions> = {
   evaluation: { everySteps: 7, reduceOnPlateau: { metric: "logLoss", factor: 0.5, minDelta: 0.1 } },
 };
 
+/** One task predicts a class and one a number, which decides when the run ends. */
+const tasked: Partial<JobOptions> = {
+  model: {
+    kind: "sharedBottom",
+    dense: 2,
+    tables,
+    shared: [6],
+    tasks: [
+      { name: "label", tower: [4] },
+      { name: "label2", weight: 0.5, loss: { kind: "mse" } },
+    ],
+  },
+  data: { ...plain.data, samples: 120, labels: 2 } as JobOptions["data"],
+  evaluation: { everySteps: 3, earlyStopping: { metric: "mae", task: "label2", patience: 2 } },
+  sharding: "auto",
+};
+
 const known: JobOptions[] = [
   plain,
   {
@@ -152,6 +169,12 @@ const known: JobOptions[] = [
     } as JobOptions["data"],
     sharding: "auto",
   },
+  {
+    ...short,
+    loss: { kind: "mse" },
+    evaluation: { everySteps: 2, reduceOnPlateau: { metric: "rmse", factor: 0.5, minDelta: 0.1 } },
+  },
+  { ...plain, ...tasked },
 ];
 
 /** By number: a scenario names one. */

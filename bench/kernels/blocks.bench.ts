@@ -1,8 +1,8 @@
-// Question: how close are the kernels of blocks (normalisations, products of each sample's matrices,
-// element by element) to what the machine can do, on one thread? Shapes are those of the first layer
-// of configuration w (Wukong), and of the cross layers of d (DLRM-DCNv2). What is bound by memory
-// stands beside a bare copy of as many bytes as it reads and writes; products beside multiply-adds
-// from registers.
+// Question: how close are the kernels of blocks (normalisations, products of each sample's
+// matrices, element by element) to what the machine can do, on one thread? Shapes are those of the
+// first layer of configuration w (Wukong), and of the cross layers of d (DLRM-DCNv2). What is bound
+// by memory stands beside a bare copy of as many bytes as it reads and writes; products beside
+// multiply-adds from registers.
 
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";

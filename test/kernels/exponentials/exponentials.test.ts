@@ -2,11 +2,11 @@
 // exponentials, on every instruction set.
 
 import test from "ava";
-import { openKernels } from "../../src/kernels/index.ts";
-import { limitIsa } from "../../src/kernels/native/native.ts";
-import { valuesOf } from "../../src/kernels/reference/memory.ts";
-import { RandomStream } from "../../src/ports/random.ts";
-import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { limitIsa } from "../../../src/kernels/native/native.ts";
+import { valuesOf } from "../../../src/kernels/reference/memory.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { instructionSet, lacks, nativeKernels } from "../../helpers/needs.ts";
 
 /** Where the method branches, where it rounds, and the ends of float32. */
 const special = [

@@ -208,7 +208,10 @@ struct Kernels {
   void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*multiply)(float* out, const float* a, const float* b, int64_t n);
   void (*relu)(float* out, const float* x, int64_t n);
+  void (*scale)(float* out, const float* x, int64_t n, float factor);
+  void (*leakyRelu)(float* out, const float* x, int64_t n, float slope);
   /// Of n elements; d of out is d of x afterwards.
+  void (*dLeakyRelu)(float* d, const float* out, int64_t n, float slope);
   void (*sigmoid)(float* out, const float* x, int64_t n);
   void (*dSigmoid)(float* d, const float* out, int64_t n);
   void (*softmax)(float* out, const float* x, int64_t rows, int64_t dim);

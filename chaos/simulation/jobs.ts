@@ -93,6 +93,19 @@ const tasked: Partial<JobOptions> = {
   sharding: "auto",
 };
 
+/** Features of which one is a sequence, and its ids. */
+const withSequence = [
+  { column: "a" },
+  { column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
+  { column: "b" },
+  { column: "c" },
+] as const;
+const sequences = {
+  ...plain.data,
+  samples: 60,
+  perFeature: { seen: { idsPerBag: { min: 0, max: 5 } } },
+} as JobOptions["data"];
+
 const known: JobOptions[] = [
   plain,
   {
@@ -152,21 +165,12 @@ const known: JobOptions[] = [
       kind: "din",
       dense: 2,
       tables,
-      features: [
-        { column: "a" },
-        { column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
-        { column: "b" },
-        { column: "c" },
-      ],
+      features: withSequence,
       attention: [{ target: "a", sequence: "seen", hidden: [4] }],
       top: [4, 1],
       dropout: 0.2,
     },
-    data: {
-      ...plain.data,
-      samples: 60,
-      perFeature: { seen: { idsPerBag: { min: 0, max: 5 } } },
-    } as JobOptions["data"],
+    data: sequences,
     sharding: "auto",
   },
   {
@@ -175,6 +179,19 @@ const known: JobOptions[] = [
     evaluation: { everySteps: 2, reduceOnPlateau: { metric: "rmse", factor: 0.5, minDelta: 0.1 } },
   },
   { ...plain, ...tasked },
+  {
+    ...short,
+    model: {
+      kind: "bst",
+      dense: 2,
+      tables,
+      features: withSequence,
+      transformers: [{ target: "a", sequence: "seen", pooling: "concat" }],
+      top: [4, 1],
+      dropout: 0.2,
+    },
+    data: sequences,
+  },
 ];
 
 /** By number: a scenario names one. */

@@ -29,6 +29,24 @@ void relu(Call& call) {
   if (call.valid()) running().relu(out, x, n);
 }
 
+/// A kernel of elements with a number behind its two arguments.
+template <typename Kernel>
+void callWithNumber(Call& call, Kernel kernel) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t n = call.length(0);
+  const float number = static_cast<float>(call.number(2));
+  if (call.valid()) kernel(out, x, n, number);
+}
+
+// scale(out, x, factor)
+void scale(Call& call) { callWithNumber(call, running().scale); }
+
+// leakyRelu(out, x, slope)
+void leakyRelu(Call& call) { callWithNumber(call, running().leakyRelu); }
+
+// dLeakyRelu(d, out, slope)
+void dLeakyRelu(Call& call) { callWithNumber(call, running().dLeakyRelu); }
+
 // sigmoid(out, x)
 void sigmoid(Call& call) {
   float *out = call.floats(0), *x = call.floats(1);

@@ -18,6 +18,9 @@ void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
   kernels.relu = relu;
+  kernels.scale = scale;
+  kernels.leakyRelu = leakyRelu;
+  kernels.dLeakyRelu = dLeakyRelu;
   kernels.sigmoid = sigmoid;
   kernels.dSigmoid = dSigmoid;
   kernels.softmax = softmax;

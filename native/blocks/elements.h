@@ -21,6 +21,22 @@ inline void relu(float* out, const float* x, int64_t n) {
   }
 }
 
+inline void scale(float* out, const float* x, int64_t n, float factor) {
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t some = left(n, i);
+    storeSome(out + i, some, mul(loadSome(x + i, some), broadcast(factor)));
+  }
+}
+
+/// x, or x * slope below 0.
+inline void leakyRelu(float* out, const float* x, int64_t n, float slope) {
+  for (int64_t i = 0; i < n; i++) out[i] = x[i] < 0 ? x[i] * slope : x[i];
+}
+
+inline void dLeakyRelu(float* d, const float* out, int64_t n, float slope) {
+  for (int64_t i = 0; i < n; i++) d[i] = out[i] < 0 ? d[i] * slope : d[i];
+}
+
 /// out (B,M,N,D) = a (B,M,D) * b (B,N,D), each vector of a with each of b.
 inline void pairs(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
                   int64_t columns, int64_t dim) {

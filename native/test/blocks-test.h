@@ -11,10 +11,18 @@ inline void testElements(const Kernels& k) {
   Buffer a(n), b(n), sum(n), product(n);
   k.add(sum.data(), a.data(), b.data(), n);
   k.multiply(product.data(), a.data(), b.data(), n);
+  Buffer twice(n), leaky(n), d(n);
+  k.scale(twice.data(), a.data(), n, 2);
+  k.leakyRelu(leaky.data(), a.data(), n, 0.25f);
+  Buffer before = d;
+  k.dLeakyRelu(d.data(), leaky.data(), n, 0.25f);
   Buffer cut(n);
   k.relu(cut.data(), a.data(), n);
   for (int64_t i = 0; i < n; i++) {
     expect(cut[i] == std::max(a[i], 0.0f), k.name, "relu");
+    expect(twice[i] == 2 * a[i], k.name, "scale");
+    expect(leaky[i] == a[i] * (a[i] < 0 ? 0.25f : 1), k.name, "leakyRelu");
+    expect(d[i] == before[i] * (a[i] < 0 ? 0.25f : 1), k.name, "dLeakyRelu");
     expect(near(sum[i], a[i] + b[i]), k.name, "add");
     expect(near(product[i], a[i] * b[i]), k.name, "multiply");
   }

@@ -50,6 +50,7 @@ function blocksOf(
     case "finalMlp":
       return gateBlocks(graph, spec);
     case "din":
+    case "bst":
       return sequenceBlocks(graph, spec);
     case "wukong":
       return wukongBlocks(graph, spec);

@@ -52,6 +52,7 @@ import {
   maskNetOptions,
 } from "./options/gate-options.ts";
 import {
+  bstOptions,
   dinOptions,
   type SequenceOptions,
   type SequenceSpec,
@@ -88,6 +89,7 @@ export const modelOptions = z
     finalMlpOptions,
     finalNetOptions,
     dinOptions,
+    bstOptions,
     wukongOptions,
     sharedBottomOptions,
     mmoeOptions,
@@ -122,6 +124,7 @@ function problemsOf(model: ModelSpec): Problem[] {
     case "finalNet":
       return finalNetProblems(model);
     case "din":
+    case "bst":
       return sequenceProblems(model);
     case "wukong":
       return wukongProblems(model);

@@ -1,8 +1,11 @@
 // Models whose layers work on the ordered ids of a feature: DIN (Zhou et al., arXiv 1706.06978), by
-// attention of a target; and a top MLP over what becomes of the sequences, beside the dense
-// features and all other vectors.
+// attention of a target, and BST (Chen et al., arXiv 1905.06874), by transformer blocks over the
+// ids and a target; and a top MLP over what becomes of the sequences, beside the dense features and
+// all other vectors.
 
 import { mlp } from "./blocks/mlp.ts";
+import { behaviorTransformer } from "./blocks/sequences/behavior-transformer.ts";
+import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
 import { targetAttention } from "./blocks/sequences/target-attention.ts";
 import { behindEachOther } from "./blocks/side-by-side.ts";
 import { featuresOf } from "./features.ts";
@@ -12,16 +15,13 @@ import { sequenceOf, vectors } from "./vectors.ts";
 
 /** The blocks of a model of sequences. Returns the logit (1). */
 export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
-  const { attention, top, dropout, batchNorm } = spec;
+  const { top, dropout, batchNorm } = spec;
   const widths = { dim: spec.dim ?? 0, keepsWidths: spec.dim === undefined };
   const targets = once((name) => {
     return vectors(graph, spec, { ...widths, has: (feature) => feature === name });
   });
   const sequences = once((name) => sequenceOf(graph, spec, { ...widths, name }));
-  const pooled = attention.map(({ target, sequence, hidden, softmax }, i) => {
-    const options = { name: `attention.${i}`, hidden, softmax };
-    return targetAttention(graph, targets.of(target), sequences.of(sequence), options);
-  });
+  const pooled = pooledSequences(graph, spec, targets.of, sequences.of);
   const others = featuresOf(spec).filter(({ name }) => !targets.has(name) && !sequences.has(name));
   const rest = new Set(others.map(({ name }) => name));
   const first = graph.dense;
@@ -30,6 +30,27 @@ export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
     rest.size === 0 ? first : vectors(graph, spec, { ...(first && { first }), ...widths, has });
   const all = behindEachOther(graph, [...(beside ? [beside] : []), ...targets.all(), ...pooled]);
   return mlp(graph, all, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
+}
+
+/** What becomes of each pair of a target and a sequence: one vector. */
+function pooledSequences(
+  graph: GraphBuilder,
+  spec: SequenceSpec,
+  targetOf: (name: string) => Value,
+  sequenceOfName: (name: string) => Sequence,
+): Value[] {
+  if (spec.kind === "din") {
+    return spec.attention.map(({ target, sequence, hidden, softmax }, i) => {
+      const options = { name: `attention.${i}`, hidden, softmax };
+      return targetAttention(graph, targetOf(target), sequenceOfName(sequence), options);
+    });
+  }
+  return spec.transformers.map(({ target, sequence, ...own }, i) => {
+    const vector = targetOf(target);
+    const hidden = own.hidden ?? vector.shape[0] ?? 0;
+    const options = { ...own, name: `transformers.${i}`, hidden, dropout: spec.dropout };
+    return behaviorTransformer(graph, vector, sequenceOfName(sequence), options);
+  });
 }
 
 /** Makes a value of each name, once, however often it is asked for. */

@@ -190,6 +190,30 @@ const refusals: readonly (readonly [string, object, string, string])[] = [
     return [title, model, `model.attention[0].${part}`, expected] as const;
   }),
   [
+    "a BST of an unknown target",
+    {
+      kind: "bst",
+      tables,
+      features: [{ column: "a" }, { column: "b" }, seen],
+      transformers: [{ target: "x", sequence: "seen" }],
+      top: [1],
+    },
+    "model.transformers[0].target",
+    "the name of a feature",
+  ],
+  [
+    "a BST whose heads do not share its columns",
+    {
+      kind: "bst",
+      tables,
+      features: [{ column: "a" }, { column: "b" }, seen],
+      transformers: [{ target: "a", sequence: "seen", heads: 3 }],
+      top: [1],
+    },
+    "model.transformers[0].heads",
+    "a divisor of the columns of its vectors, 4",
+  ],
+  [
     "a pooled feature that keeps its last ids",
     { kind: "dlrm", tables, features: [{ column: "a", kept: "last" }, { column: "b" }], top: [1] },
     "model.features[0].kept",
@@ -237,7 +261,7 @@ test("an unknown architecture is refused with all that there are", (t) => {
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
-    '"finalMlp", "finalNet", "din", "wukong", "sharedBottom", "mmoe", "ple", "custom"';
+    '"finalMlp", "finalNet", "din", "bst", "wukong", "sharedBottom", "mmoe", "ple", "custom"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

@@ -19,6 +19,17 @@ const blocksByHand: Cases = {
     t.deepEqual(list(k, b), [10, -7, -12, 2]);
   },
 
+  "a leaky ReLU and a multiple may overwrite their operand": (t, k) => {
+    const x = of(k, [4], [2, -4, 0, -0.5]);
+    k.leakyRelu(x, x, 0.25);
+    t.deepEqual(list(k, x), [2, -1, 0, -0.125]);
+    const d = of(k, [4], [8, 8, 8, -8]);
+    k.dLeakyRelu(d, x, 0.25);
+    t.deepEqual(list(k, d), [8, 2, 8, -2]);
+    k.scale(d, d, -0.5);
+    t.deepEqual(list(k, d), [-4, -1, -4, 1]);
+  },
+
   "a softmax of large numbers is finite, and keeps their differences": (t, k) => {
     const out = k.tensor([2, 2]);
     k.softmax(out, of(k, [2, 2], [1000, 1001, -9, -9]));

@@ -108,6 +108,27 @@ const models: Readonly<Record<string, ModelOptions>> = {
     top: [5, 1],
     batchNorm: true,
   },
+  BST: {
+    kind: "bst",
+    dense: 2,
+    ...sessions,
+    tables: tables.map((table) => ({ ...table, dim: 4 })),
+    transformers: [{ ...pair, blocks: 2, hidden: 3 }],
+    top: [5, 1],
+  },
+  "BST of projected rows, two targets, and every pooling": {
+    kind: "bst",
+    ...sessions,
+    tables: several,
+    dim: 3,
+    transformers: [
+      { ...pair, heads: 3, pooling: "target" },
+      { target: "b", sequence: "a2", heads: 1, pooling: "concat" },
+    ],
+    top: [5, 1],
+    batchNorm: true,
+    dropout: 0.3,
+  },
   xDeepFM: { kind: "xDeepFm", tables, compressed: [3, 2], top: [5, 1] },
   "MaskNet, parallel": { kind: "maskNet", dense: 2, tables, blocks: 2, width: 4, top: [5, 1] },
   "MaskNet, serial": {
@@ -239,6 +260,22 @@ const counts: readonly (readonly [string, ModelOptions, number])[] = [
       batchNorm: true,
     },
     404_501,
+  ],
+  [
+    // By hand: positions 16·4; attention 4·(16·16 + 16); norms 2·2·16; layers 16·8 + 8 + 8·16 + 16;
+    // top 2·16 + 1.
+    "BST of one block",
+    {
+      kind: "bst",
+      tables: [{ name: "item", rows: 3, dim: 16 }],
+      features: [
+        { column: "item" },
+        { column: "seen", table: "item", pooling: "none", maxLength: 3 },
+      ],
+      transformers: [{ target: "item", sequence: "seen", heads: 4, hidden: 8 }],
+      top: [1],
+    },
+    64 + 1088 + 64 + 280 + 33,
   ],
 ];
 

@@ -71,7 +71,17 @@ export function checkBlocks(inner: Kernels): BlockKernels {
   };
 }
 
-type ElementNames = "add" | "multiply" | "relu" | "sigmoid" | "dSigmoid" | "softmax" | "dSoftmax";
+type ElementNames =
+  | "add"
+  | "multiply"
+  | "relu"
+  | "scale"
+  | "leakyRelu"
+  | "dLeakyRelu"
+  | "sigmoid"
+  | "dSigmoid"
+  | "softmax"
+  | "dSoftmax";
 
 function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
   return {
@@ -86,6 +96,18 @@ function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
     relu(out, x) {
       alike(out, x);
       inner.relu(out, x);
+    },
+    scale(out, x, factor) {
+      alike(out, x);
+      inner.scale(out, x, factor);
+    },
+    leakyRelu(out, x, slope) {
+      alike(out, x);
+      inner.leakyRelu(out, x, slope);
+    },
+    dLeakyRelu(d, out, slope) {
+      alike(out, d);
+      inner.dLeakyRelu(d, out, slope);
     },
     softmax(out, x) {
       ranks("x", x, 2);

@@ -18,6 +18,12 @@ export interface BlockKernels {
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
   /** out = x, or 0 where x is below it; `out` may be `x`. `dRelu` is its backward. */
   relu(out: Tensor, x: Tensor): void;
+  /** out = x * factor, a float32; `out` may be `x`. */
+  scale(out: Tensor, x: Tensor, factor: number): void;
+  /** out = x, or x * slope where x is below 0; `out` may be `x`. The slope is above 0. */
+  leakyRelu(out: Tensor, x: Tensor, slope: number): void;
+  /** d = d, or d * slope where `out`, which `leakyRelu` gave, is below 0. */
+  dLeakyRelu(d: Tensor, out: Tensor, slope: number): void;
   /** out = 1 / (1 + exp(-x)); `out` may be `x`. Computed in float64. */
   sigmoid(out: Tensor, x: Tensor): void;
   /** d * out * (1 - out), in place: `out` is what `sigmoid` gave. */

@@ -19,6 +19,9 @@ export function blocks(addon: Addon): BlockKernels {
     add: (out, a, b) => void addon.add!(data(out), data(a), data(b)),
     multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
     relu: (out, x) => void addon.relu!(data(out), data(x)),
+    scale: (out, x, factor) => void addon.scale!(data(out), data(x), factor),
+    leakyRelu: (out, x, slope) => void addon.leakyRelu!(data(out), data(x), slope),
+    dLeakyRelu: (d, out, slope) => void addon.dLeakyRelu!(data(d), data(out), slope),
     pairs: (out, a, b) =>
       void addon.pairs!(data(out), data(a), data(b), a.shape[0], a.shape[1], b.shape[1]),
     dPairsLeft: (dA, dOut, b) =>

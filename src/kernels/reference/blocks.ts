@@ -23,6 +23,20 @@ export function createBlocks(round: Round): BlockKernels {
       const [o, xs] = [valuesOf(out), valuesOf(x)];
       for (let i = 0; i < o.length; i++) o[i] = xs[i]! < 0 ? 0 : xs[i]!;
     },
+    scale(out, x, factor) {
+      const [o, xs] = [valuesOf(out), valuesOf(x)];
+      for (let i = 0; i < o.length; i++) o[i] = round(xs[i]! * Math.fround(factor));
+    },
+    leakyRelu(out, x, slope) {
+      const [o, xs] = [valuesOf(out), valuesOf(x)];
+      const below = Math.fround(slope);
+      for (let i = 0; i < o.length; i++) o[i] = xs[i]! < 0 ? round(xs[i]! * below) : xs[i]!;
+    },
+    dLeakyRelu(d, out, slope) {
+      const [ds, o] = [valuesOf(d), valuesOf(out)];
+      const below = Math.fround(slope);
+      for (let i = 0; i < o.length; i++) if (o[i]! < 0) ds[i] = round(ds[i]! * below);
+    },
     ...createPairs(round),
     sigmoid,
     dSigmoid,

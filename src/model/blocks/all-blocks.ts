@@ -16,7 +16,16 @@ export {
 export { compressedInteraction } from "./compressed-interaction.ts";
 export { crossLayers } from "./cross.ts";
 export { dotProducts } from "./dot-products.ts";
-export { difference, mean, product, relu, sigmoid, sum } from "./elements.ts";
+export {
+  difference,
+  leakyRelu,
+  mean,
+  product,
+  relu,
+  scaled,
+  sigmoid,
+  sum,
+} from "./elements.ts";
 export { factorisationMachine } from "./factorisation-machine.ts";
 export { interaction } from "./interaction.ts";
 export { layerNorm } from "./layer-norm.ts";

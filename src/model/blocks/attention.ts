@@ -7,6 +7,7 @@ import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
 import { columnsOf, vectorsBeside } from "./columns.ts";
 import { dotProducts } from "./dot-products.ts";
+import { scaled, sum } from "./elements.ts";
 import { linear } from "./linear.ts";
 
 export interface AttentionOptions {
@@ -15,21 +16,29 @@ export interface AttentionOptions {
   readonly heads: number;
   /** Columns of all heads together: A times the heads. */
   readonly columns: number;
+  /** Whether queries, keys and values have a bias, `….bias`. @default false */
+  readonly bias?: boolean;
+  /** Whether scores are divided by the root of A. @default false */
+  readonly isScaled?: boolean;
+  /** (F,F): added to the scores of each head. @default none */
+  readonly mask?: Value;
 }
 
 /** The vectors that the attention of each head mixes from x (F,D), side by side: (F, columns). */
 export function attention(graph: GraphBuilder, x: Value, options: AttentionOptions): Value {
-  const { name, heads, columns } = options;
+  const { name, heads, columns, bias = false, isScaled = false, mask } = options;
   const fit = x.shape.length === 2 && columns % heads === 0;
   checkShapes(fit, `${heads} heads share ${columns} columns of the mix of some vectors`, x);
   const [queries, keys, values] = ["query", "key", "value"].map((part) =>
-    linear(graph, x, { name: `${name}.${part}`, outputs: columns, bias: false }),
+    linear(graph, x, { name: `${name}.${part}`, outputs: columns, bias }),
   ) as [Value, Value, Value];
   const count = columns / heads;
   const mixes = Array.from({ length: heads }, (_, head) => {
     const of = (all: Value) => columnsOf(graph, all, { first: head * count, count });
-    const scores = softmax(graph, dotProducts(graph, of(queries), of(keys)));
-    return weightedSums(graph, scores, of(values));
+    const query = isScaled ? scaled(graph, of(queries), count ** -0.5) : of(queries);
+    const scores = dotProducts(graph, query, of(keys));
+    const masked = mask === undefined ? scores : sum(graph, scores, mask);
+    return weightedSums(graph, softmax(graph, masked), of(values));
   });
   return vectorsBeside(graph, mixes);
 }

@@ -1,4 +1,5 @@
-// Blocks that work element by element: sum, difference, product, ReLU, logistic function, mean.
+// Blocks that work element by element: sum, difference, product, multiple, ReLU, logistic function,
+// mean.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
@@ -99,6 +100,48 @@ function startProduct(memory: Memory) {
         const other = memory.x(1 - input, samples);
         if (dX !== undefined) kernels.multiply(dX, memory.dOut(samples), other);
       }
+    },
+  };
+}
+
+/** x * factor. */
+export function scaled(graph: GraphBuilder, x: Value, factor: number): Value {
+  const start = (memory: Memory) => startScaled(memory, factor);
+  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+}
+
+function startScaled(memory: Memory, factor: number) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.scale(memory.out(samples), memory.x(0, samples), factor);
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX !== undefined) kernels.scale(dX, memory.dOut(samples), factor);
+    },
+  };
+}
+
+/** x, or x * slope where x is below 0 (Maas et al., 2013). */
+export function leakyRelu(graph: GraphBuilder, x: Value, slope = 0.01): Value {
+  const start = (memory: Memory) => startLeakyRelu(memory, slope);
+  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+}
+
+function startLeakyRelu(memory: Memory, slope: number) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      kernels.leakyRelu(memory.out(samples), memory.x(0, samples), slope);
+    },
+
+    backward({ samples }: Pass): void {
+      const dX = memory.dX(0, samples);
+      if (dX === undefined) return;
+      kernels.copy(dX, memory.dOut(samples));
+      kernels.dLeakyRelu(dX, memory.out(samples), slope);
     },
   };
 }

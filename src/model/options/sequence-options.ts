@@ -38,10 +38,45 @@ export const dinOptions = z.strictObject({
   top: widths.min(1),
 });
 
-/** A model of sequences after its checks. */
-export type SequenceSpec = z.output<typeof dinOptions>;
+/** BST: sequences that transformer blocks mix with a target each, and an MLP. */
+export const bstOptions = z.strictObject({
+  kind: z.literal("bst"),
+  ...commonOptions,
+  /** Sequences that transformers mix, each with a target; with none, a plain MLP. */
+  transformers: z
+    .array(
+      z.strictObject({
+        ...pair,
+        /** Blocks behind each other. */
+        blocks: z.int().min(1).max(16).default(1),
+        /** Heads of the attention of a block, which share the columns of a vector. */
+        heads: z.int().min(1).max(64).default(2),
+        /** Columns of the hidden layer of a block. @default those of a vector */
+        hidden: z.int().min(1).max(65536).optional(),
+        /**
+         * What becomes of the target and its sequence: the mean of their vectors, the target's, or
+         * all behind each other.
+         */
+        pooling: z.enum(["mean", "target", "concat"]).default("mean"),
+      }),
+    )
+    .max(100)
+    .default([]),
+  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+  top: widths.min(1),
+});
 
-export type SequenceOptions = ModelOptionsOf<typeof dinOptions>;
+/** A model of sequences after its checks. */
+export type SequenceSpec = z.output<typeof dinOptions> | z.output<typeof bstOptions>;
+
+export type SequenceOptions = ModelOptionsOf<typeof dinOptions> | ModelOptionsOf<typeof bstOptions>;
+
+/** Its targets with their sequences, and the option that names them. */
+function pairsOf(model: SequenceSpec) {
+  return model.kind === "din"
+    ? { option: "attention", pairs: model.attention }
+    : { option: "transformers", pairs: model.transformers };
+}
 
 /** Options of such a model that contradict each other. */
 export function sequenceProblems(model: SequenceSpec): Problem[] {
@@ -49,16 +84,17 @@ export function sequenceProblems(model: SequenceSpec): Problem[] {
   if (model.groups !== undefined && model.dim === undefined) {
     problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
   }
-  for (const i of model.attention.keys()) problems.push(...pairProblems(model, i));
+  for (const i of pairsOf(model).pairs.keys()) problems.push(...pairProblems(model, i));
   return problems;
 }
 
 function pairProblems(model: SequenceSpec, index: number): Problem[] {
-  const own = model.attention[index];
+  const { option, pairs } = pairsOf(model);
+  const own = pairs[index];
   if (own === undefined) return [];
   const problems: Problem[] = [];
-  const refuse = (part: "target" | "sequence", message: string) =>
-    problems.push({ path: ["attention", index, part], message });
+  const refuse = (part: "target" | "sequence" | "heads", message: string) =>
+    problems.push({ path: [option, index, part], message });
   const [target, sequence] = [featureNamed(model, own.target), featureNamed(model, own.sequence)];
   const isGrouped = model.groups?.some(({ features }) => features.includes(own.target)) === true;
   if (target === undefined) refuse("target", "the name of a feature");
@@ -70,8 +106,12 @@ function pairProblems(model: SequenceSpec, index: number): Problem[] {
   else if (sequence.vectors !== undefined) {
     refuse("sequence", "a feature without `vectors` of its own");
   }
-  if (problems.length > 0 || model.dim !== undefined) return problems;
-  if (target?.dim !== sequence?.dim) {
+  if (problems.length > 0) return problems;
+  const width = model.dim ?? target?.dim ?? 0;
+  if ("heads" in own && width % own.heads !== 0) {
+    refuse("heads", `a divisor of the columns of its vectors, ${width}`);
+  }
+  if (model.dim === undefined && target?.dim !== sequence?.dim) {
     const message = `of a table as wide as that of its target, ${target?.dim} columns; or \`model.dim\``;
     refuse("sequence", message);
   }

@@ -49,6 +49,20 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
     batchNorm: true,
     dropout: 0.1,
   },
+  "bst with sequences of none to nine ids": {
+    kind: "bst",
+    dense: 4,
+    tables,
+    features: [
+      { column: "a" },
+      { column: "seen", table: "a", pooling: "none", maxLength: 4, kept: "last" },
+      { column: "b" },
+      { column: "c" },
+    ],
+    transformers: [{ target: "a", sequence: "seen", blocks: 2 }],
+    top,
+    dropout: 0.1,
+  },
   "wukong with batch normalisation": {
     kind: "wukong",
     dense: 4,
@@ -84,7 +98,7 @@ for (const [title, model] of Object.entries(models)) {
 }
 
 function jobOn(place: TestCluster, model: JobOptions["model"]): JobOptions {
-  if (model?.kind !== "din") return place.job({ model });
+  if (model?.kind !== "din" && model?.kind !== "bst") return place.job({ model });
   const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
   return place.job({ model, data: { ...smallData, perFeature } });
 }

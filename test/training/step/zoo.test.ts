@@ -9,26 +9,29 @@ import { beginsLike, followCurve } from "../../helpers/devices/follow-golden.ts"
 import { batchesOf, furthest, startGolden } from "../../helpers/devices/golden-devices.ts";
 
 const names = [
-  "lr",
-  "fm",
-  "wide_and_deep",
-  "deep_fm",
-  "dcn_v2",
-  "dcn_v2_parallel",
-  "gdcn",
-  "auto_int",
-  "x_deep_fm",
-  "mask_net",
-  "final_mlp",
-  "final_net",
-  "wukong_attentive",
-  "dlrm_batch_norm",
-  "mmoe",
-  "ple",
-  "shared_bottom",
-  "dcn_v2_mse",
-  "din",
-  "din_softmax",
+  "zoo/lr",
+  "zoo/fm",
+  "zoo/wide_and_deep",
+  "zoo/deep_fm",
+  "zoo/dcn_v2",
+  "zoo/dcn_v2_parallel",
+  "zoo/gdcn",
+  "zoo/auto_int",
+  "zoo/x_deep_fm",
+  "zoo/mask_net",
+  "zoo/final_mlp",
+  "zoo/final_net",
+  "zoo/wukong_attentive",
+  "zoo/dlrm_batch_norm",
+  "zoo/mmoe",
+  "zoo/ple",
+  "zoo/shared_bottom",
+  "zoo/dcn_v2_mse",
+  "sequences/din",
+  "sequences/din_softmax",
+  "sequences/bst",
+  "sequences/bst_target",
+  "sequences/bst_concat",
 ];
 
 const cases = [
@@ -37,7 +40,7 @@ const cases = [
 ];
 
 for (const name of names) {
-  const golden = readGolden(`zoo/${name}`);
+  const golden = readGolden(name);
 
   test(`gives the logits and gradients of the first batch: ${name}`, (t) => {
     return beginsLike(t, golden, {});

@@ -1,0 +1,93 @@
+// Transformer blocks over a sequence and its target (Behavior Sequence Transformer, Chen et al.,
+// arXiv 1905.06874, sections 2.1 and 2.2; masks, biases and the pooling as in FuxiCTR).
+//
+// The target stands before the ids of the sequence. Each of them has a learned vector for how far
+// behind the target it stands added to its own: the last id is 1 behind, the one before it 2.
+//
+// T = positions, L = 1 + T, D = columns of a vector.
+
+import { checkShapes, type GraphBuilder, reshaped, type Value } from "../../graph/graph.ts";
+import { attention, softmax, weightedSums } from "../attention.ts";
+import { columnsOf, repeated, repeatedColumns } from "../columns.ts";
+import { leakyRelu, product, sum } from "../elements.ts";
+import { layerNorm } from "../layer-norm.ts";
+import { linear } from "../linear.ts";
+import { behindEachOther } from "../side-by-side.ts";
+import { factors, penalties, recencies, type Sequence, sequenceMask } from "./sequence-mask.ts";
+
+/** What becomes of the vectors behind the last block: their mean, the target's, or all of them. */
+export type TransformerPooling = "mean" | "target" | "concat";
+
+export interface BehaviorTransformerOptions {
+  /** Its parameters are `name.position.weight` (D,L) and those of `name.0`, `name.1` … */
+  readonly name: string;
+  readonly blocks: number;
+  readonly heads: number;
+  /** Columns of the hidden layer of a block. */
+  readonly hidden: number;
+  readonly pooling: TransformerPooling;
+  /** Probability that what attention and layers give is dropped in training. */
+  readonly dropout: number;
+}
+
+/** A target (D) and its sequence as one vector: (D), or (L D) for `concat`. */
+export function behaviorTransformer(
+  graph: GraphBuilder,
+  target: Value,
+  sequence: Sequence,
+  options: BehaviorTransformerOptions,
+): Value {
+  const { name, blocks, pooling } = options;
+  const [positions = 0, dim = 0] = sequence.vectors.shape;
+  const fit = target.shape.length === 1 && target.shape[0] === dim;
+  checkShapes(fit, "a target is as wide as its sequence's vectors", target, sequence.vectors);
+  const length = positions + 1;
+  const together = behindEachOther(graph, [target, sequence.vectors]);
+  const position = { name: `${name}.position`, outputs: dim, bias: false };
+  const places = linear(graph, recencies(graph, sequence), position);
+  let x = sum(graph, reshaped(together, [length, dim]), places);
+  const absent = reshaped(sequenceMask(graph, sequence, penalties, 1), [length]);
+  const mask = repeated(graph, absent, length);
+  for (let i = 0; i < blocks; i++) {
+    x = transformerBlock(graph, x, { ...options, name: `${name}.${i}`, mask });
+  }
+  switch (pooling) {
+    case "target": {
+      const rows = reshaped(x, [1, length * dim]);
+      return reshaped(columnsOf(graph, rows, { first: 0, count: dim }), [dim]);
+    }
+    case "mean": {
+      // The softmax of zeros and penalties: equal shares of those that are there.
+      const shares = softmax(graph, reshaped(absent, [1, length]));
+      return reshaped(weightedSums(graph, shares, x), [dim]);
+    }
+    case "concat": {
+      const present = reshaped(sequenceMask(graph, sequence, factors, 1), [length]);
+      const kept = product(graph, x, repeatedColumns(graph, present, dim));
+      return reshaped(kept, [length * dim]);
+    }
+    default:
+      return pooling satisfies never;
+  }
+}
+
+/** Attention, then two layers; each is added to its input, and the sum normalised. (L,D). */
+function transformerBlock(
+  graph: GraphBuilder,
+  x: Value,
+  options: Pick<BehaviorTransformerOptions, "name" | "heads" | "hidden" | "dropout"> & {
+    readonly mask: Value;
+  },
+): Value {
+  const { name, heads, hidden, dropout, mask } = options;
+  const [, dim = 0] = x.shape;
+  const own = { name: `${name}.attention`, heads, columns: dim, bias: true, isScaled: true, mask };
+  const mixed = attention(graph, x, own);
+  const output = { name: `${name}.attention.output`, outputs: dim, dropout };
+  const attended = linear(graph, mixed, output);
+  const middle = layerNorm(graph, sum(graph, x, attended), { name: `${name}.norm1` });
+  const made = linear(graph, middle, { name: `${name}.layers.0`, outputs: hidden });
+  const last = { name: `${name}.layers.1`, outputs: dim, dropout };
+  const layers = linear(graph, leakyRelu(graph, made), last);
+  return layerNorm(graph, sum(graph, middle, layers), { name: `${name}.norm2` });
+}

@@ -29,7 +29,14 @@ export function sequenceBlocks(graph: GraphBuilder, spec: SequenceSpec): Value {
   const beside =
     rest.size === 0 ? first : vectors(graph, spec, { ...(first && { first }), ...widths, has });
   const all = behindEachOther(graph, [...(beside ? [beside] : []), ...targets.all(), ...pooled]);
-  return mlp(graph, all, { name: "top", widths: top, dropout, hasBatchNorm: batchNorm });
+  const activation = spec.kind === "din" ? spec.activation : undefined;
+  return mlp(graph, all, {
+    name: "top",
+    widths: top,
+    dropout,
+    hasBatchNorm: batchNorm,
+    activation,
+  });
 }
 
 /** What becomes of each pair of a target and a sequence: one vector. */
@@ -40,8 +47,9 @@ function pooledSequences(
   sequenceOfName: (name: string) => Sequence,
 ): Value[] {
   if (spec.kind === "din") {
+    const { activation = "relu" } = spec;
     return spec.attention.map(({ target, sequence, hidden, softmax }, i) => {
-      const options = { name: `attention.${i}`, hidden, softmax };
+      const options = { name: `attention.${i}`, hidden, softmax, activation };
       return targetAttention(graph, targetOf(target), sequenceOfName(sequence), options);
     });
   }

@@ -108,6 +108,16 @@ const models: Readonly<Record<string, ModelOptions>> = {
     top: [5, 1],
     batchNorm: true,
   },
+  "DIN with Dice": {
+    kind: "din",
+    dense: 2,
+    ...sessions,
+    attention: [{ ...pair, hidden: [5] }],
+    activation: "dice",
+    top: [5, 3, 1],
+    batchNorm: true,
+    dropout: 0.3,
+  },
   BST: {
     kind: "bst",
     dense: 2,

@@ -118,7 +118,7 @@ export interface BlockKernels {
   divide(t: Tensor, divisor: number): void;
   /**
    * Batch normalisation: out (B,C) = (x - mean) * unit * gain + bias, each (C), then ReLU if asked.
-   * `unit`: 1 / the deviation.
+   * `unit`: 1 / the deviation. `out` may be `x`.
    */
   batchNorm(out: Tensor, x: Tensor, columns: BatchNormColumns, relu: boolean): void;
   /** Subtree p of dGain[p] (C) and dBias[p] (C), over samples as in `dLinearWeight`. */

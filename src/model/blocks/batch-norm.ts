@@ -1,16 +1,19 @@
 // Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), with ReLU and dropout behind it if
 // asked. In training, mean and variance are those of the whole batch, whatever devices have its
 // samples: sums in the order of the slice tree. They belong to the job, not to its placement.
-// Elsewhere they are the running ones, which the checkpoint keeps.
+// Elsewhere they are the running ones, which the checkpoint keeps. Dice (dice.ts) takes the same
+// statistics.
 //
-// B = samples, C = columns.
+// B = samples, L = rows of a sample, C = columns.
 //
 // Invariants
 //   N1. Running statistics change in the forward pass of a training step, equally on all devices.
 
-import type { Tensor } from "../../kernels/contract/kernels.ts";
+import type { BatchNormColumns, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
 import type { GraphBuilder, Memory, Pass, Value, WholeBatch } from "../graph/graph.ts";
 import { checkShapes } from "../graph/graph.ts";
+import type { ParameterSpec } from "../graph/parameters.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 /** As in PyTorch. */
@@ -42,8 +45,7 @@ export function batchNorm(graph: GraphBuilder, x: Value, options: BatchNormOptio
     parameters: [
       { name: `${name}.weight`, shape: [width], center: 1 },
       { name: `${name}.bias`, shape: [width] },
-      { name: `${name}.running_mean`, shape: [width], isStatistic: true },
-      { name: `${name}.running_var`, shape: [width], center: 1, isStatistic: true },
+      ...statisticsOf(name, width),
     ],
     elements: 3 * width,
     batchSums: 2 * width,
@@ -63,42 +65,104 @@ function startBatchNorm(memory: Memory, own: Own) {
   const { name, width, relu, site } = own;
   const [gain, bias] = [memory.parameter(`${name}.weight`), memory.parameter(`${name}.bias`)];
   const [dGain, dBias] = [memory.gradients(`${name}.weight`), memory.gradients(`${name}.bias`)];
-  const running = {
-    mean: memory.parameter(`${name}.running_mean`),
-    variance: memory.parameter(`${name}.running_var`),
-  };
-  const columns = { mean: kernels.tensor([width]), unit: kernels.tensor([width]), gain, bias };
-  const parts = dGain.map(() => kernels.tensor([2, width]));
-  const sums = kernels.tensor([2, width]);
-  const half = (of: Tensor, i: number) => kernels.reshape(of, [width], i * width);
-  const normalise = (pass: Pass) => {
-    kernels.batchNorm(memory.out(pass.samples), memory.x(0, pass.samples), columns, relu);
-    drop(memory, site, pass, memory.out(pass.samples));
-  };
+  const statistics = startStatistics(memory, {
+    ...{ name, width, rows: 1, gain, bias },
+    subtrees: dGain.length,
+  });
   return {
     forward(pass: Pass): Promise<void> | undefined {
-      const { batch, samples, slices } = pass;
-      if (batch === undefined) {
-        kernels.batchStatistics(columns, running.mean, running.variance, epsilon);
-        normalise(pass);
-        return undefined;
-      }
-      // Around the running mean, near which numbers lose fewer bits.
-      kernels.batchMoments(parts, memory.x(0, samples), running.mean, slices);
-      return whenSummed(batch, sums, parts, () => {
-        const count = batch.samples;
-        kernels.wholeBatchStatistics(columns, running, sums, { count, momentum, epsilon }); // N1
-        normalise(pass);
+      const x = memory.x(0, pass.samples);
+      return statistics.forward(pass, x, (columns) => {
+        kernels.batchNorm(memory.out(pass.samples), x, columns, relu);
+        drop(memory, site, pass, memory.out(pass.samples));
       });
     },
 
     backward(pass: Pass): Promise<void> | undefined {
-      const { batch, samples, slices } = pass;
-      if (batch === undefined) throw new RangeError("Only a training step goes backward");
+      const { samples, slices } = pass;
       const [x, dOut] = [memory.x(0, samples), memory.dOut(samples)];
       drop(memory, site, pass, dOut);
       if (relu) kernels.dRelu(dOut, memory.out(samples));
-      kernels.dBatchNormWeights(dGain, dBias, dOut, x, columns, slices);
+      kernels.dBatchNormWeights(dGain, dBias, dOut, x, statistics.columns, slices);
+      return statistics.backward(pass, { dGain, dBias }, (own) => {
+        const dX = memory.dX(0, samples);
+        if (dX === undefined) return;
+        kernels.dBatchNorm(dX, dOut, x, statistics.columns, own.mean, own.slope);
+      });
+    },
+  };
+}
+
+/** The running statistics of `width` columns, as parameters that no gradient trains. */
+export function statisticsOf(name: string, width: number): ParameterSpec[] {
+  return [
+    { name: `${name}.running_mean`, shape: [width], isStatistic: true },
+    { name: `${name}.running_var`, shape: [width], center: 1, isStatistic: true },
+  ];
+}
+
+/** What `dBatchNormWeights` gave: this device's finished subtrees. */
+interface WeightGradients {
+  readonly dGain: readonly Tensor[];
+  readonly dBias: readonly Tensor[];
+}
+
+/** The statistics of columns at work: of the whole batch in training, else the running ones. */
+export function startStatistics(
+  memory: Memory,
+  own: {
+    readonly name: string;
+    readonly width: number;
+    /** Rows of a sample. */
+    readonly rows: number;
+    readonly gain: Tensor;
+    readonly bias: Tensor;
+    /** Finished subtrees of a device. */
+    readonly subtrees: number;
+  },
+) {
+  const { kernels } = memory;
+  const { name, width, rows, gain, bias } = own;
+  const running = {
+    mean: memory.parameter(`${name}.running_mean`),
+    variance: memory.parameter(`${name}.running_var`),
+  };
+  const columns: BatchNormColumns = {
+    ...{ mean: kernels.tensor([width]), unit: kernels.tensor([width]), gain, bias },
+  };
+  const parts = Array.from({ length: own.subtrees }, () => kernels.tensor([2, width]));
+  const sums = kernels.tensor([2, width]);
+  const half = (of: Tensor, i: number) => kernels.reshape(of, [width], i * width);
+  return {
+    columns,
+
+    /** Fills `columns` from x (B L, C), then runs `use`. */
+    forward(
+      { batch, slices }: Pass,
+      x: Tensor,
+      use: (columns: BatchNormColumns) => void,
+    ): Promise<void> | undefined {
+      if (batch === undefined) {
+        kernels.batchStatistics(columns, running.mean, running.variance, epsilon);
+        use(columns);
+        return undefined;
+      }
+      // Around the running mean, near which numbers lose fewer bits.
+      kernels.batchMoments(parts, x, running.mean, rowsOf(slices, rows));
+      return whenSummed(batch, sums, parts, () => {
+        const count = rows * batch.samples;
+        kernels.wholeBatchStatistics(columns, running, sums, { count, momentum, epsilon }); // N1
+        use(columns);
+      });
+    },
+
+    /** Sums the gradient over the whole batch, then runs `use` with what each row has of it. */
+    backward(
+      { batch }: Pass,
+      { dGain, dBias }: WeightGradients,
+      use: (own: { readonly mean: Tensor; readonly slope: Tensor }) => void,
+    ): Promise<void> | undefined {
+      if (batch === undefined) throw new RangeError("Only a training step goes backward");
       for (const [i, part] of parts.entries()) {
         const [slope, mean] = [dGain[i], dBias[i]];
         if (slope === undefined || mean === undefined) continue;
@@ -106,13 +170,16 @@ function startBatchNorm(memory: Memory, own: Own) {
         kernels.copy(half(part, 1), slope);
       }
       return whenSummed(batch, sums, parts, () => {
-        const dX = memory.dX(0, samples);
-        if (dX === undefined) return;
-        kernels.divide(sums, batch.samples);
-        kernels.dBatchNorm(dX, dOut, x, columns, half(sums, 0), half(sums, 1));
+        kernels.divide(sums, rows * batch.samples);
+        use({ mean: half(sums, 0), slope: half(sums, 1) });
       });
     },
   };
+}
+
+/** Slices of samples as slices of their rows. */
+export function rowsOf(slices: Slices, rows: number): Slices {
+  return rows === 1 ? slices : { ...slices, bounds: slices.bounds.map((sample) => rows * sample) };
 }
 
 /** Runs `then` when the batch has summed, at once where nobody is waited for. */

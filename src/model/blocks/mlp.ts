@@ -1,13 +1,17 @@
-// A stack of linear layers with ReLU between them.
+// A stack of linear layers with ReLU, or Dice, between them.
 
 import type { GraphBuilder, Value } from "../graph/graph.ts";
 import { batchNorm } from "./batch-norm.ts";
+import { dice } from "./dice.ts";
 import { linear } from "./linear.ts";
 
+/** What follows a hidden layer. */
+export type Activation = "relu" | "dice";
+
 /**
- * The layers `name.0`, `name.1` … of these widths. ReLU behind every layer but the last; behind
- * that too, if `reluLast`. Behind each hidden layer: batch normalisation `name.l.norm`, if asked,
- * before the ReLU, and dropout after it.
+ * The layers `name.0`, `name.1` … of these widths. An activation behind every layer but the last;
+ * behind that too, if `reluLast`. Behind each hidden layer: batch normalisation `name.l.norm`, if
+ * asked, before the activation, and dropout after it. Dice has the parameter `name.l.dice.alpha`.
  */
 export function mlp(
   graph: GraphBuilder,
@@ -21,6 +25,8 @@ export function mlp(
     readonly dropout?: number;
     /** @default false */
     readonly hasBatchNorm?: boolean | undefined;
+    /** @default "relu" */
+    readonly activation?: Activation | undefined;
   },
 ): Value {
   const { name, widths, reluLast = false, hasBatchNorm = false } = options;
@@ -28,6 +34,15 @@ export function mlp(
     const isHidden = layer + 1 < widths.length || reluLast;
     const behind = { relu: isHidden, dropout: isHidden ? (options.dropout ?? 0) : 0 };
     const own = `${name}.${layer}`;
+    if (isHidden && options.activation === "dice") {
+      const made = linear(graph, value, { name: own, outputs });
+      const soft = { name: `${own}.dice`, dropout: behind.dropout };
+      return dice(
+        graph,
+        hasBatchNorm ? batchNorm(graph, made, { name: `${own}.norm` }) : made,
+        soft,
+      );
+    }
     if (!isHidden || !hasBatchNorm) return linear(graph, value, { name: own, outputs, ...behind });
     const products = linear(graph, value, { name: own, outputs });
     return batchNorm(graph, products, { name: `${own}.norm`, ...behind });

@@ -34,7 +34,9 @@ export const dinOptions = z.strictObject({
     )
     .max(100)
     .default([]),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+  /** What follows the hidden layers of all its MLPs: ReLU, or the paper's Dice. @default "relu" */
+  activation: z.enum(["relu", "dice"]).optional().meta({ default: "relu" }),
+  /** Widths of the top MLP; the last is 1. An activation after every layer but the last. */
   top: widths.min(1),
 });
 

@@ -45,6 +45,7 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
       { column: "c" },
     ],
     attention: [{ target: "a", sequence: "seen", hidden: [6] }],
+    activation: "dice",
     top,
     batchNorm: true,
     dropout: 0.1,

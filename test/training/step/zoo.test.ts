@@ -29,6 +29,7 @@ const names = [
   "zoo/dcn_v2_mse",
   "sequences/din",
   "sequences/din_softmax",
+  "sequences/din_dice",
   "sequences/bst",
   "sequences/bst_target",
   "sequences/bst_concat",

@@ -8,14 +8,16 @@ import { checkShapes, type GraphBuilder, reshaped, type Value } from "../../grap
 import { softmax, weightedSums } from "../attention.ts";
 import { repeated, vectorsBeside } from "../columns.ts";
 import { difference, product, sum } from "../elements.ts";
-import { mlp } from "../mlp.ts";
+import { type Activation, mlp } from "../mlp.ts";
 import { factors, penalties, type Sequence, sequenceMask } from "./sequence-mask.ts";
 
 export interface TargetAttentionOptions {
   /** The layers of its MLP are `name.0`, `name.1` … */
   readonly name: string;
-  /** Widths of the hidden layers, with ReLU. The last layer gives one number and is not of them. */
+  /** Widths of the hidden layers. The last layer gives one number and is not of them. */
   readonly hidden: readonly number[];
+  /** What follows each of them. @default "relu" */
+  readonly activation?: Activation;
   /** Whether the numbers become weights that sum to 1. The paper has none. @default false */
   readonly softmax?: boolean;
 }
@@ -38,7 +40,8 @@ export function targetAttention(
     difference(graph, queries, vectors),
     product(graph, queries, vectors),
   ]);
-  const made = mlp(graph, pairs, { name: options.name, widths: [...options.hidden, 1] });
+  const { name, hidden, activation } = options;
+  const made = mlp(graph, pairs, { name, widths: [...hidden, 1], activation });
   const scores = reshaped(made, [1, positions]);
   const own = options.softmax === true ? shares(graph, scores, sequence) : scores;
   const weights = product(graph, own, sequenceMask(graph, sequence, factors));

@@ -66,7 +66,7 @@ export { wukong } from "./src/model/options/wukong-options.ts";
 export { type ModelSize, modelSize } from "./src/model/model-size.ts";
 
 // A model of the user's own, in a module that a job names ----
-export * as blocks from "./src/model/blocks/all-blocks.ts";
+export * as blocks from "./src/model/custom/all-blocks.ts";
 export {
   defineModel,
   type DefinedModel,

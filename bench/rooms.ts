@@ -32,7 +32,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 950,
     "src/kernels/native": 650,
-    "src/model/blocks": 1450,
+    "src/model/blocks": 1_600,
     "src/model/options": 1100,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
@@ -44,7 +44,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 700,
     "src/embedding/lookup": 1000,
     "src/kernels": 50,
-    "src/model": 1_850,
+    "src/model": 2_000,
     "storage/records": 1600,
   },
   {

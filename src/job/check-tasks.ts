@@ -25,21 +25,30 @@ export function checkTasks(job: PredictingJob): void {
 
 function checkNames({ data, model }: PredictingJob): void {
   const labels = labelsOf(data);
-  if (!("tasks" in model)) {
+  const tasks = tasksOf(model);
+  if (tasks === undefined) {
     if (labels.length === 1) return;
     const option = data.kind === "synthetic" ? "data.labels" : "data.label";
-    const kinds = '`model.kind` is no "sharedBottom", "mmoe" or "ple"';
+    const kinds =
+      model.kind === "custom"
+        ? "`model.tasks` is left out"
+        : '`model.kind` is no "sharedBottom", "mmoe" or "ple"';
     throw expected(option, `one label, as ${kinds}`, labels);
   }
-  if (labels.length !== model.tasks.length) {
+  if (labels.length !== tasks.length) {
     const named = labels.map((label) => `\`${label}\``).join(", ");
-    const tasks = `a task for each label of the data, ${named}`;
-    throw expected("model.tasks", tasks, `${model.tasks.length} tasks`);
+    const wanted = `a task for each label of the data, ${named}`;
+    throw expected("model.tasks", wanted, `${tasks.length} tasks`);
   }
-  const other = model.tasks.findIndex(({ name }, i) => name !== labels[i]);
+  const other = tasks.findIndex(({ name }, i) => name !== labels[i]);
   if (other < 0) return;
   const label = `"${labels[other]}", the label at its place in the data`;
-  throw expected(`model.tasks[${other}].name`, label, model.tasks[other]?.name);
+  throw expected(`model.tasks[${other}].name`, label, tasks[other]?.name);
+}
+
+/** The tasks of a model that has some; undefined: it has one logit. */
+function tasksOf(model: ModelSpec) {
+  return "tasks" in model ? model.tasks : undefined;
 }
 
 /** Labels that are numbers are trained by `mse`, and no others are. */
@@ -57,7 +66,7 @@ function checkKinds(job: PredictingJob): void {
   for (const [i, label] of labels.entries()) {
     const isMse = losses[i]?.kind === "mse";
     if (isMse === numeric[i]) continue;
-    const hasOwn = "tasks" in model && model.tasks[i]?.loss !== undefined;
+    const hasOwn = tasksOf(model)?.[i]?.loss !== undefined;
     const option = hasOwn ? `model.tasks[${i}].loss.kind` : "loss.kind";
     const wanted =
       data.kind === "criteo-tsv"

@@ -55,7 +55,9 @@ export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
 
 /** The loss of each label that a job trains on, in the order of the labels. */
 export function lossesOf(job: {
-  readonly model: object & { readonly tasks?: readonly { readonly loss?: LossSpec | undefined }[] };
+  readonly model: object & {
+    readonly tasks?: readonly { readonly loss?: LossSpec | undefined }[] | undefined;
+  };
   readonly loss: LossSpec;
 }): readonly LossSpec[] {
   return job.model.tasks?.map(({ loss }) => loss ?? job.loss) ?? [job.loss];

@@ -18,6 +18,9 @@ import {
 import type { MultiTaskSpec } from "./options/task-options.ts";
 import { vectors } from "./vectors.ts";
 
+/** A task of a model, without its layers. */
+type Task = Pick<MultiTaskSpec["tasks"][number], "name" | "weight" | "loss">;
+
 /** The whole graph of a model with several tasks: a logit and an objective for each. */
 export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph {
   const { dropout, batchNorm: hasBatchNorm, dim } = spec;
@@ -30,11 +33,15 @@ export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph 
     const options = { name: `towers.${task}`, widths, dropout, hasBatchNorm };
     return mlp(graph, ends[task] ?? x, options);
   });
-  const objectives = spec.tasks.map(({ name, weight, loss }, task): Objective => {
+  return graph.finish(behindEachOther(graph, logits), objectivesOf(spec.tasks));
+}
+
+/** What the logit of each task is trained for: the label in its place. */
+export function objectivesOf(tasks: readonly Task[]): Objective[] {
+  return tasks.map(({ name, weight, loss }, task) => {
     const target = { of: "label", column: task } as const;
     return { logit: task, target, weight, task: name, rule: loss };
   });
-  return graph.finish(behindEachOther(graph, logits), objectives);
 }
 
 /** What the tower of each task takes. */

@@ -245,6 +245,53 @@ test("blocks that are composed as a DLRM's make the graph of a DLRM", (t) => {
   t.is(textOf(own), textOf(dlrm));
 });
 
+/** A BST of two blocks, and what a sequence weighs for a second task. */
+const ofSequences = `export default defineModel({
+  build(graph, features) {
+    const [target, seen] = [features.vectors({ of: ["a"] }), features.sequence("seen")];
+    const vector = blocks.reshaped(target, [4]);
+    const own = { blocks: 1, heads: 2, hidden: 3, pooling: "mean", dropout: 0 };
+    const mixed = blocks.behaviorTransformer(graph, vector, seen, { name: "t", ...own });
+    const weighed = blocks.targetAttention(graph, vector, seen, { name: "w", hidden: [3] });
+    const x = blocks.behindEachOther(graph, [features.dense, features.rows({ of: ["b"] }), mixed, weighed]);
+    return blocks.mlp(graph, x, { name: "top", widths: [5, Math.max(1, features.tasks.length)] });
+  },
+});`;
+
+test("a module may take sequences, and have a logit for each of several tasks", (t) => {
+  const path = moduleOf(directoryOf(t), ofSequences);
+  const features = [
+    { column: "a" },
+    { column: "b" },
+    { column: "seen", table: "a", pooling: "none", maxLength: 3 },
+  ] as const;
+  const model = { kind: "custom", path, dense: 2, tables, features } as const;
+  modelHasGradients(t, model);
+  const tasks = [{ name: "label" }, { name: "label2", weight: 0.5 }];
+  modelHasGradients(t, { ...model, tasks });
+  const data = { kind: "synthetic", dense: 2, samples: 10, batchSize: 2, labels: 2 } as const;
+  t.notThrows(() => withModel(resolveJob({ model: { ...model, tasks }, data })));
+  const refused = (own: object, all: object = {}) =>
+    t.throws(() =>
+      withModel(resolveJob({ model: { ...model, ...own }, data: { ...data, ...all } })),
+    );
+  t.regex(refused({}).message, /`data.labels` to be one label, as `model.tasks` is left out, got/);
+  t.regex(
+    refused({ tasks: tasks.map(() => ({ name: "label" })) }).message,
+    /`model.tasks\[1\].name` to be a name that no other task has/,
+  );
+  const single = moduleOf(directoryOf(t), built(`return mlp(graph, features.rows(), ${top});`));
+  t.regex(
+    refused({ path: single, features: undefined, tasks }).message,
+    /it returns a value of the shape \(1\), not 2 numbers, one for each task/,
+  );
+  const pooled = moduleOf(directoryOf(t), built('return features.sequence("a").vectors;'));
+  t.regex(
+    refused({ path: pooled, tasks }).message,
+    /the feature `a` is no sequence: its `pooling` is not "none"/,
+  );
+});
+
 test("the example has the gradients of the loss", (t) => {
   modelHasGradients(t, { ...twoTowers, options: { ...twoTowers.options, dropout: 0 } });
 });

@@ -4,7 +4,8 @@
 import { resolve } from "node:path";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { checkOptions, expected } from "../../ports/check-options.ts";
-import { type Graph, GraphBuilder, sizeOf, type Value } from "../graph/graph.ts";
+import { type Graph, GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
+import { objectivesOf } from "../multi-task.ts";
 import type { CustomSpec } from "../options/custom-options.ts";
 import type { DefinedModel } from "./define-model.ts";
 import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
@@ -49,9 +50,11 @@ function graphFrom(spec: CustomSpec, { options: schema, build }: DefinedModel): 
   let made: Graph;
   try {
     const logit = build(graph, features, options);
-    made = graph.finish(logit);
-    const wrong = wrongLogit(logit, made);
+    const objectives = spec.tasks && objectivesOf(spec.tasks);
+    made = graph.finish(logit, objectives);
+    const wrong = wrongLogit(logit, made, spec.tasks?.length ?? 1);
     if (wrong !== undefined) throw refusal(spec, `${returnsLogit}; it returns ${wrong}`);
+    made = { ...made, output: reshaped(made.output, [objectives?.length ?? 1]) };
   } catch (error) {
     if (error instanceof InvalidOptionError) throw error;
     throw refusal(spec, `${returnsLogit}; it throws: ${messageOf(error)}`);
@@ -79,11 +82,17 @@ function noOptions({ options }: CustomSpec): object {
 const returnsLogit = "a module whose `build` returns the logit";
 
 /** What is returned instead of a logit; undefined: a logit. */
-function wrongLogit(value: Partial<Value> | undefined, { nodes }: Graph): string | undefined {
+function wrongLogit(
+  value: Partial<Value> | undefined,
+  { nodes }: Graph,
+  logits: number,
+): string | undefined {
   const { node = -1, shape } = value ?? {};
   if (nodes[node] === undefined || !Array.isArray(shape)) return "no value of the graph";
   const size = sizeOf({ shape });
-  return size === 1 ? undefined : `a value of the shape ${shapeText(shape)}, not one number`;
+  if (size === logits) return undefined;
+  const wanted = logits === 1 ? "one number" : `${logits} numbers, one for each task`;
+  return `a value of the shape ${shapeText(shape)}, not ${wanted}`;
 }
 
 function wrongNames({ layout: { parameters } }: Graph): string | undefined {

@@ -2,6 +2,7 @@
 // graph is made: in the process that checks the job, and in each device's thread.
 
 import type { z } from "zod";
+import type { Sequence } from "../blocks/sequences/sequence-mask.ts";
 import type { GraphBuilder, Value } from "../graph/graph.ts";
 
 /** The inputs of a model: dense features, and the vectors of its categorical features. */
@@ -10,6 +11,8 @@ export interface ModelFeatures {
   readonly dense: Value | undefined;
   /** The categorical features by name, in the order of the job. */
   readonly names: readonly string[];
+  /** The names of `model.tasks`, in their order; none: the model has one logit. */
+  readonly tasks: readonly string[];
   /** Width of a vector: `model.dim`, or that of all tables; undefined: the tables have several. */
   readonly dim: number | undefined;
   /**
@@ -23,6 +26,11 @@ export interface ModelFeatures {
     readonly of?: readonly string[];
     readonly dim?: number;
   }): Value;
+  /**
+   * The vectors (positions, dim) of a feature with `pooling: "none"`, which knows where the ids of
+   * a sample end: for `blocks.targetAttention` and `blocks.behaviorTransformer`.
+   */
+  sequence(name: string, options?: { readonly dim?: number }): Sequence;
   /** (W): the rows of the features side by side, each as wide as its table. */
   rows(options?: { readonly first?: Value; readonly of?: readonly string[] }): Value;
 }
@@ -32,8 +40,9 @@ export interface ModelDefinition<Schema extends z.ZodType> {
   /** Checks `model.options`. @default the model takes none */
   readonly options?: Schema;
   /**
-   * Adds the blocks of the model to the graph and returns the logit, one number. A function of its
-   * arguments alone: it runs once for each device, and must build the same graph each time.
+   * Adds the blocks of the model to the graph and returns the logit, one number; with `model.tasks`
+   * a logit for each of them, in their order. A function of its arguments alone: it runs once for
+   * each device, and must build the same graph each time.
    */
   build(graph: GraphBuilder, features: ModelFeatures, options: z.output<Schema>): Value;
 }

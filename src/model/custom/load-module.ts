@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { extname } from "node:path";
 import { compileFunction } from "node:vm";
-import * as blocks from "../blocks/all-blocks.ts";
+import * as blocks from "./all-blocks.ts";
 import { type DefinedModel, defineModel, isDefinedModel } from "./define-model.ts";
 
 /** A module that was loaded. */

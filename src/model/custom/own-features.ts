@@ -3,7 +3,7 @@
 import { featuresOf } from "../features.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
 import type { CustomSpec } from "../options/custom-options.ts";
-import { vectors } from "../vectors.ts";
+import { sequenceOf, vectors } from "../vectors.ts";
 import type { ModelFeatures } from "./define-model.ts";
 
 /** The inputs of a graph, and the features that nothing has taken so far. */
@@ -11,7 +11,8 @@ export function ownFeatures(
   graph: GraphBuilder,
   spec: CustomSpec,
 ): ModelFeatures & { readonly left: ReadonlySet<string> } {
-  const names = featuresOf(spec).map(({ name }) => name);
+  const features = featuresOf(spec);
+  const names = features.map(({ name }) => name);
   const left = new Set(names);
   const dims = new Set(spec.tables.map(({ dim }) => dim));
   const dim = spec.dim ?? (dims.size === 1 ? spec.tables[0]?.dim : undefined);
@@ -32,6 +33,7 @@ export function ownFeatures(
   return {
     dense: graph.dense,
     names,
+    tasks: (spec.tasks ?? []).map(({ name }) => name),
     dim,
     left,
     vectors({ first, of = names, dim: width = dim } = {}) {
@@ -45,6 +47,21 @@ export function ownFeatures(
       }
       const all = vectors(graph, spec, { ...before(first), dim: width, has: taken(of) });
       return reshaped(all, [sizeOf(all) / width, width]);
+    },
+    sequence(name, { dim: width = dim } = {}) {
+      taken([name]);
+      const { pooling } = features.find((feature) => feature.name === name) ?? {};
+      if (pooling !== "none") {
+        throw new RangeError(
+          `the feature \`${name}\` is no sequence: its \`pooling\` is not "none"`,
+        );
+      }
+      if (width === undefined) {
+        throw new RangeError(
+          "`sequence` needs a `dim`, as the tables have several and the job none",
+        );
+      }
+      return sequenceOf(graph, spec, { name, dim: width });
     },
     rows({ first, of = names } = {}) {
       const has = taken(of);

@@ -7,6 +7,7 @@ import {
   type ModelOptionsOf,
   type Problem,
 } from "./common-options.ts";
+import { taskOptions, taskProblems, tasksMax } from "./task-options.ts";
 
 // What drops units or normalises is the module's to say.
 const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
@@ -19,6 +20,8 @@ export const customOptions = z.strictObject({
   path: z.string().min(1),
   /** What the module's `build` takes: options of the module's own schema. */
   options: z.record(z.string(), z.unknown()).default({}),
+  /** One for each label of the data, in their order. @default the model has one logit */
+  tasks: z.array(taskOptions).min(1).max(tasksMax).optional(),
   /**
    * SHA-256 of the module's contents, which is a part of the arithmetic; any other module is
    * refused. @default that of the module when the job is submitted
@@ -35,5 +38,5 @@ export type CustomSpec = z.output<typeof customOptions>;
 
 /** Options that contradict each other, as far as they say without the module. */
 export function customProblems(model: CustomSpec): Problem[] {
-  return commonProblems(model);
+  return [...commonProblems(model), ...taskProblems(model.tasks ?? [])];
 }

@@ -15,21 +15,28 @@ import { lossOptions } from "./loss-options.ts";
 /** Most experts of one kind: of all tasks, or of one. */
 const experts = z.int().min(1).max(64);
 
-const taskOptions = z.strictObject({
+/** A task, whatever its layers are. */
+export const taskOptions = z.strictObject({
   /** The label that it predicts: that of its place in the data's labels. */
   name: visibleName,
-  /** Widths of the hidden layers of its tower, which ends in the logit. */
-  tower: widths.default([]),
   /** How its logit and its label become its loss. @default the job's `loss` */
   loss: lossOptions.optional(),
   /** Factor of its loss in the loss of the model. */
   weight: z.number().positive().default(1),
 });
 
+/** Most tasks of a model. */
+export const tasksMax = 16;
+
+const towerOptions = taskOptions.extend({
+  /** Widths of the hidden layers of its tower, which ends in the logit. */
+  tower: widths.default([]),
+});
+
 const multiTaskOptions = {
   ...commonOptions,
   /** One for each label of the data, in their order. */
-  tasks: z.array(taskOptions).min(1).max(16),
+  tasks: z.array(towerOptions).min(1).max(tasksMax),
 };
 
 const gatedOptions = {
@@ -79,13 +86,16 @@ export type MultiTaskOptions =
   | ModelOptionsOf<typeof mmoeOptions>
   | ModelOptionsOf<typeof pleOptions>;
 
+/** Names of tasks that are not different. */
+export function taskProblems(tasks: readonly { readonly name: string }[]): Problem[] {
+  const twice = firstTwice(tasks.map(({ name }) => name));
+  if (twice < 0) return [];
+  return [{ path: ["tasks", twice, "name"], message: "a name that no other task has" }];
+}
+
 /** Options of a model with several tasks that contradict each other. */
 export function multiTaskProblems(model: MultiTaskSpec): Problem[] {
-  const problems = commonProblems(model);
-  const twice = firstTwice(model.tasks.map(({ name }) => name));
-  if (twice >= 0) {
-    problems.push({ path: ["tasks", twice, "name"], message: "a name that no other task has" });
-  }
+  const problems = [...commonProblems(model), ...taskProblems(model.tasks)];
   if (model.groups !== undefined && model.dim === undefined) {
     problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
   }

@@ -11,10 +11,11 @@ import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import {
   inEpochs,
   runJob,
+  smallData,
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { directoryOf, twoTowers } from "../../helpers/models/own-models.ts";
+import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
@@ -37,6 +38,42 @@ test("a model of the user's own is one model on 1, 2 and 3 devices, and after a 
     t.true((await verifyRun(killed.result.directory)).isEqual);
     const slow = await runJob(place, jobOf(place, { arithmetic: "reference" }));
     digests.push(slow.result.digest);
+  }
+  t.is(new Set(digests).size, 1, digests.join("\n"));
+});
+
+test("a module of sequences with two tasks is one model on 1 and 2 devices, and after a kill", async (t) => {
+  const path = moduleOf(
+    directoryOf(t),
+    `export default defineModel({
+      build(graph, features) {
+        const vector = blocks.reshaped(features.vectors({ of: ["a"] }), [8]);
+        const options = { name: "pooled", hidden: [6] };
+        const pooled = blocks.targetAttention(graph, vector, features.sequence("seen"), options);
+        const x = blocks.behindEachOther(graph, [vector, pooled, features.rows({ of: ["b"] })]);
+        return blocks.mlp(graph, x, { name: "top", widths: [8, features.tasks.length] });
+      },
+    });`,
+  );
+  const model: JobOptions["model"] = {
+    ...{ kind: "custom", path, dense: 0, tables: twoTowers.tables.slice(0, 2), dim: 8 },
+    features: [
+      { column: "a" },
+      { column: "seen", table: "a", pooling: "none", maxLength: 4, kept: "last" },
+      { column: "b" },
+    ],
+    tasks: [{ name: "label" }, { name: "label2" }],
+  };
+  const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
+  const data = { ...smallData, dense: 0, labels: 2, perFeature };
+  const digests: string[] = [];
+  for (const devices of [1, 2]) {
+    await using place = await startTestCluster(devices);
+    const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
+    if (devices === 2) place.threads.plan([exit]);
+    const { result } = await runJob(place, place.job({ model, data }));
+    digests.push(result.digest);
+    t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
   }
   t.is(new Set(digests).size, 1, digests.join("\n"));
 });

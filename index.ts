@@ -76,17 +76,14 @@ export {
 export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
-export { criteo, csv, synthetic } from "./src/data/sources.ts";
+export { criteo, csv, parquet, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
-export {
-  type PredictFileOptions,
-  type PredictReport,
-  predictFile,
-} from "./storage/model/predict-file.ts";
+export { predictFile } from "./storage/model/predict-file.ts";
+export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordValue, SampleRecord } from "./src/data/records.ts";
 

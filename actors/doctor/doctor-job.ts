@@ -1,6 +1,8 @@
 // What the doctor looks at for one job: its memory, its directories, and its data. All problems are
 // found in one go, before anything is started. Nothing is made but a file to try a disk with.
 
+import { linesOf, placeOf } from "../../src/data/data-kinds.ts";
+import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-options.ts";
 import { areNumeric } from "../../src/data/targets.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
@@ -81,7 +83,10 @@ async function dataChecks(
   key?: KeyColumn,
 ): Promise<Check[]> {
   if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
-  const look = await lookAtText(data, shapesOf(job.model), linesMax, key);
+  const look =
+    data.kind === "parquet"
+      ? await (await parquetReader()).lookAtParquet(data, shapesOf(job.model), linesMax, key)
+      : await lookAtText(data, shapesOf(job.model), linesMax, key);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
     const advice = "name files that are there, with these columns";
@@ -89,8 +94,12 @@ async function dataChecks(
   });
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
   const isSeen = look.samples + look.rejected.count > 0;
-  const isNumber = areNumeric(data)[0] === true;
-  return isSeen ? [...files, linesCheck(name, data.rejectedMax, look, isNumber)] : files;
+  return isSeen ? [...files, linesCheck(name, data, look)] : files;
+}
+
+/** Nothing that reads text needs its packages. */
+function parquetReader() {
+  return import("../../src/data/parquet/parquet-samples.ts");
 }
 
 /** The order of the samples, as far as the job alone decides it. */
@@ -132,15 +141,17 @@ function labelsIn({ samples, positives, labelRange }: TextLook, isNumber: boolea
 }
 
 /** What the lines come to that were looked at. */
-function linesCheck(name: string, rejectedMax: number, look: TextLook, isNumber: boolean): Check {
+function linesCheck(name: string, data: ResolvedFileOptions, look: TextLook): Check {
+  const { rejectedMax } = data;
   const { samples, rejected } = look;
   const lines = samples + rejected.count;
   const share = (part: number) => `${((100 * part) / lines).toPrecision(3)} %`;
   const found =
-    `of the first ${lines} lines ${labelsIn(look, isNumber)}, ` +
+    `of the first ${lines} ${linesOf(data)} ${labelsIn(look, areNumeric(data)[0] === true)}, ` +
     `${rejected.count} are bad (${share(rejected.count)})`;
-  const reasons = rejected.reasons.map(({ count, kind, file, line, got }) => {
-    return `${count} × ${kind} (${file}, line ${line}${got === undefined ? "" : `: ${got}`})`;
+  const reasons = rejected.reasons.map((reason) => {
+    const { count, kind, got } = reason;
+    return `${count} × ${kind} (${placeOf(reason)}${got === undefined ? "" : `: ${got}`})`;
   });
   const advice = [...new Set(rejected.reasons.flatMap((reason) => reason.advice ?? []))];
   const why = [...reasons, ...advice].join("; ");

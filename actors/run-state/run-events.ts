@@ -21,7 +21,12 @@ import {
   tableTiers,
 } from "./run-result.ts";
 
-const quarantined = z.object({ file: z.string(), line: count, reason: z.string() });
+const quarantined = z.object({
+  file: z.string(),
+  line: count,
+  rowGroup: count.optional(),
+  reason: z.string(),
+});
 const hostShare = z.object({ host: count, devices: count });
 
 const eventBody = z.discriminatedUnion("type", [

@@ -67,7 +67,9 @@ export const dataPlanSchema = z.object({
   means: z.record(z.string(), z.number()).optional(),
   /** Lines that were left out, and the first of them. */
   quarantined: count,
-  quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
+  quarantine: z.array(
+    z.object({ file: z.string(), line: count, rowGroup: count.optional(), reason: z.string() }),
+  ),
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
   bestRmse: z.number().optional(),

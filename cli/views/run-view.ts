@@ -255,10 +255,11 @@ function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string
   const line = `Data: ${count(samples)} training samples${held}${tested}${best}`;
   const [first] = quarantine;
   if (first === undefined) return line;
-  return (
-    `${line}\n  ${plural(quarantined, "bad line")} left out; ` +
-    `the first: ${first.file}:${first.line}: ${first.reason}`
-  );
+  const { file, line: at, rowGroup } = first;
+  const isLine = rowGroup === undefined;
+  const place = isLine ? `${file}:${at}` : `${file}, row group ${rowGroup}, row ${at}`;
+  const bad = plural(quarantined, isLine ? "bad line" : "bad row");
+  return `${line}\n  ${bad} left out; the first: ${place}: ${first.reason}`;
 }
 
 /** A failure that the run survives. The error that ends a run is told when the run ends. */

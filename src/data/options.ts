@@ -2,6 +2,15 @@
 
 import { z } from "zod";
 import type { Written } from "../ports/written.ts";
+import {
+  categoricalColumn,
+  character,
+  labelsMax,
+  named,
+  parquetColumn,
+  visibleName,
+  withColumnRules,
+} from "./column-options.ts";
 
 /** Options of every kind of data. */
 const common = {
@@ -29,10 +38,10 @@ const common = {
   cacheBytesMax: z.int().min(1).optional(),
 };
 
-/** Options of every kind of text. */
-const text = {
+/** Options of every kind of files. */
+const files = {
   ...common,
-  /** Files, read in this order. Plain or gzip, told apart by their first bytes. */
+  /** Files, read in this order. Text is plain or gzip, told apart by its first bytes. */
   paths: z.array(z.string().min(1)).min(1).max(100_000),
   /** Bad lines kept with position and reason; all bad lines are counted. @default 1000 */
   quarantineMax: z.int().min(0).max(100_000).default(1000),
@@ -40,174 +49,32 @@ const text = {
   rejectedMax: z.number().min(0).max(1).default(0.01),
 };
 
-/**
- * What a missing value of a dense column becomes: 0, the mean of the training data, 0 with a dense
- * feature behind it that is 1 where the value is missing, or a bad line.
- */
-const missingDense = z.literal([0, "mean", "indicator", "reject"]);
-/** What text that is no number is in a dense column: a missing value, or a bad line. */
-const unreadableDense = z.enum(["missing", "reject"]);
-
-/** A name without control characters, which a terminal would take for commands. */
-export const visibleName = z
-  .string()
-  .min(1)
-  .regex(/^[ -~\u00a0-\uffff]+$/, "a name without control characters");
-const column = visibleName;
-const character = z.string().refine(isSeparator, {
-  error: "one ASCII character that is no quote and no line break",
-});
-
-const denseColumn = z
-  .union(
-    [
-      column,
-      z.strictObject({
-        column,
-        /** log(1 + max(x, 0)) instead of x. @default false */
-        log: z.boolean().default(false),
-        /** What a missing value becomes. @default the section's `missing` */
-        missing: missingDense.optional(),
-        /** What text that is no number is. @default the section's `unreadable` */
-        unreadable: unreadableDense.optional(),
-      }),
-    ],
-    {
-      error:
-        "the name of a column, or an object with `column` and perhaps `log`, `missing`, " +
-        "`unreadable`",
-    },
-  )
-  .transform((entry): DenseColumn => {
-    return typeof entry === "string" ? { column: entry, log: false } : entry;
-  });
-
-/** A dense column after its checks; a rule that is left out is the default. */
-export interface DenseColumn {
-  readonly column: string;
-  readonly log: boolean;
-  readonly missing?: z.output<typeof missingDense> | undefined;
-  readonly unreadable?: z.output<typeof unreadableDense> | undefined;
-}
-
-const categoricalColumn = z
-  .union(
-    [
-      column,
-      z.strictObject({
-        column,
-        /** The table of the model. @default the column's name */
-        table: visibleName.optional(),
-        /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
-        ids: z.enum(["hash", "integer"]).default("hash"),
-        /** Subtracted from an integer field. @default 0 */
-        offset: z.int().default(0),
-        /** Splits a field into several ids. @default none: one id per field */
-        separator: character.optional(),
-        /**
-         * The character between an id and its weight, as `:` in `12:0.5`. @default none: weight 1
-         */
-        weightSeparator: character.optional(),
-        /**
-         * What a field without an id becomes: `own`, row 0, which no text is hashed to; `empty`,
-         * an empty bag; `reject`, a bad line. @default "own" for one hashed id, else "empty"
-         */
-        missing: z.enum(["own", "empty", "reject"]).optional(),
-      }),
-    ],
-    {
-      error:
-        "the name of a column, or an object with `column` and perhaps `table`, `ids`, `offset`, " +
-        "`separator`, `weightSeparator`, `missing`",
-    },
-  )
-  .refine(
-    (entry) =>
-      typeof entry === "string" ||
-      entry.weightSeparator === undefined ||
-      entry.weightSeparator !== entry.separator,
-    { path: ["weightSeparator"], error: "another character than `separator`" },
-  )
-  .refine((entry) => typeof entry === "string" || entry.missing !== "own" || entry.ids === "hash", {
-    path: ["missing"],
-    error: '"empty" or "reject" where `ids` is "integer", as each row may be the row of an id',
-  })
-  .transform((entry) => {
-    if (typeof entry === "string") {
-      return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
-    }
-    // In the order in which it is read again: the name of the data's cache is a hash of this text.
-    const { column: name, table = name, ...rest } = entry;
-    return { column: name, table, ...rest };
-  });
-
-/** Most labels of a sample, one for each task. */
-const labelsMax = 16;
-
-const labelColumnsAre = `the name of a column, or a list of up to ${labelsMax} different ones`;
-const labelColumns = z
-  .union(
-    [
-      column,
-      z
-        .array(column)
-        .min(1)
-        .max(labelsMax)
-        .refine((names) => new Set(names).size === names.length, { error: labelColumnsAre }),
-    ],
-    { error: labelColumnsAre },
-  )
-  .transform((names) =>
-    typeof names === "object" && names.length === 1 ? (names[0] ?? "") : names,
-  );
-
-/** A label as a job writes it; a number stands for every text of the same number. */
-const label = z.union([z.string().min(1), z.number(), z.boolean()]);
-
 const criteoTsvOptions = z
-  .strictObject({ kind: z.literal("criteo-tsv"), ...text })
+  .strictObject({ kind: z.literal("criteo-tsv"), ...files })
   .superRefine(refuseTwoSpellings)
   .transform(withPasses);
 
 const csvOptions = z
   .strictObject({
     kind: z.literal("csv"),
-    ...text,
-    /** Column of the label; of several labels, one for each task of the model. */
-    label: labelColumns,
-    /** Column of the weight of each sample's loss. @default none: weight 1 */
-    weight: column.optional(),
-    /**
-     * Column of the group in which GAUC ranks a sample, as a user's id: the model is not told.
-     * @default none
-     */
-    group: column.optional(),
-    /**
-     * The label, or labels, that count as positive; every other one is negative. @default none: 0
-     * and 1, true and false, -1 and 1
-     */
-    positive: z
-      .union([label, z.array(label).min(1).max(1000)], {
-        error: "a label, or a list of labels: text, numbers, true or false",
-      })
-      .optional(),
-    /**
-     * Labels that are any finite numbers, not two classes: the names of their columns. @default
-     * those that are trained by the loss `mse`
-     */
-    numericLabels: z.array(column).min(1).max(labelsMax).optional(),
-    /** Whether the label's column may be a feature, too. @default false */
-    labelAsFeature: z.boolean().default(false),
-    /** What a missing value of a dense column becomes. @default 0 */
-    missing: missingDense.optional().meta({ default: 0 }),
-    /** What text that is no number is in a dense column. @default "reject" */
-    unreadable: unreadableDense.optional().meta({ default: "reject" }),
-    /** Columns of the dense features. @default [] */
-    dense: z.array(denseColumn).max(65_536).default([]),
+    ...files,
+    ...named,
     /** Columns of the categorical features; each feeds one table. @default [] */
     categorical: z.array(categoricalColumn).max(65_536).default([]),
     /** @default "," */
     delimiter: character.default(","),
+  })
+  .superRefine(refuseTwoSpellings)
+  .transform(withPasses)
+  .transform(withColumnRules);
+
+const parquetOptions = z
+  .strictObject({
+    kind: z.literal("parquet"),
+    ...files,
+    ...named,
+    /** Columns of the categorical features; each feeds one table. @default [] */
+    categorical: z.array(parquetColumn).max(65_536).default([]),
   })
   .superRefine(refuseTwoSpellings)
   .transform(withPasses)
@@ -281,6 +148,7 @@ export const syntheticOptions = z
 export const dataOptions = z.discriminatedUnion("kind", [
   criteoTsvOptions,
   csvOptions,
+  parquetOptions,
   syntheticOptions,
 ]);
 
@@ -307,44 +175,24 @@ function withPasses<Section extends Spellings>(
   return { ...rest, passes: epochs ?? passes ?? 1 };
 }
 
-/** The rules of the section, which hold for each dense column without a rule of its own. */
-interface DenseRules {
-  readonly dense: readonly DenseColumn[];
-  readonly missing?: DenseColumn["missing"];
-  readonly unreadable?: DenseColumn["unreadable"];
-}
-
-/**
- * The section with its rules in its dense columns. A default is left out, so that a job which names
- * none has the identity of before there were rules.
- */
-function withColumnRules<Section extends DenseRules>(
-  section: Section,
-): Omit<Section, "missing" | "unreadable" | "dense"> & { readonly dense: DenseColumn[] } {
-  const { missing, unreadable, dense, ...rest } = section;
-  const columns = dense.map((own): DenseColumn => {
-    const rules = { missing: own.missing ?? missing, unreadable: own.unreadable ?? unreadable };
-    const { column, log } = own;
-    return {
-      column,
-      log,
-      ...(rules.missing === undefined || rules.missing === 0 ? {} : { missing: rules.missing }),
-      ...(rules.unreadable === "missing" ? { unreadable: rules.unreadable } : {}),
-    };
-  });
-  return { ...rest, dense: columns };
-}
-
 /** The data section as a user writes it. */
 export type DataOptions = Written<z.input<typeof dataOptions>>;
 /** The data section after its checks: complete. */
 export type ResolvedDataOptions = z.output<typeof dataOptions>;
 export type CriteoTsvOptions = Written<z.input<typeof criteoTsvOptions>>;
 export type CsvOptions = Written<z.input<typeof csvOptions>>;
+export type ParquetOptions = Written<z.input<typeof parquetOptions>>;
 export type SyntheticOptions = Written<z.input<typeof syntheticOptions>>;
 export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
+export type ResolvedParquetOptions = z.output<typeof parquetOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
+/** Data whose columns the job names. */
+export type ResolvedColumnOptions = ResolvedCsvOptions | ResolvedParquetOptions;
+/** Data that are read from files. */
+export type ResolvedFileOptions = ResolvedCriteoTsvOptions | ResolvedColumnOptions;
+/** Data that are text. */
+export type ResolvedTextOptions = ResolvedCriteoTsvOptions | ResolvedCsvOptions;
 
 /** Ids of a bag of generated data. */
 export type BagLengths =
@@ -381,8 +229,4 @@ export interface TableShape {
   readonly idBits?: 32 | 64 | undefined;
   /** The table's policy for ids beyond its rows. @default "reject" */
   readonly ids?: "reject" | "clamp" | "hash" | undefined;
-}
-
-function isSeparator(value: string): boolean {
-  return value.length === 1 && value.charCodeAt(0) < 128 && !'"\r\n'.includes(value);
 }

@@ -7,28 +7,28 @@ import { InvalidOptionError } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
-import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
+import { type CategoricalField, namedColumns } from "./columnar/named-columns.ts";
+import type {
+  ResolvedDataOptions,
+  ResolvedParquetOptions,
+  ResolvedSyntheticOptions,
+  TableShape,
+} from "./options.ts";
 import { Sample } from "./sample.ts";
 import { targetColumnsOf } from "./targets.ts";
-import {
-  type CategoricalField,
-  type Columns,
-  criteoColumns,
-  csvColumns,
-  denseOf,
-  wideOf,
-} from "./text/columns.ts";
+import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type Fault, sentenceOf } from "./text/faults.ts";
 import { labelReader } from "./text/labels.ts";
 import { decodeBag, decodeDense, decodeEntry, decodeMissing } from "./text/line-decoder.ts";
-import { weightedOf } from "./text/match-features.ts";
+import { categoricalOf, weightedOf } from "./text/match-features.ts";
 
 /** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;
 
 /**
  * A sample without its label, by column. A list is a bag of ids. Where ids have weights, each one
- * is text as in training: `12:0.5` with the column's own separator, `:` for generated data.
+ * is text as in training: `12:0.5` with the column's own separator, `:` for generated data and for
+ * weighted lists of tables.
  */
 export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
 
@@ -55,7 +55,9 @@ export function createRecordEncoder(
   const names = [...new Set([...columns.dense, ...columns.categorical].map(({ name }) => name))];
   const targets = targetColumnsOf(data);
   const isBag = (feature: number): boolean =>
-    data.kind === "synthetic" || columns.categorical[feature]?.separator !== undefined;
+    data.kind === "synthetic" ||
+    columns.categorical[feature]?.separator !== undefined ||
+    columns.categorical[feature]?.list !== undefined;
   const dense = denseOf(data);
   const sample = new Sample({ dense, features: tables.length });
 
@@ -157,11 +159,24 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
       const names = [...targetColumnsOf(data), ...dense, ...categorical];
       return csvColumns(data, tables, "the records", names);
     }
+    case "parquet":
+      return parquetColumns(data, tables);
     case "synthetic":
       return syntheticColumns(data, tables);
     default:
       return data satisfies never;
   }
+}
+
+/** Columns of tables: a weight stands behind its id, as text. */
+function parquetColumns(data: ResolvedParquetOptions, tables: readonly TableShape[]): Columns {
+  const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
+  const header = [...targetColumnsOf(data), ...features];
+  const { columns } = namedColumns(data, tables, { path: "the records", header });
+  const categorical = columns.categorical.map((column) => {
+    return column.list === "weighted" ? { ...column, weightSeparator: ":" } : column;
+  });
+  return { ...columns, categorical, fields: header.length, delimiter: ",", hasQuotes: false };
 }
 
 /** Columns of generated samples: dense values are used as they are, and ids are rows. */

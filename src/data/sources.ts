@@ -1,8 +1,8 @@
-// Functions with which an author of a job names the data: Criteo's logs, CSV files, generated
-// samples. Each function only fills in the job's data section (options.ts), which is checked with
-// the job.
+// Functions with which an author of a job names the data: Criteo's logs, CSV and Parquet files,
+// generated samples. Each function only fills in the job's data section (options.ts), which is
+// checked with the job.
 
-import type { CriteoTsvOptions, CsvOptions, SyntheticOptions } from "./options.ts";
+import type { CriteoTsvOptions, CsvOptions, ParquetOptions, SyntheticOptions } from "./options.ts";
 import { criteoFeatures } from "./text/columns.ts";
 
 /** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
@@ -34,6 +34,14 @@ export function csv(
   options: Omit<CsvOptions, "kind" | "paths">,
 ): CsvOptions {
   return { kind: "csv", paths: listOf(paths), ...options };
+}
+
+/** Parquet files, whose columns the job names as those of a CSV file. */
+export function parquet(
+  paths: string | readonly string[],
+  options: Omit<ParquetOptions, "kind" | "paths">,
+): ParquetOptions {
+  return { kind: "parquet", paths: listOf(paths), ...options };
 }
 
 /** Generated samples with a planted truth: popular ids, and labels that a model can learn. */

@@ -3,6 +3,7 @@
 // told). Columns name them, and a job that names one label alone has the data of before there were
 // others.
 
+import { namesColumns } from "./data-kinds.ts";
 import { murmurHash3 } from "./murmur-hash.ts";
 import type { ResolvedDataOptions } from "./options.ts";
 
@@ -23,6 +24,7 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
     case "criteo-tsv":
       return oneLabel;
     case "csv":
+    case "parquet":
       return {
         labels: labelsOf(data).length,
         hasSampleWeights: data.weight !== undefined,
@@ -41,7 +43,7 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
 
 /** The names of the labels, in order. Of generated data: `label`, `label2`, `label3` … */
 export function labelsOf(data: ResolvedDataOptions): readonly string[] {
-  if (data.kind === "csv") return typeof data.label === "string" ? [data.label] : data.label;
+  if (namesColumns(data)) return typeof data.label === "string" ? [data.label] : data.label;
   const count = data.kind === "synthetic" ? (data.labels ?? 1) : 1;
   return Array.from({ length: count }, (_, i) => nameOfLabel(i));
 }
@@ -63,9 +65,9 @@ export function scoredLabelsOf(data: ResolvedDataOptions) {
   return labelsOf(data).map((name, i) => ({ name, isNumber: numeric[i] === true }));
 }
 
-/** The columns of CSV files that are no features: labels, then weight and group where named. */
+/** The columns that are no features: labels, then weight and group where named. */
 export function targetColumnsOf(data: ResolvedDataOptions): string[] {
-  if (data.kind !== "csv") return [...labelsOf(data)];
+  if (!namesColumns(data)) return [...labelsOf(data)];
   return [...labelsOf(data), ...[data.weight, data.group].filter((name) => name !== undefined)];
 }
 

@@ -3,10 +3,12 @@
 // another way is refused, unless the section says that it is meant.
 
 import { z } from "zod";
+import { namesColumns } from "../data/data-kinds.ts";
 import {
   type CriteoTsvOptions,
   type CsvOptions,
   dataOptions,
+  type ParquetOptions,
   type ResolvedCsvOptions,
   type ResolvedDataOptions,
   type SyntheticOptions,
@@ -14,7 +16,7 @@ import {
 } from "../data/options.ts";
 import { type SplitSpec, splitOptions } from "../data/split-options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
-import { checkWeights } from "../data/text/match-features.ts";
+import { categoricalOf, checkWeights } from "../data/text/match-features.ts";
 import { momentOf } from "../data/text/split-keys.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
@@ -69,6 +71,7 @@ export const evaluationOptions = z.strictObject({
 export type EvaluationData =
   | Partial<CsvOptions>
   | Partial<CriteoTsvOptions>
+  | Partial<ParquetOptions>
   | Partial<SyntheticOptions>;
 
 /** The evaluation section as a user writes it. */
@@ -198,8 +201,8 @@ function differencesOf(data: ResolvedDataOptions, training: ResolvedDataOptions)
   return [
     ...fieldDifferences("", plain, plainWas, free),
     ...denseDifferences(is.dense, was.dense),
-    ...(data.kind === "csv" && training.kind === "csv"
-      ? categoricalDifferences(data.categorical, training.categorical)
+    ...(namesColumns(data) && namesColumns(training)
+      ? categoricalDifferences(categoricalOf(data), categoricalOf(training))
       : []),
   ];
 }
@@ -304,7 +307,7 @@ function checkParts(
     throw expected("evaluation.test.fraction", why, test.fraction);
   }
   if (split === undefined || split.kind === "order") return;
-  if (data.kind !== "csv") {
+  if (!namesColumns(data)) {
     const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
     throw expected("evaluation.split.kind", why, split.kind);
   }

@@ -5,6 +5,7 @@
 import { dataOptions, type ResolvedDataOptions } from "../data/options.ts";
 import { nameOfLabel } from "../data/targets.ts";
 import { criteoFeatures, denseOf } from "../data/text/columns.ts";
+import { categoricalOf } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { sharedTableOptions } from "../model/options/common-options.ts";
 import { checkOptions } from "../ports/check-options.ts";
@@ -43,7 +44,8 @@ export function withLeftOut(options: unknown): unknown {
 }
 
 function withColumns(data: Fields, { tables, features, dense }: Fields): Fields {
-  if (data.kind === "csv" && data.categorical === undefined) {
+  const isNamed = data.kind === "csv" || data.kind === "parquet";
+  if (isNamed && data.categorical === undefined) {
     if (Array.isArray(features)) return { ...data, categorical: distinct(features.map(columnOf)) };
     if (Array.isArray(tables)) return { ...data, categorical: tables.map(nameOf) };
   }
@@ -53,8 +55,9 @@ function withColumns(data: Fields, { tables, features, dense }: Fields): Fields 
 
 /** The data with the labels that are numbers, as their tasks, or the job, train them by `mse`. */
 function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fields {
-  const [isCsv, isSynthetic] = [data.kind === "csv", data.kind === "synthetic"];
-  if (data.numericLabels !== undefined || !(isCsv || isSynthetic)) return data;
+  const isSynthetic = data.kind === "synthetic";
+  const isNamed = data.kind === "csv" || data.kind === "parquet";
+  if (data.numericLabels !== undefined || !(isNamed || isSynthetic)) return data;
   const isMse = (one: unknown) => isSection(one) && one.kind === "mse";
   const losses = Array.isArray(tasks)
     ? tasks.map((task) => (isSection(task) && task.loss !== undefined ? task.loss : loss))
@@ -95,7 +98,8 @@ function columnTables(data: ResolvedDataOptions): string[] {
     case "criteo-tsv":
       return Array.from({ length: criteoFeatures }, (_, index) => `C${index + 1}`);
     case "csv":
-      return data.categorical.map(({ table }) => table);
+    case "parquet":
+      return categoricalOf(data).map(({ table }) => table);
     case "synthetic":
       return [];
     default:

@@ -1,6 +1,6 @@
 // Whether the state of an earlier run fits the job that begins with it (warm-start.ts).
 
-import { feeds } from "../data/text/match-features.ts";
+import { categoricalOf, feeds } from "../data/text/match-features.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { shapesOf } from "../model/features.ts";
 import { expected } from "../ports/check-options.ts";
@@ -62,7 +62,7 @@ function checkHashes(job: JobSpec, source: JobSpec): void {
     shapesOf(model).map((shape) => {
       if (data.kind === "synthetic") return undefined;
       if (data.kind === "criteo-tsv") return "hash";
-      const column = data.categorical.find((one) => feeds(one, shape));
+      const column = categoricalOf(data).find((one) => feeds(one, shape));
       return column?.ids === "integer" ? `integer, offset ${column.offset}` : column?.ids;
     });
   const [mine, theirs] = [idsOf(job), idsOf(source)];

@@ -4,7 +4,7 @@
 import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
-import { areNumeric, labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
+import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
   type Columns,
   criteoColumns,
@@ -21,39 +21,20 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import type { ProgressOptions } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import { batchSamplesMax, type Model } from "./model.ts";
-
-/** Options of `predictFile`. */
-export interface PredictFileOptions extends ProgressOptions {
-  /**
-   * Name of the column of probabilities, or of values. @default "probability"; of labels that are
-   * numbers, "prediction"
-   */
-  readonly column?: string | undefined;
-}
-
-/** The result of `predictFile`. */
-export interface PredictReport {
-  /** Lines with a probability. */
-  readonly samples: number;
-  /** Lines that training would have left out: their probability is empty. */
-  readonly bad: number;
-  /** The first bad line, and why it is bad. */
-  readonly firstBad: { readonly line: number; readonly reason: string } | undefined;
-  /** Mean of the probabilities, or values, of the first task; NaN without a sample. */
-  readonly mean: number;
-  readonly file: string;
-  /** Bytes of the file. */
-  readonly bytes: number;
-}
+import {
+  addedColumns,
+  type PredictFileOptions,
+  type PredictReport,
+  usualColumn,
+} from "./predict-report.ts";
 
 /**
  * Writes `path` to `out` with the probability of the label 1, or the value of a label that is a
- * number, at the end of each line. The file has
- * the columns of the model's training data, with or without the label; other columns stay as they
- * are. Plain or gzip; the result is plain.
+ * number, at the end of each line. The file has the columns of the model's training data, with or
+ * without the label; other columns stay as they are. Plain or gzip; the result is plain. A model of
+ * Parquet files reads one, and writes a file of rows and probabilities (predict-parquet.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
  * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
  */
@@ -63,8 +44,12 @@ export async function predictFile(
   out: string,
   options: PredictFileOptions = {},
 ): Promise<PredictReport> {
-  const { disk = realDisk, onProgress, signal, column = usualColumn(model) } = options;
+  const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const size = sizeOf(path);
+  if (model.job.data.kind === "parquet") {
+    const { predictParquet } = await import("./predict-parquet.ts");
+    return predictParquet(model, path, out, options);
+  }
   const scorer = new LineScorer(model, path, column);
   const bytes = await writeWhole(disk, out, async (file) => {
     let at = 0;
@@ -180,16 +165,6 @@ class LineScorer {
   }
 }
 
-/** Where all labels are numbers, what is predicted is no probability. */
-function usualColumn({ job }: Model): string {
-  return areNumeric(job.data).includes(false) ? "probability" : "prediction";
-}
-
-/** The columns of the probabilities: one, or one for each of several tasks. */
-function addedColumns(tasks: readonly string[], column: string): string[] {
-  return tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
-}
-
 interface NumberedLine {
   /** Number in the file, from 1. */
   readonly line: number;
@@ -230,6 +205,8 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
       const labelled = [...names, ...targets];
       return { ...csvColumns(data, shapesOf(model), path, labelled), fields: names.length };
     }
+    case "parquet":
+      throw new TypeError("Parquet is not read line by line");
     case "synthetic": {
       const message = "The model was trained on generated data, which no file has";
       throw new InvalidOptionError("data", `${message}: use \`Model.predict\` in a program`);

@@ -2,12 +2,18 @@
 // A hash is not undone; the job's data is read again, and every text is hashed as in training.
 
 import { statSync } from "node:fs";
-import type { ResolvedDataOptions, TableShape } from "../../src/data/options.ts";
+import type { CategoricalField } from "../../src/data/columnar/named-columns.ts";
+import { namesColumns } from "../../src/data/data-kinds.ts";
+import type {
+  ResolvedFileOptions,
+  ResolvedTextOptions,
+  TableShape,
+} from "../../src/data/options.ts";
+import type { ColumnTexts } from "../../src/data/parquet/column-texts.ts";
 import { Sample } from "../../src/data/sample.ts";
-import type { CategoricalField } from "../../src/data/text/columns.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
 import { decodeEntry, splitLine } from "../../src/data/text/line-decoder.ts";
-import { feeds } from "../../src/data/text/match-features.ts";
+import { categoricalOf, feeds } from "../../src/data/text/match-features.ts";
 import { textLines } from "../../src/data/text/text-fields.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
@@ -69,20 +75,25 @@ export async function tableIds(
   const total = paths.reduce((sum, path) => sum + sizeOf(path), 0);
   let before = 0;
   for (const path of paths) {
-    for await (const chunk of textLines(path, data, shapes)) {
-      columns = features.flatMap((feature) => chunk.columns.categorical[feature] ?? []);
-      for (const { text } of chunk.lines) {
-        lines++;
-        const fields = splitLine(text, chunk.columns.delimiter, chunk.columns.hasQuotes);
-        const isWhole = Array.isArray(fields) && fields.length === chunk.columns.fields;
-        if (!isWhole) continue;
-        for (const column of columns) countTexts(counts, fields[column.field] ?? "", column);
-      }
+    const size = sizeOf(path);
+    const some =
+      data.kind === "parquet"
+        ? (await import("../../src/data/parquet/column-texts.ts")).columnTexts(
+            path,
+            data,
+            shapes,
+            features,
+          )
+        : lineTexts(path, size, data, shapes, features);
+    for await (const { columns: own, rows, texts, fraction } of some) {
+      columns = own;
+      lines += rows;
+      for (const [column, text] of texts) countTexts(counts, text, column);
       if (counts.size > textsMax) throw tooMany(path, namesOf(columns));
-      options.onProgress?.(before + chunk.bytesRead, total);
+      options.onProgress?.(before + size * fraction, total);
       options.signal?.throwIfAborted();
     }
-    before += sizeOf(path);
+    before += size;
   }
   const [first] = columns;
   if (first === undefined) throw new InputUnusableError(paths.join(), "There is no line to read");
@@ -104,6 +115,25 @@ export async function tableIds(
   return { table, column: namesOf(columns), file: out, lines, texts: rowed.length, rows, bytes };
 }
 
+/** The fields of some features' columns in a text file. */
+async function* lineTexts(
+  path: string,
+  size: number,
+  data: ResolvedTextOptions,
+  shapes: readonly TableShape[],
+  features: readonly number[],
+): AsyncGenerator<ColumnTexts> {
+  for await (const { columns: all, lines, bytesRead } of textLines(path, data, shapes)) {
+    const columns = features.flatMap((feature) => all.categorical[feature] ?? []);
+    const texts = lines.flatMap(({ text }) => {
+      const fields = splitLine(text, all.delimiter, all.hasQuotes);
+      if (!Array.isArray(fields) || fields.length !== all.fields) return [];
+      return columns.map((column) => [column, fields[column.field] ?? ""] as const);
+    });
+    yield { columns, rows: lines.length, texts, fraction: bytesRead / Math.max(1, size) };
+  }
+}
+
 /** How ids of the data become rows, for people who find a file of them. */
 export function rowNotes(job: JobSpec, spec: TableSpec): FileNotes {
   const { data, model } = job;
@@ -118,8 +148,6 @@ export function rowNotes(job: JobSpec, spec: TableSpec): FileNotes {
   const hash = `MurmurHash3_x86_32(UTF-8 bytes of the text, seed ${seed})`;
   return { column, ids: "hash", row: `1 + ${hash} mod ${spec.rows - 1}; 0: missing` };
 }
-
-type TextOptions = Exclude<ResolvedDataOptions, { kind: "synthetic" }>;
 
 function sourceOf({ data, model }: JobSpec, table: string) {
   const at = model.tables.findIndex(({ name }) => name === table);
@@ -152,10 +180,10 @@ function featuresIn(model: JobSpec["model"], table: number): TableShape[] {
 }
 
 /** The columns that feed a table, by name, and how they are read. */
-function columnOf(data: TextOptions, shapes: readonly TableShape[]) {
+function columnOf(data: ResolvedFileOptions, shapes: readonly TableShape[]) {
   const column = shapes.map((shape) => shape.column ?? shape.name).join(", ");
-  if (data.kind !== "csv") return { column, ids: "hash" as const, offset: 0 };
-  const found = data.categorical.filter((one) => shapes.some((shape) => feeds(one, shape)));
+  if (!namesColumns(data)) return { column, ids: "hash" as const, offset: 0 };
+  const found = categoricalOf(data).filter((one) => shapes.some((shape) => feeds(one, shape)));
   const [{ ids, offset } = { ids: "hash" as const, offset: 0 }] = found;
   return { column: found.map((one) => one.column).join(", "), ids, offset };
 }

@@ -91,7 +91,18 @@ const refusals: readonly [string, unknown, RegExp][] = [
   ],
   ["an unknown option", { batchsize: 3 }, /Expected no option `data.batchsize`/],
   ["another kind of ids", { categorical: [{ column: "a", ids: "md5" }] }, /`data.categorical\[0\]/],
-  ["another kind of data", { kind: "parquet" }, /`data.kind`/],
+  [
+    "a list of another kind",
+    { kind: "parquet", categorical: [{ column: "a", list: "pairs" }] },
+    /`data.categorical\[0\]/,
+  ],
+  [
+    "a list whose entries have weights in text",
+    { kind: "parquet", categorical: [{ column: "a", list: "plain", weightSeparator: ":" }] },
+    /`data.categorical\[0\].weightSeparator` to be left out beside `list`/,
+  ],
+  ["a delimiter of Parquet", { kind: "parquet", delimiter: "," }, /no option `data.delimiter`/],
+  ["another kind of data", { kind: "avro" }, /`data.kind`/],
 ];
 for (const [what, change, message] of refusals) {
   test(`the data section refuses ${what} by name`, (t) => {

@@ -103,10 +103,10 @@ const rules: readonly Rule[] = [
   ["model.dropout", 0.99, "model.dropout", "a number <= 0.95", "`0.99` (number)"],
   [
     "data.kind",
-    "parquet",
+    "avro",
     "data.kind",
-    'one of "criteo-tsv", "csv", "synthetic"',
-    "`parquet` (string)",
+    'one of "criteo-tsv", "csv", "parquet", "synthetic"',
+    "`avro` (string)",
   ],
   ["data.batchSize", 0, "data.batchSize", "a number >= 1", "`0` (number)"],
   ["data.epochs", 0.5, "data.epochs", "an integer", "`0.5` (number)"],

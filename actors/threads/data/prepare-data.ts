@@ -7,6 +7,7 @@ import { cacheMemoryBytesMax, readSampleBytes } from "../../../src/data/cache/ca
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
+import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
 import { planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-options.ts";
 import { splitSamplesOf } from "../../../src/data/split-order.ts";
@@ -106,14 +107,14 @@ function checkClasses(data: JobSpec["data"], report: CacheReport): void {
   const { samples, quarantine } = report;
   const label = oneLabelOf(data, report);
   if (data.kind === "synthetic" || label === undefined) return;
-  const named = data.kind === "csv" ? data.positive : undefined;
-  const all = `all ${samples.toLocaleString("en-US")} good lines of ${namesOf(data)}`;
+  const named = namesColumns(data) ? data.positive : undefined;
+  const all = `all ${samples.toLocaleString("en-US")} good ${linesOf(data)} of ${namesOf(data)}`;
   const [reason] = quarantine.reasons;
   const rest =
     reason === undefined
       ? ""
-      : `; the most frequent reason for leaving lines out: ${reason.kind} (${reason.file}, line ` +
-        `${reason.line}${reason.got === undefined ? "" : `: ${reason.got}`})`;
+      : `; the most frequent reason for leaving ${linesOf(data)} out: ${reason.kind} ` +
+        `(${placeOf(reason)}${reason.got === undefined ? "" : `: ${reason.got}`})`;
   const positive = named === undefined ? "" : ` (positive: ${JSON.stringify(named)})`;
   const [wanted, advice] =
     areNumeric(data)[0] === true
@@ -146,7 +147,7 @@ function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | unde
   const { samples, positives } = report;
   if (areNumeric(held.data)[0] === true || (positives > 0 && positives < samples)) return [];
   const what =
-    `all ${samples.toLocaleString("en-US")} lines of the evaluation data (${namesOf(held.data)}) ` +
+    `all ${samples.toLocaleString("en-US")} ${linesOf(held.data)} of the evaluation data (${namesOf(held.data)}) ` +
     `have the label ${positives === 0 ? 0 : 1}`;
   const metric = held.earlyStopping?.metric;
   if (metric !== undefined && metric !== "logLoss") {

@@ -39,6 +39,8 @@ const checkedBytes = 36;
 export interface QuarantinedLine {
   readonly file: string;
   readonly line: number;
+  /** Of a file with row groups: which, from 0; `line` is the row in the file. */
+  readonly rowGroup?: number | undefined;
   readonly reason: string;
 }
 
@@ -66,6 +68,7 @@ export interface RejectedReason {
   readonly count: number;
   readonly file: string;
   readonly line: number;
+  readonly rowGroup?: number | undefined;
   /** What stood there instead; left out where `kind` says all. */
   readonly got?: string | undefined;
   /** The option that would read such lines. */

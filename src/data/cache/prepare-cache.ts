@@ -12,7 +12,12 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
-import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "../options.ts";
+import type {
+  ResolvedDataOptions,
+  ResolvedFileOptions,
+  ResolvedSyntheticOptions,
+  TableShape,
+} from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";
@@ -56,7 +61,7 @@ export async function prepareCache(
   if (options.kind !== "synthetic") checkTables(options, tables);
   const path = pathOf(options, tables, key);
   const check = (meta: CacheMeta) => {
-    if (options.kind !== "synthetic") checkRejected(options.paths, options.rejectedMax, meta);
+    if (options.kind !== "synthetic") checkRejected(options, meta);
   };
   const present = presentCache(path, disk);
   if (present.meta !== undefined) {
@@ -221,11 +226,24 @@ async function fill(
   const writer = new CacheWriter(file, { ...shape, ...labels });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
-  const { hashes, keys, ...meta } = await writeText(writer, options, tables, onProgress, key);
+  const { hashes, keys, ...meta } = await writeFiles(writer, options, tables, onProgress, key);
   const sources = files.map(([path, bytes, modifiedMs], i) => {
     return { path, bytes, modifiedMs, sha256: hashes[i] };
   });
   return writer.finish({ ...meta, sources }, keys);
+}
+
+async function writeFiles(
+  writer: CacheWriter,
+  options: ResolvedFileOptions,
+  tables: readonly TableShape[],
+  onProgress: OnProgress,
+  key: KeyColumn | undefined,
+) {
+  if (options.kind !== "parquet") return writeText(writer, options, tables, onProgress, key);
+  // Nothing that reads text needs its packages.
+  const { writeParquet } = await import("../parquet/parquet-samples.ts");
+  return writeParquet(writer, options, tables, onProgress, key);
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

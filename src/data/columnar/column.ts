@@ -12,6 +12,8 @@ export interface NumberColumn {
   readonly form: "numbers";
   /** (R): NaN where there is none. */
   readonly values: Float64Array;
+  /** Whether they are points in time: seconds since 1970, UTC. @default false */
+  readonly isTime?: boolean | undefined;
 }
 
 /** A list of ids a row, perhaps with a weight each. A single id is a list of one. */
@@ -21,6 +23,8 @@ export interface IdColumn {
   readonly offsets: Int32Array;
   /** (N): signed, all 64 bits. The buffer is read as pairs of 32-bit halves, too. */
   readonly ids: BigInt64Array;
+  /** Whether the 64 bits of `ids` are numbers without a sign. @default false */
+  readonly isUnsigned?: boolean | undefined;
   /** (N): the weight of each id in its bag. @default none: weight 1 */
   readonly weights?: Float32Array | undefined;
   /** (R): 0 where the row has no list at all. @default every row has one */
@@ -54,5 +58,7 @@ export interface RowBatch {
   readonly file: string;
   /** Place of the first row among all rows of the file. */
   readonly firstRow: number;
+  /** Of a file with row groups: which, from 0. */
+  readonly rowGroup?: number | undefined;
   readonly columns: ReadonlyMap<string, Column>;
 }

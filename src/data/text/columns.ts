@@ -2,17 +2,18 @@
 // categorical column feeds the table with its own name, or the table that the options name.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
-import { nearestName } from "../../ports/nearest-name.ts";
+import { type FieldColumns, namedColumns } from "../columnar/named-columns.ts";
 import type {
-  ResolvedCriteoTsvOptions,
+  ResolvedColumnOptions,
   ResolvedCsvOptions,
   ResolvedDataOptions,
+  ResolvedTextOptions,
   TableShape,
 } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
-import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
-import { type LabelReader, labelReader, numberReader } from "./labels.ts";
-import { matchTables } from "./match-features.ts";
+import { labelsOf, targetColumnsOf } from "../targets.ts";
+import { labelReader } from "./labels.ts";
+import { categoricalOf, matchTables } from "./match-features.ts";
 
 /** Integer features of a Criteo line. */
 export const criteoDense = 13;
@@ -24,68 +25,13 @@ export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[]
   return tables.map(({ idBits }) => idBits === 64);
 }
 
-/** How a dense field is read. */
-export interface DenseField {
-  readonly field: number;
-  readonly name: string;
-  /** The dense feature of its value; with `indicator`, the next one tells what is missing. */
-  readonly at: number;
-  readonly isInteger: boolean;
-  readonly log: boolean;
-  /** What a missing value becomes; the mean is filled in later. */
-  readonly missing: 0 | "mean" | "indicator" | "reject";
-  /** What text that is no number is. */
-  readonly unreadable: "missing" | "reject";
-}
-
-/** How a categorical field is read, for one table. */
-export interface CategoricalField {
-  readonly field: number;
-  readonly name: string;
-  readonly rows: number;
-  /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
-  readonly isWide: boolean;
-  readonly ids: "hash" | "integer";
-  /** Seed of hashed text: the index of the table. */
-  readonly seed: number;
-  /** The table's policy for integer ids beyond its rows; with `reject`, the line is bad. */
-  readonly beyond: "reject" | "clamp" | "hash";
-  readonly offset: number;
-  readonly separator: string | undefined;
-  /** The character between an id and its weight; undefined where ids have no weights. */
-  readonly weightSeparator: string | undefined;
-  /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
-  readonly missing: "own" | "empty" | "reject";
-}
-
-/** A field that is no feature. */
-export interface TargetField {
-  readonly field: number;
-  readonly name: string;
-}
-
 /** The layout of a line. */
-export interface Columns {
+export interface Columns extends FieldColumns {
   /** Number of fields in a valid line. */
   readonly fields: number;
   readonly delimiter: string;
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
-  /** The fields of the labels. */
-  readonly labels: readonly number[];
-  /** Reads each of them. */
-  readonly readLabels: readonly LabelReader[];
-  /** Whether each is a number; left out: all are classes. */
-  readonly numeric?: readonly boolean[] | undefined;
-  /** The field of the weight of a sample's loss; undefined: it has none. */
-  readonly weight?: TargetField | undefined;
-  /** The field of a sample's group; undefined: it has none. */
-  readonly group?: TargetField | undefined;
-  readonly dense: readonly DenseField[];
-  /** In the order of the model's tables. */
-  readonly categorical: readonly CategoricalField[];
-  /** The field that splits the data; undefined: none does. */
-  readonly key?: number | undefined;
 }
 
 /** The columns of a Criteo line. @throws InvalidOptionError where the tables are not C1..C26 */
@@ -169,42 +115,8 @@ export function csvColumns(
   header: readonly string[],
   key?: KeyColumn,
 ): Columns {
-  const problems: { option: string; message: string }[] = [];
-  const fieldOf = (option: string, name: string): number => {
-    const field = header.indexOf(name);
-    if (field < 0) problems.push({ option, message: missing(option, name, path, header) });
-    return field;
-  };
-  const targetField = (option: string, name: string | undefined) =>
-    name === undefined ? undefined : { field: fieldOf(option, name), name };
-  const columns = {
-    fields: header.length,
-    delimiter: options.delimiter,
-    hasQuotes: true,
-    labels: labelsOf(options).map((name) => fieldOf("data.label", name)),
-    readLabels: readersOf(options),
-    numeric: areNumeric(options),
-    weight: targetField("data.weight", options.weight),
-    group: targetField("data.group", options.group),
-    dense: denseFields(options, fieldOf),
-    categorical: matchTables(options.categorical, tables).map(({ source, index, ...table }) => ({
-      field: fieldOf(`data.categorical[${index}]`, source.column),
-      name: source.column,
-      ...table,
-      ids: source.ids,
-      offset: source.offset,
-      separator: source.separator,
-      weightSeparator: source.weightSeparator,
-      missing: source.missing ?? usualMissing(source),
-    })),
-    key: key && fieldOf("evaluation.split.column", key.column),
-  };
+  const { columns, problems, asked } = namedColumns(options, tables, { path, header }, key);
   if (problems.length > 0) {
-    const asked =
-      targetColumnsOf(options).length +
-      options.dense.length +
-      options.categorical.length +
-      (key ? 1 : 0);
     throw (
       delimiterProblem(options, path, header) ??
       (problems.length === asked && asked > 1
@@ -212,47 +124,8 @@ export function csvColumns(
         : InvalidOptionError.ofAll(problems))
     );
   }
-  return columns;
-}
-
-/** The readers of the labels. */
-function readersOf(options: ResolvedCsvOptions): LabelReader[] {
-  const ofClass = labelReader(options.positive);
-  const names = labelsOf(options);
-  return areNumeric(options).map((isNumeric, i) => {
-    return isNumeric ? numberReader(names[i] ?? "") : ofClass;
-  });
-}
-
-function missing(option: string, name: string, path: string, header: readonly string[]): string {
-  const near = nearestName(name, header);
-  const names = header.map((column) => `\`${column}\``).join(", ");
-  const advice = near === undefined ? "" : `; did you mean \`${near}\`?`;
-  return (
-    `\`${option}\` names the column \`${name}\`, which ${path} does not have; it has ${names}` +
-    advice
-  );
-}
-
-function denseFields(
-  { dense }: ResolvedCsvOptions,
-  fieldOf: (option: string, name: string) => number,
-): DenseField[] {
-  let next = 0;
-  return dense.map(({ column, log, missing = 0, unreadable = "reject" }, index) => {
-    const field = fieldOf(`data.dense[${index}]`, column);
-    const at = next;
-    next += missing === "indicator" ? 2 : 1;
-    return { field, name: column, at, isInteger: false, log, missing, unreadable };
-  });
-}
-
-/** One hashed id that is missing has a row of its own; otherwise nothing is looked up. */
-function usualMissing({
-  ids,
-  separator,
-}: ResolvedCsvOptions["categorical"][number]): "own" | "empty" {
-  return ids === "hash" && separator === undefined ? "own" : "empty";
+  const { delimiter } = options;
+  return { ...columns, fields: header.length, delimiter, hasQuotes: true };
 }
 
 /** Dense features of a sample: a column with `missing: "indicator"` makes two. */
@@ -261,6 +134,7 @@ export function denseOf(options: ResolvedDataOptions): number {
     case "criteo-tsv":
       return criteoDense;
     case "csv":
+    case "parquet":
       return options.dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
     case "synthetic":
       return options.dense;
@@ -274,9 +148,9 @@ export function meanFeatures(columns: Pick<Columns, "dense">): number[] {
   return columns.dense.flatMap(({ at, missing }) => (missing === "mean" ? at : []));
 }
 
-/** Throws where text with these options cannot feed these tables, before any file is read. */
+/** Throws where files with these options cannot feed these tables, before any file is read. */
 export function checkTables(
-  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  options: ResolvedTextOptions | ResolvedColumnOptions,
   tables: readonly TableShape[],
 ): void {
   if (options.kind === "criteo-tsv") {
@@ -284,11 +158,11 @@ export function checkTables(
     return;
   }
   checkLabel(options);
-  matchTables(options.categorical, tables);
+  matchTables(categoricalOf(options), tables);
 }
 
 /** Throws where the label is a feature, and the job does not say that it is meant. */
-function checkLabel(options: ResolvedCsvOptions): void {
+function checkLabel(options: ResolvedColumnOptions): void {
   const { labelAsFeature, dense, categorical } = options;
   if (labelAsFeature) return;
   const labels = labelsOf(options);

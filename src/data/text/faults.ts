@@ -3,6 +3,8 @@
 
 import { DataRejectedError } from "../../errors/errors.ts";
 import type { CacheMeta, QuarantinedLine, RejectedReason } from "../cache/cache-format.ts";
+import { linesOf, placeOf } from "../data-kinds.ts";
+import type { ResolvedFileOptions } from "../options.ts";
 
 /** The fault of a line. */
 export interface Fault {
@@ -52,13 +54,12 @@ export class BadLines {
   }
 
   /** Counts a bad line. */
-  add(file: string, line: number, fault: Fault): void {
-    if (this.#count++ < this.#keptMax) {
-      this.#kept.push({ file, line, reason: sentenceOf(fault) });
-    }
+  add(file: string, line: number, fault: Fault, rowGroup?: number): void {
+    const place = { file, line, ...(rowGroup === undefined ? {} : { rowGroup }) };
+    if (this.#count++ < this.#keptMax) this.#kept.push({ ...place, reason: sentenceOf(fault) });
     const known = this.#reasons.get(fault.kind);
     if (known !== undefined) known.count++;
-    else this.#reasons.set(fault.kind, { count: 1, first: { ...fault, file, line } });
+    else this.#reasons.set(fault.kind, { count: 1, first: { ...fault, ...place } });
   }
 
   /** The lines as a cache remembers them: equally frequent reasons in the order of their lines. */
@@ -71,21 +72,23 @@ export class BadLines {
 
 /** Throws where more than a share `rejectedMax` of the lines is bad. @throws DataRejectedError */
 export function checkRejected(
-  paths: readonly string[],
-  rejectedMax: number,
+  data: Pick<ResolvedFileOptions, "kind" | "paths" | "rejectedMax">,
   { samples, quarantine }: Pick<CacheMeta, "samples" | "quarantine">,
 ): void {
   const { count, reasons } = quarantine;
+  const { paths, rejectedMax } = data;
+  const word = linesOf(data);
   const lines = samples + count;
   if (count <= rejectedMax * lines) return;
-  const told = reasons.map(({ kind, count: times, file, line, got }) => {
+  const told = reasons.map((reason) => {
+    const { kind, count: times, got } = reason;
     const example = got === undefined ? "" : `: got ${got}`;
-    return `${times.toLocaleString("en-US")} × ${kind} (${file}, line ${line}${example})`;
+    return `${times.toLocaleString("en-US")} × ${kind} (${placeOf(reason)}${example})`;
   });
   const advice = [...new Set(reasons.flatMap((reason) => reason.advice ?? []))];
-  const ways = [...advice, "mend the lines", "or raise `rejectedMax`"];
+  const ways = [...advice, `mend the ${word}`, "or raise `rejectedMax`"];
   const message =
-    `Expected at most ${percent(rejectedMax)} of the lines of ${named(paths)} to be bad ` +
+    `Expected at most ${percent(rejectedMax)} of the ${word} of ${named(paths)} to be bad ` +
     `(\`rejectedMax\`), got ${count.toLocaleString("en-US")} of ` +
     `${lines.toLocaleString("en-US")}, ${percent(count / lines)}: ${told.join("; ")}. ` +
     `To go on: ${ways.join("; ")}`;

@@ -10,9 +10,9 @@
 // Most features are out within the first hundred lines, and cost nothing from then on.
 
 import type { DataWarning } from "../cache/cache-format.ts";
+import type { FieldColumns } from "../columnar/named-columns.ts";
 import { mix32 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
-import type { Columns } from "./columns.ts";
 
 /** Fewest lines of each class, and fewest repeated bags of each, before a feature is named. */
 export const evidenceMin = 30;
@@ -22,12 +22,12 @@ export const allBagsMax = 1_048_576;
 
 /** Watches the good lines of the data. */
 export class LeakageWatch {
-  readonly #columns: Columns;
+  readonly #columns: FieldColumns;
   readonly #lines: [number, number] = [0, 0];
   #dense: DenseRange[];
   #bags: BagClasses[];
 
-  constructor(columns: Columns) {
+  constructor(columns: FieldColumns) {
     this.#columns = columns;
     this.#dense = columns.dense.map(({ at }) => new DenseRange(at));
     const share = Math.floor(allBagsMax / Math.max(columns.categorical.length, 1));

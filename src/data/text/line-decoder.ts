@@ -15,10 +15,11 @@
 // docs/data.md has these rules for users.
 
 import { parse } from "csv-parse/sync";
+import type { CategoricalField, DenseField, FieldColumns } from "../columnar/named-columns.ts";
 import { mix64Low, murmurHash3 } from "../murmur-hash.ts";
 import { bagIdsMax, type Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
-import type { CategoricalField, Columns, DenseField } from "./columns.ts";
+import type { Columns } from "./columns.ts";
 import { type Fault, show } from "./faults.ts";
 import type { KeyCollector } from "./split-keys.ts";
 
@@ -43,7 +44,7 @@ export function decodeLine(
 function decodeTargets(
   sample: Sample,
   fields: readonly string[],
-  { labels, readLabels, weight, group }: Columns,
+  { labels, readLabels, weight, group }: FieldColumns,
 ): Fault | undefined {
   for (let i = 0; i < labels.length; i++) {
     const label = readLabels[i]?.(fields[labels[i] ?? 0] ?? "");
@@ -193,7 +194,8 @@ export function decodeEntry(
   return { kind: `expected \`${name}\` to be ${form}`, got: show(text) };
 }
 
-function decodeId(
+/** Appends an id of a text, with its weight. Returns its fault, if it has one. */
+export function decodeId(
   sample: Sample,
   feature: number,
   text: string,

@@ -5,18 +5,39 @@
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { nearestName } from "../../ports/nearest-name.ts";
-import type { ResolvedCsvOptions, ResolvedDataOptions, TableShape } from "../options.ts";
+import { namesColumns } from "../data-kinds.ts";
+import type { ResolvedColumnOptions, ResolvedDataOptions, TableShape } from "../options.ts";
 
-type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
+/** How a job names a column of ids, in any kind of data. */
+export interface CategoricalColumn {
+  readonly column: string;
+  readonly table: string;
+  readonly ids: "hash" | "integer";
+  readonly offset: number;
+  readonly list?: "plain" | "weighted" | undefined;
+  readonly separator?: string | undefined;
+  readonly weightSeparator?: string | undefined;
+  readonly missing?: "own" | "empty" | "reject" | undefined;
+}
+
+/** The columns of ids that a job names, in their order. */
+export function categoricalOf(
+  data: Pick<ResolvedColumnOptions, "categorical">,
+): readonly CategoricalColumn[] {
+  return data.categorical;
+}
 
 /** For each feature, whether its ids come with weights. */
 export function weightedOf(
   data: ResolvedDataOptions,
   tables: readonly Pick<TableShape, "name" | "column">[],
 ): boolean[] {
+  const isWeighted = ({ weightSeparator, list }: CategoricalColumn) => {
+    return weightSeparator !== undefined || list === "weighted";
+  };
   return tables.map((shape): boolean =>
-    data.kind === "csv"
-      ? data.categorical.some((one) => feeds(one, shape) && one.weightSeparator !== undefined)
+    namesColumns(data)
+      ? categoricalOf(data).some((one) => feeds(one, shape) && isWeighted(one))
       : data.kind === "synthetic" && data.weights !== undefined,
   );
 }

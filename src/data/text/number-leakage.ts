@@ -6,8 +6,8 @@
 //   categorical feature  every bag comes with one label only, and many bags were seen again
 
 import type { DataWarning } from "../cache/cache-format.ts";
+import type { FieldColumns } from "../columnar/named-columns.ts";
 import type { Sample } from "../sample.ts";
-import type { Columns } from "./columns.ts";
 import { allBagsMax, bagKeyOf, bagsMax, evidenceMin, leaks, noValue } from "./leakage.ts";
 
 /** Fewest lines with a value, and fewest repeated bags: those of both classes. */
@@ -20,11 +20,11 @@ const lookEvery = 64;
 
 /** Watches the good lines of data whose first label is a number. */
 export class NumberLeakageWatch {
-  readonly #columns: Columns;
+  readonly #columns: FieldColumns;
   readonly #dense: readonly StraightLine[];
   readonly #bags: readonly BagLabels[];
 
-  constructor(columns: Columns) {
+  constructor(columns: FieldColumns) {
     this.#columns = columns;
     this.#dense = columns.dense.map(() => new StraightLine());
     const share = Math.floor(allBagsMax / Math.max(columns.categorical.length, 1));

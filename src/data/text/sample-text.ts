@@ -4,7 +4,7 @@
 import { statSync } from "node:fs";
 import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
-import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { targetsOf } from "../targets.ts";
@@ -35,7 +35,7 @@ const linesMin = 100;
 
 /** Looks at the first lines of all files, about `linesMax` in all. */
 export async function lookAtText(
-  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  options: ResolvedTextOptions,
   tables: readonly TableShape[],
   linesMax: number,
   key?: KeyColumn,
@@ -77,8 +77,8 @@ export async function lookAtText(
   return { files: options.paths.length, ...found };
 }
 
-/** @throws what is no fault of the file */
-function problemsOf(error: unknown, path: string): string[] {
+/** What an error says of a file, by sentences. @throws what is no fault of the file */
+export function problemsOf(error: unknown, path: string): string[] {
   if (error instanceof InvalidOptionError) return error.problems.map(({ message }) => message);
   if (error instanceof InputUnusableError) return [error.message];
   const code = (error as NodeJS.ErrnoException).code;

@@ -68,10 +68,14 @@ export class KeyCollector {
       return undefined;
     }
     const moment = momentOf(text);
-    if (moment === undefined) {
-      const what = `expected \`${column}\`, which splits the data by ${kind}, to be`;
-      return { kind: `${what} a number or an ISO date`, got: show(text) };
-    }
+    if (moment !== undefined) return this.take(moment, text);
+    const what = `expected \`${column}\`, which splits the data by ${kind}, to be`;
+    return { kind: `${what} a number or an ISO date`, got: show(text) };
+  }
+
+  /** Takes a point in time, which a message shows as `text`. Returns its fault, if it has one. */
+  take(moment: Moment, text: string): Fault | undefined {
+    const { column } = this.#key;
     this.#form ??= moment.form;
     if (moment.form !== this.#form) {
       const all = `a ${this.#form}, as in the first line`;

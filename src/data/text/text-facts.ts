@@ -2,8 +2,9 @@
 // their columns, and what a person should look at.
 
 import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
+import type { FieldColumns } from "../columnar/named-columns.ts";
 import type { Sample } from "../sample.ts";
-import { type Columns, meanFeatures } from "./columns.ts";
+import { meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
 import { NumberLeakageWatch } from "./number-leakage.ts";
 
@@ -17,7 +18,7 @@ export class TextFacts {
   readonly #emptyFiles: DataWarning[] = [];
 
   /** Takes the columns of the next file, and returns them. Names and features are those of all. */
-  of(columns: Columns): Columns {
+  of<Columns extends FieldColumns>(columns: Columns): Columns {
     if (this.#leakage !== undefined) return columns;
     const isNumber = columns.numeric?.[0] === true;
     this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
@@ -39,10 +40,11 @@ export class TextFacts {
   }
 
   /** Takes a file without a good line. Among many files its bad ones may be a small share. */
-  addEmptyFile(path: string, bad: number): void {
+  addEmptyFile(path: string, bad: number, word: "line" | "row" = "line"): void {
     if (this.#emptyFiles.length === emptyFilesMax) return;
-    const why = bad === 0 ? "it has no line but the header" : `it has ${bad} bad ones`;
-    const message = `The data file ${path} has no good line: ${why}`;
+    const none = word === "row" ? "it has none" : "it has no line but the header";
+    const why = bad === 0 ? none : `it has ${bad} bad ones`;
+    const message = `The data file ${path} has no good ${word}: ${why}`;
     this.#emptyFiles.push({ code: "FILE_WITHOUT_SAMPLES", message });
   }
 

@@ -2,7 +2,7 @@
 // commands that look at a job's data without making a cache of it.
 
 import { InputUnusableError } from "../../errors/errors.ts";
-import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
@@ -33,7 +33,7 @@ export interface TextLines {
  */
 export async function* textLines(
   path: string,
-  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  options: ResolvedTextOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
 ): AsyncGenerator<TextLines> {

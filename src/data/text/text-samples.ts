@@ -6,7 +6,8 @@ import { statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
-import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from "../options.ts";
+import { linesOf, placeOf } from "../data-kinds.ts";
+import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn, SplitKeys } from "../split-options.ts";
 import { criteoColumns, csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
@@ -27,7 +28,7 @@ export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings">;
  */
 export async function writeText(
   writer: CacheWriter,
-  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  options: ResolvedTextOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
   key?: KeyColumn,
@@ -71,24 +72,28 @@ export async function writeText(
     bytesBefore += sizes[place] ?? 0;
     hashes.push(hash.digest("hex"));
   }
-  if (writer.samples === 0) throw noSamples(options.paths, bad);
+  if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
   return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
 }
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };
 
-function noSamples(paths: readonly string[], bad: BadLines): InputUnusableError {
+/** The error of files without a good line or row. */
+export function noSamples(
+  { kind, paths }: Pick<ResolvedFileOptions, "kind" | "paths">,
+  bad: BadLines,
+): InputUnusableError {
   const { count, reasons } = bad.summary();
   const [first] = reasons;
   const path = paths.join(", ");
   if (count === 0) {
-    const message = `${named(paths)} has a header, and no line below it`;
+    const rest = kind === "parquet" ? "has no row" : "has a header, and no line below it";
+    const message = `${named(paths)} ${rest}`;
     return new InputUnusableError(path, message);
   }
-  const example =
-    first === undefined ? "" : `; ${first.file}, line ${first.line}: ${sentenceOf(first)}`;
+  const example = first === undefined ? "" : `; ${placeOf(first)}: ${sentenceOf(first)}`;
   const advice = first?.advice === undefined ? "" : `; ${first.advice}`;
-  const message = `${named(paths)} has no good line, and ${count} bad ones${example}${advice}`;
+  const message = `${named(paths)} has no good ${linesOf({ kind }).slice(0, -1)}, and ${count} bad ones${example}${advice}`;
   return new InputUnusableError(path, message);
 }

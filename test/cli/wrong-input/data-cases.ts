@@ -17,6 +17,23 @@ function field(index: number, change: (value: string, line: number) => string) {
 
 export const dataCases: readonly WrongInput[] = [
   {
+    title: "text that is said to be Parquet",
+    set: { "data.kind": "parquet" },
+    says: [
+      "Cannot read the Parquet file clicks.csv: it does not end in PAR1: it is another format, or was cut short; write the file again, or leave it out",
+    ],
+  },
+  {
+    title: "a list that is split, too",
+    set: {
+      "data.kind": "parquet",
+      "data.categorical": ["user", { column: "item", list: "plain", separator: "|" }],
+    },
+    says: [
+      "job.json: Expected `data.categorical[1].separator` to be left out beside `list`, whose entries are not text to be split, got `|` (string)",
+    ],
+  },
+  {
     title: "labels of 1 and 2",
     lines: field(0, (label) => (label === "1" ? "2" : "1")),
     says: [

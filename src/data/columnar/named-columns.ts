@@ -1,0 +1,157 @@
+// Which fields of a row are what, where a job names its columns: labels, weight and group, dense
+// and categorical features. Features are in the order of the model's tables; a categorical column
+// feeds the table with its own name, or the table that the options name.
+
+import { nearestName } from "../../ports/nearest-name.ts";
+import type { ResolvedColumnOptions, TableShape } from "../options.ts";
+import type { KeyColumn } from "../split-options.ts";
+import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
+import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
+import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
+
+/** How a dense field is read. */
+export interface DenseField {
+  readonly field: number;
+  readonly name: string;
+  /** The dense feature of its value; with `indicator`, the next one tells what is missing. */
+  readonly at: number;
+  readonly isInteger: boolean;
+  readonly log: boolean;
+  /** What a missing value becomes; the mean is filled in later. */
+  readonly missing: 0 | "mean" | "indicator" | "reject";
+  /** What text that is no number is. */
+  readonly unreadable: "missing" | "reject";
+}
+
+/** How a categorical field is read, for one table. */
+export interface CategoricalField {
+  readonly field: number;
+  readonly name: string;
+  readonly rows: number;
+  /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
+  readonly isWide: boolean;
+  readonly ids: "hash" | "integer";
+  /** Seed of hashed text: the index of the table. */
+  readonly seed: number;
+  /** The table's policy for integer ids beyond its rows; with `reject`, the line is bad. */
+  readonly beyond: "reject" | "clamp" | "hash";
+  readonly offset: number;
+  readonly separator: string | undefined;
+  /** Whether a row has a list of ids, perhaps with weights; undefined: it is text, or one id. */
+  readonly list?: "plain" | "weighted" | undefined;
+  /** The character between an id and its weight; undefined where ids have no weights. */
+  readonly weightSeparator: string | undefined;
+  /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
+  readonly missing: "own" | "empty" | "reject";
+}
+
+/** A field that is no feature. */
+export interface TargetField {
+  readonly field: number;
+  readonly name: string;
+}
+
+/** Which fields of a row are what. */
+export interface FieldColumns {
+  /** The fields of the labels. */
+  readonly labels: readonly number[];
+  /** Reads each of them. */
+  readonly readLabels: readonly LabelReader[];
+  /** Whether each is a number; left out: all are classes. */
+  readonly numeric?: readonly boolean[] | undefined;
+  /** The field of the weight of a sample's loss; undefined: it has none. */
+  readonly weight?: TargetField | undefined;
+  /** The field of a sample's group; undefined: it has none. */
+  readonly group?: TargetField | undefined;
+  readonly dense: readonly DenseField[];
+  /** In the order of the model's tables. */
+  readonly categorical: readonly CategoricalField[];
+  /** The field that splits the data; undefined: none does. */
+  readonly key?: number | undefined;
+}
+
+/** The fields of a header, and which of the columns that the job names it lacks. */
+export interface NamedColumns {
+  readonly columns: FieldColumns;
+  readonly problems: readonly { readonly option: string; readonly message: string }[];
+  /** Columns that were looked for. */
+  readonly asked: number;
+}
+
+/** The columns that the job names, in the file at `path` with this header. */
+export function namedColumns(
+  options: ResolvedColumnOptions,
+  tables: readonly TableShape[],
+  { path, header }: { readonly path: string; readonly header: readonly string[] },
+  key?: KeyColumn,
+): NamedColumns {
+  const problems: { option: string; message: string }[] = [];
+  const fieldOf = (option: string, name: string): number => {
+    const field = header.indexOf(name);
+    if (field < 0) problems.push({ option, message: missing(option, name, path, header) });
+    return field;
+  };
+  const targetField = (option: string, name: string | undefined) =>
+    name === undefined ? undefined : { field: fieldOf(option, name), name };
+  const categorical = categoricalOf(options);
+  const columns = {
+    labels: labelsOf(options).map((name) => fieldOf("data.label", name)),
+    readLabels: readersOf(options),
+    numeric: areNumeric(options),
+    weight: targetField("data.weight", options.weight),
+    group: targetField("data.group", options.group),
+    dense: denseFields(options, fieldOf),
+    categorical: matchTables(categorical, tables).map(({ source, index, ...table }) => ({
+      field: fieldOf(`data.categorical[${index}]`, source.column),
+      name: source.column,
+      ...table,
+      ids: source.ids,
+      offset: source.offset,
+      list: source.list,
+      separator: source.separator,
+      weightSeparator: source.weightSeparator,
+      missing: source.missing ?? usualMissing(source),
+    })),
+    key: key && fieldOf("evaluation.split.column", key.column),
+  };
+  const features = options.dense.length + categorical.length;
+  const asked = targetColumnsOf(options).length + features + (key ? 1 : 0);
+  return { columns, problems, asked };
+}
+
+/** The readers of the labels. */
+function readersOf(options: ResolvedColumnOptions): LabelReader[] {
+  const ofClass = labelReader(options.positive);
+  const names = labelsOf(options);
+  return areNumeric(options).map((isNumeric, i) => {
+    return isNumeric ? numberReader(names[i] ?? "") : ofClass;
+  });
+}
+
+function missing(option: string, name: string, path: string, header: readonly string[]): string {
+  const near = nearestName(name, header);
+  const names = header.map((column) => `\`${column}\``).join(", ");
+  const advice = near === undefined ? "" : `; did you mean \`${near}\`?`;
+  return (
+    `\`${option}\` names the column \`${name}\`, which ${path} does not have; it has ${names}` +
+    advice
+  );
+}
+
+function denseFields(
+  { dense }: ResolvedColumnOptions,
+  fieldOf: (option: string, name: string) => number,
+): DenseField[] {
+  let next = 0;
+  return dense.map(({ column, log, missing = 0, unreadable = "reject" }, index) => {
+    const field = fieldOf(`data.dense[${index}]`, column);
+    const at = next;
+    next += missing === "indicator" ? 2 : 1;
+    return { field, name: column, at, isInteger: false, log, missing, unreadable };
+  });
+}
+
+/** One hashed id that is missing has a row of its own; otherwise nothing is looked up. */
+function usualMissing({ ids, separator, list }: CategoricalColumn): "own" | "empty" {
+  return ids === "hash" && separator === undefined && list === undefined ? "own" : "empty";
+}

@@ -1,0 +1,236 @@
+// Makes samples of rows that are columns, by the rules by which text becomes samples: a number
+// means what its text would, so that one data set as text and as columns gives the same samples,
+// byte for byte. docs/data.md has the rules.
+//
+// What is frequent takes a short way: numbers as they are, and rows of hashed ids and texts that
+// were hashed before. Everything else, faults too, goes the way of text.
+
+import type { Sample } from "../sample.ts";
+import { groupOf } from "../targets.ts";
+import { type Fault, show } from "../text/faults.ts";
+import type { LabelReader } from "../text/labels.ts";
+import { decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
+import { dateOf, type KeyCollector } from "../text/split-keys.ts";
+import { bagReader, type FillBag, textOfId } from "./bag-reader.ts";
+import type { Column, RowBatch } from "./column.ts";
+import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
+
+/** Fills samples from the rows of batches. */
+export interface RowEncoder {
+  /** Takes a batch; its rows can be encoded until the next. */
+  begin(batch: RowBatch): void;
+  /** Fills a sample from a row of the batch. Returns the row's fault, if it has one. */
+  encode(sample: Sample, row: number): Fault | undefined;
+  /** The features alone, for a prediction. */
+  encodeFeatures(sample: Sample, row: number): Fault | undefined;
+}
+
+type Fill = (sample: Sample, row: number) => Fault | undefined;
+
+/** Labels whose reading is remembered, of one column. */
+const labelsMax = 4096;
+
+/**
+ * The encoder of rows. `header`: the names of the columns, which `columns` names by their places.
+ * `keys` takes the keys of the rows where a column splits the data.
+ */
+export function createRowEncoder(
+  columns: FieldColumns,
+  header: readonly string[],
+  keys?: Pick<KeyCollector, "read" | "take">,
+): RowEncoder {
+  const bags = columns.categorical.map((column, feature) => bagReader(column, feature));
+  let targets: Fill[] = [];
+  let features: Fill[] = [];
+  const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
+
+  const begin = (batch: RowBatch) => {
+    const columnOf = (field: number): Column => {
+      const column = batch.columns.get(header[field] ?? "");
+      if (column === undefined) throw new TypeError(`a batch lacks the column ${header[field]}`);
+      return column;
+    };
+    const { key, weight, group } = columns;
+    targets = [
+      ...(key === undefined || keys === undefined ? [] : [keyFill(columnOf(key), keys)]),
+      ...columns.labels.map((field, i) => {
+        const readLabel = columns.readLabels[i];
+        if (readLabel === undefined) throw new TypeError("a label has a reader");
+        return labelFill(columnOf(field), i, readLabel, labels[i] ?? new Map());
+      }),
+      ...(weight === undefined ? [] : [weightFill(columnOf(weight.field), weight)]),
+      ...(group === undefined ? [] : [groupFill(columnOf(group.field), group)]),
+    ];
+    features = [
+      ...columns.dense.map((field) => denseFill(columnOf(field.field), field)),
+      ...columns.categorical.map((field, i) => {
+        return bagFill(columnOf(field.field), field, i, bags[i]);
+      }),
+    ];
+  };
+
+  const run = (fills: readonly Fill[], sample: Sample, row: number): Fault | undefined => {
+    for (const fill of fills) {
+      const fault = fill(sample, row);
+      if (fault !== undefined) return fault;
+    }
+    return undefined;
+  };
+  const encodeFeatures = (sample: Sample, row: number) => {
+    sample.clear();
+    return run(features, sample, row);
+  };
+  return {
+    begin,
+    encodeFeatures,
+    encode: (sample, row) => run(targets, sample, row) ?? encodeFeatures(sample, row),
+  };
+}
+
+/** The field that text would have, one byte per character; `""`: there is no value. */
+function textAt(column: Column, row: number): string {
+  if (column.form === "numbers") {
+    const value = column.values[row] ?? Number.NaN;
+    if (Number.isNaN(value)) return "";
+    return column.isTime === true ? timeText(value) : String(value);
+  }
+  const at = column.offsets[row] ?? 0;
+  if (at === column.offsets[row + 1]) return "";
+  if (column.form === "texts") return column.dictionary[column.codes[at] ?? 0] ?? "";
+  return textOfId(column, at);
+}
+
+/** The texts of a row's list, or of its one field; none where there is no value. */
+export function textsAt(column: Column, row: number): string[] {
+  if (column.form === "numbers") {
+    const text = textAt(column, row);
+    return text === "" ? [] : [text];
+  }
+  const [first, end] = [column.offsets[row] ?? 0, column.offsets[row + 1] ?? 0];
+  return Array.from({ length: end - first }, (_, i) =>
+    column.form === "ids"
+      ? textOfId(column, first + i)
+      : (column.dictionary[column.codes[first + i] ?? 0] ?? ""),
+  );
+}
+
+/** Milliseconds of a time in seconds, to the microsecond: seconds alone are no exact multiple. */
+function millisecondsOf(seconds: number): number {
+  return Math.round(seconds * 1e6) / 1e3;
+}
+
+/** Times of which there is no date are shown as seconds. */
+function timeText(seconds: number): string {
+  const milliseconds = millisecondsOf(seconds);
+  return Math.abs(milliseconds) <= 8.64e15 ? dateOf(milliseconds) : String(seconds);
+}
+
+function keyFill(column: Column, keys: Pick<KeyCollector, "read" | "take">): Fill {
+  if (column.form !== "numbers" || column.isTime !== true) {
+    return (_, row) => keys.read(textAt(column, row));
+  }
+  return (_, row) => {
+    const seconds = column.values[row] ?? Number.NaN;
+    if (Number.isNaN(seconds)) return keys.read("");
+    return keys.take({ form: "date", value: millisecondsOf(seconds) }, timeText(seconds));
+  };
+}
+
+function labelFill(
+  column: Column,
+  place: number,
+  readLabel: LabelReader,
+  known: Map<string | number, number | Fault>,
+): Fill {
+  const labelOf = (key: string | number, row: number) => {
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    if (known.size >= labelsMax) known.clear();
+    const label = readLabel(textAt(column, row));
+    known.set(key, label);
+    return label;
+  };
+  return (sample, row) => {
+    const key = column.form === "numbers" ? (column.values[row] ?? 0) : textAt(column, row);
+    const label = labelOf(key, row);
+    if (typeof label === "object") return label;
+    sample.labels[place] = label;
+    return undefined;
+  };
+}
+
+function weightFill(column: Column, { name }: TargetField): Fill {
+  return (sample, row) => {
+    const text = column.form === "texts" ? textAt(column, row).trim() : "";
+    const isNone = column.form === "texts" && text === "";
+    const value = isNone ? Number.NaN : text === "" ? numberAt(column, row) : Number(text);
+    if (Number.isFinite(Math.fround(value)) && value >= 0) {
+      sample.sampleWeight = value;
+      return undefined;
+    }
+    const kind = `expected \`${name}\`, the weight of the sample, to be a number >= 0`;
+    return { kind, got: show(textAt(column, row)) };
+  };
+}
+
+function groupFill(column: Column, { name }: TargetField): Fill {
+  return (sample, row) => {
+    const text = textAt(column, row);
+    if (text === "") return { kind: `\`${name}\`, the group of the sample, is missing` };
+    sample.group.set(groupOf(text));
+    return undefined;
+  };
+}
+
+/** The number of a column of numbers or ids; NaN: there is none. */
+function numberAt(column: Column, row: number): number {
+  if (column.form === "numbers") return column.values[row] ?? Number.NaN;
+  const text = textAt(column, row);
+  return text === "" ? Number.NaN : Number(text);
+}
+
+function denseFill(column: Column, field: DenseField): Fill {
+  if (column.form === "texts")
+    return (sample, row) => decodeDense(sample, textAt(column, row), field);
+  const { at, log, missing } = field;
+  return (sample, row) => {
+    const value = numberAt(column, row);
+    // What is missing, and what float32 does not hold, is as in text.
+    if (!Number.isFinite(Math.fround(value))) {
+      return decodeDense(sample, Number.isNaN(value) ? "" : String(value), field);
+    }
+    sample.missing[at] = 0;
+    if (missing === "indicator") sample.dense[at + 1] = 0;
+    sample.dense[at] = log ? Math.log1p(Math.max(value, 0)) : value;
+    return undefined;
+  };
+}
+
+function bagFill(
+  column: Column,
+  field: CategoricalField,
+  feature: number,
+  fill: FillBag | undefined,
+): Fill {
+  const { separator, weightSeparator } = field;
+  const isText =
+    column.form === "numbers" || separator !== undefined || weightSeparator !== undefined;
+  if (isText || fill === undefined) {
+    return (sample, row) => decodeBag(sample, feature, textAt(column, row), field);
+  }
+  return (sample, row) => {
+    const end = column.offsets[row + 1] ?? 0;
+    for (let at = column.offsets[row] ?? 0; at < end; at++) {
+      const weight = column.weights === undefined ? 1 : (column.weights[at] ?? Number.NaN);
+      if (!Number.isFinite(weight)) return noWeight(field, weight);
+      const fault = fill(sample, column, at, weight);
+      if (fault !== undefined) return fault;
+    }
+    return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, field) : undefined;
+  };
+}
+
+function noWeight({ name }: CategoricalField, weight: number): Fault {
+  const kind = `expected every id of \`${name}\` to have a number as its weight`;
+  return { kind, got: Number.isNaN(weight) ? "nothing" : String(weight) };
+}

@@ -1,0 +1,187 @@
+// Reads ranges of a file: those of a row group's wanted columns, merged where they lie close
+// together, so that a disk or a network is asked a few times and not once a column. DSI's coalesced
+// reads: Zhao et al., Understanding data storage and ingestion, ISCA 2022, section 7.
+//
+//   file     |..a..|gap|..b..|      gap       |..........c..........|
+//   reads    [---------------]                [-------][-------][---]
+//            one span, the gap thrown away    a large column in windows
+
+import { open } from "node:fs/promises";
+import { Damage } from "./damage.ts";
+import { slackBytes } from "./hybrid.ts";
+
+/** Bytes of a file at places. */
+export interface RangeReader {
+  /** The file, as messages name it. */
+  readonly path: string;
+  readonly size: number;
+  /** The bytes `start` until `end`, with `slackBytes` more behind them, in memory of the caller. */
+  read(start: number, end: number): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** Bytes that were wanted of a file, and bytes that were read for them. */
+export interface ReadCounts {
+  wanted: number;
+  read: number;
+  reads: number;
+}
+
+/** Longest span of merged columns, and the window in which a larger column is read. */
+export const spanBytesMax = 1.25 * 2 ** 20;
+
+/** The file at `path` on a local disk. Rejects with the system's error. */
+export async function openRanges(path: string): Promise<RangeReader> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    return {
+      path,
+      size,
+      async read(start, end) {
+        const bytes = new Uint8Array(end - start + slackBytes);
+        for (let done = 0; done < end - start; ) {
+          const { bytesRead } = await file.read(bytes, done, end - start - done, start + done);
+          if (bytesRead === 0) throw new Damage(`it ends at byte ${start + done} of ${end}`);
+          done += bytesRead;
+        }
+        return bytes;
+      },
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** Where a column of a row group lies. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** For each range, in their order, its bytes as a stream. Small ranges share their reads. */
+export function openStreams(
+  file: RangeReader,
+  ranges: readonly ByteRange[],
+  counts: ReadCounts,
+): ByteStream[] {
+  const sorted = [...ranges.keys()].sort((a, b) => startOf(ranges, a) - startOf(ranges, b));
+  const streams: ByteStream[] = [];
+  let span: Span | undefined;
+  for (const place of sorted) {
+    const range = ranges[place] as ByteRange;
+    counts.wanted += range.end - range.start;
+    if (span === undefined || range.end - span.start > spanBytesMax || range.start < span.start) {
+      span = new Span(file, range, counts);
+    } else {
+      span.grow(range.end);
+    }
+    const isLarge = range.end - range.start > spanBytesMax;
+    streams[place] = new ByteStream(file, range, counts, isLarge ? undefined : span);
+  }
+  return streams;
+}
+
+function startOf(ranges: readonly ByteRange[], place: number): number {
+  return ranges[place]?.start ?? 0;
+}
+
+/** A read that several columns share; it is done when the first of them asks. */
+class Span {
+  readonly #file: RangeReader;
+  readonly #counts: ReadCounts;
+  readonly start: number;
+  #end: number;
+  #bytes: Promise<Uint8Array> | undefined;
+
+  constructor(file: RangeReader, { start, end }: ByteRange, counts: ReadCounts) {
+    this.#file = file;
+    this.#counts = counts;
+    this.start = start;
+    this.#end = end;
+  }
+
+  grow(end: number): void {
+    this.#end = Math.max(this.#end, end);
+  }
+
+  bytes(): Promise<Uint8Array> {
+    this.#bytes ??= counted(this.#file, this.start, this.#end, this.#counts);
+    return this.#bytes;
+  }
+}
+
+/** The bytes of a column, from its first on. */
+export class ByteStream {
+  readonly #file: RangeReader;
+  readonly #end: number;
+  readonly #counts: ReadCounts;
+  readonly #span: Span | undefined;
+  /** Place in the file of the next byte. */
+  #at: number;
+  #window: Uint8Array = new Uint8Array(slackBytes);
+  /** Places in the file of the window's first byte, and of the one behind its last. */
+  #first: number;
+  #last: number;
+
+  constructor(
+    file: RangeReader,
+    { start, end }: ByteRange,
+    counts: ReadCounts,
+    span: Span | undefined,
+  ) {
+    this.#file = file;
+    this.#counts = counts;
+    this.#span = span;
+    this.#end = end;
+    this.#at = start;
+    this.#first = start;
+    this.#last = start;
+  }
+
+  /** Bytes that are left. */
+  get left(): number {
+    return this.#end - this.#at;
+  }
+
+  /**
+   * The next bytes, at least `count` where so many are left, and `slackBytes` behind them. They
+   * stay the next ones until `skip`.
+   */
+  async peek(count: number): Promise<Uint8Array> {
+    const wanted = Math.min(count, this.left);
+    if (this.#at + wanted > this.#last) await this.#load(wanted);
+    const from = this.#at - this.#first;
+    return this.#window.subarray(from, this.#last - this.#first + slackBytes);
+  }
+
+  skip(count: number): void {
+    this.#at += count;
+  }
+
+  async #load(wanted: number): Promise<void> {
+    if (this.#span === undefined) {
+      const last = Math.min(this.#end, this.#at + Math.max(wanted, spanBytesMax));
+      this.#window = await counted(this.#file, this.#at, last, this.#counts);
+      [this.#first, this.#last] = [this.#at, last];
+    } else {
+      const bytes = await this.#span.bytes();
+      const from = this.#at - this.#span.start;
+      this.#window = bytes.subarray(from, this.#end - this.#span.start + slackBytes);
+      [this.#first, this.#last] = [this.#at, this.#end];
+    }
+  }
+}
+
+function counted(
+  file: RangeReader,
+  start: number,
+  end: number,
+  counts: ReadCounts,
+): Promise<Uint8Array> {
+  counts.read += end - start;
+  counts.reads++;
+  return file.read(start, end);
+}

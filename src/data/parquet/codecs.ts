@@ -1,0 +1,82 @@
+// The codecs of pages. What a page says of its size is checked before memory is taken for it, and
+// again by what comes out.
+
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { snappyUncompress } from "hyparquet";
+import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
+import { Damage } from "./damage.ts";
+import { slackBytes } from "./hybrid.ts";
+
+/** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
+export const pageBytesMax = 0x1000_0000;
+
+/** Most bytes that a byte of snappy unpacks to: a copy of 64 bytes takes three. */
+const snappyRatioMax = 64;
+
+/** Unpacks the pages of a column, each into the same memory. */
+export class Unpacker {
+  readonly #codec: string;
+  #memory = new Uint8Array(0);
+
+  /** @throws Damage where the codec is not read */
+  constructor(codec: string) {
+    if (!codecs.has(codec)) {
+      const names = [...codecs].join(", ");
+      throw new Damage(`its codec is ${codec}, of which Osiris reads ${names}`);
+    }
+    this.#codec = codec;
+  }
+
+  /**
+   * The `size` bytes that `packed` unpacks to, with `slackBytes` behind them; valid until the next.
+   * `head` of them are not packed, and stand before. @throws Damage
+   */
+  unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
+    if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);
+    if (this.#memory.length < size + slackBytes) {
+      this.#memory = new Uint8Array(size + slackBytes + (size >> 2));
+    }
+    const body = this.#memory.subarray(head, size);
+    if (head > 0) this.#memory.set(packed.subarray(0, head));
+    if (body.length > 0) this.#unpackInto(body, packed.subarray(head));
+    return this.#memory.subarray(0, size + slackBytes);
+  }
+
+  #unpackInto(body: Uint8Array, packed: Uint8Array): void {
+    const size = body.length;
+    switch (this.#codec) {
+      case "SNAPPY":
+        if (size > snappyRatioMax * packed.length) throw wrongSize(size, packed.length);
+        snappyUncompress(packed, body);
+        return;
+      case "GZIP":
+        put(body, gunzipSync(packed, { maxOutputLength: size }));
+        return;
+      case "BROTLI":
+        put(body, brotliDecompressSync(packed, { maxOutputLength: size }));
+        return;
+      case "ZSTD":
+        put(body, decompressZstd(packed, new Uint8Array(size)));
+        return;
+      case "LZ4":
+        put(body, decompressLz4(packed, size));
+        return;
+      case "LZ4_RAW":
+        put(body, decompressLz4Raw(packed, size));
+        return;
+      default:
+        put(body, packed);
+    }
+  }
+}
+
+const codecs = new Set(["UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4", "LZ4_RAW"]);
+
+function put(body: Uint8Array, unpacked: Uint8Array): void {
+  if (unpacked.length !== body.length) throw wrongSize(body.length, unpacked.length);
+  body.set(unpacked);
+}
+
+function wrongSize(said: number, is: number): Damage {
+  return new Damage(`a page says that it unpacks to ${said} bytes, and ${is} do not`);
+}

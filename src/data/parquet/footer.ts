@@ -1,0 +1,130 @@
+// The footer of a Parquet file: its schema, and where the columns of each row group lie. The bytes
+// are walked through once before they are decoded, and every number in them is checked before it is
+// used: a footer may say anything.
+
+import {
+  type ColumnChunk,
+  type FileMetaData,
+  parquetMetadata,
+  parquetSchema,
+  type RowGroup,
+  type SchemaTree,
+  type Statistics,
+} from "hyparquet";
+import type { ByteRange, RangeReader } from "./byte-ranges.ts";
+import { Damage, unusableAt } from "./damage.ts";
+import { readStruct } from "./thrift.ts";
+
+/** A column of a row group. */
+export interface Chunk extends ByteRange {
+  readonly codec: string;
+  /** Values, missing ones among them; entries of its lists. */
+  readonly values: number;
+  readonly physical: string;
+  readonly statistics: Statistics | undefined;
+}
+
+/** Consecutive rows. */
+export interface Group {
+  readonly rows: number;
+  /** By the path of the leaf, joined by dots. */
+  readonly chunks: ReadonlyMap<string, Chunk>;
+}
+
+/** What a footer says. */
+export interface Footer {
+  readonly schema: SchemaTree;
+  readonly rows: number;
+  readonly groups: readonly Group[];
+  /** The footer's own bytes. */
+  readonly bytes: Uint8Array;
+}
+
+/** Largest footer that is read: that of some thousand columns in some thousand row groups. */
+const footerBytesMax = 0x2000_0000;
+/** Bytes at the end that are read first: most footers are among them. */
+const tailBytes = 0x1_0000;
+const magic = "PAR1";
+
+/** The footer of a file. @throws InputUnusableError */
+export async function readFooter(file: RangeReader): Promise<Footer> {
+  try {
+    const bytes = await footerBytes(file);
+    readStruct(bytes, 0, bytes.length - 8);
+    const metadata = parquetMetadata(bytes, { geoparquet: false });
+    const groups = metadata.row_groups.map((group, place) => groupOf(file, metadata, group, place));
+    const rows = groups.reduce((sum, group) => sum + group.rows, 0);
+    return { schema: parquetSchema(metadata), rows, groups, bytes };
+  } catch (cause) {
+    throw unusableAt({ path: file.path }, cause);
+  }
+}
+
+async function footerBytes(file: RangeReader): Promise<Uint8Array> {
+  const { size } = file;
+  if (size < 12) throw new Damage(`it has ${size} bytes, fewer than any Parquet file`);
+  const tailStart = Math.max(0, size - tailBytes);
+  const tail = (await file.read(tailStart, size)).subarray(0, size - tailStart);
+  const ending = Buffer.from(tail.subarray(-4)).toString("latin1");
+  if (ending === "PARE") throw new Damage("it is encrypted, which Osiris does not read");
+  if (ending !== magic) {
+    throw new Damage(`it does not end in ${magic}: it is another format, or was cut short`);
+  }
+  const length = new DataView(tail.buffer, tail.byteOffset).getUint32(tail.length - 8, true);
+  if (length > size - 12) throw new Damage(`its footer has ${length} of ${size} bytes`);
+  if (length > footerBytesMax) throw new Damage(`its footer has ${length} bytes`);
+  if (length + 8 <= tail.length) return tail.subarray(-(length + 8));
+  return (await file.read(size - length - 8, size)).subarray(0, length + 8);
+}
+
+function groupOf(
+  file: RangeReader,
+  { schema }: FileMetaData,
+  group: RowGroup,
+  place: number,
+): Group {
+  try {
+    const rows = countOf(group.num_rows, "rows");
+    const chunks = new Map<string, Chunk>();
+    for (const column of group.columns) {
+      const name = column.meta_data?.path_in_schema.join(".");
+      if (name !== undefined) chunks.set(name, chunkOf(file, column, name, place));
+    }
+    const leaves = schema.filter(({ type }) => type !== undefined).length;
+    if (chunks.size !== leaves) {
+      throw new Damage(`it has ${chunks.size} columns, and the schema ${leaves}`);
+    }
+    return { rows, chunks };
+  } catch (cause) {
+    throw unusableAt({ path: file.path, rowGroup: place }, cause);
+  }
+}
+
+function chunkOf(file: RangeReader, column: ColumnChunk, name: string, rowGroup: number): Chunk {
+  try {
+    const { meta_data: meta, file_path: elsewhere } = column;
+    if (meta === undefined) throw new Damage("the footer does not describe it");
+    if (elsewhere) throw new Damage(`its values lie in another file, ${elsewhere}`);
+    const data = countOf(meta.data_page_offset, "bytes before its first page");
+    const dictionary = Number(meta.dictionary_page_offset ?? 0n);
+    // Some writers say 0 where there is no dictionary.
+    const start = dictionary > 0 && dictionary < data ? dictionary : data;
+    const end = start + countOf(meta.total_compressed_size, "bytes");
+    if (start < magic.length || end > file.size) {
+      throw new Damage(`it lies in the bytes ${start} to ${end} of ${file.size}`);
+    }
+    const values = countOf(meta.num_values, "values");
+    const { codec, type: physical, statistics } = meta;
+    return { start, end, values, codec, physical, statistics };
+  } catch (cause) {
+    throw unusableAt({ path: file.path, rowGroup, column: name }, cause);
+  }
+}
+
+/** Rows and values of a group: with 31 bits they fit into every counter. */
+function countOf(value: bigint | number, what: string): number {
+  const count = Number(value);
+  const isBytes = what.startsWith("bytes");
+  if (count >= 0 && count <= (isBytes ? Number.MAX_SAFE_INTEGER : 0x7fff_ffff)) return count;
+  throw new Damage(`it says that it has ${count} ${what}`);
+}

@@ -1,0 +1,7 @@
+// The functions of the package that pages are unpacked with.
+
+declare module "hyparquet-compressors" {
+  export function decompressLz4(input: Uint8Array, size: number): Uint8Array;
+  export function decompressLz4Raw(input: Uint8Array, size: number): Uint8Array;
+  export function decompressZstd(input: Uint8Array, output?: Uint8Array): Uint8Array;
+}

@@ -1,0 +1,178 @@
+// The values of a page in the forms of PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers
+// as pairs of halves of 64 bits, fractions as doubles. Readers go on where they stopped.
+
+import { Damage } from "./damage.ts";
+import { DeltaReader } from "./delta.ts";
+import type { Leaf } from "./shapes.ts";
+
+/** Values of a page. */
+export interface PageBytes {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Writes the next `count` integers as pairs, low half first, from pair `at` on. */
+export type PairReader = (pairs: Int32Array, at: number, count: number) => void;
+
+/** Writes the next `count` numbers from `out[at]` on. */
+export type NumberReader = (out: Float64Array, at: number, count: number) => void;
+
+/** Integers of 4 or 8 bytes, one after the other. */
+export function plainPairs(page: PageBytes, { element, isUnsigned }: Leaf): PairReader {
+  const { bytes, end } = page;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const width = element.type === "INT32" ? 4 : 8;
+  let from = page.start;
+  return (pairs, at, count) => {
+    checkLeft(count, width, end - from);
+    for (let i = 2 * at; i < 2 * (at + count); i += 2, from += width) {
+      const low = view.getInt32(from, true);
+      pairs[i] = low;
+      pairs[i + 1] = width === 8 ? view.getInt32(from + 4, true) : isUnsigned ? 0 : low >> 31;
+    }
+  };
+}
+
+/** Integers whose first bytes stand together, then their second bytes, and so on. */
+export function splitPairs(page: PageBytes, { element, isUnsigned }: Leaf): PairReader {
+  const { bytes, start } = page;
+  const width = element.type === "INT32" ? 4 : 8;
+  const values = Math.floor((page.end - start) / width);
+  let from = 0;
+  const half = (first: number) => {
+    let value = 0;
+    for (let i = 0; i < 4; i++) {
+      value |= (bytes[start + (first + i) * values + from] ?? 0) << (8 * i);
+    }
+    return value;
+  };
+  return (pairs, at, count) => {
+    checkLeft(count, 1, values - from);
+    for (let i = 2 * at; i < 2 * (at + count); i += 2, from++) {
+      const low = half(0);
+      pairs[i] = low;
+      pairs[i + 1] = width === 8 ? half(4) : isUnsigned ? 0 : low >> 31;
+    }
+  };
+}
+
+/** Packed differences. */
+export function deltaPairs({ bytes, start, end }: PageBytes, leaf: Leaf): PairReader {
+  const isWide = leaf.element.type === "INT64";
+  const reader = new DeltaReader(bytes, start, end, isWide);
+  return (pairs, at, count) => {
+    reader.read(pairs, at, count);
+    if (isWide || !leaf.isUnsigned) return;
+    for (let i = at; i < at + count; i++) pairs[2 * i + 1] = 0;
+  };
+}
+
+/** The numbers that integers stand for: a decimal, a time, or the integer itself. */
+export function numbersOfPairs(read: PairReader, { isUnsigned, divisor }: Leaf): NumberReader {
+  const some = 4096;
+  const pairs = new Int32Array(2 * some);
+  return (out, first, count) => {
+    for (let at = first; at < first + count; at += some) {
+      const length = Math.min(some, first + count - at);
+      read(pairs, 0, length);
+      for (let i = 0; i < length; i++) {
+        const high = pairs[2 * i + 1] ?? 0;
+        const value =
+          (isUnsigned ? high >>> 0 : high) * 0x1_0000_0000 + ((pairs[2 * i] ?? 0) >>> 0);
+        out[at + i] = value / divisor;
+      }
+    }
+  };
+}
+
+/** Floats, doubles and halves, one after the other. */
+export function plainFractions({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const width = widthOf(leaf);
+  let from = start;
+  return (out, at, count) => {
+    checkLeft(count, width, end - from);
+    if (width === 8) {
+      for (let i = at; i < at + count; i++, from += 8) out[i] = view.getFloat64(from, true);
+    } else if (width === 4) {
+      for (let i = at; i < at + count; i++, from += 4) out[i] = view.getFloat32(from, true);
+    } else {
+      for (let i = at; i < at + count; i++, from += 2) out[i] = halfOf(view.getUint16(from, true));
+    }
+  };
+}
+
+/** The same, whose first bytes stand together, then their second bytes, and so on. */
+export function splitFractions({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
+  const width = widthOf(leaf);
+  const values = Math.floor((end - start) / width);
+  let from = 0;
+  const one = new Uint8Array(8);
+  return (out, at, count) => {
+    checkLeft(count, 1, values - from);
+    for (let i = at; i < at + count; i++, from++) {
+      for (let j = 0; j < width; j++) one[j] = bytes[start + j * values + from] ?? 0;
+      plainFractions({ bytes: one, start: 0, end: width }, leaf)(out, i, 1);
+    }
+  };
+}
+
+/** Bits, the lowest of a byte first. */
+export function plainBits({ bytes, start, end }: PageBytes): NumberReader {
+  let bit = 0;
+  return (out, at, count) => {
+    checkLeft(count, 1, (end - start) * 8 - bit);
+    for (let i = at; i < at + count; i++, bit++) {
+      out[i] = ((bytes[start + (bit >> 3)] ?? 0) >> (bit & 7)) & 1;
+    }
+  };
+}
+
+/** Numbers of a fixed number of bytes: big decimals, and times of INT96. */
+export function fixedNumbers({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
+  const width = leaf.kind === "moment" ? 12 : (leaf.element.type_length ?? 0);
+  if (width < 1) throw new Damage(`its values have ${width} bytes`);
+  let from = start;
+  return (out, at, count) => {
+    checkLeft(count, width, end - from);
+    for (let i = at; i < at + count; i++, from += width) {
+      const own = bytes.subarray(from, from + width);
+      out[i] = leaf.kind === "moment" ? secondsOf(own) : decimalOf(own, leaf.divisor);
+    }
+  };
+}
+
+/** A number with its bytes from the highest to the lowest, in decimals of the scale. */
+export function decimalOf(bytes: Uint8Array, divisor: number): number {
+  let value = 0n;
+  for (const one of bytes) value = value * 256n + BigInt(one);
+  value = BigInt.asIntN(8 * bytes.length, value);
+  // Below 2^53 the quotient of two exact numbers is the nearest double; else text rounds once.
+  if (BigInt.asIntN(53, value) === value) return Number(value) / divisor;
+  return Number(`${value}e-${Math.round(Math.log10(divisor))}`);
+}
+
+/** Seconds since 1970 of a Julian day and the nanoseconds in it. */
+function secondsOf(bytes: Uint8Array): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const nanoseconds = view.getBigUint64(0, true);
+  return (view.getInt32(8, true) - 2_440_588) * 86_400 + Number(nanoseconds) / 1e9;
+}
+
+function widthOf({ element }: Leaf): number {
+  return element.type === "DOUBLE" ? 8 : element.type === "FLOAT" ? 4 : 2;
+}
+
+/** IEEE 754 binary16: a sign, five bits of exponent, ten of fraction. */
+function halfOf(bits: number): number {
+  const sign = bits >> 15 === 0 ? 1 : -1;
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  if (exponent === 31) return fraction === 0 ? sign * Infinity : Number.NaN;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+function checkLeft(count: number, width: number, left: number): void {
+  if (count * width > left) throw new Damage("a page has fewer values than it says");
+}

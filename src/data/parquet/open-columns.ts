@@ -1,0 +1,158 @@
+// The columns of a Parquet file that a job asks for: whether the file has them, whether they are
+// what the job says, and in which form they are read.
+
+import { InvalidOptionError } from "../../errors/errors.ts";
+import { type FieldColumns, namedColumns } from "../columnar/named-columns.ts";
+import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import type { KeyColumn } from "../split-options.ts";
+import { labelsOf, targetColumnsOf } from "../targets.ts";
+import { categoricalOf } from "../text/match-features.ts";
+import { unreadable } from "../text/text-lines.ts";
+import { openRanges, type RangeReader } from "./byte-ranges.ts";
+import { unusableAt } from "./damage.ts";
+import { type Footer, readFooter } from "./footer.ts";
+import type { WantedColumn } from "./read-parquet.ts";
+import { type ColumnShape, columnNames, shapeOf } from "./shapes.ts";
+
+/** A file that is open, and what a job reads of it. */
+export interface ParquetFile {
+  readonly file: RangeReader;
+  readonly footer: Footer;
+  readonly columns: FieldColumns;
+  /** The names of the columns, as the fields of `columns` count them. */
+  readonly header: readonly string[];
+  readonly wanted: readonly WantedColumn[];
+}
+
+/**
+ * Opens a file for a job; the caller closes it. `isPrediction`: labels, weight and group may be
+ * missing, and are not read.
+ * @throws InvalidOptionError where the file lacks a column, or has another kind of it
+ * @throws InputUnusableError where it cannot be read
+ */
+export async function openParquet(
+  path: string,
+  options: ResolvedParquetOptions,
+  tables: readonly TableShape[],
+  key?: KeyColumn,
+  isPrediction = false,
+): Promise<ParquetFile> {
+  let file: RangeReader;
+  try {
+    file = await openRanges(path);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+  try {
+    const footer = await readFooter(file);
+    return { file, footer, ...columnsOf(path, footer, options, tables, key, isPrediction) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function columnsOf(
+  path: string,
+  { schema }: Footer,
+  options: ResolvedParquetOptions,
+  tables: readonly TableShape[],
+  key: KeyColumn | undefined,
+  isPrediction: boolean,
+): Pick<ParquetFile, "columns" | "header" | "wanted"> {
+  const roles = rolesOf(options, key, isPrediction);
+  const shapes = new Map<string, ColumnShape>();
+  for (const { name } of roles) {
+    if (shapes.has(name)) continue;
+    try {
+      const shape = shapeOf(schema, name);
+      if (shape !== undefined) shapes.set(name, shape);
+    } catch (cause) {
+      throw unusableAt({ path, column: name }, cause);
+    }
+  }
+  const targets = isPrediction ? targetColumnsOf(options) : [];
+  const header = [...new Set([...columnNames(schema), ...shapes.keys(), ...targets])];
+  const { columns, problems } = namedColumns(options, tables, { path, header }, key);
+  const wrong =
+    problems.length > 0 ? problems : roles.flatMap((role) => problemOf(role, shapes, path));
+  if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
+  const wanted = [...shapes.values()].map((shape): WantedColumn => {
+    const own = roles.filter(({ name }) => name === shape.name);
+    const isId = own.some(({ kind }) => kind === "id" || kind === "text");
+    // A label of true and false is text; an integer is a number, which it stays as text.
+    const isLabelText = shape.leaf.kind === "boolean" && own.some(({ kind }) => kind === "label");
+    return { shape, isId: isId || isLabelText };
+  });
+  const featuresAlone = { ...columns, labels: [], weight: undefined, group: undefined };
+  return { columns: isPrediction ? featuresAlone : columns, header, wanted };
+}
+
+/** What a job wants a column for. */
+interface Role {
+  readonly option: string;
+  readonly name: string;
+  /** `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data. */
+  readonly kind: "label" | "number" | "text" | "time" | "id";
+  readonly list?: "plain" | "weighted" | undefined;
+  readonly isHashed?: boolean;
+}
+
+function rolesOf(
+  options: ResolvedParquetOptions,
+  key: KeyColumn | undefined,
+  isPrediction: boolean,
+): Role[] {
+  const { weight, group, dense } = options;
+  const targets: Role[] = [
+    ...labelsOf(options).map((name): Role => ({ option: "data.label", name, kind: "label" })),
+    ...(weight === undefined
+      ? []
+      : [{ option: "data.weight", name: weight, kind: "number" as const }]),
+    ...(group === undefined ? [] : [{ option: "data.group", name: group, kind: "text" as const }]),
+  ];
+  const split = "evaluation.split.column";
+  const kind = key?.kind === "hash" ? "text" : "time";
+  return [
+    ...(isPrediction ? [] : targets),
+    ...(key === undefined ? [] : [{ option: split, name: key.column, kind } as const]),
+    ...dense.map(
+      ({ column: name }, i): Role => ({ option: `data.dense[${i}]`, name, kind: "number" }),
+    ),
+    ...categoricalOf(options).map(({ column: name, list, ids }, i): Role => {
+      return { option: `data.categorical[${i}]`, name, kind: "id", list, isHashed: ids === "hash" };
+    }),
+  ];
+}
+
+/** What is wrong with a column for its role. */
+function problemOf(
+  { option, name, kind, list, isHashed = true }: Role,
+  shapes: ReadonlyMap<string, ColumnShape>,
+  path: string,
+): { readonly option: string; readonly message: string }[] {
+  const shape = shapes.get(name);
+  if (shape === undefined) return [];
+  const refuse = (what: string, advice: string) => {
+    const message = `\`${option}\` names the column \`${name}\`, which ${what} in ${path}; ${advice}`;
+    return [{ option, message }];
+  };
+  if (shape.list !== (list ?? "none")) {
+    const says = shape.list === "none" ? "leave `list` out" : `say \`list: "${shape.list}"\``;
+    const advice = kind === "id" ? says : "name a column with one value a row";
+    return refuse(listWords[shape.list], advice);
+  }
+  const { kind: values } = shape.leaf;
+  if (kind === "id" && values === "moment") return refuse("holds times", "name another column");
+  if (values !== "fraction" && values !== "moment") return [];
+  const isText = kind === "text" || (kind === "id" && isHashed);
+  const advice = "a hash is of texts and integers: write it as one of them";
+  const more = kind === "id" ? `${advice}, or say \`ids: "integer"\`` : advice;
+  return isText ? refuse("holds fractions or times", more) : [];
+}
+
+const listWords = {
+  none: "has one value a row",
+  plain: "is a list",
+  weighted: "is a list with weights",
+};

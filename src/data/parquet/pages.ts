@@ -1,0 +1,226 @@
+// The pages of a column in a row group, one after the other: their headers are read and checked,
+// their bytes unpacked. One page is in memory, and the dictionary's.
+// https://parquet.apache.org/docs/file-format/data-pages
+
+import type { Hash } from "node:crypto";
+import { crc32 } from "node:zlib";
+import type { ByteStream } from "./byte-ranges.ts";
+import { pageBytesMax, Unpacker } from "./codecs.ts";
+import { Damage } from "./damage.ts";
+import type { Chunk } from "./footer.ts";
+import { HybridReader, slackBytes } from "./hybrid.ts";
+import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./thrift.ts";
+
+/** The levels and values of a page, unpacked; valid until the next page. */
+export interface DataPage {
+  /** Values and what is missing: entries of levels. */
+  readonly count: number;
+  readonly repetition: HybridReader | undefined;
+  readonly definition: HybridReader | undefined;
+  readonly encoding: number;
+  /** Values lie in the bytes `start` until `end`, and slack behind them. */
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The values of a dictionary, as PLAIN. */
+export interface DictionaryPage {
+  readonly count: number;
+  readonly bytes: Uint8Array;
+  readonly end: number;
+}
+
+/** Levels of a column: the largest repetition and definition. */
+export interface Levels {
+  readonly repetitionMax: number;
+  readonly definitionMax: number;
+}
+
+const [dataV1, index, dictionary, dataV2] = [0, 1, 2, 3];
+const [rle, bitPacked] = [3, 4];
+/** Most bytes of a page's header: statistics of long texts stand in it. */
+const headerBytesMax = 0x100_0000;
+/** Bytes in which most headers fit. */
+const headerBytesUsual = 0x1000;
+
+/** Reads the pages of one column chunk. */
+export class PageReader {
+  readonly #stream: ByteStream;
+  readonly #levels: Levels;
+  readonly #unpacker: Unpacker;
+  readonly #isPacked: boolean;
+  readonly #hash: Hash;
+  /** Values that the chunk still has to have. */
+  #left: number;
+  #dictionary: DictionaryPage | undefined;
+
+  /** `hash` takes the bytes of all pages that are read. @throws Damage */
+  constructor(stream: ByteStream, { codec, values }: Chunk, levels: Levels, hash: Hash) {
+    this.#stream = stream;
+    this.#levels = levels;
+    this.#unpacker = new Unpacker(codec);
+    this.#isPacked = codec !== "UNCOMPRESSED";
+    this.#left = values;
+    this.#hash = hash;
+  }
+
+  /** The dictionary of the pages so far. */
+  get dictionary(): DictionaryPage | undefined {
+    return this.#dictionary;
+  }
+
+  /** The next page with values; undefined: there is none. @throws Damage */
+  async next(): Promise<DataPage | undefined> {
+    while (this.#left > 0) {
+      const { header, packed, size } = await this.#page();
+      const type = numberOf(header.get(1));
+      if (type === dictionary) this.#takeDictionary(header, packed, size);
+      else if (type === dataV1 || type === dataV2) {
+        const page =
+          type === dataV1
+            ? this.#pageV1(structOf(header.get(5)), packed, size)
+            : this.#pageV2(structOf(header.get(8)), packed, size);
+        if (page.count > this.#left) {
+          throw new Damage(`a page has ${page.count} values, where ${this.#left} are left`);
+        }
+        this.#left -= page.count;
+        if (page.count > 0) return page;
+      } else if (type !== index) throw new Damage(`it has a page of the unknown type ${type}`);
+    }
+    return undefined;
+  }
+
+  /** The header and the bytes of a page, as they lie in the file. */
+  async #page() {
+    const { fields: header, end } = await this.#header();
+    const [size, packedSize] = [numberOf(header.get(2)), numberOf(header.get(3))];
+    if (size < 0 || size > pageBytesMax || packedSize < 0) {
+      throw new Damage(`a page says that its ${packedSize} bytes unpack to ${size}`);
+    }
+    if (end + packedSize > this.#stream.left) {
+      const { left } = this.#stream;
+      throw new Damage(`a page says that it has ${packedSize} bytes, and ${left - end} are left`);
+    }
+    const bytes = await this.#stream.peek(end + packedSize);
+    const packed = bytes.subarray(end, end + packedSize);
+    this.#hash.update(bytes.subarray(0, end + packedSize));
+    this.#stream.skip(end + packedSize);
+    const checksum = header.get(4);
+    if (checksum !== undefined && numberOf(checksum) >>> 0 !== crc32(packed)) {
+      throw new Damage("the checksum of a page differs");
+    }
+    return { header, packed, size };
+  }
+
+  async #header(): Promise<{ readonly fields: ThriftStruct; readonly end: number }> {
+    for (let wanted = headerBytesUsual; ; wanted *= 16) {
+      const length = Math.min(wanted, headerBytesMax, this.#stream.left);
+      const bytes = await this.#stream.peek(length);
+      try {
+        return readStruct(bytes, 0, length);
+      } catch (error) {
+        const mayGoOn = error instanceof ThriftEnded && length === wanted;
+        if (!mayGoOn) throw error;
+      }
+    }
+  }
+
+  #takeDictionary(header: ThriftStruct, packed: Uint8Array, size: number): void {
+    if (this.#dictionary !== undefined) throw new Damage("it has two dictionaries");
+    const count = numberOf(structOf(header.get(7)).get(1));
+    if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
+    // A copy: the next page is unpacked into the same memory.
+    const bytes = this.#unpack(packed, size, 0).slice(0, size + slackBytes);
+    this.#dictionary = { count, bytes, end: size };
+  }
+
+  #pageV1(header: ThriftStruct, packed: Uint8Array, size: number): DataPage {
+    const { repetitionMax, definitionMax } = this.#levels;
+    const bytes = this.#unpack(packed, size, 0);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let start = 0;
+    const levels = (field: number, max: number): HybridReader | undefined => {
+      if (max === 0) return undefined;
+      const encoding = numberOf(header.get(field));
+      if (encoding !== rle) throw new Damage(`its levels have ${encodingName(encoding)}`);
+      const length = view.getUint32(start, true);
+      if (start + 4 + length > size) throw new Damage(`a page has ${length} bytes of levels`);
+      start += 4 + length;
+      return new HybridReader(bytes, start - length, start, bitsOf(max));
+    };
+    const repetition = levels(4, repetitionMax);
+    const definition = levels(3, definitionMax);
+    const count = countOf(header.get(1));
+    const encoding = numberOf(header.get(2));
+    return { count, repetition, definition, encoding, bytes, start, end: size };
+  }
+
+  #pageV2(header: ThriftStruct, packed: Uint8Array, size: number): DataPage {
+    const { repetitionMax, definitionMax } = this.#levels;
+    const [definitionBytes, repetitionBytes] = [countOf(header.get(5)), countOf(header.get(6))];
+    const start = repetitionBytes + definitionBytes;
+    if (start > size || start > packed.length) {
+      throw new Damage(`a page of ${size} bytes has ${start} bytes of levels`);
+    }
+    const bytes =
+      header.get(7) === false ? this.#copy(packed, size) : this.#unpack(packed, size, start);
+    const levels = (from: number, to: number, max: number) => {
+      return max === 0 ? undefined : new HybridReader(bytes, from, to, bitsOf(max));
+    };
+    return {
+      count: countOf(header.get(1)),
+      repetition: levels(0, repetitionBytes, repetitionMax),
+      definition: levels(repetitionBytes, start, definitionMax),
+      encoding: numberOf(header.get(4)),
+      bytes,
+      start,
+      end: size,
+    };
+  }
+
+  /** `head` bytes are not packed. */
+  #unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
+    if (!this.#isPacked) return this.#copy(packed, size);
+    return this.#unpacker.unpack(packed, size, head);
+  }
+
+  /** Bytes that are not packed: they stay where they are, and have slack behind them there. */
+  #copy(packed: Uint8Array, size: number): Uint8Array {
+    if (packed.length !== size) {
+      throw new Damage(`a page says that it has ${size} bytes, and has ${packed.length}`);
+    }
+    return new Uint8Array(packed.buffer, packed.byteOffset);
+  }
+}
+
+/** The name of an encoding, for messages. */
+export function encodingName(encoding: number): string {
+  if (encoding === bitPacked) return "the encoding BIT_PACKED, which is not read";
+  return `the encoding ${encodingNames[encoding] ?? encoding}, which is not read for its type`;
+}
+
+const encodingNames = [
+  ...["PLAIN", "GROUP_VAR_INT", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED"],
+  ...["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "RLE_DICTIONARY", "BYTE_STREAM_SPLIT"],
+];
+
+function bitsOf(max: number): number {
+  return 32 - Math.clz32(max);
+}
+
+function numberOf(value: ThriftValue | undefined): number {
+  if (typeof value === "number") return value;
+  throw new Damage("the header of a page lacks a number");
+}
+
+function countOf(value: ThriftValue | undefined): number {
+  const count = numberOf(value);
+  if (count < 0 || count > 0x7fff_ffff) throw new Damage(`a page says that it has ${count} values`);
+  return count;
+}
+
+function structOf(value: ThriftValue | undefined): ThriftStruct {
+  if (value instanceof Map) return value;
+  throw new Damage("the header of a page lacks its description");
+}

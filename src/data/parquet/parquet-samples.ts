@@ -1,0 +1,131 @@
+// Reads Parquet files into the cache, and looks at their first rows. Bad rows go to the quarantine,
+// with file, row group and row, and do not affect others.
+
+import { statSync } from "node:fs";
+import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
+import { createRowEncoder } from "../columnar/row-encoder.ts";
+import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { Sample } from "../sample.ts";
+import type { KeyColumn, SplitKeys } from "../split-options.ts";
+import { targetsOf } from "../targets.ts";
+import { denseOf } from "../text/columns.ts";
+import { BadLines } from "../text/faults.ts";
+import { problemsOf, type TextLook } from "../text/sample-text.ts";
+import { KeyCollector } from "../text/split-keys.ts";
+import { TextFacts } from "../text/text-facts.ts";
+import { noSamples, type TextMeta } from "../text/text-samples.ts";
+import { openParquet } from "./open-columns.ts";
+import { newReport, readParquet } from "./read-parquet.ts";
+
+/**
+ * Appends every good row of the files, in order, to the cache. Returns what else is to be known,
+ * and for each file the SHA-256 of what was read of it, hex: its footer and the wanted columns.
+ * @throws InvalidOptionError where columns and tables do not match
+ * @throws InputUnusableError where a file cannot be read, or there is no good row
+ */
+export async function writeParquet(
+  writer: CacheWriter,
+  options: ResolvedParquetOptions,
+  tables: readonly TableShape[],
+  onProgress: (progress: CacheProgress) => void,
+  key?: KeyColumn,
+): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
+  const sample = writer.newSample();
+  const collector = key && new KeyCollector(key);
+  const bad = new BadLines(options.quarantineMax);
+  const about = new TextFacts();
+  const sizes = options.paths.map((path) => statSync(path).size);
+  const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
+  let bytesBefore = 0;
+  const hashes: string[] = [];
+  for (const [place, path] of options.paths.entries()) {
+    const { file, footer, columns, header, wanted } = await openParquet(path, options, tables, key);
+    try {
+      const encoder = createRowEncoder(about.of(columns), header, collector);
+      const before = { samples: writer.samples, bad: bad.count };
+      const report = newReport();
+      for await (const batch of readParquet(file, footer, wanted, report)) {
+        encoder.begin(batch);
+        for (let row = 0; row < batch.rows; row++) {
+          const fault = encoder.encode(sample, row);
+          if (fault === undefined) {
+            writer.append(sample);
+            about.add(sample);
+            collector?.keep();
+          } else bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
+        }
+        const done = (batch.firstRow + batch.rows) / footer.rows;
+        const fraction = (bytesBefore + (sizes[place] ?? 0) * done) / bytesTotal;
+        onProgress({ samples: writer.samples, quarantined: bad.count, fraction });
+      }
+      const { samples } = writer;
+      if (samples === before.samples) about.addEmptyFile(path, bad.count - before.bad, "row");
+      bytesBefore += sizes[place] ?? 0;
+      hashes.push(report.sha256);
+    } finally {
+      await file.close();
+    }
+  }
+  if (writer.samples === 0) throw noSamples(options, bad);
+  const keys = collector && { keys: collector.keys() };
+  return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
+}
+
+/** Rows looked at in every file, however many files there are. */
+const rowsMin = 100;
+
+/** Looks at the first rows of all files, about `rowsMax` in all. */
+export async function lookAtParquet(
+  options: ResolvedParquetOptions,
+  tables: readonly TableShape[],
+  rowsMax: number,
+  key?: KeyColumn,
+): Promise<TextLook> {
+  const keys = key && new KeyCollector(key);
+  const problems: string[] = [];
+  const bad = new BadLines(0);
+  const sample = new Sample({
+    dense: denseOf(options),
+    features: tables.length,
+    targets: targetsOf(options),
+  });
+  const ofFile = Math.max(rowsMin, Math.floor(rowsMax / options.paths.length));
+  let [bytes, samples, positives] = [0, 0, 0];
+  const labelRange: [number, number] = [Infinity, -Infinity];
+  for (const path of options.paths) {
+    try {
+      bytes += statSync(path).size;
+      const { file, footer, columns, header, wanted } = await openParquet(
+        path,
+        options,
+        tables,
+        key,
+      );
+      try {
+        const encoder = createRowEncoder(columns, header, keys);
+        for await (const batch of readParquet(file, footer, wanted)) {
+          encoder.begin(batch);
+          for (let row = 0; row < Math.min(batch.rows, ofFile - batch.firstRow); row++) {
+            const fault = encoder.encode(sample, row);
+            if (fault !== undefined) bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
+            else {
+              samples++;
+              if (sample.label === 1) positives++;
+              labelRange[0] = Math.min(labelRange[0], sample.label);
+              labelRange[1] = Math.max(labelRange[1], sample.label);
+            }
+          }
+          if (batch.firstRow + batch.rows >= ofFile) break;
+        }
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      problems.push(...problemsOf(error, path));
+    }
+  }
+  const { count, reasons } = bad.summary();
+  const rejected = { count, reasons };
+  const found = { bytes, problems, samples, positives, labelRange, rejected };
+  return { files: options.paths.length, ...found };
+}

@@ -1,0 +1,139 @@
+// Reads Parquet files into batches of columns: the wanted columns alone, one row group after the
+// other, some thousand rows at a time. Whatever is wrong with a file is one error that names the
+// file, the row group and the column.
+
+import { createHash } from "node:crypto";
+import type { Column, RowBatch } from "../columnar/column.ts";
+import { openStreams, type RangeReader, type ReadCounts } from "./byte-ranges.ts";
+import { openCursor } from "./column-cursor.ts";
+import { Damage, unusableAt } from "./damage.ts";
+import type { Chunk, Footer, Group } from "./footer.ts";
+import type { ColumnCursor } from "./leaf-cursor.ts";
+import type { ColumnShape } from "./shapes.ts";
+
+/** A column that is wanted, and what for: integers as ids have 64 bits, as numbers 53. */
+export interface WantedColumn {
+  readonly shape: ColumnShape;
+  readonly isId: boolean;
+}
+
+/** Rows of a batch, and entries of its longest column, about. */
+const batchRows = 8192;
+const batchEntries = 1 << 19;
+
+/** What is known of a file that was read. */
+export interface ReadReport extends ReadCounts {
+  /** SHA-256 of the footer and of the bytes of the wanted columns, hex; known at the end. */
+  sha256: string;
+}
+
+/** A report to be filled. */
+export function newReport(): ReadReport {
+  return { wanted: 0, read: 0, reads: 0, sha256: "" };
+}
+
+/**
+ * The rows of a file in order, as batches that are valid until the next. `isWanted`: which row
+ * groups, all by default. Its errors are of the file, of a row group, or of a column.
+ * @throws InputUnusableError
+ */
+export async function* readParquet(
+  file: RangeReader,
+  footer: Footer,
+  wanted: readonly WantedColumn[],
+  report: ReadReport = newReport(),
+  isWanted: (group: number) => boolean = () => true,
+): AsyncGenerator<RowBatch> {
+  const hash = createHash("sha256").update(footer.bytes);
+  let firstRow = 0;
+  for (const [place, group] of footer.groups.entries()) {
+    if (isWanted(place)) {
+      const reader = new GroupReader(file, group, place, wanted, report);
+      const step = rowsOfBatch(group, wanted);
+      for (let row = 0; row < group.rows; row += step) {
+        const rows = Math.min(step, group.rows - row);
+        const columns = await reader.read(rows);
+        yield { rows, file: file.path, firstRow: firstRow + row, rowGroup: place, columns };
+      }
+      for (const digest of reader.digests()) hash.update(digest);
+    }
+    firstRow += group.rows;
+  }
+  report.sha256 = hash.digest("hex");
+}
+
+/** Fewer rows, where lists are long. */
+function rowsOfBatch({ rows, chunks }: Group, wanted: readonly WantedColumn[]): number {
+  const entries = wanted.map(({ shape }) => chunks.get(shape.leaf.path)?.values ?? 0);
+  const most = Math.max(1, ...entries) / Math.max(1, rows);
+  return Math.max(16, Math.min(batchRows, Math.floor(batchEntries / most)));
+}
+
+/** Reads the columns of one row group. */
+class GroupReader {
+  readonly #path: string;
+  readonly #place: number;
+  readonly #columns: { readonly name: string; readonly cursor: ColumnCursor }[];
+  readonly #hashes;
+
+  constructor(
+    file: RangeReader,
+    group: Group,
+    place: number,
+    wanted: readonly WantedColumn[],
+    counts: ReadCounts,
+  ) {
+    this.#path = file.path;
+    this.#place = place;
+    const chunks = wanted.map(({ shape }) => this.#chunksOf(group, shape));
+    const streams = openStreams(file, chunks.flat(), counts);
+    this.#hashes = wanted.map(() => createHash("sha256"));
+    let next = 0;
+    this.#columns = wanted.map(({ shape, isId }, i) => {
+      const [ids, weights] = (chunks[i] ?? []).map((chunk) => {
+        return { chunk, stream: streams[next++] as (typeof streams)[number] };
+      });
+      const hash = this.#hashes[i];
+      if (ids === undefined || hash === undefined) throw new TypeError("a column has a leaf");
+      const cursor = this.#at(shape.name, () => openCursor(shape, isId, ids, weights, hash));
+      return { name: shape.name, cursor };
+    });
+  }
+
+  async read(rows: number): Promise<Map<string, Column>> {
+    const columns = new Map<string, Column>();
+    for (const { name, cursor } of this.#columns) {
+      try {
+        columns.set(name, await cursor.read(rows));
+      } catch (cause) {
+        throw unusableAt({ path: this.#path, rowGroup: this.#place, column: name }, cause);
+      }
+    }
+    return columns;
+  }
+
+  digests(): Buffer[] {
+    return this.#hashes.map((hash) => hash.digest());
+  }
+
+  #chunksOf({ chunks, rows }: Group, shape: ColumnShape): Chunk[] {
+    return [shape.leaf, shape.weights].flatMap((leaf) => {
+      if (leaf === undefined) return [];
+      return this.#at(shape.name, () => {
+        const chunk = chunks.get(leaf.path);
+        if (chunk === undefined) throw new Damage("the row group lacks it");
+        const isTooFew = shape.list === "none" ? chunk.values !== rows : chunk.values < rows;
+        if (isTooFew) throw new Damage(`it has ${chunk.values} values for ${rows} rows`);
+        return [chunk];
+      });
+    });
+  }
+
+  #at<Result>(column: string, work: () => Result): Result {
+    try {
+      return work();
+    } catch (cause) {
+      throw unusableAt({ path: this.#path, rowGroup: this.#place, column }, cause);
+    }
+  }
+}

@@ -1,0 +1,198 @@
+// Which columns of a schema can be read, and how: flat ones, and one level of lists. Everything
+// else is refused by name. https://github.com/apache/parquet-format/blob/master/LogicalTypes.md
+//
+//   flat      a leaf, also within structs: `user.id`
+//   list      group LIST { repeated group { element } }, and its older forms: a repeated leaf,
+//             group LIST { repeated leaf }
+//   weighted  map<id, weight>, and lists of struct<id, weight>: the first member is the id
+
+import type { SchemaElement, SchemaTree } from "hyparquet";
+import type { ColumnForm } from "../columnar/column.ts";
+import { Damage } from "./damage.ts";
+
+/** How the values of a leaf are read. */
+export interface Leaf {
+  /** Its path, joined by dots: its name in a row group. */
+  readonly path: string;
+  readonly element: SchemaElement;
+  /** The kind of its values, whatever bytes they have. */
+  readonly kind: "integer" | "fraction" | "boolean" | "text" | "moment";
+  /** Integers without a sign. */
+  readonly isUnsigned: boolean;
+  /** What a value is divided by: decimals, and units of time. */
+  readonly divisor: number;
+  /** Definition level of a value that is there. */
+  readonly definitionMax: number;
+}
+
+/** How a column is read. */
+export interface ColumnShape {
+  readonly name: string;
+  readonly list: "none" | "plain" | "weighted";
+  readonly leaf: Leaf;
+  /** Of a weighted list: the weights. */
+  readonly weights?: Leaf | undefined;
+  /** Of a list: the definition level from which on there is an entry. 0: no list. */
+  readonly entryLevel: number;
+}
+
+/** The names that a column can be asked for by, for messages. */
+export function columnNames(schema: SchemaTree): string[] {
+  return schema.children.map(({ element }) => element.name);
+}
+
+/** The column of a name; undefined: there is none. @throws Damage where it cannot be read */
+export function shapeOf(schema: SchemaTree, name: string): ColumnShape | undefined {
+  const found = find(schema, name);
+  if (found === undefined) return undefined;
+  const { level, node } = found;
+  if (isRepeated(node)) return listShape(name, node, level, node);
+  if (node.children.length === 0) {
+    return { name, list: "none", leaf: leafOf(node, level + optional(node)), entryLevel: 0 };
+  }
+  const [only, ...others] = node.children;
+  if (only === undefined || others.length > 0 || !isRepeated(only)) {
+    const members = node.children.map(({ element }) => `\`${name}.${element.name}\``).join(", ");
+    throw new Damage(`it is a struct; name one of its members, ${members}`);
+  }
+  return listShape(name, only, level + optional(node), node);
+}
+
+/** The node of a name, and the definition level above it. A name may have dots of its own. */
+function find(
+  schema: SchemaTree,
+  name: string,
+): { readonly node: SchemaTree; readonly level: number } | undefined {
+  let level = 0;
+  let rest = name;
+  for (let node: SchemaTree | undefined = schema; node !== undefined; ) {
+    const whole: SchemaTree | undefined = node.children.find((one) => one.element.name === rest);
+    if (whole !== undefined) return { node: whole, level };
+    const inner: SchemaTree | undefined = node.children.find((one) => {
+      return rest.startsWith(`${one.element.name}.`) && !isRepeated(one);
+    });
+    if (inner !== undefined) {
+      level += optional(inner);
+      rest = rest.slice(inner.element.name.length + 1);
+    }
+    node = inner;
+  }
+  return undefined;
+}
+
+/** `repeated`: the node of an entry; `outer`: the column's own, perhaps the same. */
+function listShape(
+  name: string,
+  repeated: SchemaTree,
+  level: number,
+  outer: SchemaTree,
+): ColumnShape {
+  const entryLevel = level + 1;
+  const element = elementOf(repeated, outer);
+  const at = entryLevel + (element === repeated ? 0 : optional(element));
+  if (element.children.length === 0) {
+    return { name, list: "plain", leaf: idLeaf(leafOf(element, at)), entryLevel };
+  }
+  const [id, weight, ...others] = element.children;
+  const isPair = id !== undefined && weight !== undefined && others.length === 0;
+  if (!isPair || [id, weight].some((one) => one.children.length > 0 || isRepeated(one))) {
+    throw new Damage("it is a list of what is neither a value nor a pair of id and weight");
+  }
+  const leaf = idLeaf(leafOf(id, at + optional(id)));
+  const weights = leafOf(weight, at + optional(weight));
+  if (weights.kind === "text" || weights.kind === "moment") {
+    throw new Damage(`\`${weight.element.name}\`, the weight of its entries, is no number`);
+  }
+  return { name, list: "weighted", leaf, weights, entryLevel };
+}
+
+/** The leaf of a list's ids. @throws Damage where its values can be none */
+function idLeaf(leaf: Leaf): Leaf {
+  if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
+  throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
+}
+
+/** The node of an element: the repeated one itself in older forms of lists, and in maps. */
+function elementOf(repeated: SchemaTree, outer: SchemaTree): SchemaTree {
+  const [only, ...others] = repeated.children;
+  if (only === undefined || others.length > 0) return repeated;
+  const { name } = repeated.element;
+  const isOlder = name === "array" || name === `${outer.element.name}_tuple`;
+  return isOlder ? repeated : only;
+}
+
+function isRepeated({ element }: SchemaTree): boolean {
+  return element.repetition_type === "REPEATED";
+}
+
+function optional({ element }: SchemaTree): number {
+  return element.repetition_type === "OPTIONAL" ? 1 : 0;
+}
+
+function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
+  return { path: path.join("."), element, definitionMax, ...kindOf(element) };
+}
+
+type Kind = Pick<Leaf, "kind" | "isUnsigned" | "divisor">;
+
+/** The kind of a leaf's values. @throws Damage where there is no number or text in it */
+function kindOf(element: SchemaElement): Kind {
+  const { type, converted_type: converted, logical_type: logical } = element;
+  const kind = (name: Leaf["kind"], divisor = 1): Kind => {
+    return { kind: name, isUnsigned: false, divisor };
+  };
+  if (logical?.type === "DECIMAL" || converted === "DECIMAL") {
+    const scale = element.scale ?? (logical?.type === "DECIMAL" ? logical.scale : 0);
+    // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
+    if (scale < 0 || scale > 22) throw new Damage(`it is a decimal of the scale ${scale}`);
+    return kind("fraction", 10 ** scale);
+  }
+  if (logical?.type === "TIMESTAMP") return kind("moment", perSecond[logical.unit] ?? 1);
+  if (converted === "TIMESTAMP_MILLIS") return kind("moment", 1e3);
+  if (converted === "TIMESTAMP_MICROS") return kind("moment", 1e6);
+  if (logical?.type === "DATE" || converted === "DATE") return kind("moment", 1 / 86_400);
+  const isRefused = refused.has(logical?.type ?? "") || refused.has(converted ?? "");
+  switch (isRefused ? undefined : type) {
+    case "BOOLEAN":
+      return kind("boolean");
+    case "INT32":
+    case "INT64": {
+      const isUnsigned =
+        converted?.startsWith("UINT_") || (logical?.type === "INTEGER" && !logical.isSigned);
+      return { ...kind("integer"), isUnsigned: isUnsigned === true };
+    }
+    case "INT96":
+      return kind("moment");
+    case "FLOAT":
+    case "DOUBLE":
+      return kind("fraction");
+    case "BYTE_ARRAY":
+      return kind("text");
+    case "FIXED_LEN_BYTE_ARRAY":
+      return kind(logical?.type === "FLOAT16" ? "fraction" : "text");
+    default:
+      throw new Damage(`it has the type ${logical?.type ?? converted ?? type}, which is not read`);
+  }
+}
+
+const perSecond: Readonly<Record<string, number>> = { MILLIS: 1e3, MICROS: 1e6, NANOS: 1e9 };
+
+const refused = new Set([
+  ...["TIME", "TIME_MILLIS", "TIME_MICROS", "INTERVAL", "UUID", "BSON"],
+  ...["VARIANT", "GEOMETRY", "GEOGRAPHY", "NULL"],
+]);
+
+/** The form in which a column's values are read. `isId`: integers and booleans as ids and texts. */
+export function formOf({ list, leaf }: ColumnShape, isId: boolean): ColumnForm {
+  const mayBeNumbers = !isId && list === "none";
+  switch (leaf.kind) {
+    case "text":
+      return "texts";
+    case "boolean":
+      return mayBeNumbers ? "numbers" : "texts";
+    case "integer":
+      return mayBeNumbers ? "numbers" : "ids";
+    default:
+      return "numbers";
+  }
+}

@@ -1,0 +1,73 @@
+// The different texts of a column in a row group: those of its dictionary, and behind them those of
+// pages without one.
+
+import { Damage } from "./damage.ts";
+
+/** Texts beyond the dictionary that are kept for the batches to come. */
+const textsMax = 65_536;
+
+/** Gives each text a code. A code means its text until the next `begin`. */
+export class TextPool {
+  #known: readonly string[] = [];
+  #all: string[] = [];
+  #codes: Map<string, number> | undefined;
+
+  /** The texts by their codes. */
+  get dictionary(): readonly string[] {
+    return this.#codes === undefined ? this.#known : this.#all;
+  }
+
+  /** Takes the texts of the column's dictionary: their codes are their places. */
+  setKnown(texts: readonly string[]): void {
+    this.#known = texts;
+    this.#codes = undefined;
+  }
+
+  /** Begins a batch: texts of before may be forgotten. */
+  begin(): void {
+    if (this.#all.length - this.#known.length > textsMax) this.#codes = undefined;
+  }
+
+  codeOf(text: string): number {
+    if (this.#codes === undefined) {
+      this.#all = [...this.#known];
+      this.#codes = new Map(this.#known.map((one, code) => [one, code]));
+    }
+    const known = this.#codes.get(text);
+    if (known !== undefined) return known;
+    this.#codes.set(text, this.#all.length);
+    return this.#all.push(text) - 1;
+  }
+}
+
+/** Texts of some bytes, each with its length before it. */
+export class PlainTexts {
+  readonly #bytes: Buffer;
+  readonly #end: number;
+  #at: number;
+
+  constructor(bytes: Uint8Array, start: number, end: number) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#at = start;
+    this.#end = end;
+  }
+
+  /** The next text, one character for each byte. @throws Damage */
+  next(): string {
+    if (this.#at + 4 > this.#end) throw new Damage("a page has fewer texts than it says");
+    const start = this.#at + 4;
+    return this.take(start, this.#bytes.readUInt32LE(this.#at));
+  }
+
+  /** The next `length` bytes. */
+  fixed(length: number): string {
+    return this.take(this.#at, length);
+  }
+
+  take(start: number, length: number): string {
+    const end = start + length;
+    if (end > this.#end) throw new Damage(`a page has a text of ${length} bytes, beyond its end`);
+    this.#at = end;
+    return this.#bytes.toString("latin1", start, end);
+  }
+}

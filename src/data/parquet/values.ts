@@ -1,0 +1,256 @@
+// Reads the values of a column's pages, whatever their encoding, in the form that the column is
+// wanted in. Dictionaries are decoded once, and their values gathered by place.
+
+import { Damage } from "./damage.ts";
+import { DeltaReader } from "./delta.ts";
+import { HybridReader } from "./hybrid.ts";
+import {
+  decimalOf,
+  deltaPairs,
+  fixedNumbers,
+  type NumberReader,
+  numbersOfPairs,
+  type PageBytes,
+  type PairReader,
+  plainBits,
+  plainFractions,
+  plainPairs,
+  splitFractions,
+  splitPairs,
+} from "./numbers.ts";
+import { type DataPage, type DictionaryPage, encodingName } from "./pages.ts";
+import type { Leaf } from "./shapes.ts";
+import { PlainTexts, type TextPool } from "./texts.ts";
+
+/** Where values go: in one of the forms of columns. */
+export type Target =
+  | { readonly form: "numbers"; values: Float64Array }
+  /** Two halves of each id, low first. */
+  | { readonly form: "ids"; pairs: Int32Array }
+  | { readonly form: "texts"; codes: Int32Array; readonly pool: TextPool };
+
+/** Writes the next `count` values of a page to the target, from place `at` on. */
+export type ValueReader = (at: number, count: number) => void;
+
+const encodings = {
+  plain: 0,
+  plainDictionary: 2,
+  rle: 3,
+  delta: 5,
+  deltaLength: 6,
+  deltaText: 7,
+  dictionary: 8,
+  split: 9,
+} as const;
+
+/** Values of a dictionary in the target's form, and how many. */
+export type Dictionary = { readonly count: number; readonly values: Float64Array | Int32Array };
+
+/** Places of a dictionary that are read at a time. */
+const placesMax = 4096;
+
+/** The values of a dictionary page; texts go to the target's pool. @throws Damage */
+export function readDictionary(page: DictionaryPage, leaf: Leaf, target: Target): Dictionary {
+  const { count, bytes, end } = page;
+  const whole = { bytes, start: 0, end };
+  // Every value has a bit at least: a count that lies takes no more memory than the file has bytes.
+  if (count > end * 8) throw new Damage(`its dictionary says that it has ${count} values`);
+  if (target.form === "texts") {
+    const read = textReader({ ...whole, encoding: encodings.plain }, leaf);
+    const texts = Array.from({ length: count }, read);
+    target.pool.setKnown(texts);
+    return { count, values: new Int32Array(0) };
+  }
+  if (target.form === "ids") {
+    const values = new Int32Array(2 * count);
+    plainPairs(whole, leaf)(values, 0, count);
+    return { count, values };
+  }
+  const values = new Float64Array(count);
+  numberReader({ ...whole, encoding: encodings.plain }, leaf)(values, 0, count);
+  return { count, values };
+}
+
+/** The reader of a page's values. @throws Damage */
+export function valueReader(
+  page: DataPage,
+  leaf: Leaf,
+  target: Target,
+  dictionary: Dictionary | undefined,
+): ValueReader {
+  const { encoding } = page;
+  if (encoding === encodings.dictionary || encoding === encodings.plainDictionary) {
+    if (dictionary === undefined) throw new Damage("a page needs a dictionary, and there is none");
+    return dictionaryReader(page, target, dictionary);
+  }
+  switch (target.form) {
+    case "numbers": {
+      const read = numberReader(page, leaf);
+      return (at, count) => read(target.values, at, count);
+    }
+    case "ids": {
+      const read = pairReader(page, leaf);
+      return (at, count) => read(target.pairs, at, count);
+    }
+    case "texts": {
+      const next = textReader(page, leaf);
+      return (at, count) => {
+        for (let i = at; i < at + count; i++) target.codes[i] = target.pool.codeOf(next());
+      };
+    }
+    default:
+      return target satisfies never;
+  }
+}
+
+function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary): ValueReader {
+  const { bytes, start, end } = page;
+  // A page without a value may lack the width, too.
+  const width = start < end ? (bytes[start] ?? 0) : 0;
+  const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width);
+  const places = new Int32Array(placesMax);
+  const { count: size, values } = dictionary;
+  return (first, count) => {
+    for (let at = first; at < first + count; at += placesMax) {
+      const some = Math.min(placesMax, first + count - at);
+      reader.read(places, 0, some);
+      checkPlaces(places, some, size);
+      if (target.form === "texts") target.codes.set(places.subarray(0, some), at);
+      else if (target.form === "numbers") {
+        const out = target.values;
+        for (let i = 0; i < some; i++) out[at + i] = values[places[i] ?? 0] ?? 0;
+      } else {
+        const out = target.pairs;
+        for (let i = 0; i < some; i++) {
+          const place = 2 * (places[i] ?? 0);
+          out[2 * (at + i)] = values[place] ?? 0;
+          out[2 * (at + i) + 1] = values[place + 1] ?? 0;
+        }
+      }
+    }
+  };
+}
+
+function checkPlaces(places: Int32Array, count: number, size: number): void {
+  let most = 0;
+  for (let i = 0; i < count; i++) {
+    const place = (places[i] ?? 0) >>> 0;
+    if (place > most) most = place;
+  }
+  if (most >= size) throw new Damage(`a page names value ${most} of a dictionary of ${size}`);
+}
+
+type Encoded = PageBytes & { readonly encoding: number };
+
+function pairReader(page: Encoded, leaf: Leaf): PairReader {
+  switch (page.encoding) {
+    case encodings.plain:
+      return plainPairs(page, leaf);
+    case encodings.split:
+      return splitPairs(page, leaf);
+    case encodings.delta:
+      return deltaPairs(page, leaf);
+    default:
+      throw new Damage(`a page has ${encodingName(page.encoding)}`);
+  }
+}
+
+function numberReader(page: Encoded, leaf: Leaf): NumberReader {
+  const { type } = leaf.element;
+  const isPlain = page.encoding === encodings.plain;
+  if (type === "INT32" || type === "INT64") return numbersOfPairs(pairReader(page, leaf), leaf);
+  if (leaf.kind === "boolean") return isPlain ? plainBits(page) : hybridBits(page);
+  const isFixed = type === "INT96" || (type === "FIXED_LEN_BYTE_ARRAY" && leaf.divisor !== 1);
+  if (isPlain && (isFixed || isWholeDecimal(leaf))) return fixedNumbers(page, leaf);
+  if (type === "BYTE_ARRAY") return textDecimals(page, leaf);
+  if (isPlain) return plainFractions(page, leaf);
+  if (page.encoding === encodings.split && !isFixed) return splitFractions(page, leaf);
+  throw new Damage(`a page has ${encodingName(page.encoding)}`);
+}
+
+/** A decimal of fixed bytes without digits behind its point. */
+function isWholeDecimal({ element }: Leaf): boolean {
+  return element.type === "FIXED_LEN_BYTE_ARRAY" && element.logical_type?.type !== "FLOAT16";
+}
+
+function textDecimals(page: Encoded, leaf: Leaf): NumberReader {
+  const next = textReader(page, leaf);
+  return (out, at, count) => {
+    for (let i = at; i < at + count; i++) {
+      out[i] = decimalOf(Buffer.from(next(), "latin1"), leaf.divisor);
+    }
+  };
+}
+
+/** Bits of a page of levels: behind their length, one bit each. */
+function hybridBits({ bytes, start, end, encoding }: Encoded): NumberReader {
+  if (encoding !== encodings.rle) throw new Damage(`a page has ${encodingName(encoding)}`);
+  const reader = new HybridReader(bytes, Math.min(start + 4, end), end, 1);
+  const bits = new Int32Array(placesMax);
+  return (out, first, count) => {
+    for (let at = first; at < first + count; at += placesMax) {
+      const some = Math.min(placesMax, first + count - at);
+      reader.read(bits, 0, some);
+      for (let i = 0; i < some; i++) out[at + i] = bits[i] ?? 0;
+    }
+  };
+}
+
+/** The next text of a page. */
+function textReader(page: Encoded, leaf: Leaf): () => string {
+  const { bytes, start, end, encoding } = page;
+  if (leaf.kind === "boolean") {
+    const read = numberReader(page, leaf);
+    const one = new Float64Array(1);
+    return () => {
+      read(one, 0, 1);
+      return one[0] === 1 ? "true" : "false";
+    };
+  }
+  const texts = new PlainTexts(bytes, start, end);
+  const isFixed = leaf.element.type === "FIXED_LEN_BYTE_ARRAY";
+  const length = leaf.element.type_length ?? 0;
+  if (encoding === encodings.plain) return isFixed ? () => texts.fixed(length) : () => texts.next();
+  if (encoding === encodings.deltaLength && !isFixed) return deltaLengths(page).next;
+  if (encoding === encodings.deltaText) return deltaTexts(page);
+  throw new Damage(`a page has ${encodingName(encoding)}`);
+}
+
+/** Most texts of a page whose lengths are read before them. */
+const textsMax = 1 << 24;
+
+/** Lengths as packed differences: they stand before what they are the lengths of. */
+function readLengths(bytes: Uint8Array, start: number, end: number) {
+  const reader = new DeltaReader(bytes, start, end, false);
+  const count = reader.left;
+  if (count > textsMax) throw new Damage(`a page says that it has ${count} texts`);
+  const pairs = new Int32Array(2 * count);
+  reader.read(pairs, 0, count);
+  const lengthAt = (i: number): number => {
+    const length = i < count ? (pairs[2 * i] ?? -1) : -1;
+    if (length < 0) throw new Damage("a page has fewer texts than it says");
+    return length;
+  };
+  return { lengthAt, end: reader.end };
+}
+
+function deltaLengths({ bytes, start, end }: PageBytes) {
+  const lengths = readLengths(bytes, start, end);
+  const texts = new PlainTexts(bytes, lengths.end, end);
+  let at = 0;
+  return { next: () => texts.fixed(lengths.lengthAt(at++)) };
+}
+
+/** Texts that share their beginnings with the one before: DELTA_BYTE_ARRAY. */
+function deltaTexts({ bytes, start, end }: PageBytes): () => string {
+  const shared = readLengths(bytes, start, end);
+  const rest = deltaLengths({ bytes, start: shared.end, end });
+  let before = "";
+  let at = 0;
+  return () => {
+    const length = shared.lengthAt(at++);
+    if (length > before.length) throw new Damage("a text shares more than the one before it has");
+    before = before.slice(0, length) + rest.next();
+    return before;
+  };
+}

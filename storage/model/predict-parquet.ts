@@ -1,0 +1,167 @@
+// Predicts every row of a Parquet file, and writes a Parquet file of the same rows in the same
+// order: the number of the row, from 0, and its probability. Rows are decoded as in training; some
+// thousand are in memory at a time.
+
+import { ByteWriter, ParquetWriter } from "hyparquet-writer";
+import { BatchRows } from "../../src/data/batch-rows.ts";
+import type { RowBatch } from "../../src/data/columnar/column.ts";
+import { createRowEncoder, type RowEncoder } from "../../src/data/columnar/row-encoder.ts";
+import type { ResolvedParquetOptions } from "../../src/data/options.ts";
+import { openParquet } from "../../src/data/parquet/open-columns.ts";
+import { readParquet } from "../../src/data/parquet/read-parquet.ts";
+import { Sample } from "../../src/data/sample.ts";
+import { denseOf, wideOf } from "../../src/data/text/columns.ts";
+import { sentenceOf } from "../../src/data/text/faults.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
+import { shapesOf } from "../../src/model/features.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { writeWhole } from "../disk/whole-file.ts";
+import { batchSamplesMax, type Model } from "./model.ts";
+import {
+  addedColumns,
+  type PredictFileOptions,
+  type PredictReport,
+  usualColumn,
+} from "./predict-report.ts";
+
+/**
+ * Writes the probabilities of the rows of `path` to `out`; a row that training would have left out
+ * has none. The file has the feature columns of the training data, and may have no label.
+ * @throws InvalidOptionError where a column is missing or of another kind
+ * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
+ */
+export async function predictParquet(
+  model: Model,
+  path: string,
+  out: string,
+  options: PredictFileOptions,
+): Promise<PredictReport> {
+  const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
+  const data = model.job.data as ResolvedParquetOptions;
+  const { file, footer, columns, header, wanted } = await openParquet(
+    path,
+    data,
+    shapesOf(model.job.model),
+    undefined,
+    true,
+  );
+  try {
+    const scorer = new RowScorer(model, createRowEncoder(columns, header));
+    const bytes = await writeWhole(disk, out, async (target) => {
+      const writer = probabilityWriter(target, addedColumns(model.tasks, column));
+      for await (const batch of readParquet(file, footer, wanted)) {
+        writer.write(batch.firstRow, await scorer.score(batch));
+        onProgress?.(batch.firstRow + batch.rows, footer.rows);
+        signal?.throwIfAborted();
+      }
+      writer.finish();
+    });
+    return { ...scorer.report(), file: out, bytes };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Writes rows as one row group a batch. */
+function probabilityWriter(target: DiskFile, names: readonly string[]) {
+  const bytes = new ByteWriter();
+  let at = 0;
+  const flush = () => {
+    const own = bytes.getBytes();
+    target.write(own, at);
+    at += own.length;
+    bytes.index = 0;
+  };
+  const writer = new ParquetWriter({
+    writer: Object.assign(bytes, { flush, finish: flush }),
+    schema: [
+      { name: "root", num_children: 1 + names.length },
+      { name: "row", type: "INT64", repetition_type: "REQUIRED" },
+      ...names.map((name) => {
+        return { name, type: "FLOAT", repetition_type: "OPTIONAL" } as const;
+      }),
+    ],
+    createdBy: "osiris",
+  });
+  return {
+    /** `tasks`: the probabilities of each task. */
+    write(firstRow: number, tasks: readonly (readonly (number | null)[])[]) {
+      const rows = tasks[0]?.length ?? 0;
+      const places = Array.from({ length: rows }, (_, row) => BigInt(firstRow + row));
+      void writer.write({
+        rowGroupSize: Math.max(1, rows),
+        columnData: [
+          { name: "row", data: places },
+          ...names.map((name, i) => ({ name, data: [...(tasks[i] ?? [])] })),
+        ],
+      });
+    },
+    finish: () => void writer.finish(),
+  };
+}
+
+/** Scores rows, batch after batch, and counts what they come to. */
+class RowScorer {
+  readonly #model: Model;
+  readonly #encoder: RowEncoder;
+  readonly #sample: Sample;
+  #samples = 0;
+  #bad = 0;
+  #firstBad: PredictReport["firstBad"];
+  #sum = 0;
+
+  constructor(model: Model, encoder: RowEncoder) {
+    const { data, model: spec } = model.job;
+    this.#model = model;
+    this.#encoder = encoder;
+    this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
+  }
+
+  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
+    const mean = this.#samples === 0 ? Number.NaN : this.#sum / this.#samples;
+    return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
+  }
+
+  /** For each task, the probability of each row; null: the row is a bad one. */
+  async score(batch: RowBatch): Promise<(number | null)[][]> {
+    this.#encoder.begin(batch);
+    const tasks: (number | null)[][] = this.#model.tasks.map(() => []);
+    for (let from = 0; from < batch.rows; from += batchSamplesMax) {
+      await this.#scoreSome(batch, from, Math.min(batch.rows - from, batchSamplesMax), tasks);
+    }
+    return tasks;
+  }
+
+  async #scoreSome(
+    batch: RowBatch,
+    from: number,
+    count: number,
+    tasks: readonly (number | null)[][],
+  ): Promise<void> {
+    const { job, means } = this.#model;
+    const tables = shapesOf(job.model);
+    const shape = { dense: denseOf(job.data), wide: wideOf(tables), means };
+    const rows = new BatchRows(count, { ...shape, weighted: weightedOf(job.data, tables) });
+    const isBad = Array.from({ length: count }, (_, i) => {
+      const fault = this.#encoder.encodeFeatures(this.#sample, from + i);
+      if (fault !== undefined) {
+        this.#sample.clear(); // Empty bags in the bad row's place.
+        this.#firstBad ??= { line: batch.firstRow + from + i + 1, reason: sentenceOf(fault) };
+      }
+      rows.add(i, this.#sample);
+      return fault !== undefined;
+    });
+    const probabilities = await this.#model.predictBatch(rows.batch());
+    for (const [i, bad] of isBad.entries()) {
+      for (const [task, own] of tasks.entries()) {
+        own.push(bad ? null : (probabilities[i * tasks.length + task] ?? Number.NaN));
+      }
+      if (bad) this.#bad++;
+      else {
+        this.#samples++;
+        this.#sum += probabilities[i * tasks.length] ?? Number.NaN;
+      }
+    }
+  }
+}

@@ -1,0 +1,114 @@
+// Which columns of a Parquet file a job may name, and how its bytes are read: wanted columns alone,
+// those that lie close together in one go.
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
+import { openRanges } from "../../../src/data/parquet/byte-ranges.ts";
+import { readFooter } from "../../../src/data/parquet/footer.ts";
+import { lookAtParquet } from "../../../src/data/parquet/parquet-samples.ts";
+import { newReport, readParquet } from "../../../src/data/parquet/read-parquet.ts";
+import { shapeOf } from "../../../src/data/parquet/shapes.ts";
+import { parquet } from "../../../src/data/sources.ts";
+import { checkOptions } from "../../../src/ports/check-options.ts";
+import { fixtures } from "./parquet-files.ts";
+
+const path = join(fixtures, "clicks.parquet");
+const options = { batchSize: 8, label: "label", rejectedMax: 1 };
+
+function look(options: DataOptions, tables: readonly TableShape[] = []) {
+  const data = checkOptions(dataOptions, options);
+  if (data.kind !== "parquet") throw new Error("of Parquet");
+  return lookAtParquet(data, tables, 100);
+}
+
+const tableOf = (name: string) => [{ name, rows: 100 }];
+
+const refused: readonly [string, Parameters<typeof parquet>[1], TableShape[], RegExp][] = [
+  [
+    "a column that is not there",
+    { ...options, dense: ["pricee"] },
+    [],
+    /`data\.dense\[0\]` names the column `pricee`, which .*clicks\.parquet does not have; .*did you mean `price`\?/,
+  ],
+  [
+    "a list without `list`",
+    { ...options, categorical: ["tags"] },
+    tableOf("tags"),
+    /`data\.categorical\[0\]` names the column `tags`, which is a list in .*; say `list: "plain"`/,
+  ],
+  [
+    "a weighted list as a plain one",
+    { ...options, categorical: [{ column: "scored", list: "plain" }] },
+    tableOf("scored"),
+    /which is a list with weights in .*; say `list: "weighted"`/,
+  ],
+  [
+    "one id a row as a list",
+    { ...options, categorical: [{ column: "item", list: "plain" }] },
+    tableOf("item"),
+    /which has one value a row in .*; leave `list` out/,
+  ],
+  [
+    "a list as a dense feature",
+    { ...options, dense: ["tags"] },
+    [],
+    /which is a list in .*; name a column with one value a row/,
+  ],
+  [
+    "fractions that are hashed",
+    { ...options, categorical: ["price"] },
+    tableOf("price"),
+    /which holds fractions or times in .*; a hash is of texts and integers: .*`ids: "integer"`/,
+  ],
+  [
+    "times as ids",
+    { ...options, categorical: [{ column: "when", ids: "integer" }] },
+    tableOf("when"),
+    /which holds times in .*; name another column/,
+  ],
+];
+
+for (const [title, given, tables, message] of refused) {
+  test(`refused: ${title}`, async (t) => {
+    const { problems } = await look(parquet(path, given), tables);
+    t.is(problems.length, 1);
+    t.regex(problems[0] ?? "", message);
+  });
+}
+
+test("a look counts the first rows of both labels, and bad ones with their row groups", async (t) => {
+  const data = parquet(path, { ...options, dense: ["age"], categorical: ["item"] });
+  const { samples, positives, rejected, bytes } = await look(data, tableOf("item"));
+  t.is(samples + rejected.count, 100);
+  t.true(positives > 20 && positives < samples);
+  t.is(bytes, statSync(path).size);
+  t.like(rejected.reasons[0], { line: 8, rowGroup: 0, got: "`2`" });
+});
+
+test("wanted columns alone are read, and close ones in one go", async (t) => {
+  const file = await openRanges(path);
+  const footer = await readFooter(file);
+  const read = async (names: readonly string[]) => {
+    const wanted = names.flatMap((name) => {
+      const shape = shapeOf(footer.schema, name);
+      return shape === undefined ? [] : [{ shape, isId: true }];
+    });
+    const report = newReport();
+    let rows = 0;
+    for await (const batch of readParquet(file, footer, wanted, report)) rows += batch.rows;
+    t.is(rows, footer.rows);
+    return report;
+  };
+  const groups = footer.groups.length;
+  const one = await read(["label"]);
+  t.is(one.reads, groups);
+  t.is(one.read, one.wanted);
+  const two = await read(["label", "mixed"]);
+  t.is(two.reads, groups);
+  t.true(two.read > two.wanted && two.wanted > one.wanted, "the gap between them is read, too");
+  t.not(two.sha256, one.sha256);
+  t.is((await read(["label"])).sha256, one.sha256);
+  await file.close();
+});

@@ -1,0 +1,109 @@
+// A model of Parquet files: the model of the same rows as CSV, bit for bit, and its predictions.
+
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { csv, parquet } from "../../../src/data/sources.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { predictFile } from "../../../storage/model/predict-file.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { fixtures, readColumns } from "../../data/parquet/parquet-files.ts";
+import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+const common = {
+  label: "label",
+  positive: [1, 2],
+  dense: ["age", { column: "price", log: true, missing: "mean" as const }],
+  batchSize: 16,
+};
+const one = { column: "shop", ids: "integer" as const };
+const sources = {
+  csv: (cache: string) =>
+    csv(join(fixtures, "clicks.csv"), {
+      ...common,
+      cache,
+      categorical: [
+        "colour",
+        one,
+        { column: "tags", separator: "|" },
+        { column: "scored", separator: "|", weightSeparator: ":" },
+      ],
+    }),
+  parquet: (cache: string) =>
+    parquet(join(fixtures, "clicks.parquet"), {
+      ...common,
+      cache,
+      categorical: [
+        "colour",
+        one,
+        { column: "tags", list: "plain" },
+        { column: "scored", list: "weighted" },
+      ],
+    }),
+};
+
+const place = await startTestCluster();
+test.after.always(() => place[Symbol.asyncDispose]());
+
+async function trainedOn(t: ExecutionContext, kind: keyof typeof sources) {
+  const home = startDirectory(t);
+  const directory = join(home, "checkpoints");
+  const tables = ["colour", "shop", "tags", "scored"].map((name) => {
+    return {
+      name,
+      rows: 130,
+      dim: 16,
+      initScale: 0.3,
+      ids: name === "shop" ? ("reject" as const) : ("hash" as const),
+    };
+  });
+  const run = await place.cluster.submit({
+    model: { kind: "dlrm", dense: 2, tables, bottom: [16], top: [8, 1] },
+    data: { ...sources[kind](join(home, "cache")), rejectedMax: 0.6 },
+    checkpoint: { directory },
+  });
+  await run.result();
+  const model = await loadModel(directory);
+  t.teardown(() => model.close());
+  return { home, model };
+}
+
+test("the same rows as CSV and as Parquet train the same model, bit for bit", async (t) => {
+  const [text, table] = [await trainedOn(t, "csv"), await trainedOn(t, "parquet")];
+  t.is(table.model.digest, text.model.digest);
+  t.true(table.model.step > 10);
+});
+
+test("each row gets its probability, and a bad row none", async (t) => {
+  const { home, model } = await trainedOn(t, "parquet");
+  const out = join(home, "scored.parquet");
+  const report = await predictFile(model, join(fixtures, "clicks.parquet"), out, {
+    column: "click",
+  });
+  const { row, click = [] } = await readColumns(out, ["row", "click"]);
+  t.deepEqual(
+    row,
+    Array.from({ length: 400 }, (_, i) => i),
+  );
+  t.is(click.filter((value) => value === null).length, report.bad);
+  t.true(report.bad > 50 && report.samples + report.bad === 400);
+  t.regex(report.firstBad?.reason ?? "", /expected `shop` to lie in 0\.\.129/);
+  const columns = ["age", "price", "colour", "shop", "tags", "scored"];
+  const records = await readColumns(join(fixtures, "clicks.parquet"), columns, true);
+  const at = click.findIndex((value, i) => value !== null && records.scored?.[i] !== null);
+  const scored = (records.scored?.[at] ?? []) as [string, number][];
+  const record = {
+    ...Object.fromEntries(columns.map((name) => [name, records[name]?.[at] as never])),
+    scored: scored.map(([id, weight]) => `${id}:${weight}`),
+  };
+  t.deepEqual([...(await model.predict([record]))], [click[at]]);
+});
+
+test("a file that lacks a feature is refused by name", async (t) => {
+  const { home, model } = await trainedOn(t, "parquet");
+  const path = join(fixtures, "flat/snappy.parquet");
+  const error = await t.throwsAsync(predictFile(model, path, join(home, "scored.parquet")), {
+    instanceOf: InvalidOptionError,
+  });
+  t.regex(error.message, /names the column `age`, which .* does not have/);
+});

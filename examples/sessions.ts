@@ -173,6 +173,13 @@ function modelOf(name: string, rows: number): JobOptions["model"] {
         features: [{ column: "item" }, { ...history, ...unpooled }],
         attention: [{ target: "item", sequence: "seen", hidden: [32, 16], softmax: true }],
       };
+    case "bst":
+      return {
+        ...own,
+        kind: "bst",
+        features: [{ column: "item" }, { ...history, ...unpooled }],
+        transformers: [{ target: "item", sequence: "seen", hidden: 32, pooling: "target" }],
+      };
     case "mean":
       return {
         ...own,
@@ -180,7 +187,7 @@ function modelOf(name: string, rows: number): JobOptions["model"] {
         attention: [],
       };
     default:
-      throw new Error(`Expected --model din or mean, got ${name}`);
+      throw new Error(`Expected --model din, bst or mean, got ${name}`);
   }
 }
 

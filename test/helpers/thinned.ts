@@ -30,6 +30,15 @@ export function inSoak<Case>(
   return isSoak ? all : some;
 }
 
+/**
+ * Whether a whole test is left to the soak: its part of a promise is held on every change by another
+ * test, in the simulator or beside it.
+ */
+export function leftToSoak({ title }: { readonly title: string }): boolean {
+  if (!isSoak) noteSoak(title);
+  return !isSoak;
+}
+
 /** Notes what is left to the soak. */
 function noteSoak(title: string): void {
   note({ kind: "skipped", title, reason: "`npm run test:soak` runs all of these:" });

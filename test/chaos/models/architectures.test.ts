@@ -9,6 +9,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 const top = [8, 1];
@@ -78,7 +79,7 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
 for (const [title, model] of Object.entries(models)) {
   test(`a ${title} has one model on 1, 2 and 3 devices, and after a kill`, async (t) => {
     const digests: string[] = [];
-    for (const devices of [1, 2, 3]) {
+    for (const devices of inSoak(`devices, ${title}`, [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       const { result } = await runJob(place, jobOn(place, model));
       digests.push(result.digest);

@@ -16,6 +16,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
@@ -23,7 +24,7 @@ function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOpti
 
 test("a model of the user's own is one model on 1, 2 and 3 devices, and after a kill", async (t) => {
   const digests: string[] = [];
-  for (const devices of [1, 2, 3]) {
+  for (const devices of inSoak("devices, own model", [1, 3], [1, 2, 3])) {
     await using place = await startTestCluster(devices);
     const { result } = await runJob(place, jobOf(place));
     digests.push(result.digest);

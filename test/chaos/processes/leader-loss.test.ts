@@ -7,6 +7,7 @@ import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
 import { calmResult, only } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
+import { leftToSoak } from "../../helpers/thinned.ts";
 
 /** Long enough to lose the leader in the middle of the job. */
 const epochs = 12;
@@ -144,6 +145,7 @@ test.serial(
 test.serial(
   "a shard that was to move moves under the next leader, where the root is killed",
   async (t) => {
+    if (leftToSoak(t)) return;
     const { place, root, standby } = await startTwo(t, 2);
     const run = await place.client.submit(place.job({ ...long, sharding: "as-written" }));
     const story = await follow(run, async () => {

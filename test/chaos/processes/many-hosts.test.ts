@@ -18,7 +18,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
-import { thinned } from "../../helpers/thinned.ts";
+import { leftToSoak, thinned } from "../../helpers/thinned.ts";
 
 const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
   { name: "a", rows: 200, dim: 8 },
@@ -80,6 +80,7 @@ for (const arithmetic of thinned("two processes, by arithmetic", ["auto", "refer
 test.serial(
   "unequal hosts, and a cluster that has a device itself, make the same model",
   async (t) => {
+    if (leftToSoak(t)) return;
     const calm = await calmResult();
     await using place = await startTestCluster(1, { minDevices: 6 });
     await startHost(t, place.cluster, { devices: 3 });
@@ -143,6 +144,7 @@ test.serial(
 );
 
 test.serial("a device that ends on one host releases the other host at once", async (t) => {
+  if (leftToSoak(t)) return;
   const calm = await calmResult();
   await using place = await startTestCluster(2, { minDevices: 4 });
   const { cluster } = place;
@@ -159,6 +161,7 @@ test.serial("a device that ends on one host releases the other host at once", as
 });
 
 test.serial("a reader of one host may end, and the thread between two", async (t) => {
+  if (leftToSoak(t)) return;
   const calm = await calmResult();
   await using place = await startTestCluster(1, { minDevices: 2 });
   const threads = breakableLauncher();

@@ -67,6 +67,7 @@ for (const [depth, count] of [
       const points = thinned(
         `points of a step at which a device ends, at depth ${depth}`,
         Array.from({ length: count }, (_, point) => point),
+        5,
       );
       place.threads.plan(points.map((point, i) => exit(`device:${i % 2}`, i + 1, 12, point)));
       const { result, events } = await runJob(place, job());

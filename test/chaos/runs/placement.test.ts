@@ -9,7 +9,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, leftToSoak } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
@@ -65,6 +65,7 @@ for (const [name, overrides] of Object.entries(jobs)) {
 }
 
 test.serial("the reference kernels agree with themselves on any number of devices", async (t) => {
+  if (leftToSoak(t)) return;
   await using place = await startTestCluster(3);
   const digests: string[] = [];
   for (const devices of [1, 2, 3]) {

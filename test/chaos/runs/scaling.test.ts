@@ -11,6 +11,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 /** The reference run's result; one generation for each number of devices, none after a failure. */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
@@ -70,7 +71,8 @@ function launcherThatTells(command: string, hear: () => void): Launcher {
   };
 }
 
-for (const command of ["run", "evaluate", "save"] as const) {
+const told = ["run", "evaluate", "save"] as const;
+for (const command of thinned("what a device has been told when devices are asked for", told)) {
   test.serial(
     `devices may be asked for when a device has just been told to ${command}`,
     async (t) => {

@@ -30,9 +30,12 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const kinds = ["file", "rocksdb"] as const;
+/** One of the kinds on every change, the other in the soak. */
+const kindsWith = (what: string, usual: (typeof kinds)[number]) => inSoak(what, [usual], kinds);
 
 /** The model of the other tests, its tables cached, with some rows. */
 function modelOf(rows: number, keep: "spill" | "durable" = "spill"): JobOptions["model"] {
@@ -83,7 +86,7 @@ async function runFull(
   return JSON.parse(stdout);
 }
 
-for (const ssd of kinds) {
+for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
   test.serial(
     `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
@@ -129,7 +132,7 @@ test.serial("P11: a disk that is full for longer than a step may take is waited 
 
 // A slow disk ----
 
-for (const ssd of kinds) {
+for (const ssd of kindsWith("stores of rows on a slow disk", "rocksdb")) {
   test.serial(`P11: ${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
     if (lacksStore(t, ssd)) return;
     const calm = await calmResult();
@@ -232,7 +235,7 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
   else t.deepEqual(codes, [], found.reason);
 });
 
-for (const ssd of kinds) {
+for (const ssd of kindsWith("stores of rows that vanish", "rocksdb")) {
   test.serial(`${ssd}: a directory that vanishes under a run changes no bit`, async (t) => {
     if (lacksStore(t, ssd)) return;
     const calm = await calmResult();

@@ -8,6 +8,7 @@ import { jobs } from "../../../chaos/simulation/jobs.ts";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
 import { referenceOf, simulate, simulateSeed } from "../../../chaos/simulation/simulate.ts";
 import { Cluster, type JobOptions, simulateSeeds } from "../../../index.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const calm: Scenario = {
   seed: 7,
@@ -17,7 +18,7 @@ const calm: Scenario = {
   faults: [],
 };
 
-for (const [index, job] of jobs.entries()) {
+for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()])) {
   test(`a simulated run comes to what a real one comes to: job ${index}`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));

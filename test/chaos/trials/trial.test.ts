@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import test from "ava";
 import { type ChaosOptions, chaos, type JobOptions, PromiseBrokenError } from "../../../index.ts";
 import { smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
+import { leftToSoak } from "../../helpers/thinned.ts";
 
 const job = (seed = 0): JobOptions => ({
   model: smallModel,
@@ -65,6 +66,7 @@ test.serial("shards move and freeze between two deaths: the same bits", async (t
 });
 
 test.serial("readers are drained and limited between two deaths: the same bits", async (t) => {
+  if (leftToSoak(t)) return;
   const trial = await chaos({ ...job(), readers: 2 })
     .limitReaders(2000, { deadlines: 0.2 })
     .at({ step: 6 })

@@ -2,7 +2,7 @@
 // A Deep Interest Network, whose attention pools the session for each item in question, against the
 // same model with mean pooling, seed by seed.
 //
-//   node dist/examples/sessions.js [--data ../shared/data/session] [--model din] [--seed 1]
+//   node dist/examples/sessions.js [--data ../shared/data/session] [--model din|bst] [--seed 1]
 //     [--against mean] [--seeds 5] [--first 1] [--epochs 20] [--devices 2]
 //
 // With --seed one seed of --model alone. A sample is an item and the session before it: the item
@@ -178,7 +178,7 @@ function modelOf(name: string, rows: number): JobOptions["model"] {
         ...own,
         kind: "bst",
         features: [{ column: "item" }, { ...history, ...unpooled }],
-        transformers: [{ target: "item", sequence: "seen", hidden: 32, pooling: "target" }],
+        transformers: [{ target: "item", sequence: "seen", hidden: 32, pooling: "mean" }],
       };
     case "mean":
       return {

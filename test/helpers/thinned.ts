@@ -31,8 +31,8 @@ export function inSoak<Case>(
 }
 
 /**
- * Whether a whole test is left to the soak: its part of a promise is held on every change by another
- * test, in the simulator or beside it.
+ * Whether a whole test is left to the soak: another test, in the simulator or beside it, holds its
+ * part of a promise on every change.
  */
 export function leftToSoak({ title }: { readonly title: string }): boolean {
   if (!isSoak) noteSoak(title);

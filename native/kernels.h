@@ -54,6 +54,7 @@ struct Rule {
   float beta1, beta2, rest1, rest2;  // rest = 1 - beta
   float root2;                       // sqrt(correction2)
   float beta, lambda1, lambda2;      // ftrl
+  float clip;                        // elements of g are at most this far from 0; 0: any
   uint32_t key[2], purpose, step;    // of the random numbers that round
 
   bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }

@@ -150,7 +150,7 @@ class Call {
 };
 
 /// The numbers of a rule, as src/kernels/native/native.ts lays them out.
-constexpr size_t ruleNumbers = 17;
+constexpr size_t ruleNumbers = 18;
 Rule ruleOf(const double* numbers) {
   const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
   Rule rule{};
@@ -171,9 +171,10 @@ Rule ruleOf(const double* numbers) {
   rule.beta = static_cast<float>(n[9]);
   rule.lambda1 = static_cast<float>(n[10]);
   rule.lambda2 = static_cast<float>(n[11]);
-  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[12 + i]);
-  rule.purpose = static_cast<uint32_t>(n[14]);
-  rule.step = static_cast<uint32_t>(n[15]);
+  rule.clip = static_cast<float>(n[12]);
+  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[13 + i]);
+  rule.purpose = static_cast<uint32_t>(n[15]);
+  rule.step = static_cast<uint32_t>(n[16]);
   return rule;
 }
 

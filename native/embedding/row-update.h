@@ -62,6 +62,7 @@ template <int vectors, bool adagrad, bool placed>
                                           int64_t first, const float* mean, Finite& finite) {
   const Table t = table;
   const Gradients<placed> g = gradients;
+  const float most = table.rule.clip;
   const bool summed = placed || g.mean;
   RowGroup<vectors> groups[2];
   float* const folded = scratches().gradient.take<float>(2 * lanes * g.dim);
@@ -89,9 +90,14 @@ template <int vectors, bool adagrad, bool placed>
     while (to < g.count && rowOf(g.lookups[to]) == row) to++;
     group.rows[r] = row;
     group.d[r] = g.gradientOf(from);
+    float* const own = group.folded + r * g.dim;
     if (__builtin_expect(summed || to > from + 1, 0)) {
-      group.d[r] = group.folded + r * g.dim;
-      std::memcpy(group.folded + r * g.dim, foldRow(g, first, from, to), g.dim * sizeof(float));
+      group.d[r] = own;
+      std::memcpy(own, foldRow(g, first, from, to), g.dim * sizeof(float));
+    }
+    if (__builtin_expect(most != 0, 0)) {
+      clipRow(own, group.d[r], most, vectors * lanes);
+      group.d[r] = own;
     }
     if (adagrad && mean == nullptr) group.square(r);
     from = to;
@@ -140,6 +146,15 @@ template <int vectors, bool adagrad, bool placed>
   finite = seen;
 }
 
+/// The sum of a row's gradients, clipped, in g.stack.
+template <bool placed>
+INLINE float* clippedRow(const Table& t, const Gradients<placed>& g, int64_t first, int64_t from,
+                         int64_t to) {
+  float* gradient = foldRow(g, first, from, to);
+  if (t.rule.clip != 0) clipRow(gradient, gradient, t.rule.clip, t.dim);
+  return gradient;
+}
+
 /// Updates the rows of a table in fewer bits by a plain rule.
 template <Precision precision, bool placed>
 [[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<placed>& g,
@@ -149,9 +164,8 @@ template <Precision precision, bool placed>
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows(t, g, asked, to);
-    const bool lone = to == from + 1 && !placed && !g.mean;
-    const float* gradient =
-        lone ? g.gradientOf(from) : foldRow(g, first, from, to);
+    const bool lone = to == from + 1 && !placed && !g.mean && t.rule.clip == 0;
+    const float* gradient = lone ? g.gradientOf(from) : clippedRow(t, g, first, from, to);
     seen.also(stepCodedRow<precision>(t, row, gradient, mean, room));
     t.touched[row] = 1;
     if (mean != nullptr) mean++;
@@ -222,7 +236,7 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    float* gradient = foldRow(g, slices.first, from, to);
+    float* gradient = clippedRow(t, g, slices.first, from, to);
     if (t.rule.l2 > 0) {
       float* decoded = scratches().decoded.take<float>(t.dim);
       regularise(gradient, rowWeights(t, row, decoded), t.rule.l2, t.dim);
@@ -247,7 +261,7 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
   float* state = scratches().gradient.take<float>(t.stateWidth);
   float* second = state + t.dim;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    float* gradient = foldRow(g, slices.first, from, to);
+    float* gradient = clippedRow(t, g, slices.first, from, to);
     const float* w = rowWeights(t, row, decoded);
     if (t.rule.l2 > 0) regularise(gradient, w, t.rule.l2, t.dim);
     std::memcpy(state, t.state + row * t.stateWidth, t.stateWidth * sizeof(float));

@@ -1,6 +1,17 @@
 // The update rules of rows and of dense tensors. They have the bracketing of
 // src/kernels/reference/rules.ts. Included by embedding/update.cc for each instruction set.
 
+/// out = the elements of a row's gradient g, brought to within -most .. most before any other use of
+/// them. A NaN or an infinity becomes NaN, so that the row still tells of it, and -0 becomes +0.
+INLINE void clipRow(float* out, const float* g, float most, int64_t n) {
+  const Vec top = broadcast(most), bottom = broadcast(-most);
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec v = loadSome(g + c, some);
+    storeSome(out + c, some, add(lesser(top, greater(bottom, v)), sub(v, v)));
+  }
+}
+
 /// g += l2 * w
 [[gnu::noinline]] static void regularise(float* g, const float* w, float l2, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
@@ -291,6 +302,7 @@ template <Precision precision>
 INLINE Finite applyRow(const Table& t, int64_t row, float* g, const Completed& known,
                        const Room& room) {
   t.touched[row] = 1;
+  if (t.rule.clip != 0) clipRow(g, g, t.rule.clip, t.dim);
   switch (t.precision) {
     case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, known, room);
     case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, known, room);

@@ -27,6 +27,8 @@ INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 /// 0 where v < 0, else v: NaN stays NaN.
 INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
+INLINE Vec lesser(Vec a, Vec b) { return _mm512_maskz_min_ps(everyLane, a, b); }
+INLINE Vec greater(Vec a, Vec b) { return _mm512_maskz_max_ps(everyLane, a, b); }
 
 #elif defined(OSIRIS_AVX2)
 
@@ -52,6 +54,8 @@ INLINE Vec root(Vec a) { return _mm256_sqrt_ps(a); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
+INLINE Vec lesser(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+INLINE Vec greater(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 
 #else
 
@@ -98,6 +102,14 @@ INLINE Vec fnma(Vec a, Vec b, Vec c) { return c - a * b; }
 INLINE Vec positive(Vec v) {
   for (int i = 0; i < lanes; i++) v[i] = v[i] < 0 ? 0 : v[i];
   return v;
+}
+INLINE Vec lesser(Vec a, Vec b) {
+  for (int i = 0; i < lanes; i++) a[i] = a[i] < b[i] ? a[i] : b[i];
+  return a;
+}
+INLINE Vec greater(Vec a, Vec b) {
+  for (int i = 0; i < lanes; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
+  return a;
 }
 
 #endif

@@ -220,14 +220,21 @@ export type DenseOptimizerSpec = z.output<typeof denseOptimizerOptions>;
 type Rates<Kind extends string> = Omit<Extract<DenseOptimizerOptions, { kind: Kind }>, "kind">;
 type RowRates<Kind extends string> = Omit<Extract<SparseOptimizerOptions, { kind: Kind }>, "kind">;
 
+/** Names an optimizer of rows and of dense layers; with options of the latter alone, for these. */
+interface OptimizerOf<Kind extends "sgd" | "adagrad" | "adam" | "lamb"> {
+  (options?: RowRates<Kind>): RowRates<Kind> & { kind: Kind };
+  (options?: Rates<Kind>): Rates<Kind> & { kind: Kind };
+}
+
+function optimizerOf<Kind extends "sgd" | "adagrad" | "adam" | "lamb">(kind: Kind) {
+  return ((options: Rates<Kind> | RowRates<Kind>) => ({ kind, ...options })) as OptimizerOf<Kind>;
+}
+
 /** w -= learningRate * g; with momentum (for dense layers only), of the accumulated direction. */
-export const sgd = (options: Rates<"sgd"> = {}) => ({ kind: "sgd" as const, ...options });
+export const sgd = optimizerOf("sgd");
 
 /** Adagrad, element by element. */
-export const adagrad = (options: Rates<"adagrad"> = {}) => ({
-  kind: "adagrad" as const,
-  ...options,
-});
+export const adagrad = optimizerOf("adagrad");
 
 /** Adagrad with one accumulator a row (FBGEMM's EXACT_ROWWISE_ADAGRAD); for tables. */
 export const rowWiseAdagrad = (options: RowRates<"rowWiseAdagrad"> = {}) => ({
@@ -236,10 +243,12 @@ export const rowWiseAdagrad = (options: RowRates<"rowWiseAdagrad"> = {}) => ({
 });
 
 /** Adam with bias correction; on tables, only the rows of the batch are updated. */
-export const adam = (options: Rates<"adam"> = {}) => ({ kind: "adam" as const, ...options });
+export const adam = optimizerOf("adam");
 
 /** Adam with decoupled weight decay (Loshchilov and Hutter 2019), 0.01 by default. */
-export const adamW = (options: Rates<"adam"> = {}) => adam({ weightDecay: 0.01, ...options });
+export const adamW = ((options?: Rates<"adam">) => {
+  return adam({ weightDecay: 0.01, ...options });
+}) as OptimizerOf<"adam">;
 
 /** Adam with one second moment a row (FBGEMM's PARTIAL_ROWWISE_ADAM); for tables. */
 export const partialRowWiseAdam = (options: RowRates<"partialRowWiseAdam"> = {}) => ({
@@ -248,7 +257,7 @@ export const partialRowWiseAdam = (options: RowRates<"partialRowWiseAdam"> = {})
 });
 
 /** LAMB (You et al. 2020): Adam's step at the scale of the weights, for each row or parameter. */
-export const lamb = (options: Rates<"lamb"> = {}) => ({ kind: "lamb" as const, ...options });
+export const lamb = optimizerOf("lamb");
 
 /** LAMB with one second moment a row (FBGEMM's PARTIAL_ROWWISE_LAMB); for tables. */
 export const partialRowWiseLamb = (options: RowRates<"partialRowWiseLamb"> = {}) => ({

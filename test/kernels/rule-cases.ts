@@ -2,8 +2,9 @@
 
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { type Cases, list, near, of, smallTable } from "./cases.ts";
-import { ruleOf } from "./scenarios.ts";
+import { numbers, random, ruleOf } from "./scenarios.ts";
 
 const kinds = [
   "sgd",
@@ -32,16 +33,73 @@ export const rulesByHand: Cases = {
         const d = new Float32Array(2 * 2 * dim).fill(1);
         d[2 * dim - 1] = bad; // The last column of the second table, of the first sample.
         const dPooled = of(k, [2, 2 * dim], [...d]);
-        const rules = tables.map(() => ruleOf(kind, 0));
+        const clip = bad < 0 || kind === "sgd" ? { clip: 0.5 } : {}; // It hides no infinity.
+        const rules = tables.map(() => ({ ...ruleOf(kind, 0), ...clip }));
         const found = k.updateRows(tables, bags, dPooled, slicesOf(0, 2, 2, 2), rules);
         t.is(found, bad === 0 ? -1 : 1, `${kind} ${bad}`);
         const [rows] = tables;
         if (rows === undefined) return;
         const gradient = of(k, [2, dim], [...d.subarray(0, 2 * dim)]);
-        const good = k.applyRows(rows, gradient, of(k, [2], [1, 1]), ruleOf(kind, 0), false);
+        const good = k.applyRows(
+          rows,
+          gradient,
+          of(k, [2], [1, 1]),
+          { ...ruleOf(kind, 0), ...clip },
+          false,
+        );
         t.is(good, bad === 0, `${kind} ${bad}`);
         t.is(k.sgd(k.tensor([2 * dim]), gradient, 1), bad === 0);
         t.is(k.firstNonFinite(gradient), bad === 0 ? -1 : 2 * dim - 1);
+      }
+    }
+  },
+
+  "a row takes its summed gradient clipped, under every rule": (t, k) => {
+    const stream = new RandomStream(8, 8);
+    const [samples, rowsOfTable] = [12, 5];
+    for (const kind of kinds) {
+      for (const [i, dim] of [3, 8, 16, 32, 45, 64, 128].entries()) {
+        const precision = i % 3 === 2 && kind !== "momentum" ? "int8" : "float32";
+        const pooling = i % 2 === 0 ? ("sum" as const) : ("mean" as const);
+        const shape = { rows: rowsOfTable, dim, pooling, rowBlocks: 1, precision } as const;
+        const [weights, state] = [numbers(stream, rowsOfTable * dim), numbers(stream, 4096)];
+        const made = () => {
+          const rows = k.rows({ ...shape, stateWidth: stateWidth(kind, dim) });
+          k.writeRows(rows, 0, weights);
+          k.write(rows.state, state.slice(0, k.read(rows.state).length).map(Math.abs));
+          return rows;
+        };
+        const [clipped, plain] = [made(), made()];
+        const ids = Int32Array.from({ length: 2 * samples }, () => stream.below(rowsOfTable - 1));
+        const offsets = Int32Array.from({ length: samples + 1 }, (_, s) => 2 * s);
+        const bags = { tables: 1, samples, offsets, ids };
+        const slices = slicesOf(0, 4, 4, samples);
+        const d = random(k, stream, [samples, dim]);
+        const rounding = { key: [1, 2] as const, purpose: 9, step: 1 };
+        const rule = { ...ruleOf(kind, i % 2 === 0 ? 0 : 0.01), rounding };
+        const most = Math.fround(0.3);
+
+        // What is clipped is the sum over all lookups of the row, before the penalty is added.
+        const [summed, counts] = [k.tensor([rowsOfTable, dim]), k.tensor([rowsOfTable])];
+        k.dRows([summed], [counts], [plain], 0, bags, d, slices);
+        const sums = k.read(summed);
+        t.true(sums.some((g) => Math.abs(g) > 1) && sums.some((g) => Math.abs(g) < most));
+        k.write(
+          summed,
+          sums.map((g) => Math.min(most, Math.max(-most, g))),
+        );
+        k.applyRows(plain, summed, counts, rule, false);
+        t.is(k.updateRows([clipped], bags, d, slices, [{ ...rule, clip: 0.3 }]), -1);
+        const bits = (rows: typeof plain) => [
+          ...[...k.readRows(rows, 0, rowsOfTable)],
+          ...list(k, rows.state),
+        ];
+        t.deepEqual(bits(clipped), bits(plain), `${kind}, ${dim} columns, ${precision}`);
+
+        const again = made();
+        k.dRows([summed], [counts], [again], 0, bags, d, slices);
+        k.applyRows(again, summed, counts, { ...rule, clip: 0.3 }, false);
+        t.deepEqual(bits(again), bits(plain), `a copy on every device: ${kind}, ${dim} columns`);
       }
     }
   },

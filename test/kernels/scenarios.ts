@@ -136,7 +136,7 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
     tables,
     firsts: lookups.flatMap(({ isFirst }, at) => (isFirst ? at : [])),
     rules: lookups.map(({ spec: { kind, l2 }, i }) => {
-      return { ...ruleOf(kind, l2), rounding: roundingOf(i) };
+      return { ...ruleOf(kind, l2), rounding: roundingOf(i), ...(i % 3 === 1 && { clip: 0.4 }) };
     }),
     bags,
     columns,

@@ -100,7 +100,8 @@ export const sharedTables: Cases = {
       const [rows, single] = [made(), made()];
       const shared = poolings.map((pooling) => ({ ...rows, pooling }));
       const rounding = { key: [1, 2] as const, purpose: 9, step: 1 };
-      const rule = { ...ruleOf(kind, i % 2 === 0 ? 0 : 0.01), rounding };
+      const clip = i % 3 === 1 ? { clip: 0.3 } : {};
+      const rule = { ...ruleOf(kind, i % 2 === 0 ? 0 : 0.01), rounding, ...clip };
       const rules = shared.map(() => rule);
       const bags = drawBags(stream, i % 3 === 2);
       const dPooled = random(k, stream, [samples, poolings.length * dim]);

@@ -205,7 +205,8 @@ function eachCut(
       const stream = new RandomStream(seed, 6);
       const cut = cutTable(k, stream, kind);
       const rounding = { key: [7, 8], purpose: 9, step: seed } as const;
-      const rule = { ...ruleOf(kind, seed % 2 === 0 ? 0.01 : 0), rounding };
+      const clip = seed % 4 > 1 ? { clip: 0.3 } : {};
+      const rule = { ...ruleOf(kind, seed % 2 === 0 ? 0.01 : 0), rounding, ...clip };
       use(cut, bagsOf(stream, cut.whole.rows), rule, stream);
     }
   }

@@ -125,22 +125,29 @@ export const adamOptions = {
 };
 
 /**
+ * A limit of each element of a row's gradient, summed over the batch, before the row takes it. A
+ * norm over all rows would have to wait for all of them (docs/jobs.md). Left out: none.
+ */
+const clip = z.strictObject({ value: rate }).optional();
+
+/**
  * How gradients are applied to rows. Exact: a row's gradients are summed, then it is updated once.
  */
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01), schedule }),
-  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers }),
+  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01), schedule, clip }),
+  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers, clip }),
   z.strictObject({
     kind: z.literal("rowWiseAdagrad"),
     ...adagradNumbers,
     weightDecay: z.number().min(0).default(0),
     /** `l2`: the decay is a part of the gradient; `decoupled`: rows shrink separately. */
     weightDecayMode: z.enum(["l2", "decoupled"]).default("l2"),
+    clip,
   }),
-  z.strictObject({ kind: z.literal("adam"), ...adamOptions }),
-  z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions }),
-  z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
-  z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions, clip }),
   /** Its rate follows from the gradients of each weight: there is no schedule beside it. */
   z.strictObject({
     kind: z.literal("ftrl"),
@@ -149,6 +156,7 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
     /** A weight is 0 while its sum of gradients is within this bound. */
     l1: z.number().min(0).default(0),
     l2: z.number().min(0).default(0),
+    clip,
   }),
 ]);
 

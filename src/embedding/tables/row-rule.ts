@@ -15,6 +15,11 @@ export interface OptimizerStep {
 
 /** The rule of one table with the penalty `l2`, at one step. */
 export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {
+  const rule = updateOf(optimizer, l2, at);
+  return optimizer.clip === undefined ? rule : { ...rule, clip: optimizer.clip.value };
+}
+
+function updateOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {
   const { kind } = optimizer;
   const learningRate = rateOf(optimizer, at);
   switch (kind) {

@@ -3,6 +3,11 @@
 import type { Rounding } from "./precision.ts";
 
 interface Rounded {
+  /**
+   * Elements of a row's summed gradient are brought to within ±clip before any other use of it, as
+   * torch.nn.utils.clip_grad_value_ does; left out: they stay as they are. Rows only.
+   */
+  readonly clip?: number | undefined;
   /** How new weights are rounded; needed where the table stores them in fewer bits. */
   readonly rounding?: Rounding;
 }

@@ -27,7 +27,7 @@ import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts
 let loaded: Addon | undefined;
 
 /** The form of the calls below: native/bindings/running.h has the same number. */
-const callForm = 3;
+const callForm = 4;
 
 /** The addon, if it takes the calls below. @throws Error where it was built for another version */
 export function ofThisVersion(addon: Addon, path: string): Addon {
@@ -244,6 +244,7 @@ const ruleNumbers = [
   "beta",
   "lambda1",
   "lambda2",
+  "clip",
 ] as const;
 
 type RuleNumber = (typeof ruleNumbers)[number];
@@ -252,7 +253,7 @@ function listRules(rules: readonly RowRule[]): Float64Array {
   const width = 5 + ruleNumbers.length;
   const numbers = new Float64Array(width * rules.length);
   for (let i = 0; i < rules.length; i++) {
-    const rule: RowRule & { readonly [name in RuleNumber]?: number } = rules[i]!;
+    const rule: RowRule & { readonly [name in RuleNumber]?: number | undefined } = rules[i]!;
     let at = width * i;
     numbers[at++] = ruleKinds.indexOf(rule.kind);
     for (const name of ruleNumbers) numbers[at++] = rule[name] ?? 0;

@@ -6,24 +6,22 @@ import { decodeRow, encodeRow } from "../contract/precision.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
-import { applyRule, type Known, quantumNorms, quantumSquares, type RowAt } from "./rules.ts";
+import { allFinite, createOptimizers, type Optimizers } from "./optimizers.ts";
+import {
+  applyRule,
+  clipped,
+  type Known,
+  quantumNorms,
+  quantumSquares,
+  type RowAt,
+} from "./rules.ts";
 
 /**
  * The embedding half of the reference kernels, and the dense optimizers: both use the same rules.
  */
 export type EmbeddingKernels = Pick<
   Kernels,
-  | "pool"
-  | "updateRows"
-  | "rowSquares"
-  | "rowNorms"
-  | "dRows"
-  | "applyRows"
-  | "sgd"
-  | "adagrad"
-  | "momentum"
-  | "adam"
-  | "lamb"
+  "pool" | "updateRows" | "rowSquares" | "rowNorms" | "dRows" | "applyRows" | keyof Optimizers
 >;
 
 /** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
@@ -54,7 +52,7 @@ export function createEmbedding(
           const { means, trust } = completed?.[table] ?? {};
           const known = { mean: means?.[index], trust: trust?.[index] };
           index++;
-          const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, known);
+          const good = update(rows, rowAt(round, rows, row, gradient, rule), row, rule, known);
           if (firstBad < 0 && !good) firstBad = table;
         });
       }
@@ -67,7 +65,7 @@ export function createEmbedding(
       const squares: number[] = [];
       const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
       gradients(whole, (row, gradient) => {
-        const at = rowAt(rows, row, gradient, 0);
+        const at = rowAt(round, rows, row, gradient, rules[table]!);
         for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
           squares.push(quantumSquares(round, at, rules[table]!.l2, quantum));
         }
@@ -82,7 +80,7 @@ export function createEmbedding(
       let index = 0;
       const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
       gradients(whole, (row, gradient) => {
-        const at = rowAt(tables[table]!, row, gradient, 0);
+        const at = rowAt(round, tables[table]!, row, gradient, rule);
         // The moments are updated in a copy.
         const state = at.state.slice(at.stateAt, at.stateAt + tables[table]!.state.shape[1]!);
         const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
@@ -110,7 +108,8 @@ export function createEmbedding(
       let good = true;
       for (let row = 0; row < rows.rows; row++) {
         if (!(whole || mask[row]! > 0)) continue;
-        good = update(rows, rowAt(rows, row, d, row * rows.dim), row, rule) && good;
+        const own = d.subarray(row * rows.dim, (row + 1) * rows.dim);
+        good = update(rows, rowAt(round, rows, row, own, rule), row, rule) && good;
       }
       return good;
     },
@@ -118,41 +117,6 @@ export function createEmbedding(
     ...createOptimizers(round),
   };
 }
-
-type Optimizers = Pick<Kernels, "sgd" | "adagrad" | "momentum" | "adam" | "lamb">;
-
-function createOptimizers(round: Round): Optimizers {
-  const apply = (row: RowAt, rule: RowRule): boolean => {
-    applyRule(round, row, rule);
-    return allFinite(row.gradient);
-  };
-  return {
-    sgd(w, g, learningRate) {
-      return apply(flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
-    },
-    adagrad(w, acc, g, learningRate, epsilon) {
-      return apply(flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
-    },
-    momentum(w, buffer, g, learningRate, momentum) {
-      const rule = { kind: "momentum", learningRate, momentum, ...plain } as const;
-      return apply(flat(w, buffer, buffer, g), rule);
-    },
-    adam(w, m, v, g, rule) {
-      return apply(flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
-    },
-    lamb(w, m, v, g, rule) {
-      return apply(flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
-    },
-  };
-}
-
-/** Whether all elements of a gradient are finite. */
-function allFinite(gradient: Values): boolean {
-  return gradient.every((value: number) => Number.isFinite(value));
-}
-
-/** The shrinking of dense optimizers' rules: none. */
-const plain = { l2: 0, decay: 0 };
 
 /** The weights of a row and their offset: in the table's own memory, or decoded into new memory. */
 function weightsOf(rows: Rows, row: number): [Values, number] {
@@ -162,8 +126,8 @@ function weightsOf(rows: Rows, row: number): [Values, number] {
   return [weights, 0];
 }
 
-/** Row `row` of a table, with its gradient. */
-function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {
+/** Row `row` of a table, with its gradient as the rule clips it. */
+function rowAt(round: Round, rows: Rows, row: number, gradient: Values, rule: RowRule): RowAt {
   const state = valuesOf(rows.state);
   const stateAt = row * (rows.state.shape[1] ?? 0);
   const [weights, weightsAt] = weightsOf(rows, row);
@@ -174,24 +138,9 @@ function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): R
     stateAt,
     second: state,
     secondAt: stateAt + rows.dim,
-    gradient,
-    gradientAt,
-    columns: rows.dim,
-  };
-}
-
-/** A dense tensor as one long row. */
-function flat(w: Tensor, state: Tensor, second: Tensor, g: Tensor): RowAt {
-  return {
-    weights: valuesOf(w),
-    weightsAt: 0,
-    state: valuesOf(state),
-    stateAt: 0,
-    second: valuesOf(second),
-    secondAt: 0,
-    gradient: valuesOf(g),
+    gradient: clipped(round, gradient, rule),
     gradientAt: 0,
-    columns: valuesOf(w).length,
+    columns: rows.dim,
   };
 }
 

@@ -29,6 +29,16 @@ export interface RowAt {
   readonly columns: number;
 }
 
+/**
+ * A row's gradient as the rule clips it. A NaN or an infinity becomes NaN, so that the row still
+ * tells of it.
+ */
+export function clipped(round: Round, gradient: Values, { clip }: RowRule): Values {
+  if (clip === undefined) return gradient;
+  const most = round(clip);
+  return gradient.map((g) => Math.min(most, Math.max(-most, g)) + (g - g));
+}
+
 /** The gradient of column c, with l2 included. */
 function gradientAt(round: Round, row: RowAt, l2: number, c: number): number {
   const g = row.gradient[row.gradientAt + c]!;

@@ -36,6 +36,8 @@ export interface Golden {
   readonly options: { readonly kind: string; readonly tasks?: readonly unknown[] } | undefined;
   /** The loss of the job; undefined: the usual one. */
   readonly loss: LossSpec | undefined;
+  /** Limit of each element of a gradient, of rows and of dense parameters; undefined: none. */
+  readonly clip: number | undefined;
   readonly bottom: readonly number[];
   readonly top: readonly number[];
   /** Of a Wukong; `k` null: full. */
@@ -71,6 +73,7 @@ export function readGolden(name: string): Golden {
     dense: manifest.model.dense ?? manifest.model.bottom[0],
     options: manifest.model.options,
     loss: manifest.model.loss,
+    clip: manifest.model.clip,
     bottom: manifest.model.bottom ?? [],
     top: manifest.model.top ?? manifest.model.final ?? [],
     layers: manifest.model.layers ?? [],

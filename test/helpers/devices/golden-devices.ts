@@ -32,13 +32,16 @@ export function startGolden(
       : { epsilon: optimizer.eps, initialAccumulator: optimizer.initial_accumulator }),
   };
   const rowWise = optimizer.kind === "rowwise_adagrad";
+  const clip = from.clip === undefined ? {} : { clip: { value: from.clip } };
   const dense = denseOptimizerOptions.parse({
     kind: rowWise ? "adagrad" : optimizer.kind,
     ...rates,
+    ...clip,
   });
   const sparse = sparseOptimizerOptions.parse({
     kind: rowWise ? "rowWiseAdagrad" : optimizer.kind,
     ...rates,
+    ...clip,
   });
   const features = featuresIn(from);
   const targets = { ...oneLabel, labels: labelsIn(from) };

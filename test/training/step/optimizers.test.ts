@@ -88,6 +88,10 @@ const cases: Record<string, [DenseOptimizerOptions, SparseOptimizerOptions, Prec
     lamb({ learningRate: 0.02, weightDecay: 0.01 }),
     lamb({ learningRate: 0.05, weightDecay: 0.01 }),
   ],
+  "SGD and row-wise Adagrad, both clipped": [
+    sgd({ learningRate: 0.3, momentum: 0.8, clip: { value: 0.01 } }),
+    rowWiseAdagrad({ learningRate: 0.1, clip: { value: 0.001 } }),
+  ],
   "Adam, and partial row-wise Adam": [
     adam({ learningRate: 0.01 }),
     partialRowWiseAdam({ learningRate: 0.02, weightDecay: 0.01 }),

@@ -209,6 +209,14 @@ const cases: Record<string, Choice> = {
   LAMB: { sparse: lamb({ learningRate: 0.01, weightDecay: 0.01 }) },
   "partial row-wise LAMB": { sparse: partialRowWiseLamb({ learningRate: 0.01 }), l2: 0.01 },
   FTRL: { sparse: ftrl({ learningRate: 0.5, l1: 0.01 }) },
+  "clipped rows": {
+    sparse: rowWiseAdagrad({ learningRate: 0.1, clip: { value: 0.002 } }),
+    l2: 0.01,
+  },
+  "clipped rows in float16, under LAMB": {
+    sparse: lamb({ learningRate: 0.01, clip: { value: 0.002 } }),
+    precision: "float16",
+  },
   "weighted bags": { isWeighted: true },
   "rows in float16": { precision: "float16" },
   "rows in bfloat16, under Adam": { precision: "bfloat16", sparse: adam({ learningRate: 0.01 }) },

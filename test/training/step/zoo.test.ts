@@ -33,6 +33,7 @@ const names = [
   "sequences/bst",
   "sequences/bst_target",
   "sequences/bst_concat",
+  "clipped/deep_fm_clipped",
 ];
 
 const cases = [

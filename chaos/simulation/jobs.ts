@@ -71,7 +71,11 @@ const changing: Partial<JobOptions> = {
       clip: { norm: 0.1 },
       ema: { decay: 0.8 },
     },
-    sparse: { kind: "rowWiseAdagrad", schedule: { kind: "step", everySteps: 10, factor: 0.5 } },
+    sparse: {
+      kind: "rowWiseAdagrad",
+      schedule: { kind: "step", everySteps: 10, factor: 0.5 },
+      clip: { value: 0.01 },
+    },
   },
   evaluation: { everySteps: 7, reduceOnPlateau: { metric: "logLoss", factor: 0.5, minDelta: 0.1 } },
 };

@@ -17,6 +17,7 @@ const optimizer = {
     kind: "rowWiseAdagrad",
     learningRate: 0.1,
     schedule: { kind: "polynomial", warmUpSteps: 3, steps: 30, power: 2, to: 0.2 },
+    clip: { value: 0.002 },
   },
 } as const satisfies JobOptions["optimizer"];
 
@@ -53,6 +54,7 @@ test("each part of the recipe decides bits", async (t) => {
   const { schedule: _dense, ...steadyDense } = optimizer.dense;
   const { schedule: _sparse, ...steadySparse } = optimizer.sparse;
   const { clip: _clip, ...unclipped } = optimizer.dense;
+  const { clip: _value, ...freeRows } = optimizer.sparse;
   const evaluation = { fraction: 0.2, everySteps: 5 };
   const digests = [
     await digestOf(1),
@@ -60,6 +62,7 @@ test("each part of the recipe decides bits", async (t) => {
     await digestOf(1, { optimizer: { ...optimizer, dense: unclipped } }),
     await digestOf(1, { optimizer: { ...optimizer, dense: steadyDense } }),
     await digestOf(1, { optimizer: { ...optimizer, sparse: steadySparse } }),
+    await digestOf(1, { optimizer: { ...optimizer, sparse: freeRows } }),
   ];
   t.is(new Set(digests).size, digests.length, digests.join("\n"));
 });

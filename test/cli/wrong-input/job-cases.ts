@@ -84,6 +84,19 @@ export const jobCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "rows clipped by the norm of all of them",
+    set: { optimizer: { sparse: { kind: "sgd", clip: { norm: 1 } } } },
+    says: [
+      "job.json: Expected `optimizer.sparse.clip.value` to be a number, got nothing",
+      "job.json: Expected no option `optimizer.sparse.clip.norm`: there is none of that name; the options here are `value`",
+    ],
+  },
+  {
+    title: "rows clipped to nothing",
+    set: { optimizer: { sparse: { kind: "ftrl", clip: { value: 0 } } } },
+    says: ["job.json: Expected `optimizer.sparse.clip.value` to be a number > 0, got `0` (number)"],
+  },
+  {
     title: "a learning rate of zero",
     set: { optimizer: { dense: { kind: "sgd", learningRate: 0 } } },
     says: [

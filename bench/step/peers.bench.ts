@@ -151,13 +151,34 @@ function findOnce(candidates: readonly string[]): () => Promise<string | undefin
   };
 }
 
+/** Prints the multiply-adds of a product of matrices on one thread, in GFLOP/s. */
+const productProgram = `
+import time, torch
+torch.set_num_threads(1)
+a = torch.rand(512, 512)
+best = 0
+for _ in range(6):
+    begin = time.perf_counter()
+    a @ a
+    best = max(best, 2 * 512**3 / (time.perf_counter() - begin) / 1e9)
+print(round(best))
+`;
+
+/** A PyTorch below this multiplies with loops: its BLAS is missing, and no ratio says anything. */
+const gflopsMin = 20;
+
 async function findPython(candidates: readonly string[]): Promise<string | undefined> {
   for (const python of candidates) {
-    const hasTorch = await run(python, ["-c", "import torch"]).then(
-      () => true,
-      () => false,
+    const rate = await run(python, ["-c", productProgram]).then(
+      ({ stdout }) => Number(stdout),
+      () => undefined,
     );
-    if (hasTorch) return python;
+    if (rate === undefined) continue;
+    if (rate < gflopsMin) {
+      console.error(`The PyTorch of ${python} multiplies at ${rate} GFLOP/s: it has no fast BLAS,`);
+      console.error("and no ratio below says anything: `apt-get install libopenblas0-openmp`.");
+    }
+    return python;
   }
   console.error("There is no PyTorch here: `apt-get install python3-torch libopenblas0-openmp`,");
   console.error("or name a Python that has it by --python. Until then only ours is measured.");

@@ -129,31 +129,48 @@ inline void dLayerNorm(float* dX, const float* dOut, const float* saved, const f
   }
 }
 
-/// Sums over rows as in a linear layer: row by row inside a slice, then the tree over slices.
+/// Gradients of `vectors` vectors of columns from c on: sums row by row inside a slice, then over the
+/// tree of slices, as in a linear layer.
+template <int vectors>
+INLINE void sumWeights(float* const* dGain, float* const* dBias, const float* dOut,
+                       const float* saved, const float* x, int64_t dim, int64_t c,
+                       const Slices& slices, const SlicePlan* plan) {
+  Vec stack[32][2][vectors];
+  for (int64_t s = 0; s < slices.count; s++) {
+    Vec sums[2][vectors];
+    UNROLL for (int v = 0; v < vectors; v++) sums[0][v] = sums[1][v] = zero();
+    for (int64_t row = slices.bounds[s]; row < slices.bounds[s + 1]; row++) {
+      const int64_t at = row * dim + c;
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t n = left(dim, c + v * lanes);
+        const Vec d = loadUpTo(dOut + at + v * lanes, n);
+        sums[0][v] = fma(d, scaledAt(x + at + v * lanes, saved + 2 * row, n), sums[0][v]);
+        sums[1][v] = add(sums[1][v], d);
+      }
+    }
+    const SlicePlan& p = plan[s];
+    for (int part = 0; part < 2; part++) {
+      float* const* out = part == 0 ? dGain : dBias;
+      UNROLL for (int v = 0; v < vectors; v++) {
+        Vec sum = sums[part][v];
+        for (int64_t i = p.lefts - 1; i >= 0; i--) sum = add(stack[p.slot + i][part][v], sum);
+        const int64_t at = c + v * lanes;
+        if (p.last) storeUpTo(out[p.subtree] + at, left(dim, at), sum);
+        else stack[p.slot][part][v] = sum;
+      }
+    }
+  }
+}
+
+/// Four vectors of columns at a time, as long runs of memory are faster.
 inline void dLayerNormWeights(float* const* dGain, float* const* dBias, const float* dOut,
                               const float* saved, const float* x, int64_t dim,
                               const Slices& slices) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
-  for (int64_t c = 0; c < dim; c += lanes) {
-    const int64_t n = left(dim, c);
-    Vec stack[32][2];
-    for (int64_t s = 0; s < slices.count; s++) {
-      Vec sums[2] = {zero(), zero()};
-      for (int64_t row = slices.bounds[s]; row < slices.bounds[s + 1]; row++) {
-        const Vec d = loadSome(dOut + row * dim + c, n);
-        sums[0] = fma(d, scaledAt(x + row * dim + c, saved + 2 * row, n), sums[0]);
-        sums[1] = add(sums[1], d);
-      }
-      const SlicePlan& p = plan[s];
-      for (int part = 0; part < 2; part++) {
-        for (int64_t i = p.lefts - 1; i >= 0; i--) {
-          sums[part] = add(stack[p.slot + i][part], sums[part]);
-        }
-        float* const* out = part == 0 ? dGain : dBias;
-        if (p.last) storeSome(out[p.subtree] + c, n, sums[part]);
-        else stack[p.slot][part] = sums[part];
-      }
-    }
+  int64_t c = 0;
+  for (; c + 4 * lanes <= dim; c += 4 * lanes) {
+    sumWeights<4>(dGain, dBias, dOut, saved, x, dim, c, slices, plan);
   }
+  for (; c < dim; c += lanes) sumWeights<1>(dGain, dBias, dOut, saved, x, dim, c, slices, plan);
 }

@@ -2,6 +2,9 @@
 // kind of data whose columns have names.
 
 import { z } from "zod";
+import { character, visibleName } from "./column-name-options.ts";
+import { expanded } from "./transforms/order.ts";
+import type { Transform } from "./transforms/transform-options.ts";
 
 /**
  * What a missing value of a dense column becomes: 0, the mean of the training data, 0 with a dense
@@ -11,15 +14,7 @@ const missingDense = z.literal([0, "mean", "indicator", "reject"]);
 /** What text that is no number is in a dense column: a missing value, or a bad line. */
 const unreadableDense = z.enum(["missing", "reject"]);
 
-/** A name without control characters, which a terminal would take for commands. */
-export const visibleName = z
-  .string()
-  .min(1)
-  .regex(/^[ -~\u00a0-\uffff]+$/, "a name without control characters");
 const column = visibleName;
-export const character = z.string().refine(isSeparator, {
-  error: "one ASCII character that is no quote and no line break",
-});
 
 const denseColumn = z
   .union(
@@ -216,6 +211,7 @@ interface DenseRules {
   readonly dense: readonly DenseColumn[];
   readonly missing?: DenseColumn["missing"];
   readonly unreadable?: DenseColumn["unreadable"];
+  readonly transforms?: readonly Transform[] | undefined;
 }
 
 /**
@@ -226,7 +222,7 @@ export function withColumnRules<Section extends DenseRules>(
   section: Section,
 ): Omit<Section, "missing" | "unreadable" | "dense"> & { readonly dense: DenseColumn[] } {
   const { missing, unreadable, dense, ...rest } = section;
-  const columns = dense.map((own): DenseColumn => {
+  const columns = expanded(dense, section.transforms).map((own): DenseColumn => {
     const rules = { missing: own.missing ?? missing, unreadable: own.unreadable ?? unreadable };
     const { column, log } = own;
     return {
@@ -237,8 +233,4 @@ export function withColumnRules<Section extends DenseRules>(
     };
   });
   return { ...rest, dense: columns };
-}
-
-function isSeparator(value: string): boolean {
-  return value.length === 1 && value.charCodeAt(0) < 128 && !'"\r\n'.includes(value);
 }

@@ -2,10 +2,16 @@
 // columns, and what people call one of their samples.
 
 import type { ResolvedColumnOptions, ResolvedDataOptions } from "./options.ts";
+import type { Transform } from "./transforms/transform-options.ts";
 
 /** Whether the job names the columns of its data. */
 export function namesColumns(data: ResolvedDataOptions): data is ResolvedColumnOptions {
   return data.kind === "csv" || data.kind === "parquet";
+}
+
+/** The transforms of the data; undefined: they have none. */
+export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | undefined {
+  return data.kind === "csv" ? data.transforms : undefined;
 }
 
 /** What a sample is called where it lies: text has lines, tables have rows. */

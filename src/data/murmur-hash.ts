@@ -70,7 +70,7 @@ function remainder(value: number, modulus: number): number {
 }
 
 /** The upper half of the 64-bit product of (low, high) and (m, mHigh). */
-function multiplyHigh(low: number, high: number, m: number, mHigh: number): number {
+export function multiplyHigh(low: number, high: number, m: number, mHigh: number): number {
   const [a0, a1] = [low & 0xffff, low >>> 16];
   const [b0, b1] = [m & 0xffff, m >>> 16];
   // Sums of 16-bit products are below 2^34, and so exact.

@@ -2,15 +2,16 @@
 
 import { z } from "zod";
 import type { Written } from "../ports/written.ts";
+import { character, visibleName } from "./column-name-options.ts";
 import {
   categoricalColumn,
-  character,
   labelsMax,
   named,
   parquetColumn,
-  visibleName,
   withColumnRules,
 } from "./column-options.ts";
+import { type FeatureSection, featureProblems } from "./transforms/features.ts";
+import { transformsOptions } from "./transforms/transforms-options.ts";
 
 /** Options of every kind of data. */
 const common = {
@@ -61,10 +62,13 @@ const csvOptions = z
     ...named,
     /** Columns of the categorical features; each feeds one table. @default [] */
     categorical: z.array(categoricalColumn).max(65_536).default([]),
+    /** Columns that are made of those of the files, for features. @default none */
+    transforms: transformsOptions.optional(),
     /** @default "," */
     delimiter: character.default(","),
   })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseWrongFeatures)
   .transform(withPasses)
   .transform(withColumnRules);
 
@@ -162,6 +166,13 @@ function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.Refinement
   if (epochs === undefined || passes === undefined || epochs === passes) return;
   const message = `left out, as \`epochs\` is ${epochs} and \`passes\` is its old spelling`;
   context.addIssue({ code: "custom", path: ["passes"], message, input: passes });
+}
+
+/** What of the features does not fit to the transforms that make them. */
+function refuseWrongFeatures(section: FeatureSection, context: z.RefinementCtx): void {
+  for (const { path, error, input } of featureProblems(section)) {
+    context.addIssue({ code: "custom", path, message: error, input });
+  }
 }
 
 /**

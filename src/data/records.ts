@@ -7,7 +7,7 @@ import { InvalidOptionError } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
-import { type CategoricalField, namedColumns } from "./columnar/named-columns.ts";
+import { type CategoricalField, type DenseField, namedColumns } from "./columnar/named-columns.ts";
 import type {
   ResolvedDataOptions,
   ResolvedParquetOptions,
@@ -20,7 +20,12 @@ import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text
 import { type Fault, sentenceOf } from "./text/faults.ts";
 import { labelReader } from "./text/labels.ts";
 import { decodeBag, decodeDense, decodeEntry, decodeMissing } from "./text/line-decoder.ts";
+import { type BagReaders, MadeFeatures } from "./text/made-features.ts";
+import { lineTransforms } from "./text/made-lines.ts";
 import { categoricalOf, weightedOf } from "./text/match-features.ts";
+import { SourceColumns } from "./text/source-columns.ts";
+import type { CompiledTransforms } from "./transforms/compile.ts";
+import { planOf } from "./transforms/plan.ts";
 
 /** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;
@@ -52,7 +57,9 @@ export function createRecordEncoder(
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
   const weighted = weightedOf(data, tables);
-  const names = [...new Set([...columns.dense, ...columns.categorical].map(({ name }) => name))];
+  const transforms = lineTransforms(data);
+  const readers: BagReaders = new Map();
+  const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
   const isBag = (feature: number): boolean =>
     data.kind === "synthetic" ||
@@ -61,19 +68,23 @@ export function createRecordEncoder(
   const dense = denseOf(data);
   const sample = new Sample({ dense, features: tables.length });
 
-  const fill = (record: SampleRecord): Fault | undefined => {
-    const misnamed = checkNames(record, names, targets);
-    if (misnamed !== undefined) return misnamed;
+  const fill = (record: SampleRecord, made: MadeFeatures | undefined): Fault | undefined => {
+    const fault = made?.fault();
+    if (fault !== undefined) return fault;
     sample.clear();
     for (const column of columns.dense) {
-      const text = textOf(record[column.name]);
-      const fault =
-        text === undefined ? noValue(column.name, "one number") : decodeDense(sample, text, column);
-      if (fault !== undefined) return fault;
+      const wrong =
+        column.isMade === true && made !== undefined
+          ? made.dense(sample, column)
+          : fillDense(sample, record[column.name], column);
+      if (wrong !== undefined) return wrong;
     }
-    for (const feature of columns.categorical.keys()) {
-      const fault = fillBag(sample, feature, columns, record, isBag(feature));
-      if (fault !== undefined) return fault;
+    for (const [feature, column] of columns.categorical.entries()) {
+      const wrong =
+        column.isMade === true && made !== undefined
+          ? made.bag(sample, feature, column)
+          : fillBag(sample, feature, columns, record, isBag(feature));
+      if (wrong !== undefined) return wrong;
     }
     return undefined;
   };
@@ -82,8 +93,12 @@ export function createRecordEncoder(
     encode(records) {
       const shape = { dense, wide: wideOf(tables), weighted, means };
       const rows = new BatchRows(records.length, shape);
+      const misnamed = records.map((record) => checkNames(record, names, targets));
+      const isGood = (index: number) => misnamed[index] === undefined;
+      const made = transforms && madeOfRecords(transforms, records, isGood, readers);
       for (const [index, record] of records.entries()) {
-        const fault = fill(record);
+        if (made !== undefined) made.row = index;
+        const fault = misnamed[index] ?? fill(record, made);
         if (fault !== undefined) {
           const at = `records[${index}]`;
           throw new InvalidOptionError(at, `Cannot use ${at}: ${sentenceOf(fault)}`);
@@ -93,6 +108,51 @@ export function createRecordEncoder(
       return rows.batch();
     },
   };
+}
+
+/** The columns of a record, each once: those that features and transforms read. */
+function namesOf(columns: Columns, transforms: CompiledTransforms | undefined): string[] {
+  const read = [...columns.dense, ...columns.categorical].filter(({ isMade }) => isMade !== true);
+  const sources = transforms?.sources.map(({ column }) => column) ?? [];
+  return [...new Set([...read.map(({ name }) => name), ...sources])];
+}
+
+/** What transforms make of records; sampling is of training data, and drops none. */
+function madeOfRecords(
+  transforms: CompiledTransforms,
+  records: readonly SampleRecord[],
+  isGood: (index: number) => boolean,
+  readers: BagReaders,
+): MadeFeatures {
+  const columns = new SourceColumns(transforms.sources, records.length);
+  const faults = new Map<number, Fault>();
+  for (const [index, record] of records.entries()) {
+    let unfit: Fault | undefined;
+    const fieldOf = (source: number): string | readonly string[] => {
+      const { column: name = "", form } = transforms.sources[source] ?? {};
+      const value = record[name];
+      const isId = form === "ids" || form === "texts";
+      const read = (one: unknown) => (isId ? idTextOf(one, { isWide: true }) : textOf(one));
+      const texts = (Array.isArray(value) ? value : [value]).map(read);
+      if (texts.includes(undefined)) {
+        unfit ??= noValue(name, "text, a number, a bigint or a list of them");
+      }
+      const known = texts.map((text) => text ?? "");
+      return Array.isArray(value) ? known : (known[0] ?? "");
+    };
+    const fault = columns.add(isGood(index) ? fieldOf : undefined);
+    const wrong = unfit ?? fault;
+    if (wrong !== undefined) faults.set(index, wrong);
+  }
+  const rows = { rows: records.length, place: 0, firstRow: 0 };
+  return new MadeFeatures(transforms.run(columns.columns(), rows), faults, readers);
+}
+
+function fillDense(sample: Sample, value: unknown, column: DenseField): Fault | undefined {
+  const text = textOf(value);
+  return text === undefined
+    ? noValue(column.name, "one number")
+    : decodeDense(sample, text, column);
 }
 
 /** The fault of a record whose keys cannot be all meant; `names`: the job's columns, each once. */
@@ -156,8 +216,11 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
     case "csv": {
       const dense = data.dense.map(({ column }) => column);
       const categorical = data.categorical.map(({ column }) => column);
-      const names = [...targetColumnsOf(data), ...dense, ...categorical];
-      return csvColumns(data, tables, "the records", names);
+      const { sources, outputs } = planOf(data.transforms ?? []);
+      const read = [...dense, ...categorical, ...sources.map(({ column }) => column)];
+      const names = new Set([...targetColumnsOf(data), ...read]);
+      const given = [...names].filter((name) => !outputs.has(name));
+      return csvColumns(data, tables, "the records", given);
     }
     case "parquet":
       return parquetColumns(data, tables);
@@ -219,7 +282,10 @@ function textOf(value: unknown): string | undefined {
 }
 
 /** As `textOf`, for an id. A number that may have been rounded is refused as a 64-bit id. */
-function idTextOf(value: unknown, { isWide }: CategoricalField): string | undefined {
+function idTextOf(
+  value: unknown,
+  { isWide }: Pick<CategoricalField, "isWide">,
+): string | undefined {
   const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
   return isWide && mayBeRounded ? undefined : textOf(value);
 }

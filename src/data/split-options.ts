@@ -2,7 +2,7 @@
 // split at random: by the order of the lines, by time, or by the hash of a column.
 
 import { z } from "zod";
-import { visibleName } from "./column-options.ts";
+import { visibleName } from "./column-name-options.ts";
 
 const moment = z.union([z.number(), z.string().min(1)], {
   error: "a number, or an ISO date as text: 2024-01-31, 2024-01-31T12:00:00Z",

@@ -1,8 +1,9 @@
 // The files of a job by name, so that a run knows its files from when its job is submitted:
-// directories and patterns stand for the data that is there, and the path of a model's module for
-// its contents.
+// directories and patterns stand for the data that is there, and the paths of a model's module and
+// of vocabularies for their contents.
 
 import { filesOf } from "../data/text/files.ts";
+import { withVocabularies } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
@@ -26,5 +27,8 @@ function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 }
 
 function named(data: JobSpec["data"]): JobSpec["data"] {
-  return data.kind === "synthetic" ? data : { ...data, paths: filesOf(data.paths) };
+  if (data.kind === "synthetic") return data;
+  const paths = filesOf(data.paths);
+  if (data.kind !== "csv" || data.transforms === undefined) return { ...data, paths };
+  return { ...data, paths, transforms: withVocabularies(data.transforms) };
 }

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type DataOptions, dataOptions } from "../data/options.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
+import { identityOf } from "../data/transforms/vocabulary.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -328,7 +329,9 @@ function withoutSharding(model: JobSpec["model"]) {
 
 /** Data without the options that decide no bit: the place of its cache, and how many epochs run. */
 function withoutPlace(data: JobSpec["data"]) {
-  const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...rest } = data;
+  const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...others } = data;
+  const transforms = "transforms" in others ? others.transforms : undefined;
+  const rest = { ...others, ...(transforms && { transforms: identityOf(transforms) }) };
   return { ...rest, quarantineMax: undefined, rejectedMax: undefined, labelAsFeature: undefined };
 }
 

@@ -15,8 +15,10 @@ import {
 import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { headerNames } from "../../src/data/text/header.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
+import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
+import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
@@ -77,6 +79,7 @@ class LineScorer {
   readonly #model: Model;
   readonly #path: string;
   readonly #column: string;
+  readonly #transforms: CompiledTransforms | undefined;
   #columns: Columns | undefined;
   #samples = 0;
   #bad = 0;
@@ -87,6 +90,8 @@ class LineScorer {
     this.#model = model;
     this.#path = path;
     this.#column = column;
+    const { data } = model.job;
+    this.#transforms = data.kind === "csv" ? lineTransforms(data) : undefined;
   }
 
   report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
@@ -127,8 +132,14 @@ class LineScorer {
     const weighted = weightedOf(job.data, tables);
     const { means } = this.#model;
     const rows = new BatchRows(lines.length, { dense, wide: wideOf(tables), weighted, means });
+    const texts = lines.map(({ text }) => text);
+    const transforms = this.#transforms;
+    // Sampling is of training data: every line has a probability.
+    const made =
+      transforms && new MadeLines(transforms, columns, texts, { place: 0, firstLine: 1 });
     const faults = lines.map(({ text }, i) => {
-      const fault = decode(sample, text, columns);
+      const fault =
+        made === undefined ? decode(sample, text, columns) : made.decodeFeatures(sample, i);
       if (fault !== undefined) sample.clear(); // Empty bags in the bad line's place.
       rows.add(i, sample);
       return fault;

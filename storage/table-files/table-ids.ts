@@ -3,7 +3,7 @@
 
 import { statSync } from "node:fs";
 import type { CategoricalField } from "../../src/data/columnar/named-columns.ts";
-import { namesColumns } from "../../src/data/data-kinds.ts";
+import { namesColumns, transformsOf } from "../../src/data/data-kinds.ts";
 import type {
   ResolvedFileOptions,
   ResolvedTextOptions,
@@ -16,6 +16,7 @@ import { decodeEntry, splitLine } from "../../src/data/text/line-decoder.ts";
 import { categoricalOf, feeds } from "../../src/data/text/match-features.ts";
 import { textLines } from "../../src/data/text/text-fields.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
+import { planOf } from "../../src/data/transforms/plan.ts";
 import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -164,6 +165,13 @@ function sourceOf({ data, model }: JobSpec, table: string) {
     throw new InvalidOptionError("table", message);
   }
   const shapes = shapesOf(model);
+  const made = madeColumn(data, featuresIn(model, at));
+  if (made !== undefined) {
+    const message =
+      `Column \`${made}\` of table \`${table}\` is made by a transform, and has no text in the ` +
+      "files: name a table of a column of the files";
+    throw new InvalidOptionError("table", message);
+  }
   const features = featuresIn(model, at).map((shape) => {
     return shapes.findIndex(({ name }) => name === shape.name);
   });
@@ -177,6 +185,15 @@ function featuresIn(model: JobSpec["model"], table: number): TableShape[] {
     const shape = shapes[i];
     return feature.table === table && shape !== undefined ? shape : [];
   });
+}
+
+/** A column that feeds one of these features, and that a transform makes; undefined: none is. */
+function madeColumn(data: ResolvedFileOptions, shapes: readonly TableShape[]): string | undefined {
+  if (!namesColumns(data)) return undefined;
+  const { outputs } = planOf(transformsOf(data) ?? []);
+  const columns = categoricalOf(data);
+  const feeding = shapes.flatMap((shape) => columns.filter((one) => feeds(one, shape)));
+  return feeding.find(({ column }) => outputs.has(column))?.column;
 }
 
 /** The columns that feed a table, by name, and how they are read. */

@@ -121,7 +121,7 @@ test("every job of the documents is valid, and each part of one is valid in a jo
   const jobs = examples
     .filter(isJob)
     .map(({ place, text }) => ({ place, job: parse(text) as Job }));
-  const whole = jobs.find(({ job }) => job.data !== undefined)?.job ?? {};
+  const whole = jobs.find(({ place }) => place.startsWith("docs/jobs.md"))?.job ?? {};
   t.true(jobs.length >= 5, `${jobs.length} jobs`);
   for (const { place, job } of jobs) {
     if (job.sweep !== undefined) continue; // test/job/job-table.test.ts sweeps it.

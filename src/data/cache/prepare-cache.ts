@@ -26,6 +26,7 @@ import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
+import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
@@ -180,9 +181,17 @@ function cacheKey(
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
     return column === undefined ? shape : [...shape, column, table];
   });
-  const parts = [cacheVersion, files, { ...content, ...undeciding }, shapes];
+  const parts = [cacheVersion, files, { ...content, ...undeciding, ...made(options) }, shapes];
   const text = JSON.stringify(key === undefined ? parts : [...parts, key]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
+}
+
+/** The transforms, with the contents of their vocabularies; nothing where there are none. */
+function made(options: ResolvedDataOptions): { readonly transforms?: object } {
+  const transforms = options.kind === "csv" ? options.transforms : undefined;
+  return transforms === undefined
+    ? {}
+    : { transforms: transformsIdentity(withVocabularies(transforms)) };
 }
 
 /** Options of text that decide which data is refused, and no sample. */

@@ -3,11 +3,13 @@
 // feeds the table with its own name, or the table that the options name.
 
 import { nearestName } from "../../ports/nearest-name.ts";
+import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
 import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
 import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
+import { planOf } from "../transforms/plan.ts";
 
 /** How a dense field is read. */
 export interface DenseField {
@@ -21,6 +23,8 @@ export interface DenseField {
   readonly missing: 0 | "mean" | "indicator" | "reject";
   /** What text that is no number is. */
   readonly unreadable: "missing" | "reject";
+  /** Whether a transform makes it: `field` then counts on behind the fields of the file. */
+  readonly isMade?: boolean | undefined;
 }
 
 /** How a categorical field is read, for one table. */
@@ -43,6 +47,8 @@ export interface CategoricalField {
   readonly weightSeparator: string | undefined;
   /** What a field without an id becomes: row 0, an empty bag, or a bad line. */
   readonly missing: "own" | "empty" | "reject";
+  /** As that of a dense field. */
+  readonly isMade?: boolean | undefined;
 }
 
 /** A field that is no feature. */
@@ -68,6 +74,8 @@ export interface FieldColumns {
   readonly categorical: readonly CategoricalField[];
   /** The field that splits the data; undefined: none does. */
   readonly key?: number | undefined;
+  /** The fields that transforms read, in the order of their plan; undefined: there are none. */
+  readonly sources?: readonly number[] | undefined;
 }
 
 /** The fields of a header, and which of the columns that the job names it lacks. */
@@ -86,10 +94,22 @@ export function namedColumns(
   key?: KeyColumn,
 ): NamedColumns {
   const problems: { option: string; message: string }[] = [];
+  const transforms = transformsOf(options);
+  const { sources, outputs } = planOf(transforms ?? []);
+  const made = [...outputs.keys()];
+  for (const name of header) {
+    if (outputs.has(name)) problems.push(shadowed(name, path));
+  }
   const fieldOf = (option: string, name: string): number => {
     const field = header.indexOf(name);
-    if (field < 0) problems.push({ option, message: missing(option, name, path, header) });
+    if (field < 0) problems.push({ option, message: missing(option, name, path, header, made) });
     return field;
+  };
+  const featureField = (option: string, name: string): Pick<DenseField, "field" | "isMade"> => {
+    const place = made.indexOf(name);
+    return place < 0
+      ? { field: fieldOf(option, name) }
+      : { field: header.length + place, isMade: true };
   };
   const targetField = (option: string, name: string | undefined) =>
     name === undefined ? undefined : { field: fieldOf(option, name), name };
@@ -100,9 +120,9 @@ export function namedColumns(
     numeric: areNumeric(options),
     weight: targetField("data.weight", options.weight),
     group: targetField("data.group", options.group),
-    dense: denseFields(options, fieldOf),
+    dense: denseFields(options, featureField),
     categorical: matchTables(categorical, tables).map(({ source, index, ...table }) => ({
-      field: fieldOf(`data.categorical[${index}]`, source.column),
+      ...featureField(`data.categorical[${index}]`, source.column),
       name: source.column,
       ...table,
       ids: source.ids,
@@ -113,9 +133,13 @@ export function namedColumns(
       missing: source.missing ?? usualMissing(source),
     })),
     key: key && fieldOf("evaluation.split.column", key.column),
+    ...(transforms && {
+      sources: sources.map(({ column }) => fieldOf("data.transforms", column)),
+    }),
   };
-  const features = options.dense.length + categorical.length;
-  const asked = targetColumnsOf(options).length + features + (key ? 1 : 0);
+  const features = [...options.dense, ...categorical].filter(({ column }) => !outputs.has(column));
+  const read = features.length + sources.length;
+  const asked = targetColumnsOf(options).length + read + (key ? 1 : 0);
   return { columns, problems, asked };
 }
 
@@ -128,8 +152,22 @@ function readersOf(options: ResolvedColumnOptions): LabelReader[] {
   });
 }
 
-function missing(option: string, name: string, path: string, header: readonly string[]): string {
-  const near = nearestName(name, header);
+/** A column of the file that a transform makes, too: one of the two would be taken unnoticed. */
+function shadowed(name: string, path: string): NamedColumns["problems"][number] {
+  const message =
+    `Expected the outputs of \`data.transforms\` to be no columns of ${path}, which has ` +
+    `\`${name}\` already: name the output otherwise`;
+  return { option: "data.transforms", message };
+}
+
+function missing(
+  option: string,
+  name: string,
+  path: string,
+  header: readonly string[],
+  made: readonly string[],
+): string {
+  const near = nearestName(name, [...header, ...made]);
   const names = header.map((column) => `\`${column}\``).join(", ");
   const advice = near === undefined ? "" : `; did you mean \`${near}\`?`;
   return (
@@ -140,14 +178,14 @@ function missing(option: string, name: string, path: string, header: readonly st
 
 function denseFields(
   { dense }: ResolvedColumnOptions,
-  fieldOf: (option: string, name: string) => number,
+  fieldOf: (option: string, name: string) => Pick<DenseField, "field" | "isMade">,
 ): DenseField[] {
   let next = 0;
   return dense.map(({ column, log, missing = 0, unreadable = "reject" }, index) => {
     const field = fieldOf(`data.dense[${index}]`, column);
     const at = next;
     next += missing === "indicator" ? 2 : 1;
-    return { field, name: column, at, isInteger: false, log, missing, unreadable };
+    return { ...field, name: column, at, isInteger: false, log, missing, unreadable };
   });
 }
 

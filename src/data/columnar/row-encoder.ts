@@ -25,7 +25,8 @@ export interface RowEncoder {
   encodeFeatures(sample: Sample, row: number): Fault | undefined;
 }
 
-type Fill = (sample: Sample, row: number) => Fault | undefined;
+/** Fills a part of a sample from a row. Returns the row's fault, if it has one. */
+export type Fill = (sample: Sample, row: number) => Fault | undefined;
 
 /** Labels whose reading is remembered, of one column. */
 const labelsMax = 4096;
@@ -189,7 +190,8 @@ function numberAt(column: Column, row: number): number {
   return text === "" ? Number.NaN : Number(text);
 }
 
-function denseFill(column: Column, field: DenseField): Fill {
+/** Sets a dense feature to the number of a row. */
+export function denseFill(column: Column, field: DenseField): Fill {
   if (column.form === "texts")
     return (sample, row) => decodeDense(sample, textAt(column, row), field);
   const { at, log, missing } = field;
@@ -206,7 +208,8 @@ function denseFill(column: Column, field: DenseField): Fill {
   };
 }
 
-function bagFill(
+/** Appends the ids of a row to a feature's bag. */
+export function bagFill(
   column: Column,
   field: CategoricalField,
   feature: number,

@@ -12,6 +12,7 @@ import type {
 } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
+import { planOf } from "../transforms/plan.ts";
 import { labelReader } from "./labels.ts";
 import { categoricalOf, matchTables } from "./match-features.ts";
 
@@ -97,7 +98,11 @@ function headerProblem(
     return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
   };
   const features = [...options.dense, ...options.categorical];
-  const names = [...targetColumnsOf(options), ...features.map(({ column }) => column)];
+  const { sources, outputs } = planOf(options.transforms ?? []);
+  const read = [...features, ...sources].map(({ column }) => column);
+  const names = [...new Set([...targetColumnsOf(options), ...read])].filter((name) => {
+    return !outputs.has(name);
+  });
   const message =
     `Expected the first line of ${path} to name the columns ${listed(names)}, got ` +
     `${listed(header)}: does the file have a header?`;

@@ -34,10 +34,30 @@ export function decodeLine(
   keys?: Pick<KeyCollector, "read">,
 ): Fault | undefined {
   const fields = fieldsOf(line, columns);
-  if (!Array.isArray(fields)) return fields;
+  return Array.isArray(fields) ? decodeFields(sample, fields, columns, keys) : fields;
+}
+
+/** As `decodeLine`, of a line that is cut into its fields. `made`: what transforms make of it. */
+export function decodeFields(
+  sample: Sample,
+  fields: readonly string[],
+  columns: Columns,
+  keys?: Pick<KeyCollector, "read">,
+  made?: MadeRow,
+): Fault | undefined {
   const fault = columns.key === undefined ? undefined : keys?.read(fields[columns.key] ?? "");
   if (fault !== undefined) return fault;
-  return decodeTargets(sample, fields, columns) ?? decodeFeatures(sample, fields, columns);
+  return decodeTargets(sample, fields, columns) ?? decodeFeatures(sample, fields, columns, made);
+}
+
+/** The features of one row that transforms make (made-features.ts). */
+export interface MadeRow {
+  /** Why transforms have no value of it; undefined: they have. */
+  fault(): Fault | undefined;
+  /** As `decodeDense`. */
+  dense(sample: Sample, column: DenseField): Fault | undefined;
+  /** As `decodeBag`. */
+  bag(sample: Sample, feature: number, column: CategoricalField): Fault | undefined;
 }
 
 /** Fills what `sample` has beside its features. Returns the line's fault, if any. */
@@ -77,19 +97,31 @@ export function fieldsOf(line: string, columns: Columns): string[] | Fault {
     : { kind: `expected ${columns.fields} fields`, got: String(fields.length) };
 }
 
-/** Fills the features of `sample` from the fields of a line. Returns the line's fault, if any. */
+/**
+ * Fills the features of `sample` from the fields of a line, and from what transforms make of it.
+ * Returns the line's fault, if any.
+ */
 export function decodeFeatures(
   sample: Sample,
   fields: readonly string[],
   columns: Columns,
+  made?: MadeRow,
 ): Fault | undefined {
+  const unmade = made?.fault();
+  if (unmade !== undefined) return unmade;
   sample.clear();
   for (const dense of columns.dense) {
-    const fault = decodeDense(sample, fields[dense.field] ?? "", dense);
+    const fault =
+      dense.isMade === true && made !== undefined
+        ? made.dense(sample, dense)
+        : decodeDense(sample, fields[dense.field] ?? "", dense);
     if (fault !== undefined) return fault;
   }
   for (const [feature, categorical] of columns.categorical.entries()) {
-    const fault = decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
+    const fault =
+      categorical.isMade === true && made !== undefined
+        ? made.bag(sample, feature, categorical)
+        : decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
     if (fault !== undefined) return fault;
   }
   return undefined;
@@ -143,7 +175,7 @@ function noNumber(text: string, { name, isInteger }: DenseField): Fault {
 }
 
 /** The number in a text; undefined for text that is no number, or no finite float32. */
-function decimal(text: string): number | undefined {
+export function decimal(text: string): number | undefined {
   const value = Number(text);
   return Number.isFinite(Math.fround(value)) && text.trim() !== "" ? value : undefined;
 }

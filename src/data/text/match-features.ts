@@ -5,8 +5,9 @@
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { nearestName } from "../../ports/nearest-name.ts";
-import { namesColumns } from "../data-kinds.ts";
+import { namesColumns, transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, ResolvedDataOptions, TableShape } from "../options.ts";
+import { planOf } from "../transforms/plan.ts";
 
 /** How a job names a column of ids, in any kind of data. */
 export interface CategoricalColumn {
@@ -32,8 +33,10 @@ export function weightedOf(
   data: ResolvedDataOptions,
   tables: readonly Pick<TableShape, "name" | "column">[],
 ): boolean[] {
-  const isWeighted = ({ weightSeparator, list }: CategoricalColumn) => {
-    return weightSeparator !== undefined || list === "weighted";
+  const { outputs } = planOf(transformsOf(data) ?? []);
+  const isWeighted = ({ column, weightSeparator, list }: CategoricalColumn) => {
+    const isMade = outputs.get(column)?.isWeighted === true;
+    return weightSeparator !== undefined || list === "weighted" || isMade;
   };
   return tables.map((shape): boolean =>
     namesColumns(data)

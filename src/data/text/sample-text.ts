@@ -11,6 +11,7 @@ import { targetsOf } from "../targets.ts";
 import { denseOf } from "./columns.ts";
 import { BadLines } from "./faults.ts";
 import { decodeLine } from "./line-decoder.ts";
+import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
 import { textLines, tooLongReason } from "./text-fields.ts";
 
@@ -42,20 +43,28 @@ export async function lookAtText(
 ): Promise<TextLook> {
   const keys = key && new KeyCollector(key);
   const problems: string[] = [];
+  const transforms = lineTransforms(options);
   const bad = new BadLines(0);
   const targets = targetsOf(options);
   const sample = new Sample({ dense: denseOf(options), features: tables.length, targets });
   const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
   let [bytes, samples, positives] = [0, 0, 0];
   const labelRange: [number, number] = [Infinity, -Infinity];
-  for (const path of options.paths) {
+  for (const [place, path] of options.paths.entries()) {
     let left = ofFile;
     try {
       bytes += statSync(path).size;
       for await (const { columns, lines, tooLong } of textLines(path, options, tables, key)) {
         for (const line of tooLong) bad.add(path, line, { kind: tooLongReason });
-        for (const { line, text } of lines.slice(0, left)) {
-          const fault = decodeLine(sample, text, columns, keys);
+        const some = lines.slice(0, left);
+        const texts = some.map(({ text }) => text);
+        const first = { place, firstLine: some[0]?.line ?? 1 };
+        const made = transforms && new MadeLines(transforms, columns, texts, first);
+        for (const [i, { line, text }] of some.entries()) {
+          const fault =
+            made === undefined
+              ? decodeLine(sample, text, columns, keys)
+              : made.decode(sample, i, keys);
           if (fault !== undefined) bad.add(path, line, fault);
           else {
             samples++;

@@ -13,6 +13,8 @@ import { criteoColumns, csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
 import { decodeLine } from "./line-decoder.ts";
+import type { BagReaders } from "./made-features.ts";
+import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
 import { TextFacts } from "./text-facts.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
@@ -35,6 +37,8 @@ export async function writeText(
 ): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
   const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
+  const transforms = lineTransforms(options);
+  const readers: BagReaders = new Map();
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
   const sizes = options.paths.map((path) => statSync(path).size);
@@ -46,16 +50,25 @@ export async function writeText(
     const before = { samples: writer.samples, bad: bad.count };
     let columns = options.kind === "csv" ? undefined : about.of(criteoColumns(tables));
     for await (const { firstLine, lines, bytesRead } of readLines(path, hash)) {
-      for (const [index, line] of lines.entries()) {
-        if (line === "") continue;
-        if (columns === undefined) {
-          assert(options.kind === "csv", "only a CSV file has a header");
-          columns = about.of(
-            csvColumns(options, tables, path, headerNames(path, line, options.delimiter), key),
-          );
-          continue;
-        }
-        const fault = line === undefined ? tooLong : decodeLine(sample, line, columns, collector);
+      let next = 0;
+      if (columns === undefined) {
+        next = 1 + lines.findIndex((line) => line !== "");
+        if (next === 0) continue;
+        assert(options.kind === "csv", "only a CSV file has a header");
+        const names = headerNames(path, lines[next - 1], options.delimiter);
+        columns = about.of(csvColumns(options, tables, path, names, key));
+      }
+      const first = { place, firstLine, header: next };
+      const made = transforms && new MadeLines(transforms, columns, lines, first, readers);
+      for (let index = next; index < lines.length; index++) {
+        const line = lines[index];
+        if (line === "" || made?.isKept(index) === false) continue;
+        const fault =
+          line === undefined
+            ? tooLong
+            : made === undefined
+              ? decodeLine(sample, line, columns, collector)
+              : made.decode(sample, index, collector);
         if (fault === undefined) {
           writer.append(sample);
           about.add(sample);

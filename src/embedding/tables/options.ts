@@ -1,7 +1,7 @@
 // Options of embedding tables and their optimizers, and their checks.
 
 import { z } from "zod";
-import { visibleName } from "../../data/column-options.ts";
+import { visibleName } from "../../data/column-name-options.ts";
 import { rowsMax } from "../../kernels/contract/kernels.ts";
 import { schemes, tiers } from "../../planner/shards.ts";
 import { dynamicOptions } from "./dynamic-options.ts";

@@ -2,7 +2,7 @@
 // what vectors become of them.
 
 import { z } from "zod";
-import { visibleName } from "../../data/column-options.ts";
+import { visibleName } from "../../data/column-name-options.ts";
 import { type TableOptions, tableOptions } from "../../embedding/tables/options.ts";
 import type { Written } from "../../ports/written.ts";
 

@@ -1,7 +1,7 @@
 // Options of models with several tasks (multi-task.ts): shared bottom, MMoE and PLE.
 
 import { z } from "zod";
-import { visibleName } from "../../data/column-options.ts";
+import { visibleName } from "../../data/column-name-options.ts";
 import {
   commonOptions,
   commonProblems,

@@ -56,6 +56,32 @@ export const jobCases: readonly WrongInput[] = [
     says: ["job.json: Expected `model` to be an object, got nothing"],
   },
   {
+    title: "transforms in a circle",
+    set: {
+      "data.transforms": [
+        { op: "log", input: "b", output: "a" },
+        { op: "scale", input: "a", output: "b", over: 2 },
+      ],
+    },
+    says: [
+      "job.json: Expected `data.transforms[0].input` to be no output that is made of the transform itself (a from b from a), got `b` (string)",
+    ],
+  },
+  {
+    title: "a transform of a column that the file lacks",
+    set: { "data.transforms": [{ op: "log", input: "prize", output: "a" }] },
+    says: [
+      "`data.transforms` names the column `prize`, which clicks.csv does not have; it has `clicked`, `price`, `user`, `item`; did you mean `price`?",
+    ],
+  },
+  {
+    title: "a vocabulary that is not there",
+    set: {
+      "data.transforms": [{ op: "mapId", input: "user", output: "a", vocabulary: "users.txt" }],
+    },
+    says: [/^Cannot use the vocabulary users\.txt: ENOENT/],
+  },
+  {
     title: "an unknown kind of data",
     set: { "data.kind": "parquett" },
     says: [

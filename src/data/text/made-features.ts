@@ -1,0 +1,61 @@
+// Features of rows from the columns that transforms made: what a field with the same value as text
+// would become (columnar/row-encoder.ts).
+
+import { bagReader, type FillBag } from "../columnar/bag-reader.ts";
+import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
+import { bagFill, denseFill, type Fill } from "../columnar/row-encoder.ts";
+import type { Sample } from "../sample.ts";
+import type { MadeColumns } from "../transforms/compile.ts";
+import type { Fault } from "./faults.ts";
+import type { MadeRow } from "./line-decoder.ts";
+
+/** What bags of ids are read with: it remembers hashes, from batch to batch. */
+export type BagReaders = Map<number, FillBag>;
+
+/** The features of row after row of one run of the transforms. Set `row`. */
+export class MadeFeatures implements MadeRow {
+  /** The row that is read. */
+  row = 0;
+  readonly #made: MadeColumns;
+  /** Why a row's own values cannot be read, by row. */
+  readonly #faults: ReadonlyMap<number, Fault>;
+  readonly #readers: BagReaders;
+  readonly #dense = new Map<number, Fill>();
+  readonly #bags = new Map<number, Fill>();
+
+  constructor(made: MadeColumns, faults: ReadonlyMap<number, Fault>, readers: BagReaders) {
+    this.#made = made;
+    this.#faults = faults;
+    this.#readers = readers;
+  }
+
+  fault(): Fault | undefined {
+    const kind = this.#made.faults.get(this.row);
+    return this.#faults.get(this.row) ?? (kind === undefined ? undefined : { kind });
+  }
+
+  dense(sample: Sample, field: DenseField): Fault | undefined {
+    const fill = this.#dense.get(field.at) ?? denseFill(this.#columnOf(field), field);
+    this.#dense.set(field.at, fill);
+    return fill(sample, this.row);
+  }
+
+  bag(sample: Sample, feature: number, field: CategoricalField): Fault | undefined {
+    const fill = this.#bags.get(feature) ?? this.#bagFill(feature, field);
+    return fill(sample, this.row);
+  }
+
+  #bagFill(feature: number, field: CategoricalField): Fill {
+    const reader = this.#readers.get(feature) ?? bagReader(field, feature);
+    this.#readers.set(feature, reader);
+    const fill = bagFill(this.#columnOf(field), field, feature, reader);
+    this.#bags.set(feature, fill);
+    return fill;
+  }
+
+  #columnOf({ name }: { readonly name: string }) {
+    const column = this.#made.columns.get(name);
+    if (column === undefined || column.form === "lists") throw new TypeError(`a column ${name}`);
+    return column;
+  }
+}

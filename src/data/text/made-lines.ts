@@ -1,0 +1,98 @@
+// Lines of text with transforms: a chunk of lines becomes columns, transforms make columns of them,
+// and line after line takes its features from both.
+
+import assert from "node:assert/strict";
+import { transformsOf } from "../data-kinds.ts";
+import type { ResolvedDataOptions } from "../options.ts";
+import type { Sample } from "../sample.ts";
+import {
+  type CompiledTransforms,
+  compileTransforms,
+  type MadeColumns,
+} from "../transforms/compile.ts";
+import type { Columns } from "./columns.ts";
+import type { Fault } from "./faults.ts";
+import { decodeFeatures, decodeFields, fieldsOf } from "./line-decoder.ts";
+import { type BagReaders, MadeFeatures } from "./made-features.ts";
+import { SourceColumns } from "./source-columns.ts";
+import type { KeyCollector } from "./split-keys.ts";
+
+/** The transforms of data; undefined: there are none. @throws InputUnusableError */
+export function lineTransforms(options: ResolvedDataOptions): CompiledTransforms | undefined {
+  const transforms = transformsOf(options);
+  return transforms && compileTransforms(transforms);
+}
+
+/** Where lines stand: what decides which of them sampling keeps. */
+export interface LinePlace {
+  /** Place of the file among the files of the data. */
+  readonly place: number;
+  /** Number of the first line in its file. */
+  readonly firstLine: number;
+  /** Lines up to the header's, and with it: they are no rows. @default 0 */
+  readonly header?: number | undefined;
+}
+
+/** Some lines, with what transforms make of them. */
+export class MadeLines {
+  readonly #columns: Columns;
+  /** The fields of each line, or why it has none; undefined: it is empty, or too long. */
+  readonly #fields: readonly (readonly string[] | Fault | undefined)[];
+  readonly #features: MadeFeatures;
+  /** What transforms made, for those who show it. */
+  readonly made: MadeColumns;
+
+  /** `lines`: undefined where a line is too long. */
+  constructor(
+    transforms: CompiledTransforms,
+    columns: Columns,
+    lines: readonly (string | undefined)[],
+    { place, firstLine, header = 0 }: LinePlace,
+    readers: BagReaders = new Map(),
+  ) {
+    this.#columns = columns;
+    this.#fields = lines.map((line, i) =>
+      i < header || line === undefined || line === "" ? undefined : fieldsOf(line, columns),
+    );
+    const { sources: places = [] } = columns;
+    const faults = new Map<number, Fault>();
+    const sources = new SourceColumns(transforms.sources, lines.length);
+    for (const [row, fields] of this.#fields.entries()) {
+      const fault = sources.add(isWhole(fields) ? (i) => fields[places[i] ?? -1] ?? "" : undefined);
+      if (fault !== undefined) faults.set(row, fault);
+    }
+    const rows = { rows: lines.length, place, firstRow: firstLine };
+    this.made = transforms.run(sources.columns(), rows);
+    this.#features = new MadeFeatures(this.made, faults, readers);
+  }
+
+  /** Whether sampling keeps a line. */
+  isKept(index: number): boolean {
+    return this.made.kept === undefined || this.made.kept[index] === 1;
+  }
+
+  /** As `decodeLine`, of the line with this index, which is not empty. */
+  decode(sample: Sample, index: number, keys?: Pick<KeyCollector, "read">): Fault | undefined {
+    const fields = this.#fieldsOf(index);
+    if (!isWhole(fields)) return fields;
+    return decodeFields(sample, fields, this.#columns, keys, this.#features);
+  }
+
+  /** As `decodeFeatures`, of the line with this index, which is not empty. */
+  decodeFeatures(sample: Sample, index: number): Fault | undefined {
+    const fields = this.#fieldsOf(index);
+    if (!isWhole(fields)) return fields;
+    return decodeFeatures(sample, fields, this.#columns, this.#features);
+  }
+
+  #fieldsOf(index: number): readonly string[] | Fault {
+    const fields = this.#fields[index];
+    assert(fields !== undefined, "a line that is not empty");
+    this.#features.row = index;
+    return fields;
+  }
+}
+
+function isWhole(fields: readonly string[] | Fault | undefined): fields is readonly string[] {
+  return Array.isArray(fields);
+}

@@ -1,0 +1,93 @@
+// Transforms that make ids, or unit vectors, of numbers.
+
+import type { Op } from "./op.ts";
+import {
+  asNumbers,
+  type ColumnType,
+  halvesOf,
+  idsType,
+  numbersType,
+  oneEach,
+  type TransformColumn,
+} from "./values.ts";
+
+/**
+ * The bucket of a value: how many borders lie below it. A border that is there twice has a bucket
+ * of its own for the value that equals it (TorchArrow's Bucketize). NaN: 0.
+ */
+export function bucketOf(value: number, borders: Float64Array): number {
+  const last = borders.length - 1;
+  let [low, high] = [0, last + 1];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((borders[middle] as number) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low >= last || value < (borders[low + 1] as number) || Number.isNaN(value) ? low : low + 1;
+}
+
+/** The bucket of each number among `borders`, as an id; a list of numbers has a list of ids. */
+export const bucketize: Op<"bucketize"> = {
+  takes: [["numbers", "lists"]],
+  makes: (): ColumnType => idsType,
+  compile({ borders: written }) {
+    const borders = Float64Array.from(written);
+    return ([column], { rows }) => {
+      const { values } = numbersOf(column);
+      const ids = new BigInt64Array(values.length);
+      const halves = halvesOf({ ids });
+      for (let i = 0; i < values.length; i++) {
+        halves[2 * i] = bucketOf(values[i] as number, borders);
+      }
+      const offsets = column?.form === "lists" ? column.offsets : oneEach(rows);
+      return [{ form: "ids", offsets, ids }];
+    };
+  },
+};
+
+function numbersOf(column: TransformColumn | undefined): { readonly values: Float64Array } {
+  return column?.form === "lists" ? column : asNumbers(column);
+}
+
+/**
+ * A unit vector, a column an element: which of `buckets` equal parts of [low, high) the number is
+ * in. One outside, or missing, is in the first.
+ */
+export const onehot: Op<"onehot"> = {
+  takes: [["numbers"]],
+  makes: (): ColumnType => numbersType,
+  compile({ low, high, buckets }) {
+    const width = (high - low) / buckets;
+    return ([column], { rows }) => {
+      const { values } = asNumbers(column);
+      const out = Array.from({ length: buckets }, () => new Float64Array(rows));
+      for (let row = 0; row < rows; row++) {
+        const x = values[row] as number;
+        const bucket = x >= low && x < high ? Math.floor((x - low) / width) : 0;
+        const element = out[Math.min(bucket, buckets - 1)] as Float64Array;
+        element[row] = 1;
+      }
+      return out.map((one) => ({ form: "numbers", values: one }));
+    };
+  },
+};
+
+/** The hour, 0..23, of seconds since 1970 at a place; a missing time has none. */
+export const getLocalHour: Op<"getLocalHour"> = {
+  takes: [["numbers"]],
+  makes: (): ColumnType => idsType,
+  compile({ offsetSeconds }) {
+    return ([column], { rows }) => {
+      const { values } = asNumbers(column);
+      const offsets = new Int32Array(rows + 1);
+      const halves = new Int32Array(2 * rows);
+      let count = 0;
+      for (let row = 0; row < rows; row++) {
+        const hour = Math.floor(((values[row] as number) + offsetSeconds) / 3600);
+        if (Number.isFinite(hour)) halves[2 * count++] = hour - 24 * Math.floor(hour / 24);
+        offsets[row + 1] = count;
+      }
+      return [{ form: "ids", offsets, ids: new BigInt64Array(halves.buffer, 0, count) }];
+    };
+  },
+};

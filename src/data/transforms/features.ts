@@ -1,0 +1,67 @@
+// Whether features fit to the transforms that make them: numbers for dense ones, ids or texts for
+// categorical ones; and no transform reads the label, unless the job says that it is meant.
+
+import { expanded, inputsOf } from "./order.ts";
+import { planOf, type TransformProblem } from "./plan.ts";
+import type { Transform } from "./transform-options.ts";
+
+/** What of a data section is looked at. */
+export interface FeatureSection {
+  readonly transforms?: readonly Transform[] | undefined;
+  readonly dense: readonly { readonly column: string }[];
+  readonly categorical: readonly {
+    readonly column: string;
+    readonly separator?: string | undefined;
+    readonly weightSeparator?: string | undefined;
+  }[];
+  readonly label: string | readonly string[];
+  readonly labelAsFeature: boolean;
+}
+
+/** Everything that does not fit; empty: all does. Paths are those of the section. */
+export function featureProblems(section: FeatureSection): TransformProblem[] {
+  const { transforms, dense, categorical } = section;
+  if (transforms === undefined) return [];
+  const { outputs } = planOf(transforms);
+  const problems: TransformProblem[] = [];
+  for (const [i, { column }] of dense.entries()) {
+    const [first] = expanded([{ column }], transforms);
+    const form = outputs.get(first?.column ?? column)?.form;
+    if (form === undefined || form === "numbers") continue;
+    const error = `a column of numbers, and the transform \`${column}\` makes ${form}`;
+    problems.push({ path: ["dense", i], error, input: column });
+  }
+  for (const [i, { column, separator, weightSeparator }] of categorical.entries()) {
+    const [first] = expanded([{ column }], transforms);
+    const form = outputs.get(first?.column ?? column)?.form;
+    if (form === undefined) continue;
+    if (form !== "ids" && form !== "texts") {
+      const error = `a column of ids or texts, and the transform \`${column}\` makes ${form}`;
+      problems.push({ path: ["categorical", i], error, input: column });
+    }
+    const written = separator ?? weightSeparator;
+    if (written === undefined) continue;
+    const option = separator === undefined ? "weightSeparator" : "separator";
+    const error = `left out, as a transform makes \`${column}\`, which is no text to split`;
+    problems.push({ path: ["categorical", i, option], error, input: written });
+  }
+  return [...problems, ...labelProblems(section, outputs)];
+}
+
+function labelProblems(
+  { transforms = [], label, labelAsFeature }: FeatureSection,
+  outputs: ReadonlyMap<string, unknown>,
+): TransformProblem[] {
+  const labels = typeof label === "string" ? [label] : label;
+  const taken = transforms.flatMap((transform): TransformProblem[] => {
+    const wrong = inputsOf(transform).find(({ input }) => labels.includes(input.column));
+    if (labelAsFeature || wrong === undefined) return [];
+    const error =
+      `made of other columns than the label, \`${wrong.input.column}\`: a model that reads the ` +
+      "label predicts nothing (say `labelAsFeature: true` where it is meant)";
+    return [{ path: ["transforms"], error, input: wrong.input.column }];
+  });
+  const made = labels.filter((name) => outputs.has(name));
+  const error = "a column of the file, and a transform makes it";
+  return [...taken, ...made.map((name) => ({ path: ["label"], error, input: name }))];
+}

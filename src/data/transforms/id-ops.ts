@@ -1,0 +1,168 @@
+// Transforms of lists of ids, an id at a time. Weights stay with their ids.
+
+import { murmurHash3 } from "../murmur-hash.ts";
+import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
+import { type Op, sameForm } from "./op.ts";
+import { asIds, asTexts, type ColumnType, halvesOf, type TransformColumn } from "./values.ts";
+
+/** What makes ids of a 64-bit hash: a salt, and the modulus. */
+export interface HashArguments {
+  readonly saltLow: number;
+  readonly saltHigh: number;
+  readonly modulus: Modulus;
+}
+
+/** @throws nothing: the options are checked */
+export function hashArguments({
+  salt,
+  max,
+}: {
+  readonly salt: string;
+  readonly max: number;
+}): HashArguments {
+  const bits = BigInt.asIntN(64, BigInt(salt));
+  const [saltLow, saltHigh] = [Number(BigInt.asIntN(32, bits)), Number(bits >> 32n)];
+  return { saltLow, saltHigh, modulus: new Modulus(max) };
+}
+
+/** TorchArrow's sigrid_hash of an id: in 0 .. max - 1. */
+export function sigridHashOf(
+  low: number,
+  high: number,
+  { saltLow, saltHigh, modulus }: HashArguments,
+): number {
+  const mixed = twangMix64(low, high);
+  const hash = hashCombine(saltLow, saltHigh, mixed, upperHalf());
+  return modulus.of(hash, upperHalf());
+}
+
+/** Sets an entry of halves to an id below 2^53. */
+export function setId(halves: Int32Array, entry: number, id: number): void {
+  halves[2 * entry] = id;
+  halves[2 * entry + 1] = id / 0x1_0000_0000;
+}
+
+/** A salted hash in 0 .. max - 1. */
+export const sigridHash: Op<"sigridHash"> = {
+  takes: [["ids"]],
+  makes: sameForm,
+  compile(options) {
+    const hash = hashArguments(options);
+    return ([column]) => {
+      const ids = asIds(column);
+      const from = halvesOf(ids);
+      const out = new BigInt64Array(ids.ids.length);
+      const halves = halvesOf({ ids: out });
+      for (let i = 0; i < out.length; i++) {
+        setId(halves, i, sigridHashOf(from[2 * i] as number, from[2 * i + 1] as number, hash));
+      }
+      return [{ ...ids, ids: out }];
+    };
+  },
+};
+
+/** ((x mod m) + m) mod m. */
+export const positiveModulus: Op<"positiveModulus"> = {
+  takes: [["ids"]],
+  makes: sameForm,
+  compile({ modulus }) {
+    const by = new Modulus(modulus);
+    return ([column]) => {
+      const ids = asIds(column);
+      const from = halvesOf(ids);
+      const out = new BigInt64Array(ids.ids.length);
+      const halves = halvesOf({ ids: out });
+      for (let i = 0; i < out.length; i++) {
+        setId(halves, i, by.of(from[2 * i] as number, from[2 * i + 1] as number));
+      }
+      return [{ ...ids, ids: out }];
+    };
+  },
+};
+
+/** The first x entries of each list. */
+export const firstX: Op<"firstX"> = {
+  takes: [["ids", "texts", "lists"]],
+  makes: sameForm,
+  compile({ x }) {
+    return ([column], { rows }) => {
+      if (column === undefined || column.form === "numbers") throw new TypeError("lists");
+      const offsets = new Int32Array(rows + 1);
+      for (let row = 0; row < rows; row++) {
+        const length = (column.offsets[row + 1] as number) - (column.offsets[row] as number);
+        offsets[row + 1] = (offsets[row] as number) + Math.min(length, x);
+      }
+      return [picked(column, offsets)];
+    };
+  },
+};
+
+/** The beginning of each list, as long as the new offsets say. */
+function picked(
+  column: Exclude<TransformColumn, { form: "numbers" }>,
+  offsets: Int32Array,
+): TransformColumn {
+  const count = offsets.at(-1) ?? 0;
+  const from = new Int32Array(count);
+  for (let row = 0; row + 1 < offsets.length; row++) {
+    const first = column.offsets[row] as number;
+    const [begin, end] = [offsets[row] as number, offsets[row + 1] as number];
+    for (let at = begin; at < end; at++) from[at] = first + at - begin;
+  }
+  if (column.form === "lists") {
+    return {
+      form: "lists",
+      offsets,
+      values: Float64Array.from(from, (i) => column.values[i] ?? 0),
+    };
+  }
+  const weights = column.weights && Float32Array.from(from, (i) => column.weights?.[i] ?? 1);
+  const rest = { offsets, present: column.present, ...(weights && { weights }) };
+  if (column.form === "texts") {
+    const { dictionary } = column;
+    return { form: "texts", dictionary, codes: from.map((i) => column.codes[i] ?? 0), ...rest };
+  }
+  return { form: "ids", ids: BigInt64Array.from(from, (i) => column.ids[i] ?? 0n), ...rest };
+}
+
+/** An id of (position, id): one for each id of a list at each place, from 0 on; never negative. */
+export const enumerate: Op<"enumerate"> = {
+  takes: [["ids"]],
+  makes: sameForm,
+  compile() {
+    return ([column], { rows }) => {
+      const ids = asIds(column);
+      const from = halvesOf(ids);
+      const out = new BigInt64Array(ids.ids.length);
+      const halves = halvesOf({ ids: out });
+      for (let row = 0; row < rows; row++) {
+        const [first, end] = [ids.offsets[row] as number, ids.offsets[row + 1] as number];
+        for (let i = first; i < end; i++) {
+          const mixed = twangMix64(from[2 * i] as number, from[2 * i + 1] as number);
+          halves[2 * i] = hashCombine(i - first, 0, mixed, upperHalf());
+          halves[2 * i + 1] = upperHalf() & 0x7fff_ffff;
+        }
+      }
+      return [{ ...ids, ids: out }];
+    };
+  },
+};
+
+/** An id of 64 bits of each text: two MurmurHash3 (x86, 32 bits) of its bytes; never negative. */
+export const hashText: Op<"hashText"> = {
+  takes: [["texts"]],
+  makes: ([first]): ColumnType => ({ form: "ids", isWeighted: first?.isWeighted === true }),
+  compile() {
+    return ([column]) => {
+      const { form: _, codes, dictionary, ...rest } = asTexts(column);
+      const lows = dictionary.map((text) => murmurHash3(text, 0) | 0);
+      const highs = dictionary.map((text) => murmurHash3(text, 1) & 0x7fff_ffff);
+      const halves = new Int32Array(2 * codes.length);
+      for (let i = 0; i < codes.length; i++) {
+        halves[2 * i] = lows[codes[i] as number] as number;
+        halves[2 * i + 1] = highs[codes[i] as number] as number;
+      }
+      return [{ form: "ids", ids: new BigInt64Array(halves.buffer), ...rest }];
+    };
+  },
+};

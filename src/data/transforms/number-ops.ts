@@ -1,0 +1,136 @@
+// Transforms of numbers, one by one, in columns and in lists of numbers. A missing number, NaN,
+// stays missing but under `fill`.
+//
+// Bits do not depend on the machine: Math.log and Math.expm1 of V8 are its own port of fdlibm, not
+// those of the C library, and t^l is expm1 and log, as Math.pow is not promised to be.
+
+import { type Op, type Run, sameForm } from "./op.ts";
+import { asIds, type ColumnType, halvesOf, type TransformColumn } from "./values.ts";
+
+const numbersOrLists = [["numbers", "lists"]] as const;
+
+function ofEach(compute: (value: number) => number): Run {
+  return ([column]) => [mapped(column, compute)];
+}
+
+function mapped(
+  column: TransformColumn | undefined,
+  compute: (value: number) => number,
+): TransformColumn {
+  if (column?.form !== "numbers" && column?.form !== "lists") {
+    throw new TypeError("a column of numbers, or of lists of them");
+  }
+  const { values } = column;
+  const out = new Float64Array(values.length);
+  for (let i = 0; i < out.length; i++) out[i] = compute(values[i] as number);
+  return { ...column, values: out };
+}
+
+function numberOp<Name extends "log" | "boxCox" | "logit" | "scale">(
+  compile: Op<Name>["compile"],
+): Op<Name> {
+  return { takes: numbersOrLists, makes: sameForm, compile };
+}
+
+/** ln(x + plus). TorchArrow's log has plus 0, DLRM's preprocessing of Criteo 1. */
+export const log = numberOp<"log">(({ plus }) => ofEach((x) => Math.log(x + plus)));
+
+/** t = max(x + lambda2, 1e-6); ln t where lambda1 is 0, else (t^lambda1 - 1) / lambda1. */
+export const boxCox = numberOp<"boxCox">(({ lambda1, lambda2 }) =>
+  ofEach((x) => {
+    const logarithm = Math.log(Math.max(x + lambda2, 1e-6));
+    return lambda1 === 0 ? logarithm : Math.expm1(lambda1 * logarithm) / lambda1;
+  }),
+);
+
+/** ln(p / (1 - p)) of p within [eps, 1 - eps]. */
+export const logit = numberOp<"logit">(({ eps }) =>
+  ofEach((x) => {
+    const p = Math.min(Math.max(x, eps), 1 - eps);
+    return Math.log(p / (1 - p));
+  }),
+);
+
+/** (x - minus) / over: with the least value and the range to 0..1, with mean and sd a z-score. */
+export const scale = numberOp<"scale">(({ minus, over }) => ofEach((x) => (x - minus) / over));
+
+/** min(max(x, min), max), of ids too. */
+export const clamp: Op<"clamp"> = {
+  takes: [["numbers", "lists", "ids"]],
+  makes: sameForm,
+  compile({ min, max }) {
+    const limits = [BigInt(Math.ceil(min)), BigInt(Math.floor(max))] as const;
+    return ([column]) => {
+      if (column?.form === "ids") return [clampIds(column, ...limits)];
+      return [mapped(column, (x) => Math.min(Math.max(x, min), max))];
+    };
+  },
+};
+
+function clampIds(column: TransformColumn, min: bigint, max: bigint): TransformColumn {
+  const { ids, ...rest } = asIds(column);
+  const out = new BigInt64Array(ids);
+  const halves = halvesOf({ ids: out });
+  const [least, most] = [halvesOfNumber(min), halvesOfNumber(max)];
+  for (let i = 0; i < halves.length; i += 2) {
+    const [low, high] = [halves[i] as number, halves[i + 1] as number];
+    const limit = isLess(low, high, least) ? least : isLess(most.low, most.high, { low, high });
+    if (limit === false) continue;
+    const { low: newLow, high: newHigh } = limit === true ? most : limit;
+    halves[i] = newLow;
+    halves[i + 1] = newHigh;
+  }
+  return { ...rest, ids: out };
+}
+
+interface Halves {
+  readonly low: number;
+  readonly high: number;
+}
+
+function halvesOfNumber(value: bigint): Halves {
+  return { low: Number(BigInt.asIntN(32, value)), high: Number(BigInt.asIntN(32, value >> 32n)) };
+}
+
+function isLess(low: number, high: number, other: Halves): boolean {
+  return high < other.high || (high === other.high && low >>> 0 < other.low >>> 0);
+}
+
+/** What is missing becomes `value`: a number, or a list without entries a list of that one. */
+export const fill: Op<"fill"> = {
+  takes: [["numbers", "ids"]],
+  makes: ([first]): ColumnType => first ?? { form: "numbers", isWeighted: false },
+  compile({ value }) {
+    return ([column], { rows }) => {
+      if (column?.form === "ids") return [filledIds(column, value, rows)];
+      return [mapped(column, (x) => (Number.isNaN(x) ? value : x))];
+    };
+  },
+};
+
+function filledIds(column: TransformColumn, value: number, rows: number): TransformColumn {
+  const { offsets, ids, weights } = asIds(column);
+  let empty = 0;
+  for (let row = 0; row < rows; row++) if (offsets[row] === offsets[row + 1]) empty++;
+  if (empty === 0) return column;
+  const out = {
+    offsets: new Int32Array(rows + 1),
+    ids: new BigInt64Array(ids.length + empty),
+    ...(weights && { weights: new Float32Array(ids.length + empty) }),
+  };
+  let at = 0;
+  for (let row = 0; row < rows; row++) {
+    const [first = 0, end = 0] = [offsets[row], offsets[row + 1]];
+    if (first === end) {
+      out.ids[at] = BigInt(value);
+      if (out.weights !== undefined) out.weights[at] = 1;
+      at++;
+    } else {
+      out.ids.set(ids.subarray(first, end), at);
+      if (weights !== undefined) out.weights?.set(weights.subarray(first, end), at);
+      at += end - first;
+    }
+    out.offsets[row + 1] = at;
+  }
+  return { form: "ids", ...out };
+}

@@ -1,0 +1,27 @@
+// The ops by name. docs/data.md has a table of them.
+
+import { bucketize, getLocalHour, onehot } from "./bucket-ops.ts";
+import { cartesian, idListTransform, nGram } from "./cross-ops.ts";
+import { enumerate, firstX, hashText, positiveModulus, sigridHash } from "./id-ops.ts";
+import { mapId } from "./map-id.ts";
+import { boxCox, clamp, fill, log, logit, scale } from "./number-ops.ts";
+import type { Op, OpName } from "./op.ts";
+import {
+  cosine,
+  hasOverlap,
+  jaccard,
+  maxCount,
+  overlapCount,
+  scoreMax,
+  scoreMin,
+  scoreSum,
+} from "./score-ops.ts";
+
+/** Every op that makes columns: sampling makes none. */
+export const ops: { readonly [Name in Exclude<OpName, "sampling">]: Op<Name> } = {
+  ...{ bucketize, onehot, getLocalHour },
+  ...{ log, boxCox, logit, scale, clamp, fill },
+  ...{ sigridHash, positiveModulus, firstX, enumerate, hashText, mapId },
+  ...{ nGram, cartesian, idListTransform },
+  ...{ hasOverlap, overlapCount, maxCount, jaccard, cosine, scoreSum, scoreMin, scoreMax },
+};

@@ -1,0 +1,164 @@
+// What the transforms of a job read and make, and whether they fit together: decided before there
+// is a row.
+
+import { ops } from "./ops.ts";
+import { circleOf, inputsOf, outputsOf } from "./order.ts";
+import type { Transform, TransformInput } from "./transform-options.ts";
+import type { ColumnType, TransformForm } from "./values.ts";
+
+/** A column of the file in a form that a transform reads it in. */
+export interface Source {
+  readonly column: string;
+  readonly form: TransformForm;
+  readonly separator?: string | undefined;
+  readonly weightSeparator?: string | undefined;
+}
+
+/** What is wrong with an entry: where, what was expected, and what stands there. */
+export interface TransformProblem {
+  readonly path: (string | number)[];
+  readonly error: string;
+  readonly input: unknown;
+}
+
+/** What the transforms read from the file, and what they make. */
+export interface TransformPlan {
+  /** In the order of the transforms, each once. */
+  readonly sources: readonly Source[];
+  /** By name of the output. */
+  readonly outputs: ReadonlyMap<string, ColumnType>;
+}
+
+/** Of transforms without problems. */
+export function planOf(transforms: readonly Transform[]): TransformPlan {
+  const outputs = typesOf(transforms, []);
+  const sources = new Map<string, Source>();
+  for (const transform of transforms) {
+    for (const { source } of readsOf(transform)) {
+      if (!outputs.has(source.column)) sources.set(keyOf(source), source);
+    }
+  }
+  return { sources: [...sources.values()], outputs };
+}
+
+/** The name of what an input reads: equal sources are one. */
+export function keyOf({ column, form, separator = "", weightSeparator = "" }: Source): string {
+  return JSON.stringify([column, form, separator, weightSeparator]);
+}
+
+/** Everything that is wrong with the transforms of a job; empty: nothing is. */
+export function problemsOf(transforms: readonly Transform[]): TransformProblem[] {
+  const problems: TransformProblem[] = [];
+  const seen = new Map<string, number>();
+  for (const [index, transform] of transforms.entries()) {
+    for (const output of outputsOf(transform)) {
+      const other = seen.get(output);
+      if (other !== undefined) {
+        const error = `the name of no other output, and transforms[${other}] makes \`${output}\``;
+        problems.push({ path: [index, "output"], error, input: output });
+        break;
+      }
+      seen.set(output, index);
+    }
+  }
+  if (problems.length > 0) return problems;
+  const circle = circleOf(transforms);
+  if (circle !== undefined) {
+    const way = circle.names.join(" from ");
+    const error = `no output that is made of the transform itself (${way})`;
+    return [{ path: circle.path, error, input: circle.names.at(1) }];
+  }
+  typesOf(transforms, problems);
+  return problems;
+}
+
+interface Read {
+  readonly source: Source;
+  readonly path: readonly (string | number)[];
+  readonly takes: readonly TransformForm[];
+}
+
+/** What a transform reads, each with the form in which a column of the file is read for it. */
+export function readsOf(transform: Transform): Read[] {
+  const allTakes = transform.op === "sampling" ? [["ids" as const]] : ops[transform.op].takes;
+  return inputsOf(transform).map(({ input, path }, i) => {
+    const takes: readonly TransformForm[] = allTakes[i] ?? [];
+    return { source: { ...input, form: fileForm(transform, input, takes) }, path, takes };
+  });
+}
+
+/** The form in which a column of the file is read for this input. */
+function fileForm(
+  transform: Transform,
+  { separator, weightSeparator }: TransformInput,
+  takes: readonly TransformForm[],
+): TransformForm {
+  if (transform.op === "mapId" && transform.form === "pairs") return "ids";
+  const [first = "numbers"] = takes;
+  const isList = separator !== undefined || weightSeparator !== undefined;
+  if (!isList || first !== "numbers") return first;
+  if (weightSeparator !== undefined && takes.includes("ids")) return "ids";
+  return takes.includes("lists") ? "lists" : takes.includes("ids") ? "ids" : first;
+}
+
+/** The types of all outputs. What does not fit is added to `problems`, and taken as if it did. */
+function typesOf(
+  transforms: readonly Transform[],
+  problems: TransformProblem[],
+): Map<string, ColumnType> {
+  const indexes = new Map<string, number>();
+  for (const [index, transform] of transforms.entries()) {
+    for (const output of outputsOf(transform)) indexes.set(output, index);
+  }
+  const types = new Map<string, ColumnType>();
+  const open = new Set<number>();
+  const visit = (index: number): void => {
+    const transform = transforms[index];
+    if (transform === undefined || open.has(index)) return;
+    open.add(index);
+    const found = readsOf(transform).map(({ source, path, takes }): ColumnType => {
+      const maker = indexes.get(source.column);
+      if (maker !== undefined) visit(maker);
+      const type = types.get(source.column);
+      const problem = problemOf(source, type, takes, transform);
+      if (problem !== undefined) {
+        const at = problem.option === undefined ? [] : [problem.option];
+        problems.push({ path: [index, ...path, ...at], ...problem });
+      }
+      return type ?? { form: source.form, isWeighted: source.weightSeparator !== undefined };
+    });
+    if (transform.op === "sampling") return;
+    const type = ops[transform.op].makes(found);
+    for (const output of outputsOf(transform)) types.set(output, type);
+  };
+  for (const index of transforms.keys()) visit(index);
+  return types;
+}
+
+/** What is wrong with an input; `type`: that of the output that it names, if it names one. */
+function problemOf(
+  { column, separator, weightSeparator, form }: Source,
+  type: ColumnType | undefined,
+  takes: readonly TransformForm[],
+  transform: Transform,
+): { error: string; input: unknown; option?: string } | undefined {
+  const written = separator === undefined ? "weightSeparator" : "separator";
+  const value = separator ?? weightSeparator;
+  if (type === undefined) {
+    if (value === undefined || form !== "numbers") {
+      if (weightSeparator === undefined || form === "ids" || form === "texts") return undefined;
+      const error = `left out, as \`${transform.op}\` reads numbers`;
+      return { error, input: weightSeparator, option: "weightSeparator" };
+    }
+    const error = `left out, as \`${transform.op}\` reads one number a row`;
+    return { error, input: value, option: written };
+  }
+  if (value !== undefined) {
+    const error = `left out, as \`${column}\` is made by a transform and is no text to split`;
+    return { error, input: value, option: written };
+  }
+  const wanted = transform.op === "mapId" ? [transform.form === "pairs" ? "ids" : "texts"] : takes;
+  if (wanted.includes(type.form)) return undefined;
+  const error = `a column of ${wanted.join(" or ")}, as \`${transform.op}\` reads them, and \`${column}\` has ${type.form}`;
+  return { error, input: column };
+}

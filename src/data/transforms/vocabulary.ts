@@ -1,0 +1,114 @@
+// The file of a `mapId`: texts, a line each, or pairs of ids. Its SHA-256 is part of the job, so
+// that a run never goes on with another vocabulary than it began with.
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { InputUnusableError } from "../../errors/errors.ts";
+import type { Transform } from "./transform-options.ts";
+
+/** What a `mapId` looks up. */
+export type Vocabulary =
+  /** The number of each text, from 0 on, by its bytes as characters. */
+  | { readonly form: "texts"; readonly places: ReadonlyMap<string, number> }
+  /** Sorted keys, and the value of each. */
+  | { readonly form: "pairs"; readonly keys: BigInt64Array; readonly values: BigInt64Array };
+
+/** How a job names it. */
+interface VocabularyFile {
+  readonly vocabulary: string;
+  readonly form: "texts" | "pairs";
+  readonly sha256?: string | undefined;
+}
+
+/** Bytes of the largest file: all of it is in memory. */
+const bytesMax = 2 ** 30;
+
+/**
+ * The transforms, each `mapId` with the hash of its file as it is now, unless the job names one.
+ * @throws InputUnusableError where a file cannot be read
+ */
+export function withVocabularies(transforms: readonly Transform[]): Transform[] {
+  return transforms.map((transform) => {
+    if (transform.op !== "mapId" || transform.sha256 !== undefined) return transform;
+    return { ...transform, sha256: hashOf(bytesOf(transform.vocabulary)) };
+  });
+}
+
+/** The transforms as they decide samples: a vocabulary is known by its contents. */
+export function identityOf(transforms: readonly Transform[]): object[] {
+  return transforms.map((transform) => {
+    if (transform.op !== "mapId" || transform.sha256 === undefined) return transform;
+    const { vocabulary: _path, ...rest } = transform;
+    return rest;
+  });
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+/**
+ * The file that a job names.
+ * @throws InputUnusableError where it cannot be read, is another than the job's, or has a bad line
+ */
+export function readVocabulary({ vocabulary: path, form, sha256 }: VocabularyFile): Vocabulary {
+  const bytes = bytesOf(path);
+  if (sha256 !== undefined && hashOf(bytes) !== sha256) {
+    throw unusable(path, "it is not the file of the job any more: its SHA-256 differs");
+  }
+  const lines = bytes.toString("latin1").split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  const texts = lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+  if (texts.length === 0) throw unusable(path, "it is empty");
+  return form === "texts" ? textsOf(path, texts) : pairsOf(path, texts);
+}
+
+function bytesOf(path: string): Buffer {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    throw unusable(path, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+  if (bytes.length > bytesMax) throw unusable(path, `it has more than ${bytesMax} bytes`);
+  return bytes;
+}
+
+function textsOf(path: string, texts: readonly string[]): Vocabulary {
+  const places = new Map<string, number>();
+  for (const [place, text] of texts.entries()) {
+    const line = `line ${place + 1}`;
+    if (text === "") throw unusable(path, `${line} is empty`);
+    const first = places.get(text);
+    if (first !== undefined) throw unusable(path, `${line} is the text of line ${first + 1} again`);
+    places.set(text, place);
+  }
+  return { form: "texts", places };
+}
+
+function pairsOf(path: string, lines: readonly string[]): Vocabulary {
+  const keys = new BigInt64Array(lines.length);
+  const values = new BigInt64Array(lines.length);
+  for (const [i, line] of lines.entries()) {
+    const [, key, value] = /^(-?\d{1,19})[\t,](-?\d{1,19})$/.exec(line) ?? [];
+    if (key === undefined || value === undefined || !fits(key) || !fits(value)) {
+      const wanted = "two integers of 64 bits with a tab or a comma between them";
+      throw unusable(path, `expected line ${i + 1} to be ${wanted}`);
+    }
+    keys[i] = BigInt(key);
+    values[i] = BigInt(value);
+    if (i > 0 && (keys[i] as bigint) <= (keys[i - 1] as bigint)) {
+      throw unusable(path, `expected line ${i + 1} to have a greater id than the line before it`);
+    }
+  }
+  return { form: "pairs", keys, values };
+}
+
+function fits(text: string): boolean {
+  const value = BigInt(text);
+  return BigInt.asIntN(64, value) === value;
+}
+
+function unusable(path: string, why: string, cause?: unknown): InputUnusableError {
+  return new InputUnusableError(path, `Cannot use the vocabulary ${path}: ${why}`, { cause });
+}

@@ -1,0 +1,73 @@
+// Vocabularies: what mapId finds in them, and the files that are none.
+
+import { createHash } from "node:crypto";
+import test, { type ExecutionContext } from "ava";
+import { startDirectory, writeText } from "../data-files.ts";
+import { out } from "./run-transforms.ts";
+
+function fileOf(t: ExecutionContext, text: string): string {
+  return writeText(startDirectory(t), { name: "vocabulary.txt", text });
+}
+
+test("a text is the place of its line; others are left out, or have the id of the unknown", (t) => {
+  const vocabulary = fileOf(t, "red\r\ngreen\r\nblue\r\n");
+  const x = [["blue", "pink", "red"], [], ["pink"]];
+  t.deepEqual(out({ op: "mapId", vocabulary }, { x }), [[2n, 0n], [], []]);
+  t.deepEqual(out({ op: "mapId", vocabulary, unknown: -1 }, { x }), [[2n, -1n, 0n], [], [-1n]]);
+});
+
+test("pairs map ids of 64 bits to ids of 64 bits", (t) => {
+  const [low, high] = [-(2n ** 63n), 2n ** 63n - 1n];
+  const vocabulary = fileOf(t, `${low}\t${high}\n-1,5\n7\t${low}\n${high}\t0\n`);
+  const options = { op: "mapId", vocabulary, form: "pairs" };
+  t.deepEqual(
+    out(options, {
+      x: [
+        [low, -1n, 8n],
+        [7n, high],
+      ],
+    }),
+    [
+      [high, 5n],
+      [low, 0n],
+    ],
+  );
+  t.deepEqual(out({ ...options, unknown: 2 ** 40 }, { x: [[8n]] }), [[2n ** 40n]]);
+});
+
+const faults: readonly (readonly [string, string, object, RegExp])[] = [
+  ["an empty file", "", {}, /: it is empty$/],
+  ["a line twice", "a\nb\na\n", {}, /: line 3 is the text of line 1 again$/],
+  ["an empty line", "a\n\nb\n", {}, /: line 2 is empty$/],
+  ["pairs that are none", "1 2\n", { form: "pairs" }, /: expected line 1 to be two integers of 64/],
+  ["a pair of 65 bits", `1\t${2n ** 63n}\n`, { form: "pairs" }, /: expected line 1 to be two/],
+  [
+    "pairs out of order",
+    "2\t1\n1\t1\n",
+    { form: "pairs" },
+    /: expected line 2 to have a greater id/,
+  ],
+  ["another file than the job's", "a\n", { sha256: "0".repeat(64) }, /: it is not the file of the/],
+];
+
+for (const [what, text, own, message] of faults) {
+  test(`${what}: refused`, (t) => {
+    const vocabulary = fileOf(t, text);
+    const error = t.throws(() => out({ op: "mapId", vocabulary, ...own }, { x: [["a"]] }));
+    t.like(error, { code: "INPUT_UNUSABLE" });
+    t.regex(error.message, message);
+    t.true(error.message.startsWith(`Cannot use the vocabulary ${vocabulary}: `));
+  });
+}
+
+test("the job's own file is taken", (t) => {
+  const sha256 = createHash("sha256").update("a\n").digest("hex");
+  const options = { op: "mapId", vocabulary: fileOf(t, "a\n"), sha256 };
+  t.deepEqual(out(options, { x: [["a"]] }), [[0n]]);
+});
+
+test("a file that is not there: refused", (t) => {
+  const vocabulary = `${fileOf(t, "")}.none`;
+  const error = t.throws(() => out({ op: "mapId", vocabulary }, { x: [["a"]] }));
+  t.like(error, { code: "INPUT_UNUSABLE" });
+});

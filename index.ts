@@ -113,7 +113,12 @@ export {
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // The checkpoints of a directory ----
-export { type HistoryPoint, historyCsv, runHistory } from "./storage/checkpoints/run-history.ts";
+export {
+  type HistoryFigures,
+  type HistoryPoint,
+  historyCsv,
+  runHistory,
+} from "./storage/checkpoints/run-history.ts";
 export {
   type CheckpointList,
   type CheckpointRecord,

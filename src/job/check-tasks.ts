@@ -1,5 +1,6 @@
 // The tasks of the model beside the labels of the data, and each label beside its loss.
 
+import { namesColumns } from "../data/data-kinds.ts";
 import type { ResolvedDataOptions } from "../data/options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { lossesOf } from "../model/loss.ts";
@@ -85,12 +86,11 @@ function checkKinds(job: PredictingJob): void {
 /** What asks for classes, where each label is a number. */
 function checkNoClasses(data: ResolvedDataOptions): void {
   const why = "left out where each label is a number";
-  if (data.kind === "csv" && data.positive !== undefined) {
+  if (namesColumns(data) && data.positive !== undefined) {
     throw expected("data.positive", why, data.positive);
   }
   if (!targetsOf(data).hasGroups) return;
-  const isCsv = data.kind === "csv";
-  const [option, groups] = isCsv
+  const [option, groups] = namesColumns(data)
     ? ["data.group", data.group]
     : ["data.groups", data.kind === "synthetic" ? data.groups : undefined];
   throw expected(option, `${why}, as groups are for GAUC, which ranks classes`, groups);

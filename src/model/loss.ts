@@ -22,7 +22,7 @@ export function lossTermsOf(
 
 /** What to expect of a loss: by this it is told whether a model has diverged. */
 export interface LossScale {
-  /** The most that the mean loss of a batch can be where all logits are 0. */
+  /** The most that the mean loss of a batch can be where all logits are 0; of numbers, any. */
   readonly ofNothing: number;
   /** How many times more samples of one class count than those of the other. */
   readonly skew: number;
@@ -32,24 +32,23 @@ export interface LossScale {
 export const usualScale: LossScale = { ofNothing: Math.LN2, skew: 1 };
 
 /**
- * The scale where samples have weights, or labels are numbers: it follows from these, so only a
- * loss that is no finite number tells of a model that has diverged.
+ * The scale where samples have weights: it follows from these, so only a loss that is no finite
+ * number tells of a model that has diverged.
  */
 export const unknownScale: LossScale = {
   ofNothing: Number.POSITIVE_INFINITY,
   skew: Number.POSITIVE_INFINITY,
 };
 
-/** The scale of the loss of a model. */
+/** The scale of the loss of a model. The first task's evaluation is judged, by its own rule. */
 export function lossScaleOf(graph: Graph, loss: LossSpec): LossScale {
   const terms = lossTermsOf(graph, loss);
-  const weights = terms.flatMap(({ rule }) => (rule.kind === "mse" ? [] : [rule.positiveWeight]));
-  if (weights.length < terms.length) return unknownScale;
-  const ofNothing = terms.reduce((sum, { weight }, i) => {
-    return sum + weight * Math.max(1, weights[i] ?? 1) * Math.LN2;
+  const positiveWeights = terms.map(({ rule }) => (rule.kind === "mse" ? 1 : rule.positiveWeight));
+  const [skew = 1] = positiveWeights;
+  const ofNothing = terms.reduce((sum, { weight, rule }, i) => {
+    const most = Math.max(1, positiveWeights[i] ?? 1) * Math.LN2;
+    return sum + weight * (rule.kind === "mse" ? Number.POSITIVE_INFINITY : most);
   }, 0);
-  // An evaluation is judged by the first task alone, whose rule comes first.
-  const [skew = 1] = weights;
   return { ofNothing, skew: Math.max(skew, 1 / skew) };
 }
 

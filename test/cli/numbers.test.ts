@@ -119,3 +119,37 @@ test.serial("thresholds other than the job's are a choice of the evaluation", as
   t.is(wrong.code, 2);
   t.regex(wrong.stderr, /^osiris: Expected `thresholds` to be numbers between 0 and 1, got/m);
 });
+
+test.serial("a first task of one class hinders no early stopping by another task", async (t) => {
+  const directory = directoryOf(t);
+  const lineOf = (i: number, click: number) => `${click},${((i * 7) % 20) / 4},u${i % 20}`;
+  const write = (name: string, clickOf: (i: number) => number) => {
+    const lines = Array.from({ length: 200 }, (_, i) => lineOf(i, clickOf(i)));
+    writeFileSync(join(directory, name), `click,seconds,user\n${lines.join("\n")}\n`);
+  };
+  write("train.csv", (i) => (i % 3 === 0 ? 1 : 0));
+  write("held.csv", () => 0);
+  const tasks = [{ name: "click" }, { name: "seconds", loss: { kind: "mse" } }];
+  const data = { kind: "csv", paths: ["train.csv"], label: ["click", "seconds"] };
+  const earlyStopping = (task: string, metric: string) => ({
+    data: { paths: ["held.csv"] },
+    earlyStopping: { metric, task, patience: 2 },
+  });
+  const own = {
+    model: { kind: "sharedBottom", table: { rows: 30, dim: 4 }, shared: [8], tasks },
+    data: { ...data, categorical: ["user"], batchSize: 32, epochs: 3, cache: "cache" },
+    checkpoint: { directory: "run" },
+  };
+  const train = async (evaluation: object) => {
+    writeFileSync(join(directory, "job.json"), JSON.stringify({ ...own, evaluation }));
+    return await runCli(["train", "job.json", "--devices", "1"], directory);
+  };
+  const refused = await train(earlyStopping("click", "auc"));
+  t.is(refused.code, 2);
+  t.regex(refused.stderr, /Expected a metric that evaluation data of one class have, got auc/);
+  const trained = await train(earlyStopping("seconds", "rmse"));
+  t.is(trained.code, 0, trained.stderr);
+  t.regex(trained.stdout, /^Best evaluation {6}step \d+: RMSE of seconds \d/m);
+  t.regex(trained.stdout, /^Task seconds {9}RMSE \d\.\d+, MAE \d\.\d+, R² -?\d/m);
+  t.regex(trained.stdout, /^Warning {14}There is no AUC and no normalized entropy: all 200 lines/m);
+});

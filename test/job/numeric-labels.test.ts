@@ -153,6 +153,17 @@ for (const [base, own, expected] of refused) {
   });
 }
 
+test("of Parquet files the same follows, and the same is refused", (t) => {
+  const data = { ...job.data, kind: "parquet", paths: ["ratings.parquet"] };
+  t.deepEqual(numericIn({ ...job, data }), ["stars"]);
+  for (const [own, message] of [
+    [{ positive: 5 }, /^Expected `data.positive` to be left out where each label is a number/],
+    [{ group: "user" }, /^Expected `data.group` to be left out where each label is a number, as/],
+  ] as const) {
+    t.throws(() => resolveJob({ ...job, data: { ...data, ...own } }), { message });
+  }
+});
+
 test("the label of Criteo's logs is a class", (t) => {
   const tables = Array.from({ length: 26 }, (_, i) => ({ name: `C${i + 1}`, rows: 10, dim: 4 }));
   const model = { kind: "dlrm", dense: 13, tables, bottom: [4], top: [4, 1] };

@@ -11,7 +11,7 @@ import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts"
 import { planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-options.ts";
 import { splitSamplesOf } from "../../../src/data/split-order.ts";
-import { areNumeric } from "../../../src/data/targets.ts";
+import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
@@ -149,8 +149,9 @@ function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | unde
   const what =
     `all ${samples.toLocaleString("en-US")} ${linesOf(held.data)} of the evaluation data (${namesOf(held.data)}) ` +
     `have the label ${positives === 0 ? 0 : 1}`;
-  const metric = held.earlyStopping?.metric;
-  if (metric !== undefined && metric !== "logLoss") {
+  const { metric, task } = held.earlyStopping ?? {};
+  const isOfIt = task === undefined || task === labelsOf(held.data)[0];
+  if (isOfIt && metric !== undefined && metric !== "logLoss") {
     const message = `Expected a metric that evaluation data of one class have, got ${metric}: ${what}`;
     const option = "evaluation.earlyStopping.metric";
     throw new InvalidOptionError(option, `${message}; watch logLoss, or name other files`);

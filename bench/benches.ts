@@ -2,6 +2,7 @@
 
 import type { Bench } from "./bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
+import { ingestBench } from "./ingest/ingest.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
@@ -27,6 +28,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   accuracy: accuracyBench,
   dedup: dedupBench,
   loader: loaderBench,
+  ingest: ingestBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,

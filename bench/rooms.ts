@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 900 },
   { "src/ports": 1700 },
   {
-    "src/data": 12_000,
+    "src/data": 12_600,
     "src/kernels/contract": 1450,
     "src/planner": 3700,
     "src/wire/messages": 1000,
@@ -108,7 +108,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 1600,
-    bench: 6800,
+    bench: 7_100,
     docs: 250,
   },
   { test: 53_500 },

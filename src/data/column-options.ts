@@ -148,6 +148,28 @@ export const parquetColumn = z
   })
   .transform((entry) => (typeof entry === "string" ? byName(entry) : inOrder(entry)));
 
+const value = z.union([z.number(), z.string().min(1), z.boolean()], {
+  error: "a number, a text, true or false",
+});
+
+/** Which values of a column are wanted. */
+export const predicate = z
+  .strictObject({
+    /** A column of the files, or a key of their partitions. */
+    column,
+    /** The one value that is wanted. @default none */
+    equals: value.optional(),
+    /** The values that are wanted. @default none */
+    in: z.array(value).min(1).max(100_000).optional(),
+    /** The first value that is wanted: a number, a date as text, or text. @default none */
+    from: value.optional(),
+    /** The first value behind those that are wanted. @default none */
+    until: value.optional(),
+  })
+  .refine(({ column: _, ...rest }) => Object.values(rest).some((one) => one !== undefined), {
+    error: "a column with `equals`, `in`, `from` or `until`",
+  });
+
 /** Most labels of a sample, one for each task. */
 export const labelsMax = 16;
 

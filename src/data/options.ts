@@ -8,6 +8,7 @@ import {
   labelsMax,
   named,
   parquetColumn,
+  predicate,
   withColumnRules,
 } from "./column-options.ts";
 import { type FeatureSection, featureProblems } from "./transforms/features.ts";
@@ -79,6 +80,8 @@ const parquetOptions = z
     ...named,
     /** Columns of the categorical features; each feeds one table. @default [] */
     categorical: z.array(parquetColumn).max(65_536).default([]),
+    /** Which rows are samples: those for which all of these hold. @default all rows */
+    where: z.array(predicate).min(1).max(64).optional(),
   })
   .superRefine(refuseTwoSpellings)
   .transform(withPasses)

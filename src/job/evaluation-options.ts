@@ -89,7 +89,7 @@ export type EvaluationSpec = z.output<typeof evaluationOptions>;
 
 /** Options that say which samples there are, or how training goes through them. */
 const notInherited = [
-  ...["paths", "samples", "epochs", "passes", "shuffle", "order"],
+  ...["paths", "where", "samples", "epochs", "passes", "shuffle", "order"],
   ...["weight", "sampleWeights"], // Metrics count each sample once.
 ];
 

@@ -2,6 +2,7 @@
 // directories and patterns stand for the data that is there, and the paths of a model's module and
 // of vocabularies for their contents.
 
+import { tableFilesOf } from "../data/parquet/table-files.ts";
 import { filesOf } from "../data/text/files.ts";
 import { withVocabularies } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
@@ -28,6 +29,7 @@ function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 
 function named(data: JobSpec["data"]): JobSpec["data"] {
   if (data.kind === "synthetic") return data;
+  if (data.kind === "parquet") return { ...data, paths: tableFilesOf(data.paths) };
   const paths = filesOf(data.paths);
   if (data.kind !== "csv" || data.transforms === undefined) return { ...data, paths };
   return { ...data, paths, transforms: withVocabularies(data.transforms) };

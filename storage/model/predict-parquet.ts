@@ -8,7 +8,7 @@ import type { RowBatch } from "../../src/data/columnar/column.ts";
 import { createRowEncoder, type RowEncoder } from "../../src/data/columnar/row-encoder.ts";
 import type { ResolvedParquetOptions } from "../../src/data/options.ts";
 import { openParquet } from "../../src/data/parquet/open-columns.ts";
-import { readParquet } from "../../src/data/parquet/read-parquet.ts";
+import { wantedRows } from "../../src/data/parquet/wanted-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { denseOf, wideOf } from "../../src/data/text/columns.ts";
 import { sentenceOf } from "../../src/data/text/faults.ts";
@@ -39,18 +39,13 @@ export async function predictParquet(
 ): Promise<PredictReport> {
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const data = model.job.data as ResolvedParquetOptions;
-  const { file, footer, columns, header, wanted } = await openParquet(
-    path,
-    data,
-    shapesOf(model.job.model),
-    undefined,
-    true,
-  );
+  const opened = await openParquet(path, data, shapesOf(model.job.model), undefined, true);
+  const { file, footer, columns, header } = opened;
   try {
     const scorer = new RowScorer(model, createRowEncoder(columns, header));
     const bytes = await writeWhole(disk, out, async (target) => {
       const writer = probabilityWriter(target, addedColumns(model.tasks, column));
-      for await (const batch of readParquet(file, footer, wanted)) {
+      for await (const { batch } of wantedRows(opened)) {
         writer.write(batch.firstRow, await scorer.score(batch));
         onProgress?.(batch.firstRow + batch.rows, footer.rows);
         signal?.throwIfAborted();

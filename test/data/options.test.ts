@@ -101,6 +101,17 @@ const refusals: readonly [string, unknown, RegExp][] = [
     { kind: "parquet", categorical: [{ column: "a", list: "plain", weightSeparator: ":" }] },
     /`data.categorical\[0\].weightSeparator` to be left out beside `list`/,
   ],
+  [
+    "a predicate that says nothing",
+    { kind: "parquet", where: [{ column: "a" }] },
+    /`data.where\[0\]` to be a column with `equals`, `in`, `from` or `until`/,
+  ],
+  [
+    "a predicate of nothing",
+    { kind: "parquet", where: [{ column: "a", in: [] }] },
+    /`data.where\[0\].in` to be a list of >= 1 entries/,
+  ],
+  ["predicates of CSV", { where: [{ column: "a", equals: 1 }] }, /no option `data.where`/],
   ["a delimiter of Parquet", { kind: "parquet", delimiter: "," }, /no option `data.delimiter`/],
   ["another kind of data", { kind: "avro" }, /`data.kind`/],
 ];

@@ -17,7 +17,7 @@ export type FillBag = (
 ) => Fault | undefined;
 
 /** Integers whose hashes are remembered, of one feature: a power of two. */
-const knownMax = 8192;
+const knownMax = 4096;
 
 /** The reader of a feature's entries. */
 export function bagReader(field: CategoricalField, feature: number): FillBag {
@@ -56,22 +56,23 @@ function hashedIds(
   feature: number,
   bySlowWay: Read<IdColumn>,
 ): Read<IdColumn> {
-  const lows = new Int32Array(knownMax);
-  const highs = new Int32Array(knownMax);
   const halvesOf = halvesReader();
-  const found = new Int32Array(knownMax); // 0: nothing is remembered; a hashed row is at least 1.
+  // Low half, high half, row, nothing: one line of a cache. Row 0: nothing is remembered.
+  const known = new Int32Array(4 * knownMax);
   return (sample, column, at, weight) => {
     const halves = halvesOf(column);
     const [low, high] = [halves[2 * at] ?? 0, halves[2 * at + 1] ?? 0];
     // The text of an id without a sign is another one only where the highest bit is set.
     if (high < 0 && column.isUnsigned === true) return bySlowWay(sample, column, at, weight);
-    const place = mix32(low ^ Math.imul(high, 0x9e37_79b1)) & (knownMax - 1);
-    if (found[place] === 0 || lows[place] !== low || highs[place] !== high) {
-      found[place] = 1 + (murmurHash3(textOfId(column, at), seed) % (rows - 1));
-      lows[place] = low;
-      highs[place] = high;
+    const place = 4 * (mix32(low ^ Math.imul(high, 0x9e37_79b1)) & (knownMax - 1));
+    let row = known[place + 2] ?? 0;
+    if (row === 0 || known[place] !== low || known[place + 1] !== high) {
+      row = 1 + (murmurHash3(textOfId(column, at), seed) % (rows - 1));
+      known[place] = low;
+      known[place + 1] = high;
+      known[place + 2] = row;
     }
-    if (sample.push(feature, found[place] ?? 0, weight)) return undefined;
+    if (sample.push(feature, row, weight)) return undefined;
     return bySlowWay(sample, column, at, weight);
   };
 }

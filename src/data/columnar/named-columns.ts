@@ -160,7 +160,8 @@ function shadowed(name: string, path: string): NamedColumns["problems"][number] 
   return { option: "data.transforms", message };
 }
 
-function missing(
+/** The sentence about a column that a file does not have. */
+export function missing(
   option: string,
   name: string,
   path: string,

@@ -8,7 +8,7 @@
 
 import { open } from "node:fs/promises";
 import { Damage } from "./damage.ts";
-import { slackBytes } from "./hybrid.ts";
+import { slackBytes } from "./decode/hybrid.ts";
 
 /** Bytes of a file at places. */
 export interface RangeReader {

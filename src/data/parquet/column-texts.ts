@@ -5,7 +5,7 @@ import type { CategoricalField } from "../columnar/named-columns.ts";
 import { textsAt } from "../columnar/row-encoder.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import { openParquet } from "./open-columns.ts";
-import { readParquet } from "./read-parquet.ts";
+import { wantedRows } from "./wanted-rows.ts";
 
 /** The texts of some rows. */
 export interface ColumnTexts {
@@ -25,18 +25,13 @@ export async function* columnTexts(
   tables: readonly TableShape[],
   features: readonly number[],
 ): AsyncGenerator<ColumnTexts> {
-  const { file, footer, columns, wanted } = await openParquet(
-    path,
-    options,
-    tables,
-    undefined,
-    true,
-  );
+  const opened = await openParquet(path, options, tables, undefined, true);
+  const { file, footer, columns, wanted } = opened;
   try {
     const own = features.flatMap((feature) => columns.categorical[feature] ?? []);
     const names = new Set(own.map(({ name }) => name));
     const some = wanted.filter(({ shape }) => names.has(shape.name));
-    for await (const batch of readParquet(file, footer, some)) {
+    for await (const { batch } of wantedRows({ ...opened, wanted: some })) {
       const texts = own.flatMap((field) => {
         const column = batch.columns.get(field.name);
         if (column === undefined) return [];

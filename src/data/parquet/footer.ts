@@ -13,7 +13,7 @@ import {
 } from "hyparquet";
 import type { ByteRange, RangeReader } from "./byte-ranges.ts";
 import { Damage, unusableAt } from "./damage.ts";
-import { readStruct } from "./thrift.ts";
+import { readStruct } from "./decode/thrift.ts";
 
 /** A column of a row group. */
 export interface Chunk extends ByteRange {

@@ -2,7 +2,8 @@
 // what the job says, and in which form they are read.
 
 import { InvalidOptionError } from "../../errors/errors.ts";
-import { type FieldColumns, namedColumns } from "../columnar/named-columns.ts";
+import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
+import { type RowTest, rowTest } from "../columnar/row-filter.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
@@ -13,6 +14,7 @@ import { unusableAt } from "./damage.ts";
 import { type Footer, readFooter } from "./footer.ts";
 import type { WantedColumn } from "./read-parquet.ts";
 import { type ColumnShape, columnNames, shapeOf } from "./shapes.ts";
+import { partitionsOf } from "./table-files.ts";
 
 /** A file that is open, and what a job reads of it. */
 export interface ParquetFile {
@@ -22,6 +24,10 @@ export interface ParquetFile {
   /** The names of the columns, as the fields of `columns` count them. */
   readonly header: readonly string[];
   readonly wanted: readonly WantedColumn[];
+  /** The tests that rows must pass. */
+  readonly tests: readonly RowTest[];
+  /** The keys of the file's partitions that are columns, with their values. */
+  readonly partitions: ReadonlyMap<string, string | undefined>;
 }
 
 /**
@@ -59,8 +65,11 @@ function columnsOf(
   tables: readonly TableShape[],
   key: KeyColumn | undefined,
   isPrediction: boolean,
-): Pick<ParquetFile, "columns" | "header" | "wanted"> {
-  const roles = rolesOf(options, key, isPrediction);
+): Omit<ParquetFile, "file" | "footer"> {
+  const roles = [
+    ...rolesOf(options, key, isPrediction),
+    ...(isPrediction ? [] : whereRoles(options)),
+  ];
   const shapes = new Map<string, ColumnShape>();
   for (const { name } of roles) {
     if (shapes.has(name)) continue;
@@ -72,10 +81,12 @@ function columnsOf(
     }
   }
   const targets = isPrediction ? targetColumnsOf(options) : [];
-  const header = [...new Set([...columnNames(schema), ...shapes.keys(), ...targets])];
+  const inFile = new Set([...columnNames(schema), ...shapes.keys()]);
+  const partitions = new Map([...partitionsOf(path)].filter(([name]) => !inFile.has(name)));
+  const header = [...new Set([...inFile, ...partitions.keys(), ...targets])];
   const { columns, problems } = namedColumns(options, tables, { path, header }, key);
-  const wrong =
-    problems.length > 0 ? problems : roles.flatMap((role) => problemOf(role, shapes, path));
+  const absent = [...problems, ...(isPrediction ? [] : whereProblems(options, path, header))];
+  const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
   if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
   const wanted = [...shapes.values()].map((shape): WantedColumn => {
     const own = roles.filter(({ name }) => name === shape.name);
@@ -85,7 +96,8 @@ function columnsOf(
     return { shape, isId: isId || isLabelText };
   });
   const featuresAlone = { ...columns, labels: [], weight: undefined, group: undefined };
-  return { columns: isPrediction ? featuresAlone : columns, header, wanted };
+  const tests = isPrediction ? [] : (options.where ?? []).map(rowTest);
+  return { columns: isPrediction ? featuresAlone : columns, header, wanted, tests, partitions };
 }
 
 /** What a job wants a column for. */
@@ -93,7 +105,7 @@ interface Role {
   readonly option: string;
   readonly name: string;
   /** `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data. */
-  readonly kind: "label" | "number" | "text" | "time" | "id";
+  readonly kind: "label" | "number" | "text" | "time" | "id" | "where";
   readonly list?: "plain" | "weighted" | undefined;
   readonly isHashed?: boolean;
 }
@@ -123,6 +135,23 @@ function rolesOf(
       return { option: `data.categorical[${i}]`, name, kind: "id", list, isHashed: ids === "hash" };
     }),
   ];
+}
+
+function whereRoles({ where = [] }: ResolvedParquetOptions): Role[] {
+  return where.map(({ column: name }, i) => ({ option: `data.where[${i}]`, name, kind: "where" }));
+}
+
+function whereProblems(
+  { where = [] }: ResolvedParquetOptions,
+  path: string,
+  header: readonly string[],
+): { readonly option: string; readonly message: string }[] {
+  return where.flatMap(({ column }, i) => {
+    const option = `data.where[${i}].column`;
+    return header.includes(column)
+      ? []
+      : { option, message: missing(option, column, path, header, []) };
+  });
 }
 
 /** What is wrong with a column for its role. */

@@ -15,11 +15,13 @@ import { KeyCollector } from "../text/split-keys.ts";
 import { TextFacts } from "../text/text-facts.ts";
 import { noSamples, type TextMeta } from "../text/text-samples.ts";
 import { openParquet } from "./open-columns.ts";
-import { newReport, readParquet } from "./read-parquet.ts";
+import { newReport } from "./read-parquet.ts";
+import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
 /**
  * Appends every good row of the files, in order, to the cache. Returns what else is to be known,
- * and for each file the SHA-256 of what was read of it, hex: its footer and the wanted columns.
+ * and for each file the SHA-256 of what was read of it, hex: its footer and the wanted columns;
+ * none of a file whose partitions are not wanted.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or there is no good row
  */
@@ -29,7 +31,9 @@ export async function writeParquet(
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
   key?: KeyColumn,
-): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
+): Promise<
+  TextMeta & { readonly hashes: readonly (string | undefined)[]; readonly keys?: SplitKeys }
+> {
   const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
   const bad = new BadLines(options.quarantineMax);
@@ -37,16 +41,23 @@ export async function writeParquet(
   const sizes = options.paths.map((path) => statSync(path).size);
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   let bytesBefore = 0;
-  const hashes: string[] = [];
+  const hashes: (string | undefined)[] = [];
   for (const [place, path] of options.paths.entries()) {
-    const { file, footer, columns, header, wanted } = await openParquet(path, options, tables, key);
+    if (!isInWanted(path, options)) {
+      bytesBefore += sizes[place] ?? 0;
+      hashes.push(undefined);
+      continue;
+    }
+    const opened = await openParquet(path, options, tables, key);
+    const { file, footer, columns, header } = opened;
     try {
       const encoder = createRowEncoder(about.of(columns), header, collector);
       const before = { samples: writer.samples, bad: bad.count };
       const report = newReport();
-      for await (const batch of readParquet(file, footer, wanted, report)) {
+      for await (const { batch, isWanted } of wantedRows(opened, report)) {
         encoder.begin(batch);
         for (let row = 0; row < batch.rows; row++) {
+          if (!isWanted(row)) continue;
           const fault = encoder.encode(sample, row);
           if (fault === undefined) {
             writer.append(sample);
@@ -95,17 +106,17 @@ export async function lookAtParquet(
   for (const path of options.paths) {
     try {
       bytes += statSync(path).size;
-      const { file, footer, columns, header, wanted } = await openParquet(
-        path,
-        options,
-        tables,
-        key,
-      );
+      if (!isInWanted(path, options)) continue;
+      const opened = await openParquet(path, options, tables, key);
+      const { file, columns, header } = opened;
       try {
         const encoder = createRowEncoder(columns, header, keys);
-        for await (const batch of readParquet(file, footer, wanted)) {
+        let left = ofFile;
+        for await (const { batch, isWanted } of wantedRows(opened)) {
           encoder.begin(batch);
-          for (let row = 0; row < Math.min(batch.rows, ofFile - batch.firstRow); row++) {
+          for (let row = 0; row < batch.rows && left > 0; row++) {
+            if (!isWanted(row)) continue;
+            left--;
             const fault = encoder.encode(sample, row);
             if (fault !== undefined) bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
             else {
@@ -115,7 +126,7 @@ export async function lookAtParquet(
               labelRange[1] = Math.max(labelRange[1], sample.label);
             }
           }
-          if (batch.firstRow + batch.rows >= ofFile) break;
+          if (left === 0) break;
         }
       } finally {
         await file.close();

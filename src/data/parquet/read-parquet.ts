@@ -5,10 +5,10 @@
 import { createHash } from "node:crypto";
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { openStreams, type RangeReader, type ReadCounts } from "./byte-ranges.ts";
-import { openCursor } from "./column-cursor.ts";
 import { Damage, unusableAt } from "./damage.ts";
+import { openCursor } from "./decode/column-cursor.ts";
+import type { ColumnCursor } from "./decode/leaf-cursor.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
-import type { ColumnCursor } from "./leaf-cursor.ts";
 import type { ColumnShape } from "./shapes.ts";
 
 /** A column that is wanted, and what for: integers as ids have 64 bits, as numbers 53. */

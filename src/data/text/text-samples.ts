@@ -101,7 +101,10 @@ export function noSamples(
   const [first] = reasons;
   const path = paths.join(", ");
   if (count === 0) {
-    const rest = kind === "parquet" ? "has no row" : "has a header, and no line below it";
+    const rest =
+      kind === "parquet"
+        ? "has no row, or none that `where` wants"
+        : "has a header, and no line below it";
     const message = `${named(paths)} ${rest}`;
     return new InputUnusableError(path, message);
   }

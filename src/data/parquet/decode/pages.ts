@@ -4,10 +4,10 @@
 
 import type { Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { ByteStream } from "./byte-ranges.ts";
+import type { ByteStream } from "../byte-ranges.ts";
+import { Damage } from "../damage.ts";
+import type { Chunk } from "../footer.ts";
 import { pageBytesMax, Unpacker } from "./codecs.ts";
-import { Damage } from "./damage.ts";
-import type { Chunk } from "./footer.ts";
 import { HybridReader, slackBytes } from "./hybrid.ts";
 import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./thrift.ts";
 

@@ -2,8 +2,9 @@
 // without lists; list-cursors.ts has the others.
 
 import type { Hash } from "node:crypto";
-import type { Column } from "../columnar/column.ts";
-import { Damage } from "./damage.ts";
+import type { Column } from "../../columnar/column.ts";
+import { Damage } from "../damage.ts";
+import { type ColumnShape, formOf } from "../shapes.ts";
 import {
   type ColumnCursor,
   columnOf,
@@ -12,7 +13,6 @@ import {
   reserve,
 } from "./leaf-cursor.ts";
 import { ListCursor, ListReader, WeightedCursor } from "./list-cursors.ts";
-import { type ColumnShape, formOf } from "./shapes.ts";
 import { TextPool } from "./texts.ts";
 import type { Target } from "./values.ts";
 

@@ -1,10 +1,10 @@
 // Columns of lists: levels become offsets, and an entry that is missing is left out. Of lists with
 // weights two leaves are read side by side.
 
-import type { Column } from "../columnar/column.ts";
-import { Damage } from "./damage.ts";
+import type { Column } from "../../columnar/column.ts";
+import { Damage } from "../damage.ts";
+import type { Leaf } from "../shapes.ts";
 import { type ColumnCursor, columnOf, grown, type LeafCursor, levelsMax } from "./leaf-cursor.ts";
-import type { Leaf } from "./shapes.ts";
 
 /** Most entries of a column in one batch. */
 const entriesMax = 1 << 24;

@@ -2,12 +2,12 @@
 // which go straight into the arrays of a column. Memory is that of a batch and of two pages.
 
 import type { Hash } from "node:crypto";
-import type { Column } from "../columnar/column.ts";
-import type { ByteStream } from "./byte-ranges.ts";
-import { Damage } from "./damage.ts";
-import type { Chunk } from "./footer.ts";
+import type { Column } from "../../columnar/column.ts";
+import type { ByteStream } from "../byte-ranges.ts";
+import { Damage } from "../damage.ts";
+import type { Chunk } from "../footer.ts";
+import type { Leaf } from "../shapes.ts";
 import { type DataPage, PageReader } from "./pages.ts";
-import type { Leaf } from "./shapes.ts";
 import {
   type Dictionary,
   readDictionary,

@@ -4,7 +4,7 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { snappyUncompress } from "hyparquet";
 import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
-import { Damage } from "./damage.ts";
+import { Damage } from "../damage.ts";
 import { slackBytes } from "./hybrid.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */

@@ -1,9 +1,9 @@
 // The values of a page in the forms of PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers
 // as pairs of halves of 64 bits, fractions as doubles. Readers go on where they stopped.
 
-import { Damage } from "./damage.ts";
+import { Damage } from "../damage.ts";
+import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
-import type { Leaf } from "./shapes.ts";
 
 /** Values of a page. */
 export interface PageBytes {

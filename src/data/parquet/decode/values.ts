@@ -1,7 +1,8 @@
 // Reads the values of a column's pages, whatever their encoding, in the form that the column is
 // wanted in. Dictionaries are decoded once, and their values gathered by place.
 
-import { Damage } from "./damage.ts";
+import { Damage } from "../damage.ts";
+import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 import { HybridReader } from "./hybrid.ts";
 import {
@@ -19,7 +20,6 @@ import {
   splitPairs,
 } from "./numbers.ts";
 import { type DataPage, type DictionaryPage, encodingName } from "./pages.ts";
-import type { Leaf } from "./shapes.ts";
 import { PlainTexts, type TextPool } from "./texts.ts";
 
 /** Where values go: in one of the forms of columns. */

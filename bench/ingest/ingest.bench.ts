@@ -1,0 +1,130 @@
+// Question: how fast are files read on one core? Parquet into columns, beside hyparquet's own
+// reading of the same bytes; and rows of each format into the cache, Parquet beside the same rows
+// as CSV.
+
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Option } from "commander";
+import { parquetScan } from "hyparquet";
+import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
+import { openRanges } from "../../src/data/parquet/byte-ranges.ts";
+import { readFooter } from "../../src/data/parquet/footer.ts";
+import { readParquet } from "../../src/data/parquet/read-parquet.ts";
+import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { type Bench, positive, together } from "../bench.ts";
+import { type BenchRow, rowOf } from "../row.ts";
+import { denseNames, idNames, idsOfList, writeFiles } from "./ingest-files.ts";
+
+interface IngestBenchOptions {
+  readonly rows: number;
+  readonly rounds: number;
+}
+
+const names = {
+  columns: "ingest.rm1.columns",
+  lists: "ingest.lists.columns",
+  parquet: "ingest.rm1.cache.parquet",
+  csv: "ingest.rm1.cache.csv",
+  criteo: "ingest.criteo.cache",
+} as const;
+
+export const ingestBench: Bench<IngestBenchOptions> = {
+  question: "rows/s of Parquet into columns, beside hyparquet, and of each format into the cache",
+  options: [
+    new Option("--rows <count>", "rows of each file").argParser(positive).default(100_000),
+    new Option("--rounds <count>", "turns of each").argParser(positive).default(7),
+  ],
+  measurements(options) {
+    const seconds = 6 + options.rounds * (options.rows / 100_000) * 4;
+    return [together(Object.values(names), seconds, () => ingestRows(options))];
+  },
+};
+
+async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRow[]> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-ingest-"));
+  try {
+    const files = await writeFiles(home, rows);
+    const features = { label: "label", dense: denseNames, categorical: idNames };
+    const cache = join(home, "cache");
+    const common = { batchSize: 1, cache };
+    const works = {
+      columns: () => readOurs(files.rm1),
+      columnsOfTheirs: () => readTheirs(files.rm1),
+      lists: () => readOurs(files.lists),
+      listsOfTheirs: () => readTheirs(files.lists),
+      parquet: () => toCache({ kind: "parquet", paths: [files.rm1], ...features, ...common }),
+      csv: () => toCache({ kind: "csv", paths: [files.csv], ...features, ...common }),
+      criteo: () => toCache({ kind: "criteo-tsv", paths: [files.criteo], ...common }),
+    };
+    const rates: Record<keyof typeof works, number[]> = Object.fromEntries(
+      Object.keys(works).map((name) => [name, []]),
+    ) as never;
+    for (let round = 0; round <= rounds; round++) {
+      for (const [name, work] of Object.entries(works)) {
+        const startMs = performance.now();
+        await work();
+        const perSecond = (1000 * rows) / (performance.now() - startMs);
+        // The first round compiles.
+        if (round > 0) rates[name as keyof typeof works].push(perSecond);
+        rmSync(cache, { recursive: true, force: true });
+      }
+    }
+    const megabytes = statSync(files.criteo).size / 1e6 / rows;
+    const scaled = (own: readonly number[], by: number) => own.map((rate) => rate * by);
+    return [
+      rowOf(
+        { name: names.columns, unit: "rows/s", limitIs: "hyparquet" },
+        rates.columns,
+        rates.columnsOfTheirs,
+      ),
+      rowOf(
+        { name: names.lists, unit: "ids/s", limitIs: "hyparquet" },
+        scaled(rates.lists, idsOfList),
+        scaled(rates.listsOfTheirs, idsOfList),
+      ),
+      rowOf({ name: names.parquet, unit: "rows/s", limitIs: "CSV" }, rates.parquet, rates.csv),
+      rowOf({ name: names.csv, unit: "rows/s" }, rates.csv, []),
+      rowOf({ name: names.criteo, unit: "MB/s of text" }, scaled(rates.criteo, megabytes), []),
+    ];
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** All columns as columns: labels and dense features as numbers, ids as ids. */
+async function readOurs(path: string): Promise<void> {
+  const file = await openRanges(path);
+  const footer = await readFooter(file);
+  const wanted = columnNames(footer.schema).flatMap((name) => {
+    const shape = shapeOf(footer.schema, name);
+    return shape === undefined ? [] : [{ shape, isId: name.startsWith("C") }];
+  });
+  for await (const _ of readParquet(file, footer, wanted));
+  await file.close();
+}
+
+/** All columns of every row group, as hyparquet has them: arrays of values, and of arrays. */
+async function readTheirs(path: string): Promise<void> {
+  const file = await openRanges(path);
+  const buffer = {
+    byteLength: file.size,
+    async slice(start: number, end = file.size) {
+      const bytes = await file.read(start, end);
+      return bytes.buffer.slice(0, end - start) as ArrayBuffer;
+    },
+  };
+  const scan = await parquetScan({ file: buffer });
+  const { schema } = await readFooter(file);
+  for (const { rowStart, rowEnd } of scan.ranges) {
+    for (const column of columnNames(schema)) await scan.readColumn({ column, rowStart, rowEnd });
+  }
+  await file.close();
+}
+
+async function toCache(options: DataOptions): Promise<void> {
+  const tables: TableShape[] = idNames.map((name) => ({ name, rows: 10_000 }));
+  await prepareCache(dataOptions.parse(options), tables, realDisk);
+}

@@ -1,0 +1,72 @@
+// The rows of a file that a job wants: row groups that cannot have one are not read, the keys of
+// its partitions are columns beside its own, and each batch comes with the test of its rows.
+
+import type { Column, RowBatch } from "../columnar/column.ts";
+import { rowFilter, rowTest } from "../columnar/row-filter.ts";
+import type { ResolvedParquetOptions } from "../options.ts";
+import type { ParquetFile } from "./open-columns.ts";
+import { mayHaveWanted } from "./prune.ts";
+import { newReport, type ReadReport, readParquet } from "./read-parquet.ts";
+import { partitionsOf } from "./table-files.ts";
+
+/** Some rows of a file. */
+export interface WantedRows {
+  readonly batch: RowBatch;
+  /** Whether a row of the batch is a sample. */
+  readonly isWanted: (row: number) => boolean;
+}
+
+/** The rows of a file in order, valid until the next batch. @throws as `readParquet` */
+export async function* wantedRows(
+  { file, footer, wanted, tests, partitions }: ParquetFile,
+  report: ReadReport = newReport(),
+): AsyncGenerator<WantedRows> {
+  const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
+  const isWanted = (place: number) => {
+    const group = footer.groups[place];
+    return group !== undefined && mayHaveWanted(group, tests, shapes);
+  };
+  for await (const batch of readParquet(file, footer, wanted, report, isWanted)) {
+    const whole = withPartitions(batch, partitions);
+    yield { batch: whole, isWanted: rowFilter(tests, whole) };
+  }
+}
+
+/** Whether the partitions that a file lies in may have a row that is wanted. */
+export function isInWanted(
+  path: string,
+  { where = [] }: Pick<ResolvedParquetOptions, "where">,
+): boolean {
+  const partitions = partitionsOf(path);
+  return where.every((predicate) => {
+    if (!partitions.has(predicate.column)) return true;
+    const text = partitions.get(predicate.column);
+    if (text === undefined) return false;
+    return rowTest(predicate).isWanted({ kind: "text", value: bytesOf(text) });
+  });
+}
+
+/** A batch with the keys of partitions, which are the same in every row. */
+function withPartitions(
+  batch: RowBatch,
+  partitions: ReadonlyMap<string, string | undefined>,
+): RowBatch {
+  if (partitions.size === 0) return batch;
+  const columns = new Map(batch.columns);
+  for (const [name, text] of partitions) columns.set(name, sameText(text, batch.rows));
+  return { ...batch, columns };
+}
+
+function sameText(text: string | undefined, rows: number): Column {
+  const each = text === undefined ? 0 : 1;
+  return {
+    form: "texts",
+    offsets: Int32Array.from({ length: rows + 1 }, (_, row) => row * each),
+    codes: new Int32Array(rows * each),
+    dictionary: [bytesOf(text ?? "")],
+  };
+}
+
+function bytesOf(text: string): string {
+  return Buffer.from(text, "utf8").toString("latin1");
+}

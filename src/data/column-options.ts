@@ -118,7 +118,7 @@ export const categoricalColumn = z
   .transform((entry) => (typeof entry === "string" ? byName(entry) : inOrder(entry)));
 
 /** A column of ids in files that have lists. */
-export const parquetColumn = z
+export const listColumn = z
   .union(
     [
       column,

@@ -6,7 +6,7 @@ import type { Transform } from "./transforms/transform-options.ts";
 
 /** Whether the job names the columns of its data. */
 export function namesColumns(data: ResolvedDataOptions): data is ResolvedColumnOptions {
-  return data.kind === "csv" || data.kind === "parquet";
+  return data.kind === "csv" || data.kind === "jsonl" || data.kind === "parquet";
 }
 
 /** The transforms of the data; undefined: they have none. */

@@ -6,8 +6,8 @@ import { character, visibleName } from "./column-name-options.ts";
 import {
   categoricalColumn,
   labelsMax,
+  listColumn,
   named,
-  parquetColumn,
   predicate,
   withColumnRules,
 } from "./column-options.ts";
@@ -79,9 +79,21 @@ const parquetOptions = z
     ...files,
     ...named,
     /** Columns of the categorical features; each feeds one table. @default [] */
-    categorical: z.array(parquetColumn).max(65_536).default([]),
+    categorical: z.array(listColumn).max(65_536).default([]),
     /** Which rows are samples: those for which all of these hold. @default all rows */
     where: z.array(predicate).min(1).max(64).optional(),
+  })
+  .superRefine(refuseTwoSpellings)
+  .transform(withPasses)
+  .transform(withColumnRules);
+
+const jsonLinesOptions = z
+  .strictObject({
+    kind: z.literal("jsonl"),
+    ...files,
+    ...named,
+    /** Columns of the categorical features; each feeds one table. @default [] */
+    categorical: z.array(listColumn).max(65_536).default([]),
   })
   .superRefine(refuseTwoSpellings)
   .transform(withPasses)
@@ -155,6 +167,7 @@ export const syntheticOptions = z
 export const dataOptions = z.discriminatedUnion("kind", [
   criteoTsvOptions,
   csvOptions,
+  jsonLinesOptions,
   parquetOptions,
   syntheticOptions,
 ]);
@@ -195,18 +208,26 @@ export type DataOptions = Written<z.input<typeof dataOptions>>;
 export type ResolvedDataOptions = z.output<typeof dataOptions>;
 export type CriteoTsvOptions = Written<z.input<typeof criteoTsvOptions>>;
 export type CsvOptions = Written<z.input<typeof csvOptions>>;
+export type JsonLinesOptions = Written<z.input<typeof jsonLinesOptions>>;
 export type ParquetOptions = Written<z.input<typeof parquetOptions>>;
 export type SyntheticOptions = Written<z.input<typeof syntheticOptions>>;
 export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
+export type ResolvedJsonLinesOptions = z.output<typeof jsonLinesOptions>;
 export type ResolvedParquetOptions = z.output<typeof parquetOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
 /** Data whose columns the job names. */
-export type ResolvedColumnOptions = ResolvedCsvOptions | ResolvedParquetOptions;
+export type ResolvedColumnOptions =
+  | ResolvedCsvOptions
+  | ResolvedParquetOptions
+  | ResolvedJsonLinesOptions;
 /** Data that are read from files. */
 export type ResolvedFileOptions = ResolvedCriteoTsvOptions | ResolvedColumnOptions;
 /** Data that are text. */
-export type ResolvedTextOptions = ResolvedCriteoTsvOptions | ResolvedCsvOptions;
+export type ResolvedTextOptions =
+  | ResolvedCriteoTsvOptions
+  | ResolvedCsvOptions
+  | ResolvedJsonLinesOptions;
 
 /** Ids of a bag of generated data. */
 export type BagLengths =

@@ -10,6 +10,7 @@ import type { Means } from "./cache/cache-format.ts";
 import { type CategoricalField, type DenseField, namedColumns } from "./columnar/named-columns.ts";
 import type {
   ResolvedDataOptions,
+  ResolvedJsonLinesOptions,
   ResolvedParquetOptions,
   ResolvedSyntheticOptions,
   TableShape,
@@ -222,8 +223,9 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
       const given = [...names].filter((name) => !outputs.has(name));
       return csvColumns(data, tables, "the records", given);
     }
+    case "jsonl":
     case "parquet":
-      return parquetColumns(data, tables);
+      return listedColumns(data, tables);
     case "synthetic":
       return syntheticColumns(data, tables);
     default:
@@ -232,7 +234,10 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
 }
 
 /** Columns of tables: a weight stands behind its id, as text. */
-function parquetColumns(data: ResolvedParquetOptions, tables: readonly TableShape[]): Columns {
+function listedColumns(
+  data: ResolvedParquetOptions | ResolvedJsonLinesOptions,
+  tables: readonly TableShape[],
+): Columns {
   const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
   const header = [...targetColumnsOf(data), ...features];
   const { columns } = namedColumns(data, tables, { path: "the records", header });

@@ -2,7 +2,13 @@
 // generated samples. Each function only fills in the job's data section (options.ts), which is
 // checked with the job.
 
-import type { CriteoTsvOptions, CsvOptions, ParquetOptions, SyntheticOptions } from "./options.ts";
+import type {
+  CriteoTsvOptions,
+  CsvOptions,
+  JsonLinesOptions,
+  ParquetOptions,
+  SyntheticOptions,
+} from "./options.ts";
 import { criteoFeatures } from "./text/columns.ts";
 
 /** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
@@ -42,6 +48,14 @@ export function parquet(
   options: Omit<ParquetOptions, "kind" | "paths">,
 ): ParquetOptions {
   return { kind: "parquet", paths: listOf(paths), ...options };
+}
+
+/** JSON Lines: an object in each line, whose keys the job names as the columns of a CSV file. */
+export function jsonl(
+  paths: string | readonly string[],
+  options: Omit<JsonLinesOptions, "kind" | "paths">,
+): JsonLinesOptions {
+  return { kind: "jsonl", paths: listOf(paths), ...options };
 }
 
 /** Generated samples with a planted truth: popular ids, and labels that a model can learn. */

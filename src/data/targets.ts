@@ -24,6 +24,7 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
     case "criteo-tsv":
       return oneLabel;
     case "csv":
+    case "jsonl":
     case "parquet":
       return {
         labels: labelsOf(data).length,

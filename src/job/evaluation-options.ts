@@ -8,6 +8,7 @@ import {
   type CriteoTsvOptions,
   type CsvOptions,
   dataOptions,
+  type JsonLinesOptions,
   type ParquetOptions,
   type ResolvedCsvOptions,
   type ResolvedDataOptions,
@@ -71,6 +72,7 @@ export const evaluationOptions = z.strictObject({
 export type EvaluationData =
   | Partial<CsvOptions>
   | Partial<CriteoTsvOptions>
+  | Partial<JsonLinesOptions>
   | Partial<ParquetOptions>
   | Partial<SyntheticOptions>;
 

@@ -14,6 +14,8 @@ import {
 } from "../../src/data/text/columns.ts";
 import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { headerNames } from "../../src/data/text/header.ts";
+import { jsonColumns } from "../../src/data/text/json-columns.ts";
+import { hasKey, withMembers } from "../../src/data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -146,11 +148,13 @@ class LineScorer {
     });
     const probabilities = await this.#model.predictBatch(rows.batch());
     const { length: tasks } = this.#model.tasks;
+    const added = addedColumns(this.#model.tasks, this.#column);
     return lines
       .map(({ line, text }, i) => {
         const own = probabilities.subarray(i * tasks, (i + 1) * tasks);
-        const shown = this.#shown(line, faults[i], own).join(columns.delimiter);
-        return `${text}${columns.delimiter}${shown}\n`;
+        const shown = this.#shown(line, faults[i], own);
+        if (columns.json !== undefined) return `${withMembers(text, added, shown)}\n`;
+        return `${text}${columns.delimiter}${shown.join(columns.delimiter)}\n`;
       })
       .join("");
   }
@@ -174,6 +178,11 @@ class LineScorer {
     const message = `${this.#path}:${line} is longer than ${lineBytesMax} bytes`;
     return new InputUnusableError(this.#path, message);
   }
+}
+
+function hasColumn(path: string, name: string): InvalidOptionError {
+  const message = `${path} has a column \`${name}\` already: name another for the result`;
+  return new InvalidOptionError("column", message);
 }
 
 interface NumberedLine {
@@ -208,13 +217,15 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
     case "csv": {
       const names = headerNames(path, first, data.delimiter);
       const added = addedColumns(labelsOf(data), column).find((name) => names.includes(name));
-      if (added !== undefined) {
-        const message = `${path} has a column \`${added}\` already: name another for the result`;
-        throw new InvalidOptionError("column", message);
-      }
+      if (added !== undefined) throw hasColumn(path, added);
       const targets = targetColumnsOf(data).filter((name) => !names.includes(name));
       const labelled = [...names, ...targets];
       return { ...csvColumns(data, shapesOf(model), path, labelled), fields: names.length };
+    }
+    case "jsonl": {
+      const added = addedColumns(labelsOf(data), column).find((name) => hasKey(first, name));
+      if (added !== undefined) throw hasColumn(path, added);
+      return jsonColumns(data, shapesOf(model), path);
     }
     case "parquet":
       throw new TypeError("Parquet is not read line by line");

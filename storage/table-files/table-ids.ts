@@ -12,7 +12,7 @@ import type {
 import type { ColumnTexts } from "../../src/data/parquet/column-texts.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
-import { decodeEntry, splitLine } from "../../src/data/text/line-decoder.ts";
+import { decodeEntry, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { categoricalOf, feeds } from "../../src/data/text/match-features.ts";
 import { textLines } from "../../src/data/text/text-fields.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
@@ -127,8 +127,8 @@ async function* lineTexts(
   for await (const { columns: all, lines, bytesRead } of textLines(path, data, shapes)) {
     const columns = features.flatMap((feature) => all.categorical[feature] ?? []);
     const texts = lines.flatMap(({ text }) => {
-      const fields = splitLine(text, all.delimiter, all.hasQuotes);
-      if (!Array.isArray(fields) || fields.length !== all.fields) return [];
+      const fields = fieldsOf(text, all);
+      if (!Array.isArray(fields)) return [];
       return columns.map((column) => [column, fields[column.field] ?? ""] as const);
     });
     yield { columns, rows: lines.length, texts, fraction: bytesRead / Math.max(1, size) };

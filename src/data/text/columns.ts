@@ -13,6 +13,7 @@ import type {
 import type { KeyColumn } from "../split-options.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { planOf } from "../transforms/plan.ts";
+import type { JsonFields } from "./json-lines.ts";
 import { labelReader } from "./labels.ts";
 import { categoricalOf, matchTables } from "./match-features.ts";
 
@@ -33,6 +34,8 @@ export interface Columns extends FieldColumns {
   readonly delimiter: string;
   /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
+  /** How a line that is JSON becomes fields; undefined: its fields stand in their order. */
+  readonly json?: JsonFields | undefined;
 }
 
 /** The columns of a Criteo line. @throws InvalidOptionError where the tables are not C1..C26 */
@@ -139,6 +142,7 @@ export function denseOf(options: ResolvedDataOptions): number {
     case "criteo-tsv":
       return criteoDense;
     case "csv":
+    case "jsonl":
     case "parquet":
       return options.dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
     case "synthetic":

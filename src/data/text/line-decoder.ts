@@ -21,6 +21,7 @@ import { bagIdsMax, type Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
 import type { Columns } from "./columns.ts";
 import { type Fault, show } from "./faults.ts";
+import { jsonFields } from "./json-lines.ts";
 import type { KeyCollector } from "./split-keys.ts";
 
 /**
@@ -90,6 +91,7 @@ function decodeTargets(
 
 /** The fields of a line, as many as there are columns; or the line's fault. */
 export function fieldsOf(line: string, columns: Columns): string[] | Fault {
+  if (columns.json !== undefined) return jsonFields(line, columns.json);
   const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
   if (typeof fields === "string") return { kind: fields };
   return fields.length === columns.fields

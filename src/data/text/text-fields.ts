@@ -6,6 +6,7 @@ import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
+import { jsonColumns } from "./json-columns.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /** One line of a text file, the header of a CSV file aside. */
@@ -37,7 +38,7 @@ export async function* textLines(
   tables: readonly TableShape[],
   key?: KeyColumn,
 ): AsyncGenerator<TextLines> {
-  let columns = options.kind === "csv" ? undefined : criteoColumns(tables);
+  let columns = columnsAtOnce(options, tables, path, key);
   for await (const { firstLine, lines, bytesRead } of readLines(path)) {
     const good: TextLine[] = [];
     const tooLong: number[] = [];
@@ -52,6 +53,25 @@ export async function* textLines(
     if (columns !== undefined) yield { columns, lines: good, tooLong, bytesRead };
   }
   if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
+}
+
+/** The columns of a file whose first line is data; undefined: it has a header, to be read first. */
+export function columnsAtOnce(
+  options: ResolvedTextOptions,
+  tables: readonly TableShape[],
+  path: string,
+  key?: KeyColumn,
+): Columns | undefined {
+  switch (options.kind) {
+    case "csv":
+      return undefined;
+    case "criteo-tsv":
+      return criteoColumns(tables);
+    case "jsonl":
+      return jsonColumns(options, tables, path, key);
+    default:
+      return options satisfies never;
+  }
 }
 
 /** What is wrong with a line that is too long. */

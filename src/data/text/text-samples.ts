@@ -9,7 +9,7 @@ import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn, SplitKeys } from "../split-options.ts";
-import { criteoColumns, csvColumns } from "./columns.ts";
+import { csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
 import { decodeLine } from "./line-decoder.ts";
@@ -17,6 +17,7 @@ import type { BagReaders } from "./made-features.ts";
 import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
 import { TextFacts } from "./text-facts.ts";
+import { columnsAtOnce } from "./text-fields.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /** The description of text in a cache, beside that of its samples. */
@@ -48,7 +49,8 @@ export async function writeText(
   for (const [place, path] of options.paths.entries()) {
     const hash = createHash("sha256");
     const before = { samples: writer.samples, bad: bad.count };
-    let columns = options.kind === "csv" ? undefined : about.of(criteoColumns(tables));
+    const known = columnsAtOnce(options, tables, path, key);
+    let columns = known && about.of(known);
     for await (const { firstLine, lines, bytesRead } of readLines(path, hash)) {
       let next = 0;
       if (columns === undefined) {
@@ -92,6 +94,14 @@ export async function writeText(
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };
 
+/** What is said of files in which nothing is. */
+const emptyWords = {
+  "criteo-tsv": "is empty",
+  csv: "has a header, and no line below it",
+  jsonl: "has no line",
+  parquet: "has no row, or none that `where` wants",
+} as const;
+
 /** The error of files without a good line or row. */
 export function noSamples(
   { kind, paths }: Pick<ResolvedFileOptions, "kind" | "paths">,
@@ -101,10 +111,7 @@ export function noSamples(
   const [first] = reasons;
   const path = paths.join(", ");
   if (count === 0) {
-    const rest =
-      kind === "parquet"
-        ? "has no row, or none that `where` wants"
-        : "has a header, and no line below it";
+    const rest = emptyWords[kind];
     const message = `${named(paths)} ${rest}`;
     return new InputUnusableError(path, message);
   }

@@ -1,8 +1,11 @@
-// A model of Parquet files: the model of the same rows as CSV, bit for bit, and its predictions.
+// A model of Parquet files, which is that of the same rows as CSV, bit for bit; its predictions,
+// and those of a model of JSON Lines.
 
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { csv, parquet } from "../../../src/data/sources.ts";
+import type { JobOptions } from "../../../index.ts";
+import { csv, jsonl, parquet } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { predictFile } from "../../../storage/model/predict-file.ts";
@@ -72,6 +75,44 @@ test("the same rows as CSV and as Parquet train the same model, bit for bit", as
   const [text, table] = [await trainedOn(t, "csv"), await trainedOn(t, "parquet")];
   t.is(table.model.digest, text.model.digest);
   t.true(table.model.step > 10);
+});
+
+test("a file of JSON Lines gets a member more in each object", async (t) => {
+  const home = startDirectory(t);
+  const path = join(home, "clicks.jsonl");
+  const lines = Array.from({ length: 200 }, (_, i) => {
+    return { label: i % 3 === 0 ? 1 : 0, colour: `c${i % 7}`, tags: [i % 5, i % 11], age: i / 10 };
+  });
+  writeFileSync(path, lines.map((line) => JSON.stringify(line)).join("\n"));
+  const tables = ["colour", "tags"].map((name) => ({ name, rows: 50, dim: 4, initScale: 0.5 }));
+  const data = jsonl(path, {
+    ...{ label: "label", dense: ["age"], batchSize: 16, cache: join(home, "cache") },
+    categorical: ["colour", { column: "tags", list: "plain" }],
+  });
+  const directory = join(home, "checkpoints");
+  const model: JobOptions["model"] = { kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] };
+  const run = await place.cluster.submit({ model, data, checkpoint: { directory } });
+  await run.result();
+  const trained = await loadModel(directory);
+  t.teardown(() => trained.close());
+  const out = join(home, "scored.jsonl");
+  writeFileSync(path, `${JSON.stringify(lines[0])}\n{"colour":[1]}\n${JSON.stringify(lines[4])}\n`);
+  const report = await predictFile(trained, path, out, { column: "click" });
+  t.like(report, { samples: 2, bad: 1 });
+  t.is(report.firstBad?.reason, "expected `colour` to be one value, got `[1]`");
+  const scored = readFileSync(out, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  const [first, last] = [lines[0], lines[4]];
+  const wanted = await trained.predict([first, last] as never);
+  t.deepEqual(scored, [
+    { ...first, click: Number(wanted[0]?.toPrecision(9)) },
+    { colour: [1], click: null },
+    { ...last, click: Number(wanted[1]?.toPrecision(9)) },
+  ]);
+  const again = predictFile(trained, out, join(home, "again.jsonl"), { column: "click" });
+  await t.throwsAsync(again, { message: /has a column `click` already: name another/ });
 });
 
 test("each row gets its probability, and a bad row none", async (t) => {

@@ -1,0 +1,144 @@
+// JSON Lines: an object in each line, whose keys are the columns. Its values become the fields that
+// text would have had, so that everything behind the fields is that of text, and the same rows as
+// CSV and as JSON are the same samples.
+//
+// A key that is missing, and null, are a missing value. Lists are joined by characters that no text
+// should have, and are split again where bags are made.
+
+import { type Fault, show } from "./faults.ts";
+
+/** Between the ids of a list, and between an id and its weight: ASCII's own separators. */
+export const [betweenIds, beforeWeight] = ["\u001e", "\u001f"] as const;
+
+/** How a line of JSON becomes fields. */
+export interface JsonFields {
+  /** The column of each field. */
+  readonly names: readonly string[];
+  /** What each field holds; undefined: one value. */
+  readonly lists: readonly ("plain" | "weighted" | undefined)[];
+}
+
+/** The fields of a line with one byte per character, or the line's fault. */
+export function jsonFields(line: string, { names, lists }: JsonFields): string[] | Fault {
+  const value = objectIn(line);
+  if (value === undefined) return { kind: "expected a JSON object", got: show(line.slice(0, 100)) };
+  if (!names.some((name) => Object.hasOwn(value, name))) {
+    const listed = names.slice(0, 8).map((name) => `\`${name}\``);
+    const keys = Object.keys(value).slice(0, 8).join(", ");
+    return { kind: `expected some of the keys ${listed.join(", ")}`, got: show(bytesOf(keys)) };
+  }
+  const fields: string[] = [];
+  for (const [i, name] of names.entries()) {
+    const own = Object.hasOwn(value, name) ? value[name] : null;
+    const list = lists[i];
+    const field = list === undefined ? textOf(own) : listOf(own, list);
+    if (field === undefined) return { kind: wanted(name, list), got: show(textOfAny(own)) };
+    fields.push(field);
+  }
+  return fields;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** The object that a line is; undefined: it is none, or is not UTF-8. */
+function objectIn(line: string): Record<string, unknown> | undefined {
+  try {
+    const isAscii = !/[^\0-\x7f]/.test(line);
+    const text = isAscii ? line : utf8.decode(Buffer.from(line, "latin1"));
+    const value: unknown = JSON.parse(withLongNumbersAsText(text));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The object of a line with members more, one for each name; a line that is no object stays as it
+ * is. A value that is undefined becomes null.
+ */
+export function withMembers(
+  line: string,
+  names: readonly string[],
+  values: readonly string[],
+): string {
+  const end = line.trimEnd();
+  if (!end.endsWith("}")) return line;
+  const rest = end.slice(0, -1).trimEnd();
+  const members = names.map((name, i) => {
+    const value = values[i] ?? "";
+    return `${bytesOf(JSON.stringify(name))}:${value === "" ? "null" : value}`;
+  });
+  return `${rest}${rest.endsWith("{") ? "" : ","}${members.join(",")}}`;
+}
+
+/** Whether the object of a line has a key. */
+export function hasKey(line: string, name: string): boolean {
+  return Object.hasOwn(objectIn(line) ?? {}, name);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The field of one value; undefined: the value is none. */
+function textOf(value: unknown): string | undefined {
+  if (value === null) return "";
+  if (typeof value === "string") return bytesOf(value);
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
+}
+
+/** The field of a list: its ids, a weight behind each; undefined: the value is no such list. */
+function listOf(value: unknown, list: "plain" | "weighted" | undefined): string | undefined {
+  if (value === null) return "";
+  if (list === "plain") {
+    if (!Array.isArray(value)) return undefined;
+    return joined(value.map((entry) => textOf(entry)));
+  }
+  // An object of weights by id, or a list of pairs.
+  const pairs: unknown[] = isObject(value)
+    ? Object.entries(value)
+    : Array.isArray(value)
+      ? value
+      : [0];
+  return joined(
+    pairs.map((pair) => {
+      if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[1] !== "number")
+        return undefined;
+      const id = textOf(pair[0]);
+      return id === undefined || id === "" ? undefined : `${id}${beforeWeight}${pair[1]}`;
+    }),
+  );
+}
+
+function joined(entries: readonly (string | undefined)[]): string | undefined {
+  const texts: string[] = [];
+  for (const entry of entries) {
+    if (entry === undefined || entry.includes(betweenIds)) return undefined;
+    texts.push(entry);
+  }
+  return texts.join(betweenIds);
+}
+
+function wanted(name: string, list: "plain" | "weighted" | undefined): string {
+  if (list === undefined) return `expected \`${name}\` to be one value`;
+  if (list === "plain") return `expected \`${name}\` to be a list of ids`;
+  return `expected \`${name}\` to be an object of weights by id, or a list of pairs`;
+}
+
+/** Some value as a message shows it, one character for each byte. */
+function textOfAny(value: unknown): string {
+  return bytesOf(JSON.stringify(value).slice(0, 100));
+}
+
+/** Integers that a float64 does not hold, as text: an id of 64 bits keeps all its digits. */
+function withLongNumbersAsText(line: string): string {
+  if (!/\d{16}/.test(line)) return line;
+  return line.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g, (found) =>
+    found.startsWith('"') ? found : `"${found}"`,
+  );
+}
+
+/** Text as its UTF-8 bytes, one character each. */
+function bytesOf(text: string): string {
+  return /[^\0-\x7f]/.test(text) ? Buffer.from(text, "utf8").toString("latin1") : text;
+}

@@ -1,0 +1,194 @@
+// JSON Lines: the same rows as CSV are the same samples, and what is wrong with a line is told.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import test, { type ExecutionContext } from "ava";
+import { parse } from "csv-parse/sync";
+import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { dataOptions } from "../../../src/data/options.ts";
+import { createRecordEncoder } from "../../../src/data/records.ts";
+import type { KeyColumn } from "../../../src/data/split-options.ts";
+import { withMembers } from "../../../src/data/text/json-lines.ts";
+import { lookAtText } from "../../../src/data/text/sample-text.ts";
+import { checkOptions } from "../../../src/ports/check-options.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { startDirectory } from "../data-files.ts";
+
+const clicks = join(import.meta.dirname, "../../../../test/fixtures/parquet/clicks.csv");
+
+const both = {
+  batchSize: 32,
+  rejectedMax: 0.5,
+  labelAsFeature: true,
+  label: ["label", "bought"],
+  weight: "weight",
+  group: "user",
+  dense: ["age", { column: "price", log: true, missing: "mean" }, { column: "shop", missing: 0 }],
+};
+
+const plain = [
+  "item",
+  "colour",
+  { column: "session", ids: "integer" },
+  "digest",
+  { column: "user", missing: "reject" },
+  { column: "mixed", separator: "|" },
+  { column: "bought", table: "again" },
+];
+
+const listsOf = (how: (kind: "plain" | "weighted") => object) => [
+  { column: "tags", ...how("plain") },
+  { column: "words", ...how("plain") },
+  { column: "scored", ...how("weighted") },
+];
+
+const tables = ["item", "colour", "session", "digest", "user", "mixed", "again"]
+  .concat("tags", "words", "scored")
+  .map((name) => ({ name, rows: 1000, ...(name === "session" ? { idBits: 64 as const } : {}) }));
+
+/** The rows of the CSV file, as a program would write them: numbers, booleans, lists, objects. */
+function writeLines(directory: string): string {
+  const rows: Record<string, string>[] = parse(readFileSync(clicks), { columns: true });
+  const lines = rows.map((row, i) => {
+    const members = Object.entries(row).flatMap(([name, text]): [string, unknown][] => {
+      if (text === "") return i % 2 === 0 ? [] : [[name, null]];
+      if (name === "tags" || name === "words") return [[name, text.split("|")]];
+      if (name === "scored") {
+        const pairs = text.split("|").map((one) => one.split(":"));
+        if (pairs.some(([, weight]) => weight === undefined || Number.isNaN(Number(weight)))) {
+          return [[name, text]];
+        }
+        return [[name, pairs.map(([id, weight]) => [id, Number(weight)])]];
+      }
+      if (text === "true" || text === "false") return [[name, text === "true"]];
+      const isNumber = String(Number(text)) === text && Number.isFinite(Number(text));
+      return [[name, isNumber && i % 3 > 0 ? Number(text) : text]];
+    });
+    const line = JSON.stringify(Object.fromEntries(members));
+    // 64-bit ids as numbers, as other languages write them; and characters as escapes.
+    const long = line.replace(/"session":"(-?\d+)"/, '"session":$1');
+    return i % 5 === 0 ? long.replace(/[\u0080-\uffff]/g, escaped) : long;
+  });
+  const path = join(directory, "clicks.jsonl");
+  writeFileSync(path, `${lines.join("\n")}\n`);
+  return path;
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+const keys: Readonly<Record<string, KeyColumn | undefined>> = {
+  none: undefined,
+  "a time": { kind: "time", column: "when" },
+  "the hash of a text": { kind: "hash", column: "colour", salt: 4 },
+};
+
+const csv = {
+  kind: "csv",
+  paths: [clicks],
+  ...both,
+  categorical: [
+    ...plain,
+    ...listsOf((kind) => ({
+      separator: "|",
+      ...(kind === "weighted" ? { weightSeparator: ":" } : {}),
+    })),
+  ],
+};
+
+function jsonOf(path: string): object {
+  return {
+    ...{ kind: "jsonl", paths: [path], ...both },
+    categorical: [...plain, ...listsOf((list) => ({ list }))],
+  };
+}
+
+for (const [name, key] of Object.entries(keys)) {
+  test(`CSV and JSON Lines have the same samples; key: ${name}`, async (t) => {
+    const cache = startDirectory(t);
+    const [one, other] = await Promise.all(
+      [csv, jsonOf(writeLines(cache))].map((options) => {
+        const data = checkOptions(dataOptions, { ...options, cache });
+        return prepareCache(data, tables, realDisk, undefined, key);
+      }),
+    );
+    if (one === undefined || other === undefined) throw new Error("two caches");
+    t.true(one.samples > 200 && one.quarantine.count > 5);
+    t.deepEqual([other.samples, other.digest], [one.samples, one.digest]);
+    t.deepEqual([other.means, other.statistics], [one.means, one.statistics]);
+    t.deepEqual(
+      other.quarantine.kept.map(({ line }) => line),
+      one.quarantine.kept.map(({ line }) => line - 1),
+    );
+    if (key === undefined) return;
+    t.deepEqual(readKeys(other.path, realDisk), readKeys(one.path, realDisk));
+  });
+}
+
+/** What a look at a file with these lines tells of its bad ones. */
+async function reasonsOf(t: ExecutionContext, lines: readonly string[]): Promise<string[]> {
+  const path = join(startDirectory(t), "some.jsonl");
+  writeFileSync(path, gzipSync(lines.join("\n")));
+  const categorical = ["a", { column: "b", list: "plain" }, { column: "c", list: "weighted" }];
+  const options = { kind: "jsonl", paths: [path], label: "y", dense: ["d"], categorical };
+  const data = checkOptions(dataOptions, { ...options, batchSize: 2 });
+  if (data.kind !== "jsonl") throw new Error("JSON Lines");
+  const shapes = ["a", "b", "c"].map((name) => ({ name, rows: 100 }));
+  const { rejected, problems, samples } = await lookAtText(data, shapes, 1000);
+  t.deepEqual(problems, []);
+  t.is(samples + rejected.count, lines.filter((line) => line !== "").length);
+  return rejected.reasons.map(({ kind, got }) => `${kind}, got ${got}`);
+}
+
+test("lines that are no rows are told apart", async (t) => {
+  const good = '{"y":1,"a":"x","b":[1,"2",null],"c":{"7":0.5},"d":1.5,"more":{"is":"ignored"}}';
+  const told = async (line: string) => (await reasonsOf(t, [good, "", line]))[0];
+  t.deepEqual(await reasonsOf(t, [good, '{"y":0}', '{"y":true,"c":[["7",2],[8,-1]]}']), []);
+  t.is(await told('{"y":1'), 'expected a JSON object, got `{"y":1`');
+  t.is(await told("[1,2]"), "expected a JSON object, got `[1,2]`");
+  t.is(
+    await told('{"Y":1,"A":2}'),
+    "expected some of the keys `y`, `d`, `a`, `b`, `c`, got `Y, A`",
+  );
+  t.is(await told('{"y":1,"a":["x"]}'), 'expected `a` to be one value, got `["x"]`');
+  t.is(await told('{"y":1,"b":"1|2"}'), 'expected `b` to be a list of ids, got `"1|2"`');
+  t.is(await told('{"y":1,"b":[[1]]}'), "expected `b` to be a list of ids, got `[[1]]`");
+  const weighted = "expected `c` to be an object of weights by id, or a list of pairs";
+  t.is(await told('{"y":1,"c":{"7":"much"}}'), `${weighted}, got \`{"7":"much"}\``);
+  t.is(await told('{"y":1,"c":[7]}'), `${weighted}, got \`[7]\``);
+  t.is(await told('{"y":1,"d":"old"}'), "expected `d` to be a number, got `old`");
+});
+
+test("a record of a prediction has the features of its line", async (t) => {
+  const directory = startDirectory(t);
+  const path = join(directory, "some.jsonl");
+  const rows = [
+    { y: 1, a: "é", b: [3, 4], d: 2.5 },
+    { y: 0, a: null, b: [], d: null },
+  ];
+  writeFileSync(path, rows.map((row) => JSON.stringify(row)).join("\n"));
+  const categorical = ["a", { column: "b", list: "plain", ids: "integer" }];
+  const options = { kind: "jsonl", paths: [path], label: "y", dense: ["d"], categorical };
+  const data = checkOptions(dataOptions, { ...options, batchSize: 2, cache: directory });
+  const shapes = ["a", "b"].map((name) => ({ name, rows: 100 }));
+  const { encode } = createRecordEncoder(data, shapes);
+  const { lengths, ids, dense } = encode(rows.map(({ y: _, ...record }) => record));
+  t.deepEqual([...lengths], [1, 1, 2, 0]);
+  t.deepEqual([...ids].slice(1), [0, 3, 4]);
+  t.deepEqual([...dense], [2.5, 0]);
+  const { samples } = await prepareCache(data, shapes, realDisk);
+  t.is(samples, 2);
+});
+
+test("a file that is scored keeps its objects, with members more", (t) => {
+  const line = '{"a": 1, "b": "\u00c3\u00a9" } ';
+  t.is(
+    withMembers(line, ["p", "q"], ["0.5", ""]),
+    '{"a": 1, "b": "\u00c3\u00a9","p":0.5,"q":null}',
+  );
+  t.is(withMembers("{}", ["p"], ["0.5"]), '{"p":0.5}');
+  t.is(withMembers("no object", ["p"], [""]), "no object");
+});

@@ -8,6 +8,7 @@ import {
   type EvaluationData,
   InvalidOptionError,
   type JobOptions,
+  parquet,
   synthetic,
 } from "../../index.ts";
 import type { CsvOptions } from "../../src/data/options.ts";
@@ -49,6 +50,17 @@ function problemsOf(t: ExecutionContext, job: JobOptions): string[] {
 test("evaluation data inherit all that they leave out, but how training goes through its own", (t) => {
   const { data, evaluation } = resolveJob(jobWith({ paths: ["valid.tsv"] }));
   t.deepEqual(evaluation?.data, { ...data, paths: ["valid.tsv"], passes: 1, shuffle: true });
+});
+
+test("predicates of training data are not those of evaluation data, and theirs may differ", (t) => {
+  const { kind: _, delimiter: _tab, ...columns } = training;
+  const where = [{ column: "date", until: "2026-12-01" }];
+  const genres = { column: "genres", table: "item", list: "plain" } as const;
+  const data = parquet("train/", { ...columns, categorical: ["user", genres], where });
+  const of = (held: EvaluationData) => resolveJob({ ...jobWith(held), data }).evaluation?.data;
+  t.is((of({ paths: ["valid/"] }) as { where?: unknown }).where, undefined);
+  const own = [{ column: "date", equals: "2026-12-01" }];
+  t.like(of({ paths: ["train/"], where: own }), { where: own, kind: "parquet" });
 });
 
 test("data that repeat every column have the identity of data that leave them out", (t) => {

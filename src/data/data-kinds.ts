@@ -11,7 +11,7 @@ export function namesColumns(data: ResolvedDataOptions): data is ResolvedColumnO
 
 /** The transforms of the data; undefined: they have none. */
 export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | undefined {
-  return data.kind === "csv" ? data.transforms : undefined;
+  return data.kind === "csv" || data.kind === "parquet" ? data.transforms : undefined;
 }
 
 /** What a sample is called where it lies: text has lines, tables have rows. */

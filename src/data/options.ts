@@ -82,8 +82,11 @@ const parquetOptions = z
     categorical: z.array(listColumn).max(65_536).default([]),
     /** Which rows are samples: those for which all of these hold. @default all rows */
     where: z.array(predicate).min(1).max(64).optional(),
+    /** Columns that are made of those of the files, for features. @default none */
+    transforms: transformsOptions.optional(),
   })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseWrongFeatures)
   .transform(withPasses)
   .transform(withColumnRules);
 

@@ -8,7 +8,9 @@ import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
 import { type CategoricalField, type DenseField, namedColumns } from "./columnar/named-columns.ts";
+import { transformsOf } from "./data-kinds.ts";
 import type {
+  ResolvedColumnOptions,
   ResolvedDataOptions,
   ResolvedJsonLinesOptions,
   ResolvedParquetOptions,
@@ -125,7 +127,11 @@ function madeOfRecords(
   isGood: (index: number) => boolean,
   readers: BagReaders,
 ): MadeFeatures {
-  const columns = new SourceColumns(transforms.sources, records.length);
+  // A weight of a list in a table stands behind its id, as text.
+  const sources = transforms.sources.map((source) => {
+    return source.list === "weighted" ? { ...source, weightSeparator: ":" } : source;
+  });
+  const columns = new SourceColumns(sources, records.length);
   const faults = new Map<number, Fault>();
   for (const [index, record] of records.entries()) {
     let unfit: Fault | undefined;
@@ -217,11 +223,7 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
     case "csv": {
       const dense = data.dense.map(({ column }) => column);
       const categorical = data.categorical.map(({ column }) => column);
-      const { sources, outputs } = planOf(data.transforms ?? []);
-      const read = [...dense, ...categorical, ...sources.map(({ column }) => column)];
-      const names = new Set([...targetColumnsOf(data), ...read]);
-      const given = [...names].filter((name) => !outputs.has(name));
-      return csvColumns(data, tables, "the records", given);
+      return csvColumns(data, tables, "the records", givenNames(data, [...dense, ...categorical]));
     }
     case "jsonl":
     case "parquet":
@@ -233,13 +235,20 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
   }
 }
 
+/** The columns of the files that features and transforms read, and those that are no features. */
+function givenNames(data: ResolvedColumnOptions, features: readonly string[]): string[] {
+  const { sources, outputs } = planOf(transformsOf(data) ?? []);
+  const read = [...features, ...sources.map(({ column }) => column)];
+  return [...new Set([...targetColumnsOf(data), ...read])].filter((name) => !outputs.has(name));
+}
+
 /** Columns of tables: a weight stands behind its id, as text. */
 function listedColumns(
   data: ResolvedParquetOptions | ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
 ): Columns {
   const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);
-  const header = [...targetColumnsOf(data), ...features];
+  const header = givenNames(data, features);
   const { columns } = namedColumns(data, tables, { path: "the records", header });
   const categorical = columns.categorical.map((column) => {
     return column.list === "weighted" ? { ...column, weightSeparator: ":" } : column;

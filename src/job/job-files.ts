@@ -29,8 +29,8 @@ function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 
 function named(data: JobSpec["data"]): JobSpec["data"] {
   if (data.kind === "synthetic") return data;
-  if (data.kind === "parquet") return { ...data, paths: tableFilesOf(data.paths) };
-  const paths = filesOf(data.paths);
-  if (data.kind !== "csv" || data.transforms === undefined) return { ...data, paths };
-  return { ...data, paths, transforms: withVocabularies(data.transforms) };
+  const paths = data.kind === "parquet" ? tableFilesOf(data.paths) : filesOf(data.paths);
+  if (data.kind !== "csv" && data.kind !== "parquet") return { ...data, paths };
+  const { transforms } = data;
+  return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };
 }

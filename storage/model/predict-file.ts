@@ -92,8 +92,7 @@ class LineScorer {
     this.#model = model;
     this.#path = path;
     this.#column = column;
-    const { data } = model.job;
-    this.#transforms = data.kind === "csv" ? lineTransforms(data) : undefined;
+    this.#transforms = lineTransforms(model.job.data);
   }
 
   report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {

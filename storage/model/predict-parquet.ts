@@ -12,6 +12,7 @@ import { wantedRows } from "../../src/data/parquet/wanted-rows.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { denseOf, wideOf } from "../../src/data/text/columns.ts";
 import { sentenceOf } from "../../src/data/text/faults.ts";
+import { lineTransforms } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
@@ -42,7 +43,10 @@ export async function predictParquet(
   const opened = await openParquet(path, data, shapesOf(model.job.model), undefined, true);
   const { file, footer, columns, header } = opened;
   try {
-    const scorer = new RowScorer(model, createRowEncoder(columns, header));
+    const scorer = new RowScorer(
+      model,
+      createRowEncoder(columns, header, undefined, lineTransforms(data)),
+    );
     const bytes = await writeWhole(disk, out, async (target) => {
       const writer = probabilityWriter(target, addedColumns(model.tasks, column));
       for await (const { batch } of wantedRows(opened)) {

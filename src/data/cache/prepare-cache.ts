@@ -12,6 +12,7 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
+import { transformsOf } from "../data-kinds.ts";
 import type {
   ResolvedDataOptions,
   ResolvedFileOptions,
@@ -188,7 +189,7 @@ function cacheKey(
 
 /** The transforms, with the contents of their vocabularies; nothing where there are none. */
 function made(options: ResolvedDataOptions): { readonly transforms?: object } {
-  const transforms = options.kind === "csv" ? options.transforms : undefined;
+  const transforms = transformsOf(options);
   return transforms === undefined
     ? {}
     : { transforms: transformsIdentity(withVocabularies(transforms)) };

@@ -10,15 +10,23 @@ import { groupOf } from "../targets.ts";
 import { type Fault, show } from "../text/faults.ts";
 import type { LabelReader } from "../text/labels.ts";
 import { decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
-import { dateOf, type KeyCollector } from "../text/split-keys.ts";
-import { bagReader, type FillBag, textOfId } from "./bag-reader.ts";
+import type { KeyCollector } from "../text/split-keys.ts";
+import type { CompiledTransforms } from "../transforms/compile.ts";
+import { bagReader, type FillBag } from "./bag-reader.ts";
 import type { Column, RowBatch } from "./column.ts";
+import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
+import { millisecondsOf, textAt, timeText } from "./row-text.ts";
 
 /** Fills samples from the rows of batches. */
 export interface RowEncoder {
-  /** Takes a batch; its rows can be encoded until the next. */
-  begin(batch: RowBatch): void;
+  /**
+   * Takes a batch; its rows can be encoded until the next. `place`: that of its file among the
+   * files, which sampling asks for. @default 0
+   */
+  begin(batch: RowBatch, place?: number): void;
+  /** Whether sampling keeps a row. */
+  isKept(row: number): boolean;
   /** Fills a sample from a row of the batch. Returns the row's fault, if it has one. */
   encode(sample: Sample, row: number): Fault | undefined;
   /** The features alone, for a prediction. */
@@ -33,21 +41,26 @@ const labelsMax = 4096;
 
 /**
  * The encoder of rows. `header`: the names of the columns, which `columns` names by their places.
- * `keys` takes the keys of the rows where a column splits the data.
+ * `keys` takes the keys of the rows where a column splits the data. `transforms`: what makes the
+ * columns that no batch has; `header` names them, too, at its end.
  */
 export function createRowEncoder(
   columns: FieldColumns,
   header: readonly string[],
   keys?: Pick<KeyCollector, "read" | "take">,
+  transforms?: CompiledTransforms,
 ): RowEncoder {
   const bags = columns.categorical.map((column, feature) => bagReader(column, feature));
   let targets: Fill[] = [];
   let features: Fill[] = [];
   const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
 
-  const begin = (batch: RowBatch) => {
+  let made: MadeBatch | undefined;
+
+  const begin = (batch: RowBatch, place = 0) => {
+    made = transforms && madeBatch(transforms, columns, header, batch, place);
     const columnOf = (field: number): Column => {
-      const column = batch.columns.get(header[field] ?? "");
+      const column = (made ?? batch).columns.get(header[field] ?? "");
       if (column === undefined) throw new TypeError(`a batch lacks the column ${header[field]}`);
       return column;
     };
@@ -78,52 +91,17 @@ export function createRowEncoder(
     return undefined;
   };
   const encodeFeatures = (sample: Sample, row: number) => {
+    const unmade = made?.faults.get(row);
+    if (unmade !== undefined) return unmade;
     sample.clear();
     return run(features, sample, row);
   };
   return {
     begin,
+    isKept: (row) => made?.kept === undefined || made.kept[row] === 1,
     encodeFeatures,
     encode: (sample, row) => run(targets, sample, row) ?? encodeFeatures(sample, row),
   };
-}
-
-/** The field that text would have, one byte per character; `""`: there is no value. */
-function textAt(column: Column, row: number): string {
-  if (column.form === "numbers") {
-    const value = column.values[row] ?? Number.NaN;
-    if (Number.isNaN(value)) return "";
-    return column.isTime === true ? timeText(value) : String(value);
-  }
-  const at = column.offsets[row] ?? 0;
-  if (at === column.offsets[row + 1]) return "";
-  if (column.form === "texts") return column.dictionary[column.codes[at] ?? 0] ?? "";
-  return textOfId(column, at);
-}
-
-/** The texts of a row's list, or of its one field; none where there is no value. */
-export function textsAt(column: Column, row: number): string[] {
-  if (column.form === "numbers") {
-    const text = textAt(column, row);
-    return text === "" ? [] : [text];
-  }
-  const [first, end] = [column.offsets[row] ?? 0, column.offsets[row + 1] ?? 0];
-  return Array.from({ length: end - first }, (_, i) =>
-    column.form === "ids"
-      ? textOfId(column, first + i)
-      : (column.dictionary[column.codes[first + i] ?? 0] ?? ""),
-  );
-}
-
-/** Milliseconds of a time in seconds, to the microsecond: seconds alone are no exact multiple. */
-function millisecondsOf(seconds: number): number {
-  return Math.round(seconds * 1e6) / 1e3;
-}
-
-/** Times of which there is no date are shown as seconds. */
-function timeText(seconds: number): string {
-  const milliseconds = millisecondsOf(seconds);
-  return Math.abs(milliseconds) <= 8.64e15 ? dateOf(milliseconds) : String(seconds);
 }
 
 function keyFill(column: Column, keys: Pick<KeyCollector, "read" | "take">): Fill {

@@ -2,7 +2,7 @@
 // which text has which row.
 
 import type { CategoricalField } from "../columnar/named-columns.ts";
-import { textsAt } from "../columnar/row-encoder.ts";
+import { textsAt } from "../columnar/row-text.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import { openParquet } from "./open-columns.ts";
 import { wantedRows } from "./wanted-rows.ts";

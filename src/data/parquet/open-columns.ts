@@ -4,11 +4,13 @@
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
 import { type RowTest, rowTest } from "../columnar/row-filter.ts";
+import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-options.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { categoricalOf } from "../text/match-features.ts";
 import { unreadable } from "../text/text-lines.ts";
+import { planOf, type Source } from "../transforms/plan.ts";
 import { openRanges, type RangeReader } from "./byte-ranges.ts";
 import { unusableAt } from "./damage.ts";
 import { type Footer, readFooter } from "./footer.ts";
@@ -21,7 +23,7 @@ export interface ParquetFile {
   readonly file: RangeReader;
   readonly footer: Footer;
   readonly columns: FieldColumns;
-  /** The names of the columns, as the fields of `columns` count them. */
+  /** The names of the columns, as the fields of `columns` count them; then what is made of them. */
   readonly header: readonly string[];
   readonly wanted: readonly WantedColumn[];
   /** The tests that rows must pass. */
@@ -88,6 +90,7 @@ function columnsOf(
   const absent = [...problems, ...(isPrediction ? [] : whereProblems(options, path, header))];
   const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
   if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
+  const { outputs } = planOf(transformsOf(options) ?? []);
   const wanted = [...shapes.values()].map((shape): WantedColumn => {
     const own = roles.filter(({ name }) => name === shape.name);
     const isId = own.some(({ kind }) => kind === "id" || kind === "text");
@@ -97,7 +100,9 @@ function columnsOf(
   });
   const featuresAlone = { ...columns, labels: [], weight: undefined, group: undefined };
   const tests = isPrediction ? [] : (options.where ?? []).map(rowTest);
-  return { columns: isPrediction ? featuresAlone : columns, header, wanted, tests, partitions };
+  const named = [...header, ...outputs.keys()];
+  const own = isPrediction ? featuresAlone : columns;
+  return { columns: own, header: named, wanted, tests, partitions };
 }
 
 /** What a job wants a column for. */
@@ -125,9 +130,8 @@ function rolesOf(
   ];
   const split = "evaluation.split.column";
   const kind = key?.kind === "hash" ? "text" : "time";
-  return [
-    ...(isPrediction ? [] : targets),
-    ...(key === undefined ? [] : [{ option: split, name: key.column, kind } as const]),
+  const { sources, outputs } = planOf(transformsOf(options) ?? []);
+  const features: Role[] = [
     ...dense.map(
       ({ column: name }, i): Role => ({ option: `data.dense[${i}]`, name, kind: "number" }),
     ),
@@ -135,6 +139,19 @@ function rolesOf(
       return { option: `data.categorical[${i}]`, name, kind: "id", list, isHashed: ids === "hash" };
     }),
   ];
+  return [
+    ...(isPrediction ? [] : targets),
+    ...(key === undefined ? [] : [{ option: split, name: key.column, kind } as const]),
+    ...features.filter(({ name }) => !outputs.has(name)),
+    ...sources.map(sourceRole),
+  ];
+}
+
+/** A list may be one of texts that a separator splits: then it is none. */
+function sourceRole({ column: name, form, list }: Source): Role {
+  const option = "data.transforms";
+  if (form === "numbers") return { option, name, kind: "number" };
+  return { option, name, kind: "id", list, isHashed: form === "texts" };
 }
 
 function whereRoles({ where = [] }: ResolvedParquetOptions): Role[] {

@@ -10,6 +10,7 @@ import type { KeyColumn, SplitKeys } from "../split-options.ts";
 import { targetsOf } from "../targets.ts";
 import { denseOf } from "../text/columns.ts";
 import { BadLines } from "../text/faults.ts";
+import { lineTransforms } from "../text/made-lines.ts";
 import { problemsOf, type TextLook } from "../text/sample-text.ts";
 import { KeyCollector } from "../text/split-keys.ts";
 import { TextFacts } from "../text/text-facts.ts";
@@ -36,6 +37,7 @@ export async function writeParquet(
 > {
   const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
+  const transforms = lineTransforms(options);
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
   const sizes = options.paths.map((path) => statSync(path).size);
@@ -51,13 +53,13 @@ export async function writeParquet(
     const opened = await openParquet(path, options, tables, key);
     const { file, footer, columns, header } = opened;
     try {
-      const encoder = createRowEncoder(about.of(columns), header, collector);
+      const encoder = createRowEncoder(about.of(columns), header, collector, transforms);
       const before = { samples: writer.samples, bad: bad.count };
       const report = newReport();
       for await (const { batch, isWanted } of wantedRows(opened, report)) {
-        encoder.begin(batch);
+        encoder.begin(batch, place);
         for (let row = 0; row < batch.rows; row++) {
-          if (!isWanted(row)) continue;
+          if (!isWanted(row) || !encoder.isKept(row)) continue;
           const fault = encoder.encode(sample, row);
           if (fault === undefined) {
             writer.append(sample);
@@ -94,6 +96,7 @@ export async function lookAtParquet(
 ): Promise<TextLook> {
   const keys = key && new KeyCollector(key);
   const problems: string[] = [];
+  const transforms = lineTransforms(options);
   const bad = new BadLines(0);
   const sample = new Sample({
     dense: denseOf(options),
@@ -110,7 +113,7 @@ export async function lookAtParquet(
       const opened = await openParquet(path, options, tables, key);
       const { file, columns, header } = opened;
       try {
-        const encoder = createRowEncoder(columns, header, keys);
+        const encoder = createRowEncoder(columns, header, keys, transforms);
         let left = ofFile;
         for await (const { batch, isWanted } of wantedRows(opened)) {
           encoder.begin(batch);

@@ -61,7 +61,8 @@ export class MadeLines {
       const fault = sources.add(isWhole(fields) ? (i) => fields[places[i] ?? -1] ?? "" : undefined);
       if (fault !== undefined) faults.set(row, fault);
     }
-    const rows = { rows: lines.length, place, firstRow: firstLine };
+    // The line below the header is the first row, as in tables.
+    const rows = { rows: lines.length, place, firstRow: firstLine - 2 };
     this.made = transforms.run(sources.columns(), rows);
     this.#features = new MadeFeatures(this.made, faults, readers);
   }

@@ -13,7 +13,9 @@ export interface FeatureSection {
     readonly column: string;
     readonly separator?: string | undefined;
     readonly weightSeparator?: string | undefined;
+    readonly list?: string | undefined;
   }[];
+  readonly kind: string;
   readonly label: string | readonly string[];
   readonly labelAsFeature: boolean;
 }
@@ -31,7 +33,8 @@ export function featureProblems(section: FeatureSection): TransformProblem[] {
     const error = `a column of numbers, and the transform \`${column}\` makes ${form}`;
     problems.push({ path: ["dense", i], error, input: column });
   }
-  for (const [i, { column, separator, weightSeparator }] of categorical.entries()) {
+  for (const [i, entry] of categorical.entries()) {
+    const { column, separator, weightSeparator, list } = entry;
     const [first] = expanded([{ column }], transforms);
     const form = outputs.get(first?.column ?? column)?.form;
     if (form === undefined) continue;
@@ -39,13 +42,22 @@ export function featureProblems(section: FeatureSection): TransformProblem[] {
       const error = `a column of ids or texts, and the transform \`${column}\` makes ${form}`;
       problems.push({ path: ["categorical", i], error, input: column });
     }
-    const written = separator ?? weightSeparator;
-    if (written === undefined) continue;
-    const option = separator === undefined ? "weightSeparator" : "separator";
+    const lists = Object.entries({ separator, weightSeparator, list });
+    const [option, written] = lists.find(([, given]) => given !== undefined) ?? [];
+    if (option === undefined) continue;
     const error = `left out, as a transform makes \`${column}\`, which is no text to split`;
     problems.push({ path: ["categorical", i, option], error, input: written });
   }
-  return [...problems, ...labelProblems(section, outputs)];
+  return [...problems, ...listProblems(section), ...labelProblems(section, outputs)];
+}
+
+/** Text has no lists but those that are split. */
+function listProblems({ kind, transforms = [] }: FeatureSection): TransformProblem[] {
+  if (kind === "parquet") return [];
+  const inputs = transforms.flatMap(inputsOf).map(({ input }) => input);
+  const wrong = inputs.find(({ list }) => list !== undefined);
+  const error = `without \`list\`, as a field of text is split by \`separator\` (\`${wrong?.column}\`)`;
+  return wrong === undefined ? [] : [{ path: ["transforms"], error, input: wrong.list }];
 }
 
 function labelProblems(

@@ -12,6 +12,8 @@ export interface Source {
   readonly form: TransformForm;
   readonly separator?: string | undefined;
   readonly weightSeparator?: string | undefined;
+  /** Whether a row has a list, perhaps with weights; undefined: one value, or text. */
+  readonly list?: "plain" | "weighted" | undefined;
 }
 
 /** What is wrong with an entry: where, what was expected, and what stands there. */
@@ -42,8 +44,8 @@ export function planOf(transforms: readonly Transform[]): TransformPlan {
 }
 
 /** The name of what an input reads: equal sources are one. */
-export function keyOf({ column, form, separator = "", weightSeparator = "" }: Source): string {
-  return JSON.stringify([column, form, separator, weightSeparator]);
+export function keyOf({ column, form, separator, weightSeparator, list }: Source): string {
+  return JSON.stringify([column, form, separator ?? "", weightSeparator ?? "", list ?? ""]);
 }
 
 /** Everything that is wrong with the transforms of a job; empty: nothing is. */
@@ -90,14 +92,15 @@ export function readsOf(transform: Transform): Read[] {
 /** The form in which a column of the file is read for this input. */
 function fileForm(
   transform: Transform,
-  { separator, weightSeparator }: TransformInput,
+  { separator, weightSeparator, list }: TransformInput,
   takes: readonly TransformForm[],
 ): TransformForm {
   if (transform.op === "mapId" && transform.form === "pairs") return "ids";
   const [first = "numbers"] = takes;
-  const isList = separator !== undefined || weightSeparator !== undefined;
+  const isWeighted = weightSeparator !== undefined || list === "weighted";
+  const isList = separator !== undefined || list !== undefined || isWeighted;
   if (!isList || first !== "numbers") return first;
-  if (weightSeparator !== undefined && takes.includes("ids")) return "ids";
+  if (isWeighted && takes.includes("ids")) return "ids";
   return takes.includes("lists") ? "lists" : takes.includes("ids") ? "ids" : first;
 }
 
@@ -125,7 +128,7 @@ function typesOf(
         const at = problem.option === undefined ? [] : [problem.option];
         problems.push({ path: [index, ...path, ...at], ...problem });
       }
-      return type ?? { form: source.form, isWeighted: source.weightSeparator !== undefined };
+      return type ?? { form: source.form, isWeighted: isWeighted(source) };
     });
     if (transform.op === "sampling") return;
     const type = ops[transform.op].makes(found);
@@ -135,27 +138,37 @@ function typesOf(
   return types;
 }
 
+function isWeighted({ weightSeparator, list }: Source): boolean {
+  return weightSeparator !== undefined || list === "weighted";
+}
+
 /** What is wrong with an input; `type`: that of the output that it names, if it names one. */
 function problemOf(
-  { column, separator, weightSeparator, form }: Source,
+  { column, separator, weightSeparator, list, form }: Source,
   type: ColumnType | undefined,
   takes: readonly TransformForm[],
   transform: Transform,
 ): { error: string; input: unknown; option?: string } | undefined {
-  const written = separator === undefined ? "weightSeparator" : "separator";
-  const value = separator ?? weightSeparator;
+  const lists = Object.entries({ separator, weightSeparator, list });
+  const [written, value] = lists.find(([, given]) => given !== undefined) ?? [];
   if (type === undefined) {
+    if (list !== undefined && (separator ?? weightSeparator) !== undefined) {
+      const error = "left out beside `separator` and `weightSeparator`, which split text";
+      return { error, input: list, option: "list" };
+    }
     if (value === undefined || form !== "numbers") {
-      if (weightSeparator === undefined || form === "ids" || form === "texts") return undefined;
+      const hasWeights = weightSeparator !== undefined || list === "weighted";
+      if (!hasWeights || form === "ids" || form === "texts") return undefined;
       const error = `left out, as \`${transform.op}\` reads numbers`;
-      return { error, input: weightSeparator, option: "weightSeparator" };
+      const option = list === undefined ? "weightSeparator" : "list";
+      return { error, input: list ?? weightSeparator, option };
     }
     const error = `left out, as \`${transform.op}\` reads one number a row`;
-    return { error, input: value, option: written };
+    return { error, input: value, ...(written && { option: written }) };
   }
   if (value !== undefined) {
     const error = `left out, as \`${column}\` is made by a transform and is no text to split`;
-    return { error, input: value, option: written };
+    return { error, input: value, ...(written && { option: written }) };
   }
   const wanted = transform.op === "mapId" ? [transform.form === "pairs" ? "ids" : "texts"] : takes;
   if (wanted.includes(type.form)) return undefined;

@@ -7,7 +7,7 @@ import { modulusMax } from "./hash64.ts";
 
 const inputAre =
   "the name of a column or of another transform's output, or an object with `column` and perhaps " +
-  "`separator`, `weightSeparator`";
+  "`separator`, `weightSeparator`, `list`";
 const input = z
   .union(
     [
@@ -19,6 +19,10 @@ const input = z
           separator: character.optional(),
           /** Stands between an id and its weight. @default none: no weights */
           weightSeparator: character.optional(),
+          /**
+           * Of a Parquet file: a list of values, or of ids with weights. @default none: one value
+           */
+          list: z.enum(["plain", "weighted"]).optional(),
         })
         .refine(({ separator, weightSeparator: own }) => own === undefined || own !== separator, {
           path: ["weightSeparator"],

@@ -1,0 +1,65 @@
+// A batch of columns with those that transforms make of it. A column that has not the form in which
+// a transform reads it goes the way of text: its values are read as those of a file of text.
+
+import type { Fault } from "../text/faults.ts";
+import { SourceColumns } from "../text/source-columns.ts";
+import type { CompiledTransforms } from "../transforms/compile.ts";
+import type { Source } from "../transforms/plan.ts";
+import type { TransformColumn } from "../transforms/values.ts";
+import type { Column, RowBatch } from "./column.ts";
+import type { FieldColumns } from "./named-columns.ts";
+import { textsAt } from "./row-text.ts";
+
+/** The columns of a batch, and of the transforms. */
+export interface MadeBatch {
+  readonly columns: ReadonlyMap<string, Column>;
+  /** Why a row has no features, by row. */
+  readonly faults: ReadonlyMap<number, Fault>;
+  /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
+  readonly kept: Uint8Array | undefined;
+}
+
+/** Runs the transforms on a batch of the file with this place among the files. */
+export function madeBatch(
+  transforms: CompiledTransforms,
+  { sources: fields = [] }: FieldColumns,
+  header: readonly string[],
+  batch: RowBatch,
+  place: number,
+): MadeBatch {
+  const faults = new Map<number, Fault>();
+  const sources = transforms.sources.map((source, i) => {
+    const column = batch.columns.get(header[fields[i] ?? -1] ?? "");
+    if (column === undefined) throw new TypeError(`a batch lacks the column ${source.column}`);
+    return sourceOf(source, column, batch.rows, faults);
+  });
+  const { rows, firstRow } = batch;
+  const made = transforms.run(sources, { rows, place, firstRow });
+  for (const [row, kind] of made.faults) if (!faults.has(row)) faults.set(row, { kind });
+  const columns = new Map(batch.columns);
+  for (const name of transforms.outputs.keys()) {
+    const column = made.columns.get(name);
+    if (column !== undefined && column.form !== "lists") columns.set(name, column);
+  }
+  return { columns, faults, kept: made.kept };
+}
+
+/** A column in the form in which a transform reads it. */
+function sourceOf(
+  source: Source,
+  column: Column,
+  rows: number,
+  faults: Map<number, Fault>,
+): TransformColumn {
+  const isText = column.form === "texts" && source.separator !== undefined;
+  const isUnsigned = column.form === "ids" && column.isUnsigned === true;
+  if (column.form === source.form && !isText && !isUnsigned) return column;
+  const columns = new SourceColumns([source], rows);
+  for (let row = 0; row < rows; row++) {
+    const texts = textsAt(column, row);
+    const fault = columns.add(() => (isText ? (texts[0] ?? "") : texts));
+    if (fault !== undefined && !faults.has(row)) faults.set(row, fault);
+  }
+  const [made] = columns.columns();
+  return made as TransformColumn;
+}

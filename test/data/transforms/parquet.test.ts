@@ -1,0 +1,135 @@
+// Transforms of Parquet files: the samples are those of the same rows as CSV, and of records.
+
+import { join } from "node:path";
+import test from "ava";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { dataOptions } from "../../../src/data/options.ts";
+import { createRecordEncoder } from "../../../src/data/records.ts";
+import { checkOptions } from "../../../src/ports/check-options.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { startDirectory } from "../data-files.ts";
+import { fixtures } from "../parquet/parquet-files.ts";
+
+/** The same transforms; a list is split in text, and is one in tables. */
+function optionsOf(kind: "csv" | "parquet", own: readonly object[] = []) {
+  const list = (column: string, form: "plain" | "weighted" = "plain") => {
+    if (kind === "parquet") return { column, list: form };
+    const weights = form === "weighted" ? { weightSeparator: ":" } : {};
+    return { column, separator: "|", ...weights };
+  };
+  return {
+    kind,
+    paths: [join(fixtures, `clicks.${kind}`)],
+    batchSize: 32,
+    rejectedMax: 0.5,
+    label: "label",
+    weight: "weight",
+    transforms: [
+      { op: "fill", input: "price", output: "known", value: 3 },
+      { op: "log", input: "known", output: "logPrice", plus: 1 },
+      { op: "bucketize", input: "age", output: "level", borders: [20, 30, 40] },
+      { op: "sigridHash", input: "session", output: "sessionHash", max: 900 },
+      { op: "hashText", input: "colour", output: "colourId" },
+      { op: "hashText", input: list("words"), output: "wordIds" },
+      { op: "cartesian", inputs: ["colourId", list("tags")], output: "pairs", max: 800 },
+      { op: "firstX", input: list("scored", "weighted"), output: "best", x: 2 },
+      {
+        op: "positiveModulus",
+        input: { column: "mixed", separator: "|" },
+        output: "few",
+        modulus: 7,
+      },
+      { op: "overlapCount", inputs: ["best", list("tags")], output: "common" },
+      ...own,
+    ],
+    dense: ["logPrice", "common", "ratio"],
+    categorical: [
+      { column: "level", ids: "integer" },
+      { column: "sessionHash", ids: "integer" },
+      "colourId",
+      "wordIds",
+      { column: "pairs", ids: "integer" },
+      "best",
+      { column: "few", ids: "integer" },
+      "item",
+    ],
+  };
+}
+
+const names = ["level", "sessionHash", "colourId", "wordIds", "pairs", "best", "few", "item"];
+const tables = names.map((name) => ({ name, rows: 1000 }));
+
+async function cacheOf(options: object, cache: string) {
+  return await prepareCache(checkOptions(dataOptions, { ...options, cache }), tables, realDisk);
+}
+
+test("the samples are those of the same rows as CSV, sampled or not", async (t) => {
+  const cache = startDirectory(t);
+  for (const own of [
+    [],
+    [{ op: "sampling", rate: 0.5, seed: 3 }],
+    [{ op: "sampling", rate: 0.5, by: "user" }],
+  ]) {
+    const one = await cacheOf(optionsOf("csv", own), cache);
+    const other = await cacheOf(optionsOf("parquet", own), cache);
+    t.is(other.digest, one.digest);
+    t.deepEqual(other.weighted, [false, false, false, false, false, true, false, false]);
+    t.is(other.quarantine.count, one.quarantine.count);
+    t.true(one.samples > 50, `${one.samples} samples`);
+  }
+});
+
+test("a record has the sample of its row, from either kind", (t) => {
+  const record = {
+    price: 2.5,
+    age: 31,
+    session: 2n ** 61n + 1n,
+    colour: "c2",
+    words: ["w1", "w2"],
+    tags: [3, 4],
+    scored: ["3:0.5", "9:2", "11:1"],
+    mixed: "3|-9",
+    ratio: 0.25,
+    item: 77,
+  };
+  const encodedBy = (kind: "csv" | "parquet") => {
+    return createRecordEncoder(checkOptions(dataOptions, optionsOf(kind)), tables).encode([record]);
+  };
+  const batch = encodedBy("parquet");
+  t.deepEqual(batch, encodedBy("csv"));
+  t.deepEqual([...batch.dense], [Math.log(3.5), 1, 0.25].map(Math.fround));
+  t.deepEqual([...batch.lengths], [1, 1, 1, 2, 2, 2, 2, 1]);
+});
+
+test("a list that is not said to be one, and one that is none, are refused", async (t) => {
+  const cache = startDirectory(t);
+  const refusal = async (transform: object) => {
+    const options = optionsOf("parquet", [transform]);
+    return (await t.throwsAsync(cacheOf(options, cache)))?.message.replace(/\S*clicks/, "clicks");
+  };
+  t.is(
+    await refusal({ op: "enumerate", input: "tags", output: "places" }),
+    '`data.transforms` names the column `tags`, which is a list in clicks.parquet; say `list: "plain"`',
+  );
+  t.is(
+    await refusal({ op: "enumerate", input: { column: "item", list: "plain" }, output: "places" }),
+    "`data.transforms` names the column `item`, which has one value a row in clicks.parquet; leave `list` out",
+  );
+  t.is(
+    await refusal({ op: "enumerate", input: "itm", output: "places" }),
+    "`data.transforms` names the column `itm`, which clicks.parquet does not have; it has `label`, `bought`, `when`, `user`, `weight`, `age`, `price`, `ratio`, `item`, `colour`, `shop`, `session`, `digest`, `tags`, `words`, `scored`, `mixed`; did you mean `item`?",
+  );
+});
+
+test("`list` is for tables: text is split", (t) => {
+  const input = { column: "tags", list: "plain" };
+  const options = optionsOf("csv", [{ op: "enumerate", input, output: "places" }]);
+  t.throws(() => checkOptions(dataOptions, options, "data"), {
+    message: /^Expected `data\.transforms` to be without `list`, as a field of text is split/,
+  });
+  const both = { column: "tags", list: "plain", separator: "|" };
+  const split = optionsOf("parquet", [{ op: "enumerate", input: both, output: "places" }]);
+  t.throws(() => checkOptions(dataOptions, split, "data"), {
+    message: /\.input\.list` to be left out beside `separator` and `weightSeparator`/,
+  });
+});

@@ -49,6 +49,7 @@ export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job/job.ts";
 export { withOption as jobWithOption } from "./src/job/with-option.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
+export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";
 export {
   adagrad,
   adam,

@@ -61,7 +61,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 900,
   },
   {
-    "src/job": 1600,
+    "src/job": 1_800,
     "storage/checkpoint-store": 1400,
   },
   {
@@ -98,7 +98,7 @@ export const layers: readonly Rooms[] = [
   { "cli/support": 1250 },
   { "cli/views": 1400 },
   {
-    "cli/commands/train": 850,
+    "cli/commands/train": 900,
     "cli/commands/runs": 600,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 800,

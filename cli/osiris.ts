@@ -37,6 +37,7 @@ import { addPlan } from "./commands/train/plan.ts";
 import { addSchema } from "./commands/train/schema.ts";
 import { addSweep } from "./commands/train/sweep.ts";
 import { addTrain } from "./commands/train/train.ts";
+import { addTransform } from "./commands/train/transform.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
 import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
 
@@ -61,6 +62,7 @@ const commands = [
   addReader,
   addDoctor,
   addGenerate,
+  addTransform,
   addEval,
   addPredict,
   addMetrics,

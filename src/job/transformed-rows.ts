@@ -1,0 +1,200 @@
+// What the first rows of a file become under a job: the columns that are read, those that
+// transforms make of them, and the sample. For people who write transforms.
+
+import { madeBatch } from "../data/columnar/made-batch.ts";
+import type { FieldColumns } from "../data/columnar/named-columns.ts";
+import { createRowEncoder } from "../data/columnar/row-encoder.ts";
+import { textsAt } from "../data/columnar/row-text.ts";
+import { Sample } from "../data/sample.ts";
+import { targetsOf } from "../data/targets.ts";
+import { denseOf } from "../data/text/columns.ts";
+import { decodeText, type Fault, sentenceOf } from "../data/text/faults.ts";
+import { decodeFeatures, fieldsOf } from "../data/text/line-decoder.ts";
+import { lineTransforms, MadeLines } from "../data/text/made-lines.ts";
+import { textLines } from "../data/text/text-fields.ts";
+import type { CompiledTransforms } from "../data/transforms/compile.ts";
+import type { TransformColumn } from "../data/transforms/values.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
+import { shapesOf } from "../model/features.ts";
+import type { JobSpec } from "./job.ts";
+
+/** A row of a file, and what becomes of it. Values are as people read them; "": there is none. */
+export interface TransformedRow {
+  /** As messages count: a line of text, the header is the first; a row of a table, from 1 on. */
+  readonly row: number;
+  /** The columns of the file that features and transforms read. */
+  readonly read: Readonly<Record<string, string>>;
+  /** The columns that transforms make. */
+  readonly made: Readonly<Record<string, string>>;
+  /** The dense features; left out: the row is bad. NaN awaits the mean of the training data. */
+  readonly dense?: readonly number[];
+  /** The ids of each categorical feature, by its name; of 64 bits as text. */
+  readonly bags?: Readonly<Record<string, readonly (number | string)[]>>;
+  /** Why the row is bad. */
+  readonly fault?: string;
+  /** Whether sampling keeps it, were the file the first of the data. */
+  readonly isKept: boolean;
+}
+
+/**
+ * The first rows of a file under the data section of a job. Labels are not looked at.
+ * @throws InvalidOptionError where the file lacks a column, or the job's data are generated
+ * @throws InputUnusableError where the file, or a vocabulary, cannot be read
+ */
+export async function transformedRows(
+  job: JobSpec,
+  path: string,
+  rowsMax: number,
+): Promise<TransformedRow[]> {
+  const { data } = job;
+  const rows: TransformedRow[] = [];
+  const add = (row: TransformedRow) => rows.push(row) < rowsMax;
+  if (data.kind === "synthetic") {
+    const message = "Expected `data.kind` to be one of files, as generated data is in none";
+    throw new InvalidOptionError("data.kind", `${message}, got \`synthetic\``);
+  }
+  if (data.kind === "parquet") await addTableRows(job, data, path, add);
+  else await addLines(job, data, path, add);
+  return rows;
+}
+
+type FileData = Exclude<JobSpec["data"], { kind: "synthetic" }>;
+type TextData = Exclude<FileData, { kind: "parquet" }>;
+/** Takes a row; returns whether more are wanted. */
+type Add = (row: TransformedRow) => boolean;
+
+function newSample({ model }: JobSpec, data: FileData): Sample {
+  const features = shapesOf(model).length;
+  return new Sample({ dense: denseOf(data), features, targets: targetsOf(data) });
+}
+
+async function addLines(job: JobSpec, data: TextData, path: string, add: Add): Promise<void> {
+  const transforms = lineTransforms(data);
+  const sample = newSample(job, data);
+  for await (const { columns, lines } of textLines(path, data, shapesOf(job.model))) {
+    const names = readNames(columns, transforms);
+    for (const { line, text } of lines) {
+      const fields = fieldsOf(text, columns);
+      const whole = Array.isArray(fields) ? fields : [];
+      const shown = names.map(([name, field]) => [name, decodeText(whole[field] ?? "")]);
+      const read = Object.fromEntries(shown);
+      const made =
+        transforms && new MadeLines(transforms, columns, [text], { place: 0, firstLine: line });
+      const fault = !Array.isArray(fields)
+        ? fields
+        : made === undefined
+          ? decodeFeatures(sample, fields, columns)
+          : made.decodeFeatures(sample, 0);
+      const outputs = shownColumns(transforms, (name) => made?.made.columns.get(name), 0);
+      const row = { row: line, read, made: outputs, isKept: made?.isKept(0) !== false };
+      if (!add({ ...row, ...resultOf(job, sample, fault) })) return;
+    }
+  }
+}
+
+async function addTableRows(
+  job: JobSpec,
+  data: Extract<FileData, { kind: "parquet" }>,
+  path: string,
+  add: Add,
+): Promise<void> {
+  const { openParquet } = await import("../data/parquet/open-columns.ts");
+  const { readParquet } = await import("../data/parquet/read-parquet.ts");
+  const transforms = lineTransforms(data);
+  const sample = newSample(job, data);
+  const shapes = shapesOf(job.model);
+  const { file, footer, columns, header, wanted } = await openParquet(
+    path,
+    data,
+    shapes,
+    undefined,
+    true,
+  );
+  try {
+    const encoder = createRowEncoder(columns, header, undefined, transforms);
+    const names = readNames(columns, transforms);
+    for await (const batch of readParquet(file, footer, wanted)) {
+      const made = transforms && madeBatch(transforms, columns, header, batch, 0);
+      encoder.begin(batch);
+      for (let row = 0; row < batch.rows; row++) {
+        const shown = names.map(([name]) => {
+          const column = batch.columns.get(name);
+          return [name, column === undefined ? "" : decodeText(textsAt(column, row).join("|"))];
+        });
+        const outputs = shownColumns(transforms, (name) => made?.columns.get(name), row);
+        const about = {
+          row: batch.firstRow + row + 1,
+          read: Object.fromEntries(shown),
+          made: outputs,
+        };
+        const fault = encoder.encodeFeatures(sample, row);
+        const isKept = encoder.isKept(row);
+        if (!add({ ...about, isKept, ...resultOf(job, sample, fault) })) return;
+      }
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** The columns of the file that features and transforms read, by name, each once. */
+function readNames(
+  { dense, categorical, sources = [] }: FieldColumns,
+  transforms: CompiledTransforms | undefined,
+): [string, number][] {
+  const features = [...dense, ...categorical].filter(({ isMade }) => isMade !== true);
+  const own = features.map(({ name, field }): [string, number] => [name, field]);
+  const read = sources.map((field, i): [string, number] => {
+    return [transforms?.sources[i]?.column ?? "", field];
+  });
+  return [...new Map([...read, ...own])];
+}
+
+function shownColumns(
+  transforms: CompiledTransforms | undefined,
+  columnOf: (name: string) => TransformColumn | undefined,
+  row: number,
+): Record<string, string> {
+  const names = [...(transforms?.outputs.keys() ?? [])];
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const column = columnOf(name);
+      return column === undefined ? [] : [[name, shownValue(column, row)]];
+    }),
+  );
+}
+
+/** A value of a column; a list in brackets, an id with its weight behind a colon. */
+function shownValue(column: TransformColumn, row: number): string {
+  if (column.form === "numbers") {
+    const value = column.values[row] ?? Number.NaN;
+    return Number.isNaN(value) ? "" : String(value);
+  }
+  const [first = 0, end = 0] = [column.offsets[row], column.offsets[row + 1]];
+  const entries =
+    column.form === "lists"
+      ? Array.from(column.values.subarray(first, end), String)
+      : textsAt(column, row).map((text, i) => {
+          const weight = column.weights?.[first + i];
+          return weight === undefined ? decodeText(text) : `${decodeText(text)}:${weight}`;
+        });
+  return `[${entries.join(", ")}]`;
+}
+
+function resultOf(
+  { model }: JobSpec,
+  sample: Sample,
+  fault: Fault | undefined,
+): Pick<TransformedRow, "dense" | "bags" | "fault"> {
+  if (fault !== undefined) return { fault: sentenceOf(fault) };
+  let at = 0;
+  const bags = shapesOf(model).map(({ name, idBits }, feature) => {
+    const ids = Array.from({ length: sample.lengths[feature] ?? 0 }, () => {
+      const [low, high] = [sample.ids[at] ?? 0, sample.highs[at] ?? 0];
+      at++;
+      return idBits === 64 ? String(BigInt(high) * 0x1_0000_0000n + BigInt(low >>> 0)) : low;
+    });
+    return [name, ids] as const;
+  });
+  return { dense: [...sample.dense], bags: Object.fromEntries(bags) };
+}

@@ -3,6 +3,7 @@
 import type { Bench } from "./bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
 import { ingestBench } from "./ingest/ingest.bench.ts";
+import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
@@ -29,6 +30,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   dedup: dedupBench,
   loader: loaderBench,
   ingest: ingestBench,
+  transforms: transformsBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,

@@ -71,10 +71,13 @@ function remainder(value: number, modulus: number): number {
 
 /** The upper half of the 64-bit product of (low, high) and (m, mHigh). */
 export function multiplyHigh(low: number, high: number, m: number, mHigh: number): number {
-  const [a0, a1] = [low & 0xffff, low >>> 16];
-  const [b0, b1] = [m & 0xffff, m >>> 16];
-  // Sums of 16-bit products are below 2^34, and so exact.
-  const middle = a1 * b0 + a0 * b1 + Math.floor((a0 * b0) / 0x1_0000);
-  const carried = a1 * b1 + Math.floor(middle / 0x1_0000);
+  const a0 = low & 0xffff;
+  const a1 = low >>> 16;
+  const b0 = m & 0xffff;
+  const b1 = m >>> 16;
+  // A product of 16-bit numbers, and 16 bits more, fit into 32 bits: nothing is carried unseen.
+  const first = (Math.imul(a1, b0) + (Math.imul(a0, b0) >>> 16)) >>> 0;
+  const second = (Math.imul(a0, b1) + (first & 0xffff)) >>> 0;
+  const carried = Math.imul(a1, b1) + (first >>> 16) + (second >>> 16);
   return (carried + Math.imul(high, m) + Math.imul(low, mHigh)) | 0;
 }

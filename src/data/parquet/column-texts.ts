@@ -5,7 +5,7 @@ import type { CategoricalField } from "../columnar/named-columns.ts";
 import { textsAt } from "../columnar/row-text.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import { openParquet } from "./open-columns.ts";
-import { wantedRows } from "./wanted-rows.ts";
+import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
 /** The texts of some rows. */
 export interface ColumnTexts {
@@ -18,29 +18,32 @@ export interface ColumnTexts {
   readonly fraction: number;
 }
 
-/** Reads the columns of the features at these places. @throws as `openParquet` and `readParquet` */
+/**
+ * Reads the columns of the features at these places, of the rows that the job wants; nothing of a
+ * file in other partitions. @throws as `openParquet` and `readParquet`
+ */
 export async function* columnTexts(
   path: string,
   options: ResolvedParquetOptions,
   tables: readonly TableShape[],
   features: readonly number[],
 ): AsyncGenerator<ColumnTexts> {
-  const opened = await openParquet(path, options, tables, undefined, true);
-  const { file, footer, columns, wanted } = opened;
+  if (!isInWanted(path, options)) return;
+  const opened = await openParquet(path, options, tables);
+  const { file, footer, columns, wanted, tests } = opened;
   try {
     const own = features.flatMap((feature) => columns.categorical[feature] ?? []);
-    const names = new Set(own.map(({ name }) => name));
+    const names = new Set([...own.map(({ name }) => name), ...tests.map(({ column }) => column)]);
     const some = wanted.filter(({ shape }) => names.has(shape.name));
-    for await (const { batch } of wantedRows({ ...opened, wanted: some })) {
+    for await (const { batch, isWanted } of wantedRows({ ...opened, wanted: some })) {
+      const rows = Array.from({ length: batch.rows }, (_, row) => row).filter(isWanted);
       const texts = own.flatMap((field) => {
         const column = batch.columns.get(field.name);
         if (column === undefined) return [];
-        return Array.from({ length: batch.rows }, (_, row) => {
-          return textsAt(column, row).map((text) => [field, text] as const);
-        }).flat();
+        return rows.flatMap((row) => textsAt(column, row).map((text) => [field, text] as const));
       });
       const fraction = (batch.firstRow + batch.rows) / footer.rows;
-      yield { columns: own, rows: batch.rows, texts, fraction };
+      yield { columns: own, rows: rows.length, texts, fraction };
     }
   } finally {
     await file.close();

@@ -27,7 +27,7 @@ export const dataCases: readonly WrongInput[] = [
     title: "rows that are wanted by a list",
     set: { "data.kind": "parquet", "data.where": [{ column: "user", equals: [1] }] },
     says: [
-      "job.json: Expected `data.where[0].equals` to be a number, a text, true or false, got a list of 1",
+      "job.json: Expected `data.where[0].equals` to be a number, a text, true or false, got `[1]` (list)",
     ],
   },
   {

@@ -85,7 +85,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "an unknown kind of data",
     set: { "data.kind": "parquett" },
     says: [
-      'job.json: Expected `data.kind` to be one of "criteo-tsv", "csv", "jsonl", "parquet", "synthetic", got `parquett` (string)',
+      'job.json: Expected `data.kind` to be one of "criteo-tsv", "csv", "jsonl", "parquet", "synthetic", got `parquett` (string); did you mean `parquet`?',
     ],
   },
   {
@@ -326,7 +326,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "early stopping on a metric that there is not",
     set: { "evaluation.earlyStopping": { metric: "accuracy", patience: 2 } },
     says: [
-      'job.json: Expected `evaluation.earlyStopping.metric` to be one of "auc", "gauc", "logLoss", "normalizedEntropy", got `accuracy` (string)',
+      'job.json: Expected `evaluation.earlyStopping.metric` to be one of "auc", "gauc", "logLoss", "normalizedEntropy", "mse", "rmse", "mae", "r2", got `accuracy` (string)',
     ],
   },
   {

@@ -9,6 +9,7 @@ import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 
@@ -93,7 +94,7 @@ test.serial(
   "PLE on two labels has one model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const digests: string[] = [];
-    for (const devices of [1, 2, 3]) {
+    for (const devices of inSoak("devices, weights and tasks", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       const job = pleOn(place);
       const { result } = await runJob(place, job);

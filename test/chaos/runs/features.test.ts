@@ -9,6 +9,7 @@ import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { jobOfCheckpoint, tableIds } from "../../../storage/table-files/table-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 const items = 30;
@@ -62,7 +63,7 @@ function jobOn(place: TestCluster, path: string): JobOptions {
 test("shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill", async (t) => {
   const path = writeSessions(t);
   const digests: string[] = [];
-  for (const devices of [1, 2, 3]) {
+  for (const devices of inSoak("devices, features", [1, 3], [1, 2, 3])) {
     await using place = await startTestCluster(devices);
     const job = jobOn(place, path);
     const { result } = await runJob(place, job);

@@ -7,6 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 const samples = 1500;
 const items = 40;
@@ -60,7 +61,7 @@ test.serial(
   async (t) => {
     const { clicks } = writeClicks(t);
     const digests: string[] = [];
-    for (const devices of [1, 2, 3]) {
+    for (const devices of inSoak("devices, weights of ids", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       const { result } = await runJob(place, jobOn(place, clicks));
       digests.push(result.digest);

@@ -11,6 +11,8 @@ const first = [
   "chaos/trials/",
   "chaos/runs/",
   "actors/cluster/",
+  "training/step/",
+  "wire/broker/protocol",
 ];
 
 const rankOf = (file) => {

@@ -123,6 +123,18 @@ export interface CacheMeta {
   readonly keys?: { readonly form: KeyForm; readonly crc: number } | undefined;
   /** Its source, for people: the name of the cache decides what it is of. */
   readonly sources?: readonly SourceFile[];
+  /** Where the samples lie in files that have row groups, in their order. */
+  readonly pieces?: readonly Piece[] | undefined;
+  /** Whether the file has no blocks: readers make them of the sources again, piece by piece. */
+  readonly isIndex?: true;
+}
+
+/** The samples of a row group. */
+export interface Piece {
+  /** Place of the file among the sources. */
+  readonly file: number;
+  readonly rowGroup: number;
+  readonly samples: number;
 }
 
 /** By index of the dense feature. */

@@ -2,6 +2,7 @@
 // with file, row group and row, and do not affect others.
 
 import { statSync } from "node:fs";
+import type { Piece } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
@@ -33,7 +34,11 @@ export async function writeParquet(
   onProgress: (progress: CacheProgress) => void,
   key?: KeyColumn,
 ): Promise<
-  TextMeta & { readonly hashes: readonly (string | undefined)[]; readonly keys?: SplitKeys }
+  TextMeta & {
+    readonly hashes: readonly (string | undefined)[];
+    readonly pieces: readonly Piece[];
+    readonly keys?: SplitKeys;
+  }
 > {
   const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
@@ -44,6 +49,7 @@ export async function writeParquet(
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   let bytesBefore = 0;
   const hashes: (string | undefined)[] = [];
+  const pieces: Piece[] = [];
   for (const [place, path] of options.paths.entries()) {
     if (!isInWanted(path, options)) {
       bytesBefore += sizes[place] ?? 0;
@@ -58,6 +64,7 @@ export async function writeParquet(
       const report = newReport();
       for await (const { batch, isWanted } of wantedRows(opened, report)) {
         encoder.begin(batch, place);
+        const samplesBefore = writer.samples;
         for (let row = 0; row < batch.rows; row++) {
           if (!isWanted(row) || !encoder.isKept(row)) continue;
           const fault = encoder.encode(sample, row);
@@ -67,6 +74,7 @@ export async function writeParquet(
             collector?.keep();
           } else bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
         }
+        addPiece(pieces, place, batch.rowGroup ?? 0, writer.samples - samplesBefore);
         const done = (batch.firstRow + batch.rows) / footer.rows;
         const fraction = (bytesBefore + (sizes[place] ?? 0) * done) / bytesTotal;
         onProgress({ samples: writer.samples, quarantined: bad.count, fraction });
@@ -81,7 +89,15 @@ export async function writeParquet(
   }
   if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
-  return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
+  return { quarantine: bad.summary(), ...about.meta(), hashes, pieces, ...keys };
+}
+
+/** Adds samples of a row group, whose rows come in several batches. */
+function addPiece(pieces: Piece[], file: number, rowGroup: number, samples: number): void {
+  const last = pieces.at(-1);
+  const isSame = last?.file === file && last.rowGroup === rowGroup;
+  const before = isSame ? (pieces.pop()?.samples ?? 0) : 0;
+  pieces.push({ file, rowGroup, samples: before + samples });
 }
 
 /** Rows looked at in every file, however many files there are. */

@@ -1,0 +1,102 @@
+// Writes samples into the blocks of a cache: 32 samples and where each of them begins, in words
+// (cache-format.ts has the format). A cache keeps the blocks; where there is an index alone,
+// readers make them again.
+
+import type { Sample } from "../sample.ts";
+import { oneLabel, type Targets } from "../targets.ts";
+import { blockSamples, sampleHeadWords } from "./cache-format.ts";
+
+/** What decides the words of a sample. */
+export interface BlockShape {
+  readonly dense: number;
+  readonly features: number;
+  /** Whether the ids of each feature have 64 bits. */
+  readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights; `[]`: no feature has them. */
+  readonly weighted: readonly boolean[];
+  /** What a sample has beside its features. @default one label */
+  readonly targets?: Targets | undefined;
+}
+
+/** Collects samples until they are a block. */
+export class BlockEncoder {
+  readonly #shape: BlockShape;
+  readonly #headWords: number;
+  readonly #starts = new Uint32Array(blockSamples + 1);
+  /** The records of the current block. */
+  #words = new Int32Array(4096);
+  #floats = new Float32Array(this.#words.buffer);
+  #used = 0;
+  #samples = 0;
+
+  constructor(shape: BlockShape) {
+    this.#shape = shape;
+    this.#headWords = sampleHeadWords(shape);
+  }
+
+  /** Appends a copy of a sample. Returns the block that it completes; the caller owns the block. */
+  append(sample: Sample): Int32Array | undefined {
+    const { dense, lengths, idCount } = sample;
+    this.#reserve(this.#headWords + 3 * idCount);
+    let at = this.#writeTargets(sample, this.#used);
+    for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
+    for (let feature = 0; feature < lengths.length; feature += 2) {
+      this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
+    }
+    this.#used = this.#writeBags(sample, at);
+    this.#starts[++this.#samples] = this.#used;
+    return this.#samples === blockSamples ? this.#end() : undefined;
+  }
+
+  /** The last block, which has fewer samples; undefined: there is none. */
+  rest(): Int32Array | undefined {
+    return this.#samples === 0 ? undefined : this.#end();
+  }
+
+  /** Writes what a sample has beside its features from word `start` on. Returns the end. */
+  #writeTargets({ labels, sampleWeight, group }: Sample, start: number): number {
+    const { hasSampleWeights, hasGroups } = this.#shape.targets ?? oneLabel;
+    let at = start;
+    for (let i = 0; i < labels.length; i++) this.#floats[at++] = labels[i] ?? 0;
+    if (hasSampleWeights) this.#floats[at++] = sampleWeight;
+    if (hasGroups) for (let i = 0; i < group.length; i++) this.#floats[at++] = group[i] ?? 0;
+    return at;
+  }
+
+  /** Writes the bags of a sample from word `start` on. Returns their end. */
+  #writeBags({ lengths, ids, highs, weights }: Sample, start: number): number {
+    let at = start;
+    let first = 0;
+    for (let feature = 0; feature < lengths.length; feature++) {
+      const length = lengths[feature] ?? 0;
+      const end = first + length;
+      for (let i = first; i < end; i++) this.#words[at++] = ids[i] ?? 0;
+      if (this.#shape.wide[feature] === true) {
+        for (let i = first; i < end; i++) this.#words[at++] = highs[i] ?? 0;
+      }
+      if (this.#shape.weighted[feature] === true) {
+        for (let i = first; i < end; i++) this.#floats[at++] = weights[i] ?? 0;
+      }
+      first = end;
+    }
+    return at;
+  }
+
+  #reserve(words: number): void {
+    if (this.#used + words <= this.#words.length) return;
+    const larger = new Int32Array(2 * (this.#used + words));
+    larger.set(this.#words.subarray(0, this.#used));
+    this.#words = larger;
+    this.#floats = new Float32Array(larger.buffer);
+  }
+
+  #end(): Int32Array {
+    const count = this.#samples;
+    const block = new Int32Array(count + 1 + this.#used);
+    for (let i = 0; i <= count; i++) block[i] = count + 1 + (this.#starts[i] ?? 0);
+    block.set(this.#words.subarray(0, this.#used), count + 1);
+    this.#used = 0;
+    this.#samples = 0;
+    return block;
+  }
+}

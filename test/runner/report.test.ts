@@ -1,6 +1,6 @@
 import test from "ava";
 import type { Note } from "./notes.ts";
-import { type Counts, countsOf, progressOf, summaryOf } from "./report.ts";
+import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
 
 const notes: readonly Note[] = [
   { kind: "begun", file: "wire/a" },
@@ -30,7 +30,7 @@ test("progress names the files that ended, the tests, the time and what runs", (
 });
 
 test("the end lists what was skipped once, with its reason, and the counts last", (t) => {
-  const lines = summaryOf(notes, { passed: 7, failed: 0 }, 30).split("\n");
+  const lines = summaryOf(notes, { passed: 7, failed: 0 }, [], 30).split("\n");
   t.deepEqual(lines.slice(1, 4), [
     "Skipped, in full or in part:",
     "  There is no server.",
@@ -38,5 +38,13 @@ test("the end lists what was skipped once, with its reason, and the counts last"
   ]);
   t.true(lines.includes("     2.5 s  wire/a"));
   t.is(lines.at(-1), "7 tests passed, 0 failed, 1 skipped in full or in part, in 30 s");
-  t.true(summaryOf([], { passed: 1, failed: 0 }, 1).includes("Nothing was skipped."));
+  t.true(summaryOf([], { passed: 1, failed: 0 }, [], 1).includes("Nothing was skipped."));
+});
+
+test("what failed is told last, just before the counts", (t) => {
+  t.true(isEndOf("  ─"));
+  t.false(isEndOf("  ✔ a ─ b"));
+  const told = ["  ─", "", "  a › c", "  Difference:"];
+  const lines = summaryOf(notes, { passed: 7, failed: 1 }, told, 30).split("\n");
+  t.deepEqual(lines.slice(-6, -2), told);
 });

@@ -16,6 +16,11 @@ export function countsOf(line: string, counts: Counts): void {
   if (/^ *✘ /.test(line)) counts.failed++;
 }
 
+/** Whether a line of ava's report begins its end: what failed, and why. */
+export function isEndOf(line: string): boolean {
+  return /^ *─+$/.test(line);
+}
+
 /** How far the tests are: files that ended, tests, time, and the files that are running. */
 export function progressOf(
   notes: readonly Note[],
@@ -32,8 +37,16 @@ export function progressOf(
   return `  … ${ended.size} of ${files} files, ${tests}, ${timeOf(seconds)}${now}`;
 }
 
-/** What was skipped and why, by reason; the slowest files; the counts in the last line. */
-export function summaryOf(notes: readonly Note[], counts: Counts, seconds: number): string {
+/**
+ * What was skipped and why, by reason; the slowest files; what failed, as ava tells it; the counts in
+ * the last line.
+ */
+export function summaryOf(
+  notes: readonly Note[],
+  counts: Counts,
+  failures: readonly string[],
+  seconds: number,
+): string {
   const byReason = new Map<string, string[]>();
   for (const one of notes) {
     if (one.kind !== "skipped") continue;
@@ -56,6 +69,7 @@ export function summaryOf(notes: readonly Note[], counts: Counts, seconds: numbe
     "",
     "The slowest files:",
     ...slowest.map((one) => `  ${one.seconds.toFixed(1).padStart(6)} s  ${one.file}`),
+    ...failures,
     "",
     `${counts.passed} tests passed, ${counts.failed} failed, ${skipped} skipped in full or in part, in ${timeOf(seconds)}`,
   ].join("\n");

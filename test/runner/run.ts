@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { notesVariable, readNotes } from "./notes.ts";
-import { type Counts, countsOf, progressOf, summaryOf } from "./report.ts";
+import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
 
 const progressEveryMs = 10_000;
 /** Tests of one run write less than half of it. */
@@ -43,9 +43,15 @@ const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--s
 
 const counts: Counts = { passed: 0, failed: 0 };
 const lines = createInterface({ input: child.stdout });
+/** What ava says of failures at its end: kept for our end, which a log that was cut still has. */
+const failures: string[] = [];
+let isEnd = false;
 lines.on("line", (line) => {
-  countsOf(stripVTControlCharacters(line), counts);
-  say(line);
+  const plain = stripVTControlCharacters(line);
+  countsOf(plain, counts);
+  if (isEndOf(plain)) isEnd = true;
+  if (isEnd) failures.push(line);
+  else say(line);
 });
 
 const seconds = (): number => process.uptime();
@@ -57,7 +63,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => ch
 
 child.on("close", (code) => {
   clearInterval(progress);
-  say(summaryOf(readNotes(path), counts, seconds()));
+  say(summaryOf(readNotes(path), counts, failures, seconds()));
   rmSync(directory, { recursive: true, force: true });
   process.exitCode = code ?? 1;
 });

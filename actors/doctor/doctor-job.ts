@@ -3,7 +3,7 @@
 
 import { linesOf, placeOf } from "../../src/data/data-kinds.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
-import { type KeyColumn, keyColumnOf } from "../../src/data/split-options.ts";
+import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
 import { areNumeric } from "../../src/data/targets.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";

@@ -60,6 +60,7 @@ export const dataPlanSchema = z.object({
     test: dataContents.optional(),
     /** Where the samples come in the split order. */
     splitSamples: z.int().min(1).optional(),
+    splits: z.object({ starts: z.array(count).readonly(), lanes: z.int().min(1) }).optional(),
   }),
   /** Longest bag of each feature, over all of them. */
   idsMax: z.array(count),

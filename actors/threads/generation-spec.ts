@@ -75,7 +75,8 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
 
 /** How the readers of a host share its batches. */
 export function dealingOf({ data }: Pick<GenerationSpec, "data">): Dealing {
-  return data.contents.splitSamples === undefined ? "batches" : "devices";
+  const { splitSamples, splits } = data.contents;
+  return splitSamples === undefined && splits === undefined ? "batches" : "devices";
 }
 
 /** Whether the hosts have replicas of each other's parts in their memory. */

@@ -10,6 +10,7 @@ import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exch
 import { type Cells, isAborted, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import { BatchSource } from "./data/batch-source.ts";
 import { type Datasets, openDatasets } from "./data/open-datasets.ts";
@@ -39,7 +40,6 @@ export async function runReader(
   ports: ReaderPorts,
 ): Promise<void> {
   const { spec, layout, memory } = generation;
-  const { splitSamples } = spec.data.contents;
   const outlet = createBatchOutlet({
     dealing: dealingOf(spec),
     shape: layout.ringShape,
@@ -50,10 +50,11 @@ export async function runReader(
     reader: reader % spec.job.readers,
     readers: spec.job.readers,
   });
-  const datasets = openDatasets(spec, ports.disk);
+  const datasets = await openDatasets(spec, ports.disk);
   const { schedule, topology } = layout;
   const { seed, data, readers } = spec.job;
-  const order = { seed, shuffle: data.shuffle, splitSamples, schedule, topology };
+  const split = cutOf(spec.data.contents, topology.input.slices);
+  const order = { seed, shuffle: data.shuffle, split, schedule, topology };
   const batch = new BatchSource({ ...order, fromStep: spec.fromStep }, datasets, ports.clock);
   const tests = spec.data.test === undefined ? [] : (["test"] as const);
   const streams = [...tests, "evaluation", "training"] as const;
@@ -93,7 +94,7 @@ export async function runReader(
     if (isTraining) limiter.began(startMs, batchSamples);
     const readMs = ports.clock.now() - startMs;
     Atomics.add(reading, 1, BigInt(Math.round(1000 * readMs)));
-    if (splitSamples !== undefined) counted = countBytes(reading, batch, counted);
+    if (split !== undefined) counted = countBytes(reading, batch, counted);
     Atomics.add(reading, 0, 1n);
     const tickets = isTraining ? next.ticket + 1 : 0;
     board.add({ samples, batches: 1, bytes: fileBytes(datasets) - bytes, readMs, tickets });

@@ -12,6 +12,7 @@ import { nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { scheduleOf } from "../../src/training/loop/schedule.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
@@ -73,7 +74,8 @@ function cacheServer({ path, splitSamples, memoryBytesMax }: CacheFeed) {
   const { samples } = training;
   const { batchSize } = work.input;
   const schedule = scheduleOf({ samples, batchSize, passes: 1_000_000 });
-  const order = { seed: 727, shuffle: true, splitSamples, schedule, topology, fromStep: 0 };
+  const split = cutOf({ splitSamples }, topology.input.slices);
+  const order = { seed: 727, shuffle: true, split, schedule, topology, fromStep: 0 };
   const source = new BatchSource(
     order,
     { training, evaluation: undefined, test: undefined },

@@ -27,6 +27,16 @@ export interface RunContents {
   readonly test?: DataContents | undefined;
   /** Samples of a split, where the samples come in the split order. */
   readonly splitSamples?: number | undefined;
+  /** The splits, where they are the row groups of the files. */
+  readonly splits?: RowGroupSplits | undefined;
+}
+
+/** Splits that are row groups of the files, and in how many lanes a batch goes through them. */
+export interface RowGroupSplits {
+  /** The first sample of each split among those that are trained on, and the end. */
+  readonly starts: readonly number[];
+  /** Splits that a batch is drawn from: no more than the job has slices. */
+  readonly lanes: number;
 }
 
 /** Files whose hashes stand in every manifest: enough to name the one that changed. */
@@ -66,7 +76,7 @@ export function inOrderOf(
   isNew: boolean,
 ): RunContents {
   if (then === undefined && isNew) return now;
-  return { ...now, splitSamples: then?.splitSamples };
+  return { ...now, splitSamples: then?.splitSamples, splits: then?.splits };
 }
 
 /** Whether both have the same samples, as far as caches of two versions can tell. */

@@ -14,6 +14,11 @@ export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | 
   return data.kind === "csv" || data.kind === "parquet" ? data.transforms : undefined;
 }
 
+/** Whether the samples are made of the files whenever they are needed, without a cache. */
+export function isStreamed(data: ResolvedDataOptions): boolean {
+  return data.kind === "parquet" && data.streamed === true;
+}
+
 /** What a sample is called where it lies: text has lines, tables have rows. */
 export function linesOf({ kind }: Pick<ResolvedDataOptions, "kind">): "lines" | "rows" {
   return kind === "parquet" ? "rows" : "lines";

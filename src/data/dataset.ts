@@ -44,6 +44,13 @@ export interface BytesRead {
 
 export interface Dataset {
   readonly samples: number;
+  /**
+   * The first sample of each piece in which the samples lie in their files, and the end; undefined:
+   * they lie in none.
+   */
+  readonly pieces?: Uint32Array | undefined;
+  /** Whether `read` knows those samples alone that are held. */
+  readonly isStreamed?: boolean | undefined;
   /** Dense features of a sample. */
   readonly dense: number;
   /** Categorical features of a sample, in the order of the model's tables. */

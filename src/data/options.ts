@@ -14,6 +14,8 @@ import {
 import { type FeatureSection, featureProblems } from "./transforms/features.ts";
 import { transformsOptions } from "./transforms/transforms-options.ts";
 
+const cacheDirectory = ".osiris/cache";
+
 /** Options of every kind of data. */
 const common = {
   /** Samples of one step, over all devices. */
@@ -31,8 +33,8 @@ const common = {
    * memory (docs/data.md). @default "split" where the cache of the training data is above 256 MiB
    */
   order: z.enum(["global", "split"]).optional(),
-  /** Directory of the binary cache. @default ".osiris/cache" */
-  cache: z.string().min(1).default(".osiris/cache"),
+  /** Directory of the cache; of Parquet also `none`: see `streamed`. @default ".osiris/cache" */
+  cache: z.string().min(1).default(cacheDirectory),
   /**
    * Bytes of all caches in that directory: beyond them, those that no run has used for longest are
    * removed, never one in use. @default no limit
@@ -54,6 +56,7 @@ const files = {
 const criteoTsvOptions = z
   .strictObject({ kind: z.literal("criteo-tsv"), ...files })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseNoCache)
   .transform(withPasses);
 
 const csvOptions = z
@@ -69,6 +72,7 @@ const csvOptions = z
     delimiter: character.default(","),
   })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseNoCache)
   .superRefine(refuseWrongFeatures)
   .transform(withPasses)
   .transform(withColumnRules);
@@ -84,9 +88,16 @@ const parquetOptions = z
     where: z.array(predicate).min(1).max(64).optional(),
     /** Columns that are made of those of the files, for features. @default none */
     transforms: transformsOptions.optional(),
+    /**
+     * Samples are made of the files whenever they are needed, and `cache` has an index alone, for
+     * data that no disk holds twice (docs/data.md). `cache: none` says the same. @default false
+     */
+    streamed: z.boolean().optional(),
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseWrongFeatures)
+  .transform(withStream)
+  .superRefine(refuseGlobalStream)
   .transform(withPasses)
   .transform(withColumnRules);
 
@@ -99,6 +110,7 @@ const jsonLinesOptions = z
     categorical: z.array(listColumn).max(65_536).default([]),
   })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseNoCache)
   .transform(withPasses)
   .transform(withColumnRules);
 
@@ -164,6 +176,7 @@ export const syntheticOptions = z
     seed: z.int().min(0).default(1),
   })
   .superRefine(refuseTwoSpellings)
+  .superRefine(refuseNoCache)
   .transform(withPasses);
 
 /** Schema of the job's data section. */
@@ -185,6 +198,32 @@ function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.Refinement
   if (epochs === undefined || passes === undefined || epochs === passes) return;
   const message = `left out, as \`epochs\` is ${epochs} and \`passes\` is its old spelling`;
   context.addIssue({ code: "custom", path: ["passes"], message, input: passes });
+}
+
+/** The section with `cache: none` as what it means: a stream, and its index at the usual place. */
+function withStream<Section extends { readonly cache: string }>(section: Section): Section {
+  if (section.cache !== "none") return section;
+  return { ...section, cache: cacheDirectory, streamed: true };
+}
+
+/** Any sample may follow any other only where all of them lie in a cache. */
+function refuseGlobalStream(
+  {
+    streamed,
+    order,
+  }: { readonly streamed?: boolean | undefined; readonly order?: string | undefined },
+  context: z.RefinementCtx,
+): void {
+  if (streamed !== true || order !== "global") return;
+  const message = "`split` or left out, as samples without a cache are read row group by row group";
+  context.addIssue({ code: "custom", path: ["order"], message, input: order });
+}
+
+/** Only what has an index of its own can be read again without a cache. */
+function refuseNoCache({ cache }: { readonly cache: string }, context: z.RefinementCtx): void {
+  if (cache !== "none") return;
+  const message = "a directory: only Parquet is read without a cache, with `cache: none`";
+  context.addIssue({ code: "custom", path: ["cache"], message, input: cache });
 }
 
 /** What of the features does not fit to the transforms that make them. */

@@ -40,6 +40,17 @@ export function splitSamplesOf(data: {
   return blockSamples * Math.max(1, blocks);
 }
 
+/** Bytes of the pieces that a reader holds, at most: those of a batch, and as many read ahead. */
+export const heldBytesMax = 0x2000_0000;
+
+/**
+ * Splits that a batch is drawn from where they are row groups, of `pieceBytes` at most: as many as
+ * `readerBytesMax` hold, each with the next one; no more than the slices; 0: not even one.
+ */
+export function lanesOf(pieceBytes: number, slices: number, readerBytesMax: number): number {
+  return Math.min(slices, Math.floor(readerBytesMax / (2 * Math.max(1, pieceBytes))));
+}
+
 /** Splits of equally many samples; the last may have fewer. The first of each, and the end. */
 export function evenSplits(samples: number, splitSamples: number): Uint32Array {
   const splits = Math.ceil(samples / splitSamples);

@@ -12,7 +12,8 @@ import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
 import type { Dataset, SampleRange } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
-import type { SplitKeys, SplitSpec } from "./split-options.ts";
+import type { SplitKeys } from "./split-keys.ts";
+import type { SplitSpec } from "./split-options.ts";
 import { dateOf, momentOf } from "./text/split-keys.ts";
 
 /** Chooses one of the parts that chance makes. */
@@ -208,13 +209,34 @@ export function splitDataset(
   part: DatasetPart & { readonly seed: number },
   keysOf?: () => SplitKeys,
 ): Dataset {
-  const chosen = "by" in part ? inRange(dataset, part, keysOf) : drawn(dataset, part);
-  return viewOf(dataset, chosen);
+  return viewOf(dataset, samplesOf(dataset.samples, part, keysOf));
+}
+
+/**
+ * Where the pieces of `samples` samples lie among those of a part: the first of each, and the end.
+ * `starts`: the first of each among all, and the end.
+ */
+export function piecesOf(
+  part: DatasetPart & { readonly seed: number },
+  samples: number,
+  starts: Uint32Array,
+  keysOf?: () => SplitKeys,
+): Uint32Array {
+  return placesIn(samplesOf(samples, part, keysOf), starts);
+}
+
+/** The samples of a part out of `samples`, ascending. */
+function samplesOf(
+  samples: number,
+  part: DatasetPart & { readonly seed: number },
+  keysOf: (() => SplitKeys) | undefined,
+): Uint32Array {
+  return "by" in part ? inRange(samples, part, keysOf) : drawn(samples, part);
 }
 
 /** The samples of a range. */
 function inRange(
-  { samples }: Dataset,
+  samples: number,
   { by, from = -Infinity, to = Infinity }: RangePart,
   keysOf: (() => SplitKeys) | undefined,
 ): Uint32Array {
@@ -228,7 +250,7 @@ function inRange(
 
 /** The samples that chance gives to a part. */
 function drawn(
-  { samples: size }: Dataset,
+  size: number,
   { seed, ...wanted }: RandomPart & { readonly seed: number },
 ): Uint32Array {
   const [held, tests] = heldOutOf(size, wanted);
@@ -254,6 +276,8 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
   let scratch = new Uint32Array(0);
   return {
     samples: chosen.length,
+    pieces: dataset.pieces && placesIn(chosen, dataset.pieces),
+    isStreamed: dataset.isStreamed,
     dense: dataset.dense,
     features: dataset.features,
     wide: dataset.wide,
@@ -279,4 +303,17 @@ function viewOf(dataset: Dataset, chosen: Uint32Array): Dataset {
     },
     close: () => dataset.close(),
   };
+}
+
+/**
+ * Where in the ascending `chosen` each of the ascending `samples` is, or the next one; each place
+ * once: a piece without a chosen sample is none.
+ */
+function placesIn(chosen: Uint32Array, samples: Uint32Array): Uint32Array {
+  let at = 0;
+  const places = samples.map((sample) => {
+    while (at < chosen.length && (chosen[at] ?? 0) < sample) at++;
+    return at;
+  });
+  return places.filter((place, i) => i === 0 || place !== places[i - 1]);
 }

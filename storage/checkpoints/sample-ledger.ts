@@ -14,7 +14,7 @@ import { dirname } from "node:path";
 import { recordedContents } from "../../src/data/contents.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import { EpochOrder, type EpochOrderOptions } from "../../src/training/loop/epoch-order.ts";
+import { cutOf, EpochOrder, type EpochOrderOptions } from "../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
@@ -81,9 +81,7 @@ export function epochOrderOf(
   { seed, slices, data }: Pick<JobSpec, "seed" | "slices" | "data">,
   metrics: unknown,
 ): EpochOrderOptions {
-  const splitSamples = recordedContents(metrics)?.splitSamples;
-  const split = splitSamples === undefined ? undefined : { splitSamples, slices };
-  return { seed, shuffle: data.shuffle, split };
+  return { seed, shuffle: data.shuffle, split: cutOf(recordedContents(metrics) ?? {}, slices) };
 }
 
 /** How often the samples of each epoch were trained, in the order of the job. */

@@ -10,17 +10,18 @@ import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { Means } from "../../src/data/cache/cache-format.ts";
 import { readKeys } from "../../src/data/cache/cache-keys.ts";
-import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { contentsOf, recordedContents } from "../../src/data/contents.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
+import { openSamples, type SamplesOrigin } from "../../src/data/open-samples.ts";
+import { holdAt } from "../../src/data/pieces-at.ts";
 import {
   createRecordEncoder,
   type RecordEncoder,
   type SampleRecord,
 } from "../../src/data/records.ts";
 import { planSplit, splitDataset } from "../../src/data/split.ts";
-import { keyColumnOf } from "../../src/data/split-options.ts";
+import { keyColumnOf } from "../../src/data/split-keys.ts";
 import { areNumeric, groupWords, labelsOf, scoredLabelsOf } from "../../src/data/targets.ts";
 import { wideOf } from "../../src/data/text/columns.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -190,6 +191,7 @@ export class Model implements AsyncDisposable {
       const scores = createScores(dataset.samples, dataset.targets);
       for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
         const samples = Math.min(batchSamplesMax, dataset.samples - first);
+        await holdAt(dataset, first, samples);
         const batch = readBatch(dataset, first, samples, scores);
         scores.logits.set(await this.#score(batch), this.tasks.length * first);
       }
@@ -290,7 +292,8 @@ export class Model implements AsyncDisposable {
     const { job } = this;
     const shapes = shapesOf(job.model);
     const named = evaluationDataOf(data, job.data, shapes, differs);
-    return this.#open(await prepareCache(named, shapes, this.#parts.disk));
+    const report = await prepareCache(named, shapes, this.#parts.disk);
+    return this.#open(report, { options: named, tables: shapes });
   }
 
   /** The samples that the job holds out, or those of its test. */
@@ -305,10 +308,11 @@ export class Model implements AsyncDisposable {
     }
     const key = section.data === undefined ? keyColumnOf(evaluation.split) : undefined;
     const named = section.data ?? job.data;
-    const report = await prepareCache(named, shapesOf(job.model), disk, undefined, key);
+    const tables = shapesOf(job.model);
+    const report = await prepareCache(named, tables, disk, undefined, key);
     const recorded = recordedContents(manifest.metrics);
     checkHeldOut(job, part, recorded, contentsOf(report), checkpoint.directory);
-    const dataset = this.#open(report);
+    const dataset = await this.#open(report, { options: named, tables, key });
     if (section.data !== undefined) return dataset;
     const keysOf = () => readKeys(report.path, disk);
     const { fraction, split, test } = evaluation;
@@ -319,12 +323,12 @@ export class Model implements AsyncDisposable {
     return splitDataset(dataset, { seed, ...chosen.split }, keysOf);
   }
 
-  #open({ path, dense }: CacheReport): Dataset {
+  async #open({ path, dense }: CacheReport, origin: SamplesOrigin): Promise<Dataset> {
     const { model } = this.job;
     if (dense !== model.dense) {
       throw expected("data.dense", `as many as the model's, ${model.dense}`, dense);
     }
-    return openCache(path, this.#parts.disk, undefined, this.means);
+    return openSamples(path, this.#parts.disk, origin, { means: this.means });
   }
 }
 

@@ -38,8 +38,8 @@ export function progressOf(
 }
 
 /**
- * What was skipped and why, by reason; the slowest files; what failed, as ava tells it; the counts in
- * the last line.
+ * What was skipped and why, by reason; the slowest files; what failed, as ava tells it; the counts
+ * in the last line.
  */
 export function summaryOf(
   notes: readonly Note[],

@@ -1,10 +1,11 @@
 // What a reader fills its slots from: the samples of a step, in the order that the seed gives them,
 // or a part of the evaluation data, in the order of the file.
 
-import type { BytesRead } from "../../../src/data/dataset.ts";
+import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
+import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
-import { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import { EpochOrder, type SplitCut } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 import { samplesOf, type Topology } from "../../../src/training/topology/topology.ts";
 import type { Datasets } from "./open-datasets.ts";
@@ -14,7 +15,7 @@ export interface BatchSourceOptions {
   readonly seed: number;
   readonly shuffle: boolean;
   /** Where the samples come in the split order. */
-  readonly splitSamples?: number | undefined;
+  readonly split?: SplitCut | undefined;
   readonly schedule: Schedule;
   readonly topology: Topology;
   /** The step of the first ticket. */
@@ -36,9 +37,7 @@ export class BatchSource {
   #waitedMs = 0;
 
   constructor(options: BatchSourceOptions, datasets: Datasets, clock: Clock) {
-    const { seed, shuffle, splitSamples, schedule, topology } = options;
-    const { slices } = topology.input;
-    const split = splitSamples === undefined ? undefined : { splitSamples, slices };
+    const { seed, shuffle, split, schedule } = options;
     this.#options = options;
     this.#datasets = datasets;
     this.#clock = clock;
@@ -56,7 +55,7 @@ export class BatchSource {
     const { count: batchSamples, fill } =
       stream === "training"
         ? await this.#training(ticket, devices)
-        : this.#evaluation(ticket, dataset.samples);
+        : await this.#evaluation(ticket, dataset);
     let samples = 0;
     for (const device of devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
@@ -91,21 +90,25 @@ export class BatchSource {
     });
     const now = ranges.flatMap((range) => range.now);
     const next = ranges.flatMap((range) => range.next);
-    if (now.length > 0) {
+    const held = now.length > 0 ? { now, next } : piecesAt(this.#datasets.training, first, count);
+    if (held !== undefined) {
       const fromMs = this.#clock.now();
-      await this.#datasets.training.hold(now, next);
+      await this.#datasets.training.hold(held.now, held.next);
       this.#waitedMs += this.#clock.now() - fromMs;
     }
     const fill = (out: Uint32Array, from: number) => this.#order.fill(out, epoch, first + from);
     return { count, fill };
   }
 
-  #evaluation(ticket: number, samples: number) {
+  async #evaluation(ticket: number, dataset: Dataset) {
     const { batchSize } = this.#options.schedule;
+    const { samples } = dataset;
     const first = (ticket % Math.ceil(samples / batchSize)) * batchSize;
+    const count = Math.min(batchSize, samples - first);
+    await holdAt(dataset, first, count);
     const fill = (out: Uint32Array, from: number) => {
       for (let i = 0; i < out.length; i++) out[i] = first + from + i;
     };
-    return { count: Math.min(batchSize, samples - first), fill };
+    return { count, fill };
   }
 }

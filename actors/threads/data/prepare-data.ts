@@ -3,21 +3,25 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
-import { cacheMemoryBytesMax, readSampleBytes } from "../../../src/data/cache/cache-reader.ts";
+import {
+  cacheMemoryBytesMax,
+  readPieces,
+  readSampleBytes,
+} from "../../../src/data/cache/cache-reader.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
-import { contentsOf } from "../../../src/data/contents.ts";
-import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
-import { planSplit } from "../../../src/data/split.ts";
-import { keyColumnOf, type SplitKeys } from "../../../src/data/split-options.ts";
-import { splitSamplesOf } from "../../../src/data/split-order.ts";
+import { contentsOf, type RunContents } from "../../../src/data/contents.ts";
+import { isStreamed, linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
+import { piecesOf, planSplit } from "../../../src/data/split.ts";
+import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
+import { heldBytesMax, lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
 import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
-import type { DataPlan, Warning } from "../generation-spec.ts";
+import type { DataPlan, DatasetPlan, Warning } from "../generation-spec.ts";
 
 /** The data of a run, and what the planner takes from it. */
 export interface PreparedData extends DataPlan {
@@ -25,11 +29,16 @@ export interface PreparedData extends DataPlan {
   readonly statistics?: readonly FeatureStatistics[] | undefined;
 }
 
-/** Makes or finds the caches of a job. @throws as `prepareCache` does */
+/**
+ * Makes or finds the caches of a job. `readerBytesMax`: what a reader may hold of the splits.
+ * @throws as `prepareCache` does
+ * @throws InputUnusableError where samples without a cache lie in row groups beyond that
+ */
 export async function prepareData(
   job: JobSpec,
   disk: Disk,
   onProgress: (fraction: number) => void,
+  readerBytesMax: number = heldBytesMax,
 ): Promise<PreparedData> {
   const tables = shapesOf(job.model);
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
@@ -58,7 +67,7 @@ export async function prepareData(
       ...(isTold ? { trained: parts.training.samples } : {}),
       ...(evaluation === undefined ? {} : { evaluation: contentsOf(evaluation) }),
       ...(test === undefined ? {} : { test: contentsOf(test) }),
-      splitSamples: splitSamplesFor(job, training, parts.training.samples, disk),
+      ...splitsFor(job, training, parts.training, disk, readerBytesMax),
     },
     idsMax: training.idsMax.map((_, feature) =>
       Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
@@ -185,19 +194,56 @@ function partsOf(
 }
 
 /**
- * Samples of a split, if the samples come in the split order: a function of the job and the data.
- * `samples`: those that are trained on.
+ * The splits, if the samples come in the split order: a function of the job and the data.
+ * `trained`: what is trained on.
+ * @throws InputUnusableError where samples without a cache lie in row groups beyond all memory
  */
-function splitSamplesFor(
-  { data: { order, shuffle }, slices }: JobSpec,
+function splitsFor(
+  job: JobSpec,
   training: CacheReport,
-  samples: number,
+  trained: DatasetPlan,
   disk: Disk,
-): number | undefined {
-  if (!shuffle || order === "global") return undefined;
-  const bytes = readSampleBytes(training.path, disk);
-  if (order === undefined && bytes <= cacheMemoryBytesMax) return undefined;
-  return splitSamplesOf({ samples, bytes: (bytes * samples) / training.samples, slices });
+  readerBytesMax: number,
+): Pick<RunContents, "splitSamples" | "splits"> {
+  const { order, shuffle } = job.data;
+  const { slices, seed } = job;
+  const { path } = training;
+  const pieces = readPieces(path, disk);
+  const lanes = pieces === undefined ? 0 : lanesOf(pieces.bytesMax, slices, readerBytesMax);
+  if (isStreamed(job.data) && lanes === 0) {
+    throw pieceTooLarge(job.data, pieces?.bytesMax ?? 0, readerBytesMax);
+  }
+  if (!shuffle || order === "global") return {};
+  const bytes = readSampleBytes(path, disk);
+  if (order === undefined && !isStreamed(job.data) && bytes <= cacheMemoryBytesMax) return {};
+  const { samples, split } = trained;
+  if (pieces === undefined || lanes === 0) {
+    return {
+      splitSamples: splitSamplesOf({
+        samples,
+        bytes: (bytes * samples) / training.samples,
+        slices,
+      }),
+    };
+  }
+  const keysOf = () => readKeys(path, disk);
+  const starts =
+    split === undefined
+      ? pieces.starts
+      : piecesOf({ seed, ...split }, training.samples, pieces.starts, keysOf);
+  return { splits: { starts: [...starts], lanes } };
+}
+
+function pieceTooLarge(
+  data: JobSpec["data"],
+  bytes: number,
+  readerBytesMax: number,
+): InputUnusableError {
+  const megabytes = (count: number) => `${Math.ceil(count / 2 ** 20)} MiB`;
+  const message =
+    `A row group of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
+    `in ${megabytes(readerBytesMax)}: write smaller row groups, or train with a cache`;
+  return new InputUnusableError(data.kind === "synthetic" ? "" : (data.paths[0] ?? ""), message);
 }
 
 /** Held-out samples that are training samples say how well a model remembers. */

@@ -5,12 +5,44 @@ import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { SampleRange } from "../dataset.ts";
 import { type BlockTable, blockSamples, headerBytes, onDisk } from "./cache-format.ts";
 
 /** The memory of a block: it starts at word `at` of `words`. */
 export interface BlockPlace {
   words: Int32Array;
   at: number;
+}
+
+/** Reads whole blocks, without blocking the thread. */
+export interface BlockReader {
+  /** The file, as messages name it. */
+  readonly path: string;
+  /**
+   * Fills `bytes` with the blocks first .. end-1, which begin at byte `at` of all blocks. Resolves
+   * with the number of bytes.
+   */
+  read(bytes: Uint8Array, blocks: SampleRange, at: number): Promise<number>;
+  /** Bytes that were read for them so far. */
+  readonly bytesRead: number;
+  close(): void;
+}
+
+/** The blocks that lie in a cache's file. */
+export function blocksOfFile(file: DiskFile): BlockReader {
+  let bytesRead = 0;
+  return {
+    path: file.path,
+    async read(bytes, _, at) {
+      const read = await file.readLater(bytes, headerBytes + at);
+      bytesRead += read;
+      return read;
+    },
+    get bytesRead() {
+      return bytesRead;
+    },
+    close: () => file.close(),
+  };
 }
 
 /** Points `place` at a block. */

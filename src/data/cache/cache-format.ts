@@ -21,7 +21,7 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
-import type { KeyForm } from "../split-options.ts";
+import type { KeyForm } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 

@@ -4,7 +4,7 @@
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk } from "../../ports/disk.ts";
-import type { SplitKeys } from "../split-options.ts";
+import type { SplitKeys } from "../split-keys.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
 import { bytesOfKeys, onDisk, readFrame } from "./cache-format.ts";
 

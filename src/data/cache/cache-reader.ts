@@ -11,9 +11,18 @@ import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, BytesRead, Dataset, SampleRange } from "../dataset.ts";
 import { groupWords, oneLabel, type Targets } from "../targets.ts";
-import { type BlockPlace, blocksInMemory, blocksOnDisk, type FindBlock } from "./blocks.ts";
+import {
+  type BlockPlace,
+  type BlockReader,
+  blocksInMemory,
+  blocksOfFile,
+  blocksOnDisk,
+  type FindBlock,
+  startsOf,
+} from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
 import {
+  type BlockTable,
   blockSamples,
   type CacheMeta,
   headerBytes,
@@ -23,11 +32,20 @@ import {
   sampleHeadWords,
 } from "./cache-format.ts";
 import { HeldRanges } from "./held-ranges.ts";
+import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
 
 /** A dataset that knows which samples it has. */
 export interface CachedSamples extends Dataset {
   /** SHA-256 of all samples, hex, as the cache's description has it. */
   readonly digest: string;
+}
+
+/** The row groups of a cache's samples. */
+export interface Pieces {
+  /** The first sample of each, and the end. */
+  readonly starts: Uint32Array;
+  /** Bytes of the largest one in memory. */
+  readonly bytesMax: number;
 }
 
 /** Default limit of one open cache's memory, in bytes. */
@@ -61,7 +79,8 @@ export function openCache(
       });
     }
     const recent = blocksOnDisk(file, table, Math.max(recentBytesMin, memoryBytesMax));
-    const held = new HeldRanges(file, table);
+    const blocks = blocksOfFile(file);
+    const held = new HeldRanges(blocks, table);
     return new CachedDataset(file, filled, {
       find(place, block) {
         try {
@@ -72,12 +91,50 @@ export function openCache(
         }
       },
       hold: (now, next) => held.hold(now, next),
-      bytesRead: () => held.bytesRead + recent.bytesRead(),
+      bytesRead: () => blocks.bytesRead + recent.bytesRead(),
     });
   } catch (error) {
     file.close();
     setAside(path, disk, error);
     throw error;
+  }
+}
+
+/** Makes the blocks of an index of the files that it is of. */
+export type OpenBlocks = (meta: CacheMeta, table: BlockTable) => BlockReader;
+
+/**
+ * Opens the dataset whose index is the file at `path`: its samples are made again, and `read` knows
+ * those alone that are held. Close it. @throws as `openCache`
+ */
+export function openIndex(
+  path: string,
+  disk: Disk,
+  openBlocks: OpenBlocks,
+  means?: Means,
+): CachedSamples {
+  const file = openFile(path, disk);
+  try {
+    const { table, meta } = readFrame(file);
+    assert(meta.isIndex === true, "an index");
+    const blocks = openBlocks(meta, table);
+    const held = new HeldRanges(blocks, table);
+    return new CachedDataset(
+      blocks,
+      { ...meta, means: means ?? meta.means },
+      {
+        find(place, block) {
+          assert(held.find(place, block), "a sample that is held");
+        },
+        hold: (now, next) => held.hold(now, next),
+        bytesRead: () => blocks.bytesRead,
+      },
+    );
+  } catch (error) {
+    setAside(path, disk, error);
+    throw error;
+  } finally {
+    file.close();
   }
 }
 
@@ -121,7 +178,19 @@ export function readCacheMeta(path: string, disk: Disk): CacheMeta {
 export function readSampleBytes(path: string, disk: Disk): number {
   const file = openFile(path, disk);
   try {
-    return readFrame(file).dataEnd - headerBytes;
+    return 4 * (startsOf(readFrame(file).table).at(-1) ?? 0);
+  } finally {
+    file.close();
+  }
+}
+
+/** The pieces of the samples in the cache file at `path`; undefined: they lie in none. */
+export function readPieces(path: string, disk: Disk): Pieces | undefined {
+  const file = openFile(path, disk);
+  try {
+    const { table, meta } = readFrame(file);
+    const starts = pieceStartsOf(meta);
+    return starts && { starts, bytesMax: Math.max(...pieceBytesOf(starts, table)) };
   } finally {
     file.close();
   }
@@ -151,7 +220,9 @@ class CachedDataset implements CachedSamples {
   readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly targets: Targets;
-  readonly #file: DiskFile;
+  readonly pieces: Uint32Array | undefined;
+  readonly isStreamed: boolean;
+  readonly #file: { close(): void };
   readonly #blocks: Blocks;
   readonly #headWords: number;
   /** The dense features with values that await a mean, and the mean of each. */
@@ -165,7 +236,7 @@ class CachedDataset implements CachedSamples {
   #isOpen = true;
   #wordsGathered = 0;
 
-  constructor(file: DiskFile, meta: CacheMeta, blocks: Blocks) {
+  constructor(file: { close(): void }, meta: CacheMeta, blocks: Blocks) {
     this.digest = meta.digest;
     this.samples = meta.samples;
     this.dense = meta.dense;
@@ -174,6 +245,8 @@ class CachedDataset implements CachedSamples {
     this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.targets = meta.targets ?? oneLabel;
+    this.pieces = pieceStartsOf(meta);
+    this.isStreamed = meta.isIndex === true;
     this.#file = file;
     this.#blocks = blocks;
     this.#headWords = sampleHeadWords(meta);

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../../ports/disk.ts";
 import { Sample } from "../sample.ts";
-import type { SplitKeys } from "../split-options.ts";
+import type { SplitKeys } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import { BlockEncoder, type BlockShape } from "./block-encoder.ts";
 import { bytesOfKeys, type CacheMeta, headerBytes, onDisk, writeFrame } from "./cache-format.ts";

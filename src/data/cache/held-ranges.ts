@@ -7,10 +7,9 @@
 //   H2. A buffer is used again only when no read can still write to it.
 
 import { StoreFailedError, TrainingError } from "../../errors/errors.ts";
-import type { DiskFile } from "../../ports/disk.ts";
 import type { SampleRange } from "../dataset.ts";
-import { type BlockPlace, checkBlock, startsOf } from "./blocks.ts";
-import { type BlockTable, blockSamples, headerBytes } from "./cache-format.ts";
+import { type BlockPlace, type BlockReader, checkBlock, startsOf } from "./blocks.ts";
+import { type BlockTable, blockSamples } from "./cache-format.ts";
 
 /** A range of blocks on its way to memory, or there. */
 interface Held {
@@ -26,17 +25,16 @@ interface Held {
 }
 
 export class HeldRanges {
-  readonly #file: DiskFile;
+  readonly #blocks: BlockReader;
   readonly #table: BlockTable;
   readonly #starts: Float64Array;
   #held = new Map<string, Held>();
   /** The range of the last block: the next block is most often of the same. */
   #last: Held | undefined;
   readonly #free: ArrayBuffer[] = [];
-  bytesRead = 0;
 
-  constructor(file: DiskFile, table: BlockTable) {
-    this.#file = file;
+  constructor(blocks: BlockReader, table: BlockTable) {
+    this.#blocks = blocks;
     this.#table = table;
     this.#starts = startsOf(table);
   }
@@ -62,7 +60,7 @@ export class HeldRanges {
       if (cause === undefined) continue;
       this.#held.delete(key); // Asked for again, it is read again.
       if (cause instanceof TrainingError) throw cause;
-      throw new StoreFailedError("read", this.#file.path, { cause });
+      throw new StoreFailedError("read", this.#blocks.path, { cause });
     }
   }
 
@@ -76,7 +74,7 @@ export class HeldRanges {
     const at = (this.#starts[block] ?? 0) - (this.#starts[held.firstBlock] ?? 0);
     if (held.isChecked[block - held.firstBlock] === 0) {
       const end = at + (this.#table[2 * block] ?? 0);
-      checkBlock(this.#file.path, this.#table, block, held.bytes.subarray(4 * at, 4 * end));
+      checkBlock(this.#blocks.path, this.#table, block, held.bytes.subarray(4 * at, 4 * end));
       held.isChecked[block - held.firstBlock] = 1;
     }
     place.words = held.words;
@@ -100,9 +98,8 @@ export class HeldRanges {
     const isChecked = new Uint8Array(endBlock - firstBlock);
     const held: Held = {
       ...{ firstBlock, endBlock, words, bytes, isChecked, isThere: false },
-      read: this.#file.readLater(bytes, headerBytes + 4 * from).then(
+      read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }, 4 * from).then(
         (read) => {
-          this.bytesRead += read;
           bytes.fill(0, read); // What the file lacks fails the check of its block.
           held.isThere = true;
         },

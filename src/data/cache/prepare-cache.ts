@@ -12,14 +12,14 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
-import { transformsOf } from "../data-kinds.ts";
+import { isStreamed, transformsOf } from "../data-kinds.ts";
 import type {
   ResolvedDataOptions,
   ResolvedFileOptions,
   ResolvedSyntheticOptions,
   TableShape,
 } from "../options.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
@@ -124,7 +124,9 @@ function pathOf(
   tables: readonly TableShape[],
   key: KeyColumn | undefined,
 ): string {
-  return join(options.cache, `${options.kind}-${cacheKey(options, tables, key)}${cacheSuffix}`);
+  const form = isStreamed(options) ? ".index" : "";
+  const name = `${options.kind}-${cacheKey(options, tables, key)}${form}${cacheSuffix}`;
+  return join(options.cache, name);
 }
 
 /** Makes what the cache lies in. @throws DiskRefusedError */
@@ -175,7 +177,7 @@ function cacheKey(
 ): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, ...others } = options;
   const { order: _order, ...rest } = others;
-  const { cache: _cache, cacheBytesMax: _bytes, ...content } = rest;
+  const { cache: _cache, cacheBytesMax: _bytes, ...content } = { ...rest, streamed: undefined };
   const isText = options.kind !== "synthetic";
   const files = isText ? options.paths.map(identityOf) : [];
   const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
@@ -233,7 +235,7 @@ async function fill(
   const rows = tables.map((table) => table.rows);
   const shape = { dense, features: tables.length, wide, weighted, rows };
   const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
-  const writer = new CacheWriter(file, { ...shape, ...labels });
+  const writer = new CacheWriter(file, { ...shape, ...labels }, isStreamed(options));
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const files = options.paths.map(identityOf);
   const { hashes, keys, ...meta } = await writeFiles(writer, options, tables, onProgress, key);

@@ -6,7 +6,7 @@ import { type FieldColumns, missing, namedColumns } from "../columnar/named-colu
 import { type RowTest, rowTest } from "../columnar/row-filter.ts";
 import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { categoricalOf } from "../text/match-features.ts";
 import { unreadable } from "../text/text-lines.ts";

@@ -7,7 +7,7 @@ import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
-import type { KeyColumn, SplitKeys } from "../split-options.ts";
+import type { KeyColumn, SplitKeys } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
 import { denseOf } from "../text/columns.ts";
 import { BadLines } from "../text/faults.ts";

@@ -16,13 +16,18 @@ export interface WantedRows {
   readonly isWanted: (row: number) => boolean;
 }
 
-/** The rows of a file in order, valid until the next batch. @throws as `readParquet` */
+/**
+ * The rows of a file in order, valid until the next batch. `only`: those of one row group.
+ * @throws as `readParquet`
+ */
 export async function* wantedRows(
   { file, footer, wanted, tests, partitions }: ParquetFile,
   report: ReadReport = newReport(),
+  only?: number,
 ): AsyncGenerator<WantedRows> {
   const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
   const isWanted = (place: number) => {
+    if (only !== undefined && place !== only) return false;
     const group = footer.groups[place];
     return group !== undefined && mayHaveWanted(group, tests, shapes);
   };

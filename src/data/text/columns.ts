@@ -10,7 +10,7 @@ import type {
   ResolvedTextOptions,
   TableShape,
 } from "../options.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { planOf } from "../transforms/plan.ts";
 import type { JsonFields } from "./json-lines.ts";

@@ -2,7 +2,7 @@
 
 import { namedColumns } from "../columnar/named-columns.ts";
 import type { ResolvedJsonLinesOptions, TableShape } from "../options.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { targetColumnsOf } from "../targets.ts";
 import type { Columns } from "./columns.ts";
 import { beforeWeight, betweenIds } from "./json-lines.ts";

@@ -6,7 +6,7 @@ import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
 import { denseOf } from "./columns.ts";
 import { BadLines } from "./faults.ts";

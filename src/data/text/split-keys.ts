@@ -2,7 +2,7 @@
 // point in time, or its hash.
 
 import { murmurHash3 } from "../murmur-hash.ts";
-import type { KeyColumn, KeyForm, SplitKeys } from "../split-options.ts";
+import type { KeyColumn, KeyForm, SplitKeys } from "../split-keys.ts";
 import { type Fault, show } from "./faults.ts";
 
 /** A number or a date, and which of the two it is. */

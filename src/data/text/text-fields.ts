@@ -3,7 +3,7 @@
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { ResolvedTextOptions, TableShape } from "../options.ts";
-import type { KeyColumn } from "../split-options.ts";
+import type { KeyColumn } from "../split-keys.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
 import { jsonColumns } from "./json-columns.ts";

@@ -1,6 +1,7 @@
 // The order in which a job trains the samples of its epochs: the file's order, any order of all
 // samples, or the split order.
 
+import type { RunContents } from "../../data/contents.ts";
 import type { SampleRange } from "../../data/dataset.ts";
 import { fillOrder } from "../../data/sample-order.ts";
 import { evenSplits, SplitOrder } from "../../data/split-order.ts";
@@ -11,8 +12,23 @@ import type { Schedule } from "./schedule.ts";
 export interface EpochOrderOptions {
   readonly seed: number;
   readonly shuffle: boolean;
-  /** Where the samples come in the split order: the samples of a split, and the job's slices. */
-  readonly split?: { readonly splitSamples: number; readonly slices: number } | undefined;
+  /** Where the samples come in the split order: how they are cut, and the job's slices. */
+  readonly split?: SplitCut | undefined;
+}
+
+/** The splits of a run's data, and the job's slices. */
+export interface SplitCut extends Pick<RunContents, "splitSamples" | "splits"> {
+  readonly slices: number;
+}
+
+/** How the samples of a run are cut into splits; undefined: they do not come in the split order. */
+export function cutOf(
+  { splitSamples, splits }: Pick<RunContents, "splitSamples" | "splits">,
+  slices: number,
+): SplitCut | undefined {
+  return splitSamples === undefined && splits === undefined
+    ? undefined
+    : { splitSamples, splits, slices };
 }
 
 export class EpochOrder {
@@ -27,13 +43,7 @@ export class EpochOrder {
     const { samples, batchSize } = schedule;
     this.#options = options;
     this.#schedule = schedule;
-    this.#batch =
-      split === undefined
-        ? { starts: new Uint32Array(0), bounds: [] }
-        : {
-            starts: evenSplits(samples, split.splitSamples),
-            bounds: sliceBoundsOf(split.slices, batchSize),
-          };
+    this.#batch = batchOf(split, samples, batchSize);
   }
 
   /** Fills `out` with the samples at places first, first + 1, … of an epoch. */
@@ -65,4 +75,18 @@ export class EpochOrder {
     }
     return this.#last.order;
   }
+}
+
+/** The splits of an epoch, and the parts of a batch that go through splits of their own. */
+function batchOf(split: SplitCut | undefined, samples: number, batchSize: number) {
+  if (split === undefined) return { starts: new Uint32Array(0), bounds: [] };
+  const { slices, splits, splitSamples = samples } = split;
+  const bounds = sliceBoundsOf(slices, batchSize);
+  if (splits === undefined) return { starts: evenSplits(samples, splitSamples), bounds };
+  const { lanes, starts } = splits;
+  const lanesOf = (_: unknown, lane: number) => bounds[Math.floor((lane * slices) / lanes)] ?? 0;
+  return {
+    starts: Uint32Array.from(starts),
+    bounds: [...Array.from({ length: lanes }, lanesOf), batchSize],
+  };
 }

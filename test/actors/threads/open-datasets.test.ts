@@ -22,7 +22,7 @@ test("a host that has other samples in its cache than the first one refuses to r
     evaluation: { data: { paths: [valid] } },
   });
   const data = await prepareData(job, realDisk, () => {});
-  const { training, evaluation } = openDatasets({ job, data }, realDisk);
+  const { training, evaluation } = await openDatasets({ job, data }, realDisk);
   t.deepEqual([training.samples, evaluation?.samples], [300, 100]);
   training.close();
   evaluation?.close();
@@ -31,10 +31,13 @@ test("a host that has other samples in its cache than the first one refuses to r
     [data.training.path, { training: { ...own, digest: "other" }, evaluation: held }],
     [data.evaluation?.path, { training: own, evaluation: own }],
   ] as const) {
-    const error = t.throws(() => openDatasets({ job, data: { ...data, contents } }, realDisk), {
-      instanceOf: InputUnusableError,
-      message: /has other samples on this host than on the first one: let `data\.cache` be one/,
-    });
+    const error = await t.throwsAsync(
+      () => openDatasets({ job, data: { ...data, contents } }, realDisk),
+      {
+        instanceOf: InputUnusableError,
+        message: /has other samples on this host than on the first one: let `data\.cache` be one/,
+      },
+    );
     t.is(error.path, path ?? "");
   }
 });

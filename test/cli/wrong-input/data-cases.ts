@@ -320,6 +320,20 @@ export const dataCases: readonly WrongInput[] = [
     says: ["job.json: Expected `data.rejectedMax` to be a number <= 1, got `2` (number)"],
   },
   {
+    title: "CSV without a cache",
+    set: { "data.cache": "none" },
+    says: [
+      "job.json: Expected `data.cache` to be a directory: only Parquet is read without a cache, with `cache: none`, got `none` (string)",
+    ],
+  },
+  {
+    title: "any order of samples without a cache",
+    set: { "data.kind": "parquet", "data.streamed": true, "data.order": "global" },
+    says: [
+      "job.json: Expected `data.order` to be `split` or left out, as samples without a cache are read row group by row group, got `global` (string)",
+    ],
+  },
+  {
     title: "a way for missing values that there is not",
     set: { "data.missing": "median" },
     says: [

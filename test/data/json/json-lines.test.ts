@@ -9,7 +9,7 @@ import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
-import type { KeyColumn } from "../../../src/data/split-options.ts";
+import type { KeyColumn } from "../../../src/data/split-keys.ts";
 import { withMembers } from "../../../src/data/text/json-lines.ts";
 import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";

@@ -6,7 +6,7 @@ import test from "ava";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
-import type { KeyColumn } from "../../../src/data/split-options.ts";
+import type { KeyColumn } from "../../../src/data/split-keys.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../data-files.ts";

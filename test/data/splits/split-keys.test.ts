@@ -11,12 +11,8 @@ import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { planSplit, type SplitShares, splitDataset } from "../../../src/data/split.ts";
-import {
-  type KeyColumn,
-  type KeyForm,
-  keyColumnOf,
-  type SplitSpec,
-} from "../../../src/data/split-options.ts";
+import { type KeyColumn, type KeyForm, keyColumnOf } from "../../../src/data/split-keys.ts";
+import type { SplitSpec } from "../../../src/data/split-options.ts";
 import { momentOf } from "../../../src/data/text/split-keys.ts";
 import { DataCacheDamagedError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";

@@ -56,7 +56,7 @@ test("a run in the split order trains every sample once, in the order that its m
     splitSamples: 4,
   };
   const split = epochOrderOf(job, { contents });
-  t.deepEqual(split, { ...order, split: { splitSamples: 4, slices: 2 } });
+  t.deepEqual(split, { ...order, split: { splitSamples: 4, splits: undefined, slices: 2 } });
   const whole = { samples: 25, once: 25, never: 0, twice: 0 };
   t.deepEqual(sampleLedger([stretch(1, 0, 6)], schedule, split), [whole, whole]);
   const [twice] = sampleLedger([stretch(1, 0, 2), stretch(2, 1, 6)], schedule, split);

@@ -1,0 +1,138 @@
+// Makes the blocks of a cache that has none: reads the row groups that their samples lie in, and
+// encodes their rows as when the index was made. Each block is compared with the index, so that a
+// file that has changed since is one error and never another model.
+
+import { crc32 } from "node:zlib";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { BlockEncoder } from "../cache/block-encoder.ts";
+import type { BlockReader } from "../cache/blocks.ts";
+import {
+  type BlockTable,
+  blockSamples,
+  type CacheMeta,
+  type Piece,
+} from "../cache/cache-format.ts";
+import { createRowEncoder } from "../columnar/row-encoder.ts";
+import type { SampleRange } from "../dataset.ts";
+import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { Sample } from "../sample.ts";
+import type { KeyColumn } from "../split-keys.ts";
+import { lineTransforms } from "../text/made-lines.ts";
+import { KeyCollector } from "../text/split-keys.ts";
+import { openParquet, type ParquetFile } from "./open-columns.ts";
+import { newReport } from "./read-parquet.ts";
+import { wantedRows } from "./wanted-rows.ts";
+
+/** What decides the samples of the blocks. */
+export interface BlockOrigin {
+  readonly options: ResolvedParquetOptions;
+  readonly tables: readonly TableShape[];
+  /** The column that splits the data: rows without a key of it are no samples. */
+  readonly key?: KeyColumn | undefined;
+}
+
+/** A run of samples within a row group. */
+interface Run extends Piece {
+  /** Its first sample among all. */
+  readonly first: number;
+}
+
+/**
+ * Blocks that are made when they are read. Reading them throws InputUnusableError where a file
+ * cannot be read or has changed.
+ */
+export function parquetBlocks(
+  { options, tables, key }: BlockOrigin,
+  meta: CacheMeta,
+  table: BlockTable,
+): BlockReader {
+  const runs = runsOf(meta);
+  const transforms = lineTransforms(options);
+  const report = newReport();
+  const sample = new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets });
+
+  /** Appends the samples of a run from `first` on, until `take` has enough. */
+  const encode = async (run: Run, { first, end }: SampleRange, take: (of: Sample) => void) => {
+    const path = options.paths[run.file] ?? "";
+    const opened = await openParquet(path, options, tables, key);
+    try {
+      checkSize(opened, meta, run.file);
+      const keys = key && new KeyCollector(key);
+      const encoder = createRowEncoder(opened.columns, opened.header, keys, transforms);
+      let at = run.first;
+      for await (const { batch, isWanted } of wantedRows(opened, report, run.rowGroup)) {
+        encoder.begin(batch, run.file);
+        for (let row = 0; row < batch.rows && at < end; row++) {
+          if (!isWanted(row) || !encoder.isKept(row)) continue;
+          if (encoder.encode(sample, row) !== undefined) continue; // The index counted it.
+          if (at++ >= first) take(sample);
+        }
+        if (at >= end) break;
+      }
+    } finally {
+      await opened.file.close();
+    }
+  };
+
+  return {
+    path: options.paths[0] ?? "",
+    async read(bytes, blocks) {
+      const first = blocks.first * blockSamples;
+      const end = Math.min(blocks.end * blockSamples, meta.samples);
+      const encoder = new BlockEncoder(meta);
+      let [block, filled] = [blocks.first, 0];
+      const add = (words: Int32Array | undefined, run: Run | undefined) => {
+        if (words === undefined) return;
+        const own = new Uint8Array(words.buffer);
+        const isSame = 4 * (table[2 * block] ?? 0) === own.length;
+        if (!isSame || crc32(own) !== table[2 * block + 1]) throw changed(options, run);
+        bytes.set(own, filled);
+        filled += own.length;
+        block++;
+      };
+      for (const run of runs) {
+        if (run.first >= end || run.first + run.samples <= first) continue;
+        await encode(run, { first, end }, (of) => add(encoder.append(of), run));
+      }
+      add(encoder.rest(), runs.at(-1));
+      if (block !== blocks.end)
+        throw changed(
+          options,
+          runs.findLast((run) => run.first < end),
+        );
+      return filled;
+    },
+    get bytesRead() {
+      return report.read;
+    },
+    close() {},
+  };
+}
+
+/** The pieces with samples, and where they begin. */
+function runsOf({ pieces = [] }: CacheMeta): Run[] {
+  let first = 0;
+  return pieces.flatMap((piece) => {
+    const run = { ...piece, first };
+    first += piece.samples;
+    return piece.samples === 0 ? [] : [run];
+  });
+}
+
+function checkSize({ file }: ParquetFile, { sources = [] }: CacheMeta, place: number): void {
+  const then = sources[place]?.bytes;
+  if (then === undefined || file.size === then) return;
+  throw changedFile(file.path, `it has ${file.size} bytes, and had ${then}`);
+}
+
+function changed({ paths }: ResolvedParquetOptions, run: Run | undefined): InputUnusableError {
+  const what = `the samples of row group ${run?.rowGroup} are other ones`;
+  return changedFile(paths[run?.file ?? 0] ?? "", what);
+}
+
+function changedFile(path: string, what: string): InputUnusableError {
+  const message =
+    `The Parquet file ${path} has changed since its index was made: ${what}; put the file back as ` +
+    "it was, or train a new run on the changed data";
+  return new InputUnusableError(path, message);
+}

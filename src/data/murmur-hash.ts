@@ -20,6 +20,27 @@ export function murmurHash3(text: string, seed: number): number {
   return mix32(hash ^ text.length);
 }
 
+/** The hash of bytes `begin` until `end`: that of their text. */
+export function murmurHash3Of(bytes: Uint8Array, begin: number, end: number, seed: number): number {
+  const length = end - begin;
+  const blocksEnd = begin + (length & ~3);
+  let hash = seed | 0;
+  let at = begin;
+  for (; at < blocksEnd; at += 4) {
+    hash ^= scramble(
+      (bytes[at] ?? 0) |
+        ((bytes[at + 1] ?? 0) << 8) |
+        ((bytes[at + 2] ?? 0) << 16) |
+        ((bytes[at + 3] ?? 0) << 24),
+    );
+    hash = (Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe654_6b64) | 0;
+  }
+  let rest = 0;
+  for (let i = end - 1; i >= blocksEnd; i--) rest = (rest << 8) | (bytes[i] ?? 0);
+  hash ^= scramble(rest);
+  return mix32(hash ^ length);
+}
+
 function scramble(block: number): number {
   const product = Math.imul(block, 0xcc9e_2d51);
   return Math.imul((product << 15) | (product >>> 17), 0x1b87_3593);
@@ -65,7 +86,7 @@ export function mix64Low(low: number, high: number): number {
  * value % modulus, faster, for a value below 2^47. The quotient then is so far from the next
  * integer that its rounding to 53 bits never reaches it.
  */
-function remainder(value: number, modulus: number): number {
+export function remainder(value: number, modulus: number): number {
   return value - Math.floor(value / modulus) * modulus;
 }
 

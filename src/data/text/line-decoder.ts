@@ -46,9 +46,9 @@ export function decodeFields(
   keys?: Pick<KeyCollector, "read">,
   made?: MadeRow,
 ): Fault | undefined {
-  const fault = columns.key === undefined ? undefined : keys?.read(fields[columns.key] ?? "");
-  if (fault !== undefined) return fault;
-  return decodeTargets(sample, fields, columns) ?? decodeFeatures(sample, fields, columns, made);
+  return (
+    decodeTargets(sample, fields, columns, keys) ?? decodeFeatures(sample, fields, columns, made)
+  );
 }
 
 /** The features of one row that transforms make (made-features.ts). */
@@ -61,12 +61,15 @@ export interface MadeRow {
   bag(sample: Sample, feature: number, column: CategoricalField): Fault | undefined;
 }
 
-/** Fills what `sample` has beside its features. Returns the line's fault, if any. */
-function decodeTargets(
+/** Fills what `sample` has beside its features, and reads its key. Returns their fault, if any. */
+export function decodeTargets(
   sample: Sample,
   fields: readonly string[],
-  { labels, readLabels, weight, group }: FieldColumns,
+  { key, labels, readLabels, weight, group }: FieldColumns,
+  keys?: Pick<KeyCollector, "read">,
 ): Fault | undefined {
+  const fault = key === undefined ? undefined : keys?.read(fields[key] ?? "");
+  if (fault !== undefined) return fault;
   for (let i = 0; i < labels.length; i++) {
     const label = readLabels[i]?.(fields[labels[i] ?? 0] ?? "");
     if (typeof label === "object") return label;

@@ -1,5 +1,6 @@
-// The lines of a text file as a stream: the file is never whole in memory. Each byte becomes one
-// character (latin1), so that later hashes are over the file's own bytes, in any encoding.
+// The lines of a text file as a stream: the file is never whole in memory. A line is bytes, or a
+// text in which each byte is one character (latin1), so that later hashes are over the file's own
+// bytes, in any encoding.
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
@@ -27,35 +28,94 @@ export interface LineChunk {
  * @throws InputUnusableError
  */
 export async function* readLines(path: string, hash?: Hash): AsyncGenerator<LineChunk> {
+  for await (const chunk of readByteLines(path, hash)) {
+    const { firstLine, bytesRead } = chunk;
+    yield { firstLine, lines: chunk.texts(), bytesRead };
+  }
+}
+
+/** A run of consecutive lines in one piece of memory. Line breaks belong to no line. */
+export class ByteLines {
+  /** Number of the first line in the file, from 1. */
+  readonly firstLine: number;
+  readonly bytes: Buffer;
+  /** First byte of each line. */
+  readonly begins: number[] = [];
+  /** Byte behind each line; -1: it is longer than `lineBytesMax`. */
+  readonly ends: number[] = [];
+  /** Bytes of the file read so far. */
+  readonly bytesRead: number;
+
+  constructor(firstLine: number, bytes: Buffer, bytesRead: number) {
+    this.firstLine = firstLine;
+    this.bytes = bytes;
+    this.bytesRead = bytesRead;
+  }
+
+  get count(): number {
+    return this.ends.length;
+  }
+
+  isEmpty(index: number): boolean {
+    return this.begins[index] === this.ends[index];
+  }
+
+  isTooLong(index: number): boolean {
+    return this.ends[index] === -1;
+  }
+
+  /** A line that is not too long, one character for each byte. */
+  text(index: number): string {
+    return this.bytes.toString("latin1", this.begins[index], this.ends[index]);
+  }
+
+  /** All lines, one character for each byte; `undefined` for a line that is too long. */
+  texts(): (string | undefined)[] {
+    const all = this.bytes.toString("latin1");
+    return this.ends.map((end, i) => (end < 0 ? undefined : all.slice(this.begins[i], end)));
+  }
+
+  /** Adds the line from `begin` until `end`. */
+  add(begin: number, end: number, isTooLong: boolean): void {
+    const { bytes } = this;
+    const isFirst = this.firstLine === 1 && this.count === 0;
+    const start = isFirst && hasByteOrderMark(bytes, begin, end) ? begin + 3 : begin;
+    const hasReturn = end > start && bytes[end - 1] === 13;
+    this.begins.push(start);
+    this.ends.push(isTooLong ? -1 : hasReturn ? end - 1 : end);
+  }
+}
+
+/** As `readLines`, of lines as bytes. Their memory is new in every chunk. */
+export async function* readByteLines(path: string, hash?: Hash): AsyncGenerator<ByteLines> {
   const { file, content } = openText(path);
   let firstLine = 1;
-  let tail = "";
+  let tail: Buffer = Buffer.alloc(0);
   let isTooLong = false;
   try {
     for await (const chunk of content) {
       hash?.update(chunk as Buffer);
-      const text: string = tail + (chunk as Buffer).toString("latin1");
-      const lines: (string | undefined)[] = [];
+      const bytes = tail.length === 0 ? (chunk as Buffer) : Buffer.concat([tail, chunk as Buffer]);
+      const lines = new ByteLines(firstLine, bytes, file.bytesRead);
       let start = 0;
-      for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
-        lines.push(isTooLong || end - start > lineBytesMax ? undefined : trim(text, start, end));
+      for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+        lines.add(start, end, isTooLong || end - start > lineBytesMax);
         isTooLong = false;
         start = end + 1;
       }
-      tail = text.slice(start);
+      tail = bytes.subarray(start);
       isTooLong ||= tail.length > lineBytesMax;
-      if (isTooLong) tail = "";
-      if (firstLine === 1 && lines[0] !== undefined) lines[0] = withoutByteOrderMark(lines[0]);
-      yield { firstLine, lines, bytesRead: file.bytesRead };
-      firstLine += lines.length;
+      if (isTooLong) tail = Buffer.alloc(0);
+      yield lines;
+      firstLine += lines.count;
     }
   } catch (cause) {
     throw unreadable(path, cause);
   }
-  if (tail === "" && !isTooLong) return;
-  const last = trim(tail, 0, tail.length);
-  const whole = firstLine === 1 ? withoutByteOrderMark(last) : last;
-  yield { firstLine, lines: [isTooLong ? undefined : whole], bytesRead: file.bytesRead };
+  if (tail.length === 0 && !isTooLong) return;
+  const last = new ByteLines(firstLine, tail, file.bytesRead);
+  last.add(0, tail.length, isTooLong);
+  yield last;
 }
 
 function openText(path: string) {
@@ -82,12 +142,8 @@ function startsAsGzip(path: string): boolean {
   return magic[0] === 0x1f && magic[1] === 0x8b;
 }
 
-function trim(text: string, start: number, end: number): string {
-  return text.slice(start, end > start && text.charCodeAt(end - 1) === 13 ? end - 1 : end);
-}
-
-function withoutByteOrderMark(line: string): string {
-  return line.startsWith("\u00ef\u00bb\u00bf") ? line.slice(3) : line;
+function hasByteOrderMark(bytes: Buffer, begin: number, end: number): boolean {
+  return end - begin >= 3 && bytes.readUIntBE(begin, 3) === 0xef_bbbf;
 }
 
 /** The error for a file that cannot be read. */

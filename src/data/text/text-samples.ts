@@ -9,16 +9,16 @@ import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
+import { byteDecoder } from "./byte-decoder.ts";
 import { csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
-import { decodeLine } from "./line-decoder.ts";
 import type { BagReaders } from "./made-features.ts";
 import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
 import { TextFacts } from "./text-facts.ts";
 import { columnsAtOnce } from "./text-fields.ts";
-import { lineBytesMax, readLines } from "./text-lines.ts";
+import { lineBytesMax, readByteLines } from "./text-lines.ts";
 
 /** The description of text in a cache, beside that of its samples. */
 export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings">;
@@ -51,26 +51,29 @@ export async function writeText(
     const before = { samples: writer.samples, bad: bad.count };
     const known = columnsAtOnce(options, tables, path, key);
     let columns = known && about.of(known);
-    for await (const { firstLine, lines, bytesRead } of readLines(path, hash)) {
+    let decode = columns && byteDecoder(columns, collector);
+    for await (const chunk of readByteLines(path, hash)) {
+      const { firstLine, bytesRead } = chunk;
       let next = 0;
-      if (columns === undefined) {
-        next = 1 + lines.findIndex((line) => line !== "");
-        if (next === 0) continue;
+      if (columns === undefined || decode === undefined) {
+        while (next < chunk.count && chunk.isEmpty(next)) next++;
+        if (next === chunk.count) continue;
         assert(options.kind === "csv", "only a CSV file has a header");
-        const names = headerNames(path, lines[next - 1], options.delimiter);
+        const header = chunk.isTooLong(next) ? undefined : chunk.text(next);
+        const names = headerNames(path, header, options.delimiter);
         columns = about.of(csvColumns(options, tables, path, names, key));
+        decode = byteDecoder(columns, collector);
+        next++;
       }
       const first = { place, firstLine, header: next };
-      const made = transforms && new MadeLines(transforms, columns, lines, first, readers);
-      for (let index = next; index < lines.length; index++) {
-        const line = lines[index];
-        if (line === "" || made?.isKept(index) === false) continue;
-        const fault =
-          line === undefined
-            ? tooLong
-            : made === undefined
-              ? decodeLine(sample, line, columns, collector)
-              : made.decode(sample, index, collector);
+      const made = transforms && new MadeLines(transforms, columns, chunk.texts(), first, readers);
+      for (let index = next; index < chunk.count; index++) {
+        if (chunk.isEmpty(index) || made?.isKept(index) === false) continue;
+        const fault = chunk.isTooLong(index)
+          ? tooLong
+          : made === undefined
+            ? decode(sample, chunk, index)
+            : made.decode(sample, index, collector);
         if (fault === undefined) {
           writer.append(sample);
           about.add(sample);

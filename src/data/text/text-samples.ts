@@ -9,7 +9,7 @@ import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
-import { byteDecoder } from "./byte-decoder.ts";
+import { byteDecoder } from "./bytes/byte-decoder.ts";
 import { csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";

@@ -1,13 +1,14 @@
-// Decodes a line of delimited text from its bytes, as line-decoder.ts does from its text, and faster:
-// no field becomes a string. What is frequent takes a short way: short decimal numbers, hashed ids,
-// integers, and labels of one character. Everything else, faults too, goes the way of text, field by
-// field; a line that is JSON, has quotes, or has another number of fields goes that way as a whole.
+// Decodes a line of delimited text from its bytes, as line-decoder.ts does from its text, and
+// faster: no field becomes a string. What is frequent takes a short way: short decimal numbers,
+// hashed ids, integers, and labels of one character. Everything else, faults too, goes the way of
+// text, field by field; a line that is JSON, has quotes, or has another number of fields goes that
+// way as a whole.
 
-import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
-import { murmurHash3Of, remainder } from "../murmur-hash.ts";
-import type { Sample } from "../sample.ts";
-import type { Columns } from "./columns.ts";
-import type { Fault } from "./faults.ts";
+import type { CategoricalField, DenseField } from "../../columnar/named-columns.ts";
+import { murmurHash3Of, remainder } from "../../murmur-hash.ts";
+import type { Sample } from "../../sample.ts";
+import type { Columns } from "../columns.ts";
+import type { Fault } from "../faults.ts";
 import {
   decodeBag,
   decodeDense,
@@ -15,20 +16,19 @@ import {
   decodeLine,
   decodeMissing,
   decodeTargets,
-} from "./line-decoder.ts";
-import type { KeyCollector } from "./split-keys.ts";
-import type { ByteLines } from "./text-lines.ts";
+} from "../line-decoder.ts";
+import type { KeyCollector } from "../split-keys.ts";
+import type { ByteLines } from "../text-lines.ts";
 
 /** Fills `sample` from a line of a chunk. Returns the line's fault, if it has one. */
 export type DecodeBytes = (sample: Sample, lines: ByteLines, index: number) => Fault | undefined;
 
 /** The decoder of lines with these columns, which reads their keys if `keys` are wanted. */
 export function byteDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): DecodeBytes {
-  const delimiter = byteOf(columns.delimiter);
-  if (columns.json !== undefined || delimiter === undefined) {
+  if (columns.json !== undefined) {
     return (sample, lines, index) => decodeLine(sample, lines.text(index), columns, keys);
   }
-  const fields = new Fields(columns, delimiter);
+  const fields = new Fields(columns);
   const decodeHead = headDecoder(columns, keys);
   const dense = columns.dense.map((column) => new DenseReader(column));
   const bags = columns.categorical.map((column, feature) => new BagReader(column, feature));
@@ -49,12 +49,6 @@ export function byteDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">)
   };
 }
 
-/** The byte of a character; undefined: its text has several. */
-function byteOf(character: string): number | undefined {
-  const code = character.charCodeAt(0);
-  return character.length === 1 && code < 128 ? code : undefined;
-}
-
 /** The fields of one line. */
 class Fields {
   bytes: Buffer = Buffer.alloc(0);
@@ -64,14 +58,14 @@ class Fields {
   readonly #delimiter: number;
   readonly #quote: number;
 
-  constructor({ fields, hasQuotes }: Columns, delimiter: number) {
+  constructor({ fields, delimiter, hasQuotes }: Columns) {
     this.begins = new Int32Array(fields + 1);
     this.#count = fields;
-    this.#delimiter = delimiter;
+    this.#delimiter = delimiter.charCodeAt(0); // One of ASCII, as the separators are.
     this.#quote = hasQuotes ? 34 : -1;
   }
 
-  /** Takes a line. Returns false where it has quotes, or not as many fields as there are columns. */
+  /** Takes a line. Returns false where it has quotes, or another number of fields than columns. */
   cut({ bytes, begins: starts, ends }: ByteLines, index: number): boolean {
     const [delimiter, quote, most, begins] = [
       this.#delimiter,
@@ -218,14 +212,12 @@ class BagReader {
     this.#column = column;
     this.#feature = feature;
     this.#field = field;
-    this.#separator = separator === undefined ? undefined : byteOf(separator);
+    this.#separator = separator?.charCodeAt(0);
     this.#isHashed = ids === "hash";
     this.#seed = seed;
     this.#rows = rows;
     this.#offset = offset;
-    const isList = separator !== undefined;
-    const isOdd = isList && this.#separator === undefined;
-    this.#isText = isOdd || isWide || weightSeparator !== undefined;
+    this.#isText = isWide || weightSeparator !== undefined;
   }
 
   /** As `decodeBag`. */

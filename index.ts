@@ -6,6 +6,7 @@
 // A cluster, and what it runs ----
 export { Cluster } from "./actors/cluster/cluster.ts";
 export type { ClusterOptions } from "./actors/cluster/cluster-options.ts";
+export { DppWorker, type DppWorkerOptions } from "./actors/client/dpp-worker.ts";
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export { Client } from "./actors/client/client.ts";

@@ -11,6 +11,7 @@ import { addPredict } from "./commands/checkpoints/predict.ts";
 import { addTable } from "./commands/checkpoints/table.ts";
 import { addVerify } from "./commands/checkpoints/verify.ts";
 import { addDoctor } from "./commands/cluster/doctor.ts";
+import { addDppWorker } from "./commands/cluster/dpp-worker.ts";
 import { addHost } from "./commands/cluster/host.ts";
 import { addMetrics } from "./commands/cluster/metrics.ts";
 import { addNatsConfig } from "./commands/cluster/nats-config.ts";
@@ -46,6 +47,7 @@ const commands = [
   addTrain,
   addUp,
   addHost,
+  addDppWorker,
   addSubmit,
   addSweep,
   addLs,

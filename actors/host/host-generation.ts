@@ -55,6 +55,7 @@ import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
 import { hasEndedByItself, type ThreadPlace } from "./thread-actor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
+import { workerPoolMachine } from "./worker-pool.ts";
 import { type PartsSaved, writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
@@ -115,6 +116,7 @@ const machine = setup({
     writer: writerMachine,
     reader: readerMachine,
     bridge: bridgeMachine,
+    pool: workerPoolMachine,
     releasing,
   },
   delays: { beatMs },
@@ -137,6 +139,9 @@ const machine = setup({
         }
         enqueue.spawnChild("writer", { id: `writer:${device}`, input: { ...common, device } });
         enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
+      }
+      if (spec.job.preprocessing !== undefined) {
+        enqueue.spawnChild("pool", { id: `pool:${position}`, input: { ...common, position } });
       }
       for (const reader of readersOf(context)) {
         const input = { ...common, reader, place: placeOf(context, reader) };
@@ -199,8 +204,10 @@ const machine = setup({
         step: stepOf(context, id),
         waits: threadWaits(context.generation, context.place, network.clock),
       });
-      // Another reader would find the same damage: the next generation makes the cache anew.
-      if (!id.startsWith("reader:") || failure.code === "DATA_CACHE_DAMAGED") {
+      // Another reader would find the same: the next generation makes a damaged cache anew, and a
+      // file that has changed ends the run.
+      const isFinal = failure.code === "DATA_CACHE_DAMAGED" || failure.recovery === "stop";
+      if (!id.startsWith("reader:") || isFinal) {
         enqueue.assign({ failure });
         return;
       }

@@ -57,12 +57,14 @@ const coordinator: Address = { role: "coordinator", index: 0 };
 /** Of so many beats of the host, about two seconds, a reader tells its speed. */
 const beatsMax = 9;
 
-const thread = threadLogic<ReaderInput>(({ launcher, generation, reader, place }) => {
+const thread = threadLogic<ReaderInput>(({ network, launcher, generation, reader, place }) => {
   const { spec, memory } = generation;
+  const { cluster, connection } = network;
+  const service = spec.job.preprocessing && { cluster, connection };
   return {
     launcher,
     name: `reader-${reader}`,
-    task: { program: "reader", spec, memory, index: reader },
+    task: { program: "reader", spec, memory, index: reader, service },
     place,
     eventOf: () => undefined,
   };

@@ -87,3 +87,8 @@ export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinato
     sinceMs: network.clock.now(),
   };
 }
+
+/** Ends the coordinator, and with it the generation. */
+export function raise(failure: unknown): never {
+  throw failure;
+}

@@ -12,7 +12,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { pinsToFollow } from "../run-state/shard-places.ts";
-import type { RunScope } from "../runtime/mailbox.ts";
+import type { Mailbox, RunScope } from "../runtime/mailbox.ts";
 
 /** Hosts rarely join alone: a run grows this long after the last one has joined. */
 const settleMs = 1000;
@@ -93,3 +93,14 @@ export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInp
 export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "membership" | "hosts">>(
   ({ input }) => input.membership.hold(input.hosts),
 );
+
+/** Asks device 0 to pause after the step that it is at; the other devices pause with it. */
+export function askPause({
+  command,
+  mailbox,
+}: {
+  readonly command: number;
+  readonly mailbox: Mailbox;
+}): void {
+  mailbox.tell({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
+}

@@ -47,6 +47,7 @@ import type { RunResult } from "../run-state/run-result.ts";
 import { isPaused } from "../run-state/tier-watch.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
+import { supervisorMachine } from "../runtime/supervisor.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import {
   contextOf,
@@ -65,7 +66,7 @@ import {
   tellRested,
   tellStarted,
 } from "./coordinator-events.ts";
-import { failureOf, goneOf, stallOf, stepWait } from "./coordinator-failures.ts";
+import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
 import * as requests from "./coordinator-requests.ts";
 import { placesOf } from "./follow-pins.ts";
 import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
@@ -78,7 +79,8 @@ import {
   nextAction,
   scheduleFor,
 } from "./next-action.ts";
-import { noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { askPause, noteScaling, watchingCheckpoint, watchingScale } from "./scaling.ts";
+import { supervisedMaster } from "./serve-splits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -98,6 +100,7 @@ const machine = setup({
     waiting,
     watchingCheckpoint,
     hostWatch: hostWatchMachine,
+    preprocessing: supervisorMachine,
     ...requests,
   },
   delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
@@ -110,6 +113,10 @@ const machine = setup({
         const input = { network, host, run: scope.run };
         enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
       }
+    }),
+    serveSplits: enqueueActions(({ context, enqueue }) => {
+      const input = supervisedMaster(context);
+      if (input !== undefined) enqueue.spawnChild("preprocessing", { id: "preprocessing", input });
     }),
     passOn: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
@@ -150,7 +157,7 @@ const machine = setup({
     tellMended: ({ context, event }) => {
       if (event.type === "host.mended") tellMended(context, event.body);
     },
-    fail: ({ context }) => raise(context.failure),
+    fail: ({ context, event }) => raise("error" in event ? event.error : context.failure),
     failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
     failStalled: ({ context }) => raise(stallOf(context)),
   },
@@ -175,6 +182,7 @@ const machine = setup({
     "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: "tellMended" },
+    "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "tellPreparing" },
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
@@ -207,6 +215,7 @@ const machine = setup({
       always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
     },
     assembling: {
+      entry: "serveSplits",
       always: { guard: "isOver", target: "finished" },
       invoke: {
         src: "assembling",
@@ -389,12 +398,3 @@ const machine = setup({
 
 /** As drawn above. */
 export const trainingCoordinatorMachine = defineActor(machine);
-
-/** Asks device 0 to pause after the step that it is at; the other devices pause with it. */
-function askPause({ command, mailbox }: TrainingCoordinatorContext): void {
-  mailbox.tell({ role: "device", index: 0 }, "device.pause", { command, afterStep: 0 });
-}
-
-function raise(failure: unknown): never {
-  throw failure;
-}

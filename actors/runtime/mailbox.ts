@@ -22,7 +22,7 @@ export type MessageType = keyof Messages & string;
 export type BodyOf<Type extends MessageType> = Extract<ActorMessage, { type: Type }>["body"];
 type OutgoingBody<Type extends MessageType> = Extract<OutgoingOf<Messages>, { type: Type }>["body"];
 
-export type Role = Exclude<SubjectRole, "frames" | "copies">;
+export type Role = Exclude<SubjectRole, "frames" | "copies" | "splits">;
 
 /** Who an actor is, within a cluster. */
 export interface Address {

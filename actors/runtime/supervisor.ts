@@ -43,7 +43,7 @@ export interface SupervisorInput {
   readonly mailbox: Mailbox;
 }
 
-interface SupervisorContext extends SupervisorInput {
+export interface SupervisorContext extends SupervisorInput {
   readonly history: RestartHistory;
   /** A failure that cannot be mended here. */
   readonly failure?: unknown;

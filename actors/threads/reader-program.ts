@@ -9,14 +9,17 @@ import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../../src/exchange/batch-ring.ts";
 import { type Cells, isAborted, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
+import type { Transport } from "../../src/wire/messages/transport.ts";
+import type { Connection } from "../runtime/mailbox.ts";
 import { BatchSource } from "./data/batch-source.ts";
-import { type Datasets, openDatasets } from "./data/open-datasets.ts";
+import { type BlockService, type Datasets, openDatasets } from "./data/open-datasets.ts";
 import { createRateLimiter, type RateLimiter } from "./data/rate-limiter.ts";
 import { boardOf, type ReaderBoard } from "./data/reader-board.ts";
-import { type Generation, progressOver } from "./generation-memory.ts";
+import { type Generation, type GenerationMemory, progressOver } from "./generation-memory.ts";
 import { dealingOf, type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
 
 export interface ReaderPorts {
@@ -26,8 +29,21 @@ export interface ReaderPorts {
   readonly clock: Clock;
   /** How it waits for its turn. @default it blocks the thread */
   readonly sleep?: Sleep | undefined;
+  /** A connection of its own, to the preprocessing service. */
+  dial(connection: Connection, name: string): Promise<Transport>;
   /** Passes on the trace of a step. */
   traced(step: TracedStep): void;
+}
+
+/** The task of a reader's thread. */
+export interface ReaderTask {
+  readonly program: "reader";
+  readonly spec: GenerationSpec;
+  readonly memory: GenerationMemory;
+  /** Counts through the readers of all hosts. */
+  readonly index: number;
+  /** Where the preprocessing service is; undefined: the readers make the samples themselves. */
+  readonly service?: { readonly cluster: string; readonly connection: Connection } | undefined;
 }
 
 /**
@@ -36,8 +52,31 @@ export interface ReaderPorts {
  */
 export async function runReader(
   generation: Generation,
+  { index: reader, service }: Pick<ReaderTask, "index" | "service">,
+  ports: ReaderPorts,
+): Promise<void> {
+  if (service === undefined) return await serve(generation, reader, ports);
+  const { run, generation: number, job } = generation.spec;
+  const transport = await ports.dial(service.connection, `osiris-${service.cluster}-reader`);
+  const { SplitClient } = await import("../../src/wire/splits/split-client.ts");
+  const place = { cluster: service.cluster, run, generation: number };
+  const { clock } = ports;
+  const deadlineMs = deadlinesOf(job).split;
+  const client = new SplitClient({ transport, place, reader, clock, deadlineMs });
+  try {
+    await serve(generation, reader, ports, client);
+  } finally {
+    client.close();
+    await transport.close();
+  }
+}
+
+/** `service`: makes the blocks of samples without a cache. */
+async function serve(
+  generation: Generation,
   reader: number,
   ports: ReaderPorts,
+  service?: BlockService & { stalledMs: number },
 ): Promise<void> {
   const { spec, layout, memory } = generation;
   const outlet = createBatchOutlet({
@@ -50,7 +89,7 @@ export async function runReader(
     reader: reader % spec.job.readers,
     readers: spec.job.readers,
   });
-  const datasets = await openDatasets(spec, ports.disk);
+  const datasets = await openDatasets(spec, ports.disk, service);
   const { schedule, topology } = layout;
   const { seed, data, readers } = spec.job;
   const split = cutOf(spec.data.contents, topology.input.slices);
@@ -92,6 +131,7 @@ export async function runReader(
     board.does("reading");
     const { samples, batchSamples } = await batch.serve(outlet, next.stream, next.ticket);
     if (isTraining) limiter.began(startMs, batchSamples);
+    if (service !== undefined) service.stalledMs = batch.waitedMs;
     const readMs = ports.clock.now() - startMs;
     Atomics.add(reading, 1, BigInt(Math.round(1000 * readMs)));
     if (split !== undefined) counted = countBytes(reading, batch, counted);

@@ -13,6 +13,7 @@ import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
 import type { PlanRequest } from "./data/plan-program.ts";
+import type { DrainWorker, WorkerTask } from "./data/worker-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import {
   type Generation,
@@ -21,11 +22,19 @@ import {
   openGeneration,
 } from "./generation-memory.ts";
 import type { GenerationSpec } from "./generation-spec.ts";
+import type { ReaderTask } from "./reader-program.ts";
 import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
-export type ThreadTask = ParticipantTask | BridgeTask | CalibrationTask | PrepareTask | ProbeTask;
+export type ThreadTask =
+  | ParticipantTask
+  | ReaderTask
+  | WorkerTask
+  | BridgeTask
+  | CalibrationTask
+  | PrepareTask
+  | ProbeTask;
 
 /** A thread that prepares the data of a job, and then seeks a plan, if it is asked to. */
 export interface PrepareTask {
@@ -36,7 +45,7 @@ export interface PrepareTask {
 
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
-  readonly program: "device" | "reader" | "tier" | "writer";
+  readonly program: "device" | "tier" | "writer";
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
   readonly index: number;
@@ -84,6 +93,11 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const { runWriter } = await import("./writer-program.ts");
         return await runWriter(generation, task.index, forWriter);
       }
+      case "worker": {
+        const { runWorker } = await import("./data/worker-program.ts");
+        const take = () => ports.take() as DrainWorker | undefined;
+        return await runWorker(task, { clock, disk, dial: ports.dial, take });
+      }
       case "bridge": {
         const generation = openGeneration(task);
         const turning = { ...ports, sleep: ports.sleepTurning };
@@ -124,23 +138,27 @@ async function probe(
   log: Log["write"],
 ) {
   for (const generation of generations) {
-    const task = { ...generation, program: role, index };
+    const task = { ...generation, index };
     try {
-      await (role === "device" ? device(task, ports, log) : reader(task, ports));
+      if (role === "device") await device({ ...task, program: role }, ports, log);
+      else await reader({ ...task, program: role }, ports);
     } catch (error) {
       if (!(error instanceof GenerationAbortedError)) throw error;
     }
   }
 }
 
-async function reader(task: ParticipantTask, ports: ThreadPorts): Promise<void> {
-  const { index } = task;
+async function reader(task: ReaderTask, given: ThreadPorts): Promise<void> {
+  const { index, service } = task;
+  // A connection is served while the thread waits.
+  const ports = service === undefined ? given : { ...given, sleep: given.sleepTurning };
   const generation = openGeneration(task);
   const { devices, job } = generation.spec;
   const cells = ports.wrapCells(openIdle(generation, devices + (index % job.readers), ports));
-  const { disk, clock, sleep } = ports;
+  const { disk, clock, sleep, dial } = ports;
+  const traced = tracedTo(task, ports);
   const { runReader } = await import("./reader-program.ts");
-  await runReader(generation, index, { cells, disk, clock, sleep, traced: tracedTo(task, ports) });
+  await runReader(generation, task, { cells, disk, clock, sleep, dial, traced });
 }
 
 /** Writes log lines that name the thread's actor and, if it has one, its generation. */
@@ -157,7 +175,10 @@ function scopeOf(task: ThreadTask) {
 }
 
 /** Passes on what the thread traced of a step. */
-function tracedTo({ program, spec, index }: ParticipantTask, { observe }: ThreadPorts) {
+function tracedTo(
+  { program, spec, index }: ParticipantTask | ReaderTask,
+  { observe }: ThreadPorts,
+) {
   const { run, generation } = spec;
   const actor = `${program}:${index}`;
   return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });

@@ -1,13 +1,13 @@
 // A data cache of any size for the benches: the blocks of a small generated cache, again and again.
 
 import { join } from "node:path";
+import { readCacheMeta, readSampleBytes } from "../../src/data/cache/cache-facts.ts";
 import {
   blockSamples,
   headerBytes,
   readFrame,
   writeFrame,
 } from "../../src/data/cache/cache-format.ts";
-import { readCacheMeta, readSampleBytes } from "../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../src/data/options.ts";
 import type { ModelSpec } from "../../src/model/options.ts";

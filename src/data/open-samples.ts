@@ -1,8 +1,10 @@
 // Opens the samples of a job's data: of their cache, or of the files themselves by their index.
 
+import assert from "node:assert/strict";
 import type { Disk } from "../ports/disk.ts";
 import type { Means } from "./cache/cache-format.ts";
-import { type CachedSamples, openCache, openIndex } from "./cache/cache-reader.ts";
+import { type CachedSamples, type OpenBlocks, openCache, openIndex } from "./cache/cache-reader.ts";
+import { isStreamed } from "./data-kinds.ts";
 import type { ResolvedDataOptions, TableShape } from "./options.ts";
 import type { KeyColumn } from "./split-keys.ts";
 
@@ -20,6 +22,8 @@ export interface OpenLimits {
   readonly means?: Means | undefined;
   /** Of a cache, in bytes. */
   readonly memoryBytesMax?: number | undefined;
+  /** Makes the blocks of samples without a cache. @default they are made here, of the files */
+  readonly openBlocks?: OpenBlocks | undefined;
 }
 
 /**
@@ -29,13 +33,16 @@ export interface OpenLimits {
 export async function openSamples(
   path: string,
   disk: Disk,
-  { options, tables, key }: SamplesOrigin,
-  { means, memoryBytesMax }: OpenLimits = {},
+  origin: SamplesOrigin,
+  { means, memoryBytesMax, openBlocks }: OpenLimits = {},
 ): Promise<CachedSamples> {
-  if (options.kind !== "parquet" || options.streamed !== true) {
-    return openCache(path, disk, memoryBytesMax, means);
-  }
+  if (!isStreamed(origin.options)) return openCache(path, disk, memoryBytesMax, means);
+  return openIndex(path, disk, openBlocks ?? (await blocksOf(origin)), means);
+}
+
+/** How the blocks of samples without a cache are made of the files. */
+export async function blocksOf({ options, tables, key }: SamplesOrigin): Promise<OpenBlocks> {
+  assert(options.kind === "parquet", "samples that have an index");
   const { parquetBlocks } = await import("./parquet/parquet-blocks.ts");
-  const openBlocks = parquetBlocks.bind(undefined, { options, tables, key });
-  return openIndex(path, disk, openBlocks, means);
+  return parquetBlocks.bind(undefined, { options, tables, key });
 }

@@ -40,6 +40,23 @@ export class PeerLostError extends TrainingError {
   }
 }
 
+/** No preprocessing worker could make a split, which another try would not change. */
+export class SplitFailedError extends TrainingError {
+  readonly code = "SPLIT_FAILED";
+  readonly recovery = "stop";
+  /** Its stream and blocks: `training 0 64`. */
+  readonly split: string;
+
+  constructor(split: string, reason: string, options?: ErrorOptions) {
+    super(
+      `Split ${split} (stream, blocks) was given up: ${reason}; mend what the reason names, or leave ` +
+        "`preprocessing` out, and readers make the samples themselves",
+      options,
+    );
+    this.split = split;
+  }
+}
+
 /** An id lies outside its table. A replay would meet the same id. */
 export class IdOutOfRangeError extends TrainingError {
   readonly code = "ID_OUT_OF_RANGE";

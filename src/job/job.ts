@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { isStreamed } from "../data/data-kinds.ts";
 import { type DataOptions, dataOptions } from "../data/options.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
@@ -42,6 +43,7 @@ import {
   withEvaluationData,
 } from "./evaluation-options.ts";
 import { withLeftOut } from "./left-out.ts";
+import { type PreprocessingOptions, preprocessingOptions } from "./preprocessing-options.ts";
 import { warmStartIdentity } from "./warm-start.ts";
 import { warmStartOptions } from "./warm-start-options.ts";
 
@@ -102,6 +104,11 @@ export const jobSchema = z.strictObject({
   tiers: tiersOptions.prefault({}),
   /** Reader threads. */
   readers: z.int().min(1).max(16).default(1),
+  /**
+   * Workers that make the samples of data without a cache, on threads of the hosts or in processes
+   * of their own (`osiris dpp-worker`). Left out: the readers make them.
+   */
+  preprocessing: preprocessingOptions.optional(),
   /** Which kernels: native where they are built, or one of the two by name. */
   arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
   /** Longest time of a step. Every other timeout follows from it. */
@@ -142,6 +149,7 @@ export interface JobOptions {
   readonly pipeline?: z.input<typeof pipelineOptions>;
   readonly tiers?: TiersOptions;
   readonly readers?: number;
+  readonly preprocessing?: PreprocessingOptions;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
   readonly recoveryMs?: number;
@@ -187,6 +195,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkDecay(job),
     () => checkDynamic(job),
     () => checkPlan(job),
+    () => checkPreprocessing(job),
   ]);
   return job;
 }
@@ -225,6 +234,14 @@ function checkData({ data, model }: JobSpec): void {
   if (dense === model.dense) return;
   if (data.kind === "synthetic") throw expected("data.dense", `the model's, ${model.dense}`, dense);
   throw expected("model.dense", `left out, or that of the data, ${dense}`, model.dense);
+}
+
+/** @throws InvalidOptionError where workers would have nothing to make */
+function checkPreprocessing({ data, preprocessing }: JobSpec): void {
+  if (preprocessing === undefined || isStreamed(data)) return;
+  const why =
+    "left out where the samples lie in a cache; workers make those of data with `cache: none`";
+  throw expected("preprocessing", why, preprocessing);
 }
 
 /** @throws InvalidOptionError where a table of an exact job may be stale */

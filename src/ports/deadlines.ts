@@ -39,6 +39,13 @@ const rules = {
     share: 1 / 32,
     msMax: 50,
   },
+  split: { within: "step", what: "a reader waits for a split of the workers", share: 3 / 4 },
+  resend: {
+    within: "split",
+    what: "a split that was sent is wanted still, and made again",
+    share: 1 / 16,
+    msMax: 2000,
+  },
   drain: { within: "step", what: "a reader that is drained finishes its batch", share: 1 / 4 },
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },

@@ -1,21 +1,18 @@
 // Opens the datasets of a generation on its host: the caches that the first host has made, or the
 // parts of them that are trained on, held out, and kept for the test.
 
+import type { BlockReader } from "../../../src/data/cache/blocks.ts";
+import type { BlockTable } from "../../../src/data/cache/cache-format.ts";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
-import type { DataContents } from "../../../src/data/contents.ts";
+import type { OpenBlocks } from "../../../src/data/cache/cache-reader.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
-import {
-  type OpenLimits,
-  openSamples,
-  type SamplesOrigin,
-} from "../../../src/data/open-samples.ts";
+import { type OpenLimits, openSamples } from "../../../src/data/open-samples.ts";
 import { splitDataset } from "../../../src/data/split.ts";
-import { keyColumnOf } from "../../../src/data/split-keys.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
-import type { JobSpec } from "../../../src/job/job.ts";
-import { shapesOf } from "../../../src/model/features.ts";
+import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
+import { type StreamOrigin, streamOriginsOf } from "./stream-origins.ts";
 
 export interface Datasets {
   readonly training: Dataset;
@@ -23,49 +20,47 @@ export interface Datasets {
   readonly test: Dataset | undefined;
 }
 
+/** Makes the blocks of samples without a cache elsewhere: the preprocessing service. */
+export interface BlockService {
+  blocksOf(stream: Stream, path: string, table: BlockTable): BlockReader;
+}
+
 /**
- * The datasets that the readers of one host serve. Each is closed by closing it.
+ * The datasets that the readers of one host serve. Each is closed by closing it. `service`: left
+ * out, the blocks of samples without a cache are made here.
  * @throws DataCacheDamagedError, StoreFailedError as `openCache`
  * @throws InputUnusableError where this host has other samples there than the first host
  */
 export async function openDatasets(
-  { data, job }: Pick<GenerationSpec, "data" | "job">,
+  spec: Pick<GenerationSpec, "data" | "job">,
   disk: Disk,
+  service?: BlockService,
 ): Promise<Datasets> {
-  const { training, evaluation, test, contents, means } = data;
+  const { data, job } = spec;
+  const { contents, means } = data;
   // In the split order the splits are all that is in memory, however small the data are.
   const isSplit = contents.splitSamples !== undefined || contents.splits !== undefined;
-  const bytesMax = isSplit ? 0 : undefined;
-  const { seed, evaluation: section } = job;
-  const tables = shapesOf(job.model);
-  const open = async (
-    { path, split }: DatasetPlan,
-    own: DataContents | undefined,
-    options: JobSpec["data"] = job.data, // Held out of the training data.
-    memoryBytesMax?: number,
-  ) => {
-    const { digest } = own ?? contents.training;
-    const key =
-      own === undefined || own === contents.training ? keyColumnOf(section?.split) : undefined;
-    const limits = { means, memoryBytesMax };
-    const dataset = await openSame(path, digest, disk, { options, tables, key }, limits);
+  const origins = streamOriginsOf(spec);
+  const open = async (stream: Stream, plan: DatasetPlan, origin: StreamOrigin) => {
+    const { path, split } = plan;
+    const openBlocks: OpenBlocks | undefined =
+      service && ((_, table) => service.blocksOf(stream, path, table));
+    const memoryBytesMax = isSplit && stream === "training" ? 0 : undefined;
+    const dataset = await openSame(origin, disk, { means, memoryBytesMax, openBlocks });
     if (split === undefined) return dataset;
-    return splitDataset(dataset, { seed, ...split }, () => readKeys(path, disk));
+    return splitDataset(dataset, { seed: job.seed, ...split }, () => readKeys(path, disk));
   };
+  const { evaluation, test } = origins;
   return {
-    training: await open(training, contents.training, undefined, bytesMax),
-    evaluation: evaluation && (await open(evaluation, contents.evaluation, section?.data)),
-    test: test && (await open(test, contents.test, section?.test?.data)),
+    training: await open("training", data.training, origins.training),
+    evaluation:
+      data.evaluation && evaluation && (await open("evaluation", data.evaluation, evaluation)),
+    test: data.test && test && (await open("test", data.test, test)),
   };
 }
 
-async function openSame(
-  path: string,
-  digest: string,
-  disk: Disk,
-  origin: SamplesOrigin,
-  limits: OpenLimits,
-): Promise<Dataset> {
+async function openSame(origin: StreamOrigin, disk: Disk, limits: OpenLimits): Promise<Dataset> {
+  const { path, digest } = origin;
   const dataset = await openSamples(path, disk, origin, limits);
   if (dataset.digest !== digest) {
     dataset.close();

@@ -2,12 +2,9 @@
 // to know of it.
 
 import { isDeepStrictEqual } from "node:util";
+import { readPieces, readSampleBytes } from "../../../src/data/cache/cache-facts.ts";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
-import {
-  cacheMemoryBytesMax,
-  readPieces,
-  readSampleBytes,
-} from "../../../src/data/cache/cache-reader.ts";
+import { cacheMemoryBytesMax } from "../../../src/data/cache/cache-reader.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf, type RunContents } from "../../../src/data/contents.ts";

@@ -23,9 +23,18 @@ export interface BlockReader {
    * with the number of bytes.
    */
   read(bytes: Uint8Array, blocks: SampleRange, at: number): Promise<number>;
+  /** Told how many of the runs of blocks that are needed next are there. */
+  ahead?(count: number): void;
   /** Bytes that were read for them so far. */
   readonly bytesRead: number;
   close(): void;
+}
+
+/** The bytes of blocks first .. end-1. */
+export function bytesOfBlocks(table: BlockTable, { first, end }: SampleRange): number {
+  let words = 0;
+  for (let block = first; block < end; block++) words += table[2 * block] ?? 0;
+  return 4 * words;
 }
 
 /** The blocks that lie in a cache's file. */

@@ -18,7 +18,6 @@ import {
   blocksOfFile,
   blocksOnDisk,
   type FindBlock,
-  startsOf,
 } from "./blocks.ts";
 import { setAsideNameOf } from "./cache-directory.ts";
 import {
@@ -32,20 +31,12 @@ import {
   sampleHeadWords,
 } from "./cache-format.ts";
 import { HeldRanges } from "./held-ranges.ts";
-import { pieceBytesOf, pieceStartsOf } from "./pieces.ts";
+import { pieceStartsOf } from "./pieces.ts";
 
 /** A dataset that knows which samples it has. */
 export interface CachedSamples extends Dataset {
   /** SHA-256 of all samples, hex, as the cache's description has it. */
   readonly digest: string;
-}
-
-/** The row groups of a cache's samples. */
-export interface Pieces {
-  /** The first sample of each, and the end. */
-  readonly starts: Uint32Array;
-  /** Bytes of the largest one in memory. */
-  readonly bytesMax: number;
 }
 
 /** Default limit of one open cache's memory, in bytes. */
@@ -138,6 +129,27 @@ export function openIndex(
   }
 }
 
+/** The blocks of samples that have no cache, without the samples. Close them. */
+export interface IndexBlocks {
+  readonly samples: number;
+  readonly digest: string;
+  readonly table: BlockTable;
+  readonly blocks: BlockReader;
+}
+
+/** As `openIndex`, where the blocks are handed on as they are. @throws as `openCache` */
+export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks): IndexBlocks {
+  const file = openFile(path, disk);
+  try {
+    const { table, meta } = readFrame(file);
+    assert(meta.isIndex === true, "an index");
+    const { samples, digest } = meta;
+    return { samples, digest, table, blocks: openBlocks(meta, table) };
+  } finally {
+    file.close();
+  }
+}
+
 /** Sets the file at `path` aside where `error` says that it is damaged, and it still is. */
 function setAside(path: string, disk: Disk, error: unknown): void {
   if (!(error instanceof DataCacheDamagedError) || !isDamaged(path, disk, error.block)) return;
@@ -161,42 +173,8 @@ function isDamaged(path: string, disk: Disk, block: number | undefined): boolean
   }
 }
 
-/** The description in the cache file at `path`. @throws DataCacheDamagedError */
-export function readCacheMeta(path: string, disk: Disk): CacheMeta {
-  const file = openFile(path, disk);
-  try {
-    return readFrame(file).meta;
-  } finally {
-    file.close();
-  }
-}
-
-/**
- * Bytes of the samples in the cache file at `path`: a function of the samples alone, which the
- * rest of the file is not. @throws DataCacheDamagedError
- */
-export function readSampleBytes(path: string, disk: Disk): number {
-  const file = openFile(path, disk);
-  try {
-    return 4 * (startsOf(readFrame(file).table).at(-1) ?? 0);
-  } finally {
-    file.close();
-  }
-}
-
-/** The pieces of the samples in the cache file at `path`; undefined: they lie in none. */
-export function readPieces(path: string, disk: Disk): Pieces | undefined {
-  const file = openFile(path, disk);
-  try {
-    const { table, meta } = readFrame(file);
-    const starts = pieceStartsOf(meta);
-    return starts && { starts, bytesMax: Math.max(...pieceBytesOf(starts, table)) };
-  } finally {
-    file.close();
-  }
-}
-
-function openFile(path: string, disk: Disk): DiskFile {
+/** Opens a cache's file. @throws DataCacheDamagedError where it is not there */
+export function openFile(path: string, disk: Disk): DiskFile {
   if (!disk.exists(path)) {
     throw new DataCacheDamagedError(path, "it is not there");
   }

@@ -62,6 +62,7 @@ export class HeldRanges {
       if (cause instanceof TrainingError) throw cause;
       throw new StoreFailedError("read", this.#blocks.path, { cause });
     }
+    this.#blocks.ahead?.(next.filter((range) => held.get(keyOf(range))?.isThere).length);
   }
 
   /**

@@ -10,8 +10,8 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
 import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
+import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";
-import { readCacheMeta } from "./cache-reader.ts";
 
 /** A source file of a cache, and whether it is still the one that the cache was made of. */
 export interface CachedSource extends SourceFile {

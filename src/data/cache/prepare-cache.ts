@@ -29,8 +29,8 @@ import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
+import { readCacheMeta } from "./cache-facts.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
-import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
 
 /** A complete cache: its file and its description. */

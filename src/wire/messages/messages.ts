@@ -12,6 +12,7 @@
 //   device ──▶ checkpoint         device.cut
 //   coordinator ──▶ reader        reader.rate · reader.drain · reader.seek
 //   reader ──▶ coordinator        reader.limited · reader.drained · reader.refused
+//   master ──▶ pool               pool.scale
 //   job ──▶ device                device.salvage
 //   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
@@ -246,6 +247,9 @@ export const messages = defineMessages({
   "reader.seek": z.object({ command, step }),
   "reader.refused": z.object({ command, reader, position }),
 
+  /** So many preprocessing workers should run on the host of the pool. */
+  "pool.scale": z.object({ workers: z.int().min(0) }),
+
   "checkpoint.cut": z.object({
     command,
     cut: step,
@@ -326,6 +330,7 @@ export const takers = {
   "reader.drained": "coordinator",
   "reader.seek": "reader",
   "reader.refused": "coordinator",
+  "pool.scale": "pool",
   "checkpoint.cut": "checkpoint",
   "checkpoint.taken": "coordinator",
   "checkpoint.commit": "checkpoint",

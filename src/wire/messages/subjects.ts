@@ -35,6 +35,9 @@ export const roles = [
   "inspector",
   "frames",
   "copies",
+  "splits",
+  "master",
+  "pool",
 ] as const;
 
 export type SubjectRole = (typeof roles)[number];

@@ -334,6 +334,20 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "workers for data with a cache",
+    set: { preprocessing: {} },
+    says: [
+      /^job\.json: Expected `preprocessing` to be left out where the samples lie in a cache; workers make those of data with `cache: none`, got `/,
+    ],
+  },
+  {
+    title: "fewer workers at most than at least",
+    set: { preprocessing: { workersMin: 3, workersMax: 2 } },
+    says: [
+      "job.json: Expected `preprocessing.workersMax` to be at least `workersMin`, 3, got `2` (number)",
+    ],
+  },
+  {
     title: "a way for missing values that there is not",
     set: { "data.missing": "median" },
     says: [

@@ -5,7 +5,7 @@ import { copyFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
-import { readPieces } from "../../../src/data/cache/cache-reader.ts";
+import { readPieces } from "../../../src/data/cache/cache-facts.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";

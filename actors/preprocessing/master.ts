@@ -1,0 +1,230 @@
+// Master of the preprocessing service of one generation: hands the splits that readers need to
+// workers, watches how long they take, and says how many workers there should be.
+//
+//   readers ──want──▶ ┌────────┐ ──leased──▶ workers ──data──▶ readers
+//                     │ master │ ◀──done────
+//   pools ◀─pool.scale└────────┘ ──failed──▶ readers
+//
+// Takes   the frames of the service (src/wire/splits/split-frames.ts)
+// Tells   the worker pool of each host pool.scale
+//
+// Invariants
+//   M1. It keeps nothing that cannot be lost: readers say again what they need, and workers ask
+//       again. A master that takes over goes on within `sayMs` of the readers.
+//   M2. It decides who makes a split, never what is in it: no bit of the model depends on it
+//       (law 4).
+
+import { fromCallback, setup } from "xstate";
+import type { JobSpec } from "../../src/job/job.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
+import {
+  decodeFrame,
+  encodeFrame,
+  hereSubject,
+  type MasterAction,
+  masterSubject,
+  nameOf,
+  readerSubject,
+  type SplitFrameName,
+  type SplitFrames,
+  type SplitPlace,
+} from "../../src/wire/splits/split-frames.ts";
+import { leaseMs } from "../../src/wire/splits/split-worker.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import { type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { packageVersion } from "../runtime/version.ts";
+import type { StreamOrigins } from "../threads/data/stream-origins.ts";
+import { type GivenUp, SplitTable } from "./split-table.ts";
+import { WorkerCount } from "./worker-count.ts";
+
+export interface MasterInput {
+  readonly network: Network;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  /** What the splits are of: for workers that belong to no host. */
+  readonly origins: StreamOrigins;
+  /** Hosts of the generation: each has a pool of workers. */
+  readonly hosts: number;
+}
+
+export interface MasterContext extends MasterInput {
+  readonly mailbox: Mailbox;
+}
+
+/** How often it looks at the time. */
+const tickMs = 50;
+/** How often it says that it is there. */
+const hereMs = 500;
+/** How often it asks how many workers there should be. */
+const scaleMs = 1000;
+/** When a worker that says nothing is lost: it speaks every fifth of a second. */
+const silentMs = 1500;
+
+/** A worker that waits for a split. */
+interface Waiting {
+  readonly worker: string;
+  readonly reply: string;
+  readonly sinceMs: number;
+}
+
+const serving = fromCallback<{ type: string }, MasterContext>(({ input }) => {
+  const master = new Master(input);
+  return () => master.close();
+});
+
+/** As drawn above. */
+export const masterMachine = defineActor(
+  setup({
+    types: {} as { context: MasterContext; input: MasterInput },
+    actors: { serving },
+  }).createMachine({
+    id: "master",
+    context: ({ input }) => ({
+      ...input,
+      mailbox: openMailbox(input.network, input.scope, { role: "master", index: 0 }),
+    }),
+    invoke: { src: "serving", input: ({ context }) => context },
+  }),
+);
+
+class Master {
+  readonly #context: MasterContext;
+  readonly #place: SplitPlace;
+  readonly #table: SplitTable;
+  readonly #workers: WorkerCount;
+  readonly #subscriptions: readonly Subscription[];
+  #waiting: Waiting[] = [];
+  #hereMs = Number.NEGATIVE_INFINITY;
+  #scaleMs: number;
+  #cancel = () => {};
+
+  constructor(context: MasterContext) {
+    const { network, scope, job } = context;
+    const { preprocessing } = job;
+    if (preprocessing === undefined) throw new RangeError("The job has no preprocessing service");
+    const { run, generation } = scope;
+    this.#context = context;
+    this.#place = { cluster: network.cluster, run, generation };
+    const { attemptsMax, splitDeadlineMs: deadlineMs } = preprocessing;
+    const resendMs = deadlinesOf(job).resend;
+    this.#table = new SplitTable({ deadlineMs, attemptsMax, resendMs, silentMs });
+    this.#workers = new WorkerCount(preprocessing, network.clock.now());
+    this.#scaleMs = network.clock.now() + scaleMs;
+    const hears: { readonly [Action in MasterAction]: (frame: Frame) => void } = {
+      want: (frame) => this.#want(decodeFrame("want", frame)),
+      lease: (frame) => this.#lease(frame),
+      working: (frame) => this.#table.heard(decodeFrame("working", frame).worker, this.#nowMs()),
+      done: (frame) => this.#done(decodeFrame("done", frame)),
+      session: ({ reply }) => this.#say(reply, "session", { session: context.origins }),
+    };
+    this.#subscriptions = Object.entries(hears).map(([action, hear]) =>
+      network.transport.subscribe(masterSubject(this.#place, action as MasterAction), hear),
+    );
+    this.#tick();
+  }
+
+  close(): void {
+    this.#cancel();
+    for (const one of this.#subscriptions) one.unsubscribe();
+    for (const { reply } of this.#waiting) this.#say(reply, "leased", {});
+    const { log } = this.#context.network;
+    const { counts } = this.#table;
+    log.write("info", "the preprocessing service ended", { ...this.#about, ...counts });
+  }
+
+  #want({ reader, splits, buffered, stalledMs }: SplitFrames["want"]): void {
+    this.#table.want(reader, splits, this.#nowMs());
+    this.#workers.tellReader(reader, { buffered, wanted: splits.length, stalledMs });
+    this.#serveWaiting();
+  }
+
+  #lease(frame: Frame): void {
+    const { worker, busy } = decodeFrame("lease", frame);
+    if (frame.reply === undefined) return;
+    this.#workers.tellWorker(worker, busy);
+    this.#table.heard(worker, this.#nowMs());
+    const others = this.#waiting.filter((one) => one.worker !== worker);
+    this.#waiting = [...others, { worker, reply: frame.reply, sinceMs: this.#nowMs() }];
+    this.#serveWaiting();
+  }
+
+  #done(done: SplitFrames["done"]): void {
+    const { error, lease } = done;
+    if (error !== undefined) {
+      const fields = { ...this.#about, worker: done.worker, lease, code: error.code };
+      this.#context.network.log.write("warn", error.message, fields);
+    }
+    const givenUp = this.#table.done(done, this.#nowMs());
+    if (givenUp !== undefined) this.#giveUp(givenUp);
+    this.#serveWaiting(); // It may be made again.
+  }
+
+  /** Splits for the workers that wait, the first of them first. */
+  #serveWaiting(): void {
+    while (this.#waiting.length > 0) {
+      const [next, ...others] = this.#waiting;
+      const lease = next && this.#table.lease(next.worker, this.#nowMs());
+      if (lease === undefined) return;
+      this.#waiting = others;
+      this.#say(next?.reply, "leased", lease);
+    }
+  }
+
+  #giveUp({ reader, split, error, attempts }: GivenUp): void {
+    const { transport, log } = this.#context.network;
+    log.write("error", `split ${nameOf(split)} was given up`, { ...this.#about, attempts });
+    const { payload, headers } = encodeFrame("failed", { split, error });
+    transport.publish(readerSubject(this.#place, reader, "failed"), payload, { headers });
+  }
+
+  #tick(): void {
+    const nowMs = this.#nowMs();
+    for (const one of this.#table.expire(nowMs)) this.#giveUp(one);
+    this.#serveWaiting();
+    const late = this.#waiting.filter(({ sinceMs }) => nowMs - sinceMs >= leaseMs);
+    this.#waiting = this.#waiting.filter((one) => !late.includes(one));
+    for (const { reply } of late) this.#say(reply, "leased", {});
+    if (nowMs - this.#hereMs >= hereMs) {
+      this.#hereMs = nowMs;
+      const { run, generation } = this.#place;
+      this.#say(hereSubject(this.#place.cluster), "here", {
+        run,
+        generation,
+        version: packageVersion(),
+      });
+    }
+    if (nowMs >= this.#scaleMs) this.#scale(nowMs);
+    this.#cancel = this.#context.network.clock.after(tickMs, () => this.#tick());
+  }
+
+  /** Tells every pool its share of the workers that there should be, though nothing changed. */
+  #scale(nowMs: number): void {
+    const { mailbox, hosts } = this.#context;
+    this.#scaleMs = nowMs + scaleMs;
+    const workers = this.#workers.wanted(this.#table.workers, nowMs);
+    for (let index = 0; index < hosts; index++) {
+      const share = Math.floor((workers + hosts - 1 - index) / hosts);
+      mailbox.tell({ role: "pool", index }, "pool.scale", { workers: share });
+    }
+  }
+
+  #say<Name extends SplitFrameName>(
+    subject: string | undefined,
+    name: Name,
+    body: SplitFrames[Name],
+  ): void {
+    if (subject === undefined) return;
+    const { payload, headers } = encodeFrame(name, body);
+    this.#context.network.transport.publish(subject, payload, { headers });
+  }
+
+  #nowMs(): number {
+    return this.#context.network.clock.now();
+  }
+
+  get #about() {
+    const { run, generation } = this.#place;
+    return { run, generation, actor: "master:0" };
+  }
+}

@@ -1,0 +1,34 @@
+// The preprocessing service of a generation, beside its training coordinator: the master and its
+// supervisor. A master that fails is started again, and the generation goes on: readers and workers
+// say again what a master has to know.
+
+import { masterMachine } from "../preprocessing/master.ts";
+import { openMailbox } from "../runtime/mailbox.ts";
+import type { SupervisorInput } from "../runtime/supervisor.ts";
+import { streamOriginsOf } from "../threads/data/stream-origins.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
+
+/** Masters that may be started within the window; more mean that the cause lies elsewhere. */
+const intensity = { restartsMax: 20, windowMs: 60_000 } as const;
+
+/** The supervisor of the service; undefined: the job has none. */
+export function supervisedMaster(context: TrainingCoordinatorContext): SupervisorInput | undefined {
+  const { network, scope, job, plan, hosts, record } = context;
+  if (job.preprocessing === undefined || plan === undefined) return undefined;
+  const origins = streamOriginsOf({ job, data: plan });
+  const input = { network, scope, job, origins, hosts: hosts.length };
+  return {
+    name: "preprocessing",
+    strategy: "one-for-one",
+    intensity,
+    children: [
+      { id: "master:0", restart: "permanent", start: () => ({ logic: masterMachine, input }) },
+    ],
+    clock: network.clock,
+    mailbox: openMailbox(network, scope, { role: "master", index: 1 }),
+    onRestart: (incident) => {
+      const action = { by: "preprocessing", did: "starts another one" };
+      record.mended(scope.generation, incident, action, network.clock.date());
+    },
+  };
+}

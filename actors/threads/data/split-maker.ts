@@ -1,0 +1,45 @@
+// Makes the blocks of splits, for whoever serves them: a worker's thread, or a worker's process.
+
+import { bytesOfBlocks } from "../../../src/data/cache/blocks.ts";
+import { blockSamples } from "../../../src/data/cache/cache-format.ts";
+import { type IndexBlocks, openIndexBlocks } from "../../../src/data/cache/cache-reader.ts";
+import { blocksOf } from "../../../src/data/open-samples.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import type { Split } from "../../../src/wire/splits/split-frames.ts";
+import type { SplitMaker } from "../../../src/wire/splits/split-worker.ts";
+import type { StreamOrigins } from "./stream-origins.ts";
+
+/** Opens the index of a stream when its first split is asked for. Close it. */
+export function createSplitMaker(origins: StreamOrigins, disk: Disk): SplitMaker {
+  const opened = new Map<string, IndexBlocks>();
+  const open = async (stream: Split["stream"]): Promise<IndexBlocks> => {
+    const present = opened.get(stream);
+    if (present !== undefined) return present;
+    const origin = origins[stream];
+    if (origin === undefined) throw new RangeError(`There is no ${stream} data`);
+    const index = openIndexBlocks(origin.path, disk, await blocksOf(origin));
+    if (index.digest !== origin.digest) throw otherSamples(origin.path);
+    opened.set(stream, index);
+    return index;
+  };
+  return {
+    async make({ stream, first, end }) {
+      const { blocks, table, samples } = await open(stream);
+      if (2 * end > table.length) throw new RangeError(`There is no block ${end - 1}`);
+      const bytes = new Uint8Array(bytesOfBlocks(table, { first, end }));
+      await blocks.read(bytes, { first, end }, bytesOfBlocks(table, { first: 0, end: first }));
+      return { bytes, samples: Math.min(end * blockSamples, samples) - first * blockSamples };
+    },
+    close() {
+      for (const { blocks } of opened.values()) blocks.close();
+    },
+  };
+}
+
+function otherSamples(path: string): InputUnusableError {
+  const message =
+    `The index ${path} has other samples where a preprocessing worker runs than on the first host: ` +
+    "let `data.cache` be one directory that hosts and workers share";
+  return new InputUnusableError(path, message);
+}

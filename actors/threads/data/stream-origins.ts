@@ -1,0 +1,39 @@
+// What the samples of each stream of a run are made of: enough for anybody to make them again.
+
+import type { DataContents } from "../../../src/data/contents.ts";
+import type { SamplesOrigin } from "../../../src/data/open-samples.ts";
+import { keyColumnOf } from "../../../src/data/split-keys.ts";
+import type { Stream } from "../../../src/exchange/batch-ring.ts";
+import { shapesOf } from "../../../src/model/features.ts";
+import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
+
+/** The samples of a stream. Plain data: it crosses the wire. */
+export interface StreamOrigin extends SamplesOrigin {
+  /** The file of their cache, or of their index. */
+  readonly path: string;
+  /** Which samples they are, as their cache says. */
+  readonly digest: string;
+}
+
+export type StreamOrigins = { readonly [Name in Stream]?: StreamOrigin | undefined };
+
+/** The origins of a generation's streams. */
+export function streamOriginsOf({
+  data,
+  job,
+}: Pick<GenerationSpec, "data" | "job">): StreamOrigins & { readonly training: StreamOrigin } {
+  const { training, evaluation, test, contents } = data;
+  const { evaluation: section } = job;
+  const tables = shapesOf(job.model);
+  const trained = { options: job.data, tables, key: keyColumnOf(section?.split) };
+  /** `own`: of data of their own; left out, the samples are held out of the training data. */
+  const held = (plan: DatasetPlan, own: DataContents | undefined, options = job.data) =>
+    own === undefined
+      ? { path: plan.path, digest: contents.training.digest, ...trained }
+      : { path: plan.path, digest: own.digest, options, tables };
+  return {
+    training: { path: training.path, digest: contents.training.digest, ...trained },
+    evaluation: evaluation && held(evaluation, contents.evaluation, section?.data),
+    test: test && held(test, contents.test, section?.test?.data),
+  };
+}

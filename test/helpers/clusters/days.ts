@@ -1,0 +1,72 @@
+// A partitioned directory of Parquet files, a job on it, and what the job comes to.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ExecutionContext } from "ava";
+import { parquetWriteBuffer } from "hyparquet-writer";
+import { type JobOptions, parquet } from "../../../index.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { runJob, startTestCluster, type TestCluster } from "./clusters.ts";
+
+const days = 3;
+const rowsOfDay = 500;
+
+/** A partitioned directory of clicks: each day a file of row groups of 100 rows. */
+export function writeDays(t: ExecutionContext): string {
+  const home = mkdtempSync(join(tmpdir(), "osiris-streamed-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  for (let day = 1; day <= days; day++) {
+    const stream = new RandomStream(3, 4, day);
+    const draw = (below: number) => Array.from({ length: rowsOfDay }, () => stream.below(below));
+    const [user, item, price] = [draw(40), draw(30), draw(1000)];
+    const label = user.map((one, i) => {
+      return (one + (item[i] ?? 0)) % 2 === stream.below(8) % 2 || stream.below(3) === 0 ? 1 : 0;
+    });
+    const columnData = Object.entries({ label, user, item, price, when: user.map(() => day) }).map(
+      ([name, data]) => ({ name, data, type: "INT32" as const }),
+    );
+    const folder = join(home, `date=2026-11-0${day}`);
+    mkdirSync(folder);
+    const bytes = parquetWriteBuffer({ columnData, rowGroupSize: 100 });
+    writeFileSync(join(folder, "part-0.parquet"), new Uint8Array(bytes));
+  }
+  return home;
+}
+
+/** A job on that directory; `data`, `rest`: what it has besides. */
+export function jobOnDays(
+  place: TestCluster,
+  home: string,
+  data: object,
+  rest: object = {},
+): JobOptions {
+  const tables = ["user", "item", "pair"].map((name) => ({ name, rows: 400, dim: 8 }));
+  const job = place.job({
+    model: { kind: "dlrm", tables, bottom: [8, 8], top: [8, 1] },
+    optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
+    evaluation: { everySteps: 10, fraction: 0.2 },
+    ...rest,
+  });
+  const { cache } = job.data;
+  const features = {
+    label: "label",
+    dense: [{ column: "price", log: true }],
+    transforms: [{ op: "cartesian", inputs: ["user", "item"], output: "pair", max: 400 }] as const,
+    categorical: ["user", "item", { column: "pair", ids: "integer" as const }],
+  };
+  const named = parquet(home, { batchSize: 32, passes: 2, cache, ...features, ...data });
+  return { ...job, data: named } satisfies JobOptions;
+}
+
+/** What such a job comes to with nothing in the way. */
+export async function streamedOutcome(
+  devices: number,
+  home: string,
+  data: object,
+  rest: object = {},
+) {
+  await using place = await startTestCluster(devices);
+  const { result } = await runJob(place, jobOnDays(place, home, data, rest));
+  return { digest: result.digest, history: result.history };
+}

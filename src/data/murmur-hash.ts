@@ -86,7 +86,7 @@ export function mix64Low(low: number, high: number): number {
  * value % modulus, faster, for a value below 2^47. The quotient then is so far from the next
  * integer that its rounding to 53 bits never reaches it.
  */
-export function remainder(value: number, modulus: number): number {
+function remainder(value: number, modulus: number): number {
   return value - Math.floor(value / modulus) * modulus;
 }
 

@@ -22,6 +22,8 @@ export interface BlockShape {
 export class BlockEncoder {
   readonly #shape: BlockShape;
   readonly #headWords: number;
+  /** Whether ids have 32 bits and no weights: bags then lie side by side, as in a sample. */
+  readonly #isPlain: boolean;
   readonly #starts = new Uint32Array(blockSamples + 1);
   /** The records of the current block. */
   #words = new Int32Array(4096);
@@ -32,18 +34,25 @@ export class BlockEncoder {
   constructor(shape: BlockShape) {
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
+    this.#isPlain = !shape.wide.includes(true) && !shape.weighted.includes(true);
   }
 
   /** Appends a copy of a sample. Returns the block that it completes; the caller owns the block. */
   append(sample: Sample): Int32Array | undefined {
     const { dense, lengths, idCount } = sample;
     this.#reserve(this.#headWords + 3 * idCount);
+    // Looked up once: a sample may have thousands of words.
+    const [words, floats] = [this.#words, this.#floats];
     let at = this.#writeTargets(sample, this.#used);
-    for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
+    for (let i = 0; i < dense.length; i++) floats[at++] = dense[i] ?? 0;
     for (let feature = 0; feature < lengths.length; feature += 2) {
-      this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
+      words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
     }
-    this.#used = this.#writeBags(sample, at);
+    if (this.#isPlain) {
+      const { ids } = sample;
+      for (let i = 0; i < idCount; i++) words[at++] = ids[i] ?? 0;
+    } else at = this.#writeBags(sample, at);
+    this.#used = at;
     this.#starts[++this.#samples] = this.#used;
     return this.#samples === blockSamples ? this.#end() : undefined;
   }

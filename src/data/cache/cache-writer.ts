@@ -1,4 +1,5 @@
-// Writes a binary cache, sample by sample (cache-format.ts has the format). One block is in memory.
+// Writes a binary cache, sample by sample (cache-format.ts has the format). A few blocks are in
+// memory until they are written together.
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -26,6 +27,9 @@ export interface CacheShape extends BlockShape {
   readonly rows?: readonly number[];
 }
 
+/** Bytes of blocks that are written together: a call for each of them would take as long. */
+const togetherBytes = 0x4_0000;
+
 /** A cache being written. */
 export class CacheWriter {
   readonly #file: DiskFile;
@@ -37,6 +41,9 @@ export class CacheWriter {
   /** Words and checksum of each written block. */
   #table = new Uint32Array(1024);
   #blocks = 0;
+  /** Blocks that are not written yet, in the first `pendingBytes`. */
+  readonly #pending = new Uint8Array(togetherBytes);
+  #pendingBytes = 0;
   #offset = headerBytes;
   #samples = 0;
   #positives = 0;
@@ -74,10 +81,14 @@ export class CacheWriter {
   /** Appends a copy of a sample. @throws StoreFailedError */
   append(sample: Sample): void {
     const block = this.#encoder.append(sample);
-    if (block !== undefined) this.#write(block);
+    if (block !== undefined) this.#add(block);
     this.#statistics.add(sample);
     this.#samples++;
     if (this.#shape.numeric?.[0] !== true) this.#positives += sample.label;
+    if (this.#labelRanges.length > 0) this.#addLabels(sample);
+  }
+
+  #addLabels(sample: Sample): void {
     for (const [i, range] of this.#labelRanges.entries()) {
       const label = sample.labels[i] ?? 0;
       range[0] = Math.min(range[0], label);
@@ -94,7 +105,8 @@ export class CacheWriter {
     keys?: SplitKeys,
   ): CacheMeta {
     const rest = this.#encoder.rest();
-    if (rest !== undefined) this.#write(rest);
+    if (rest !== undefined) this.#add(rest);
+    this.#flush();
     // The same samples with other keys fall into other parts: they are other data.
     if (keys !== undefined) this.#digest.update(bytesOfKeys(keys.values));
     const meta: CacheMeta = {
@@ -118,11 +130,13 @@ export class CacheWriter {
     return meta;
   }
 
-  #write(block: Int32Array): void {
+  #add(block: Int32Array): void {
     const bytes = new Uint8Array(block.buffer);
-    if (!this.#isIndex) {
-      onDisk("write", this.#file.path, () => this.#file.write(bytes, this.#offset));
-      this.#offset += bytes.length;
+    if (this.#pendingBytes + bytes.length > togetherBytes) this.#flush();
+    if (bytes.length > togetherBytes) this.#write(bytes);
+    else {
+      this.#pending.set(bytes, this.#pendingBytes);
+      this.#pendingBytes += bytes.length;
     }
     if (2 * this.#blocks === this.#table.length) {
       const larger = new Uint32Array(2 * this.#table.length);
@@ -131,8 +145,19 @@ export class CacheWriter {
     }
     this.#table[2 * this.#blocks] = block.length;
     this.#table[2 * this.#blocks + 1] = crc32(bytes);
-    this.#digest.update(bytes);
     this.#blocks++;
+  }
+
+  #flush(): void {
+    if (this.#pendingBytes > 0) this.#write(this.#pending.subarray(0, this.#pendingBytes));
+    this.#pendingBytes = 0;
+  }
+
+  #write(bytes: Uint8Array): void {
+    this.#digest.update(bytes);
+    if (this.#isIndex) return;
+    onDisk("write", this.#file.path, () => this.#file.write(bytes, this.#offset));
+    this.#offset += bytes.length;
   }
 }
 

@@ -33,12 +33,22 @@ export class DistinctSample {
 
   /** Counts ids by their hashes of 32 bits, all of them as good as random: the first `count`. */
   add(ids: Int32Array, count: number): void {
-    let sampled = this.#sampled;
+    let [sampled, slots, mask] = [this.#sampled, this.#slots, this.#mask];
     for (let i = 0; i < count; i++) {
       const hash = ids[i] ?? 0;
       if ((hash & sampled) !== 0) continue;
-      this.#count(hash);
-      sampled = this.#sampled; // It may have been halved.
+      const at = slotOf(slots, mask, hash);
+      const known = slots[at + 1] ?? 0;
+      if (known > 0) {
+        if (known < reuseMax) slots[at + 1] = known + 1;
+        continue;
+      }
+      slots[at] = hash;
+      slots[at + 1] = 1;
+      this.#counted++;
+      if (2 * this.#counted <= mask) continue;
+      this.#makeRoom();
+      [sampled, slots, mask] = [this.#sampled, this.#slots, this.#mask];
     }
   }
 
@@ -65,25 +75,6 @@ export class DistinctSample {
     return bins;
   }
 
-  #count(hash: number): void {
-    const at = this.#slotOf(hash);
-    const count = this.#slots[at + 1] ?? 0;
-    if (count < reuseMax) this.#slots[at + 1] = count + 1;
-    if (count > 0) return;
-    this.#slots[at] = hash;
-    this.#counted++;
-    if (2 * this.#counted > this.#mask) this.#makeRoom();
-  }
-
-  #slotOf(hash: number): number {
-    const slots = this.#slots;
-    const mask = this.#mask;
-    // The upper half decides the slot: the lower bits of a sampled hash are all zero.
-    let slot = (hash >>> 16) & mask;
-    while ((slots[2 * slot + 1] ?? 0) > 0 && slots[2 * slot] !== hash) slot = (slot + 1) & mask;
-    return 2 * slot;
-  }
-
   /** Doubles the slots, or, where they are as many as may be, halves the sample. */
   #makeRoom(): void {
     const slots = this.#slots;
@@ -94,10 +85,18 @@ export class DistinctSample {
     for (let from = 0; from < slots.length; from += 2) {
       const [hash, count] = [slots[from] ?? 0, slots[from + 1] ?? 0];
       if (count === 0 || (hash & this.#sampled) !== 0) continue;
-      const at = this.#slotOf(hash);
+      const at = slotOf(this.#slots, this.#mask, hash);
       this.#slots[at] = hash;
       this.#slots[at + 1] = count;
       this.#counted++;
     }
   }
+}
+
+/** The place of a hash, or of the free slot that it may take. */
+function slotOf(slots: Int32Array, mask: number, hash: number): number {
+  // The upper half decides the slot: the lower bits of a sampled hash are all zero.
+  let slot = (hash >>> 16) & mask;
+  while ((slots[2 * slot + 1] ?? 0) > 0 && slots[2 * slot] !== hash) slot = (slot + 1) & mask;
+  return 2 * slot;
 }

@@ -5,7 +5,7 @@
 // way as a whole.
 
 import type { CategoricalField, DenseField } from "../../columnar/named-columns.ts";
-import { murmurHash3Of, remainder } from "../../murmur-hash.ts";
+import { murmurHash3Of } from "../../murmur-hash.ts";
 import type { Sample } from "../../sample.ts";
 import type { Columns } from "../columns.ts";
 import type { Fault } from "../faults.ts";
@@ -203,6 +203,8 @@ class BagReader {
   readonly #isHashed: boolean;
   readonly #seed: number;
   readonly #rows: number;
+  /** 1 / (rows - 1) */
+  readonly #perRow: number;
   readonly #offset: number;
   /** Whether all goes the way of text. */
   readonly #isText: boolean;
@@ -216,6 +218,7 @@ class BagReader {
     this.#isHashed = ids === "hash";
     this.#seed = seed;
     this.#rows = rows;
+    this.#perRow = 1 / (rows - 1);
     this.#offset = offset;
     this.#isText = isWide || weightSeparator !== undefined;
   }
@@ -252,7 +255,11 @@ class BagReader {
   }
 
   #rowOf(bytes: Buffer, begin: number, end: number): number {
-    return 1 + remainder(murmurHash3Of(bytes, begin, end, this.#seed), this.#rows - 1);
+    const hash = murmurHash3Of(bytes, begin, end, this.#seed);
+    // hash % (rows - 1): the quotient of the rounded reciprocal is at most one off.
+    const rest = hash - Math.floor(hash * this.#perRow) * (this.#rows - 1);
+    if (rest < 0) return rest + this.#rows;
+    return rest < this.#rows - 1 ? rest + 1 : rest + 2 - this.#rows;
   }
 
   /** The id of an integer; -1: it is for the way of text. */

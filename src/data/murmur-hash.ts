@@ -21,23 +21,19 @@ export function murmurHash3(text: string, seed: number): number {
 }
 
 /** The hash of bytes `begin` until `end`: that of their text. */
-export function murmurHash3Of(bytes: Uint8Array, begin: number, end: number, seed: number): number {
+export function murmurHash3Of(bytes: DataView, begin: number, end: number, seed: number): number {
   const length = end - begin;
   const blocksEnd = begin + (length & ~3);
   let hash = seed | 0;
-  let at = begin;
-  for (; at < blocksEnd; at += 4) {
-    hash ^= scramble(
-      (bytes[at] ?? 0) |
-        ((bytes[at + 1] ?? 0) << 8) |
-        ((bytes[at + 2] ?? 0) << 16) |
-        ((bytes[at + 3] ?? 0) << 24),
-    );
+  for (let at = begin; at < blocksEnd; at += 4) {
+    hash ^= scramble(bytes.getInt32(at, true));
     hash = (Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe654_6b64) | 0;
   }
-  let rest = 0;
-  for (let i = end - 1; i >= blocksEnd; i--) rest = (rest << 8) | (bytes[i] ?? 0);
-  hash ^= scramble(rest);
+  if (blocksEnd < end) {
+    let rest = 0;
+    for (let i = end - 1; i >= blocksEnd; i--) rest = (rest << 8) | bytes.getUint8(i);
+    hash ^= scramble(rest);
+  }
   return mix32(hash ^ length);
 }
 

@@ -22,15 +22,22 @@ export class Sample {
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
   #highs: Int32Array = new Int32Array(64);
-  #weights: Float32Array = new Float32Array(64);
+  #weights: Float32Array = new Float32Array(64).fill(1);
   #count = 0;
+  /** Whether ids have 32 bits and no weights: only they are written. */
+  readonly #isPlain: boolean;
 
   constructor(shape: {
     readonly dense: number;
     readonly features: number;
     /** @default one label */
     readonly targets?: Targets | undefined;
+    /** Whether the ids of each feature have 64 bits, or weights. @default any may */
+    readonly wide?: readonly boolean[] | undefined;
+    readonly weighted?: readonly boolean[] | undefined;
   }) {
+    this.#isPlain =
+      shape.wide?.includes(true) === false && shape.weighted?.includes(true) === false;
     this.labels = new Float32Array((shape.targets ?? oneLabel).labels);
     this.dense = new Float32Array(shape.dense);
     this.missing = new Uint8Array(shape.dense);
@@ -83,10 +90,12 @@ export class Sample {
     if (this.#count === this.#ids.length) {
       this.#ids = grown(this.#ids, new Int32Array(2 * this.#count));
       this.#highs = grown(this.#highs, new Int32Array(2 * this.#count));
-      this.#weights = grown(this.#weights, new Float32Array(2 * this.#count));
+      this.#weights = grown(this.#weights, new Float32Array(2 * this.#count).fill(1));
     }
-    this.#weights[this.#count] = weight;
-    this.#highs[this.#count] = high;
+    if (!this.#isPlain) {
+      this.#weights[this.#count] = weight;
+      this.#highs[this.#count] = high;
+    }
     this.#ids[this.#count++] = id;
     this.lengths[feature] = length + 1;
     return true;

@@ -18,17 +18,19 @@ export interface BlockShape {
   readonly targets?: Targets | undefined;
 }
 
+/** Words of a block before its first record. */
+const startsWords = blockSamples + 1;
+
 /** Collects samples until they are a block. */
 export class BlockEncoder {
   readonly #shape: BlockShape;
   readonly #headWords: number;
   /** Whether ids have 32 bits and no weights: bags then lie side by side, as in a sample. */
   readonly #isPlain: boolean;
-  readonly #starts = new Uint32Array(blockSamples + 1);
-  /** The records of the current block. */
+  /** The current block: room for where its samples begin, then their records. */
   #words = new Int32Array(4096);
   #floats = new Float32Array(this.#words.buffer);
-  #used = 0;
+  #used = startsWords;
   #samples = 0;
 
   constructor(shape: BlockShape) {
@@ -37,7 +39,7 @@ export class BlockEncoder {
     this.#isPlain = !shape.wide.includes(true) && !shape.weighted.includes(true);
   }
 
-  /** Appends a copy of a sample. Returns the block that it completes; the caller owns the block. */
+  /** Appends a copy of a sample. Returns the block that it completes, valid until the next call. */
   append(sample: Sample): Int32Array | undefined {
     const { dense, lengths, idCount } = sample;
     this.#reserve(this.#headWords + 3 * idCount);
@@ -53,7 +55,7 @@ export class BlockEncoder {
       for (let i = 0; i < idCount; i++) words[at++] = ids[i] ?? 0;
     } else at = this.#writeBags(sample, at);
     this.#used = at;
-    this.#starts[++this.#samples] = this.#used;
+    this.#words[++this.#samples] = this.#used;
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
@@ -101,10 +103,12 @@ export class BlockEncoder {
 
   #end(): Int32Array {
     const count = this.#samples;
-    const block = new Int32Array(count + 1 + this.#used);
-    for (let i = 0; i <= count; i++) block[i] = count + 1 + (this.#starts[i] ?? 0);
-    block.set(this.#words.subarray(0, this.#used), count + 1);
-    this.#used = 0;
+    // Of a block with fewer samples, all begins so much earlier.
+    const unused = blockSamples - count;
+    this.#words[0] = startsWords;
+    for (let i = count; i >= 0; i--) this.#words[unused + i] = (this.#words[i] ?? 0) - unused;
+    const block = this.#words.subarray(unused, this.#used);
+    this.#used = startsWords;
     this.#samples = 0;
     return block;
   }

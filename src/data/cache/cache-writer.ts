@@ -131,7 +131,7 @@ export class CacheWriter {
   }
 
   #add(block: Int32Array): void {
-    const bytes = new Uint8Array(block.buffer);
+    const bytes = new Uint8Array(block.buffer, block.byteOffset, block.byteLength);
     if (this.#pendingBytes + bytes.length > togetherBytes) this.#flush();
     if (bytes.length > togetherBytes) this.#write(bytes);
     else {

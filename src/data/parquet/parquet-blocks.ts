@@ -83,7 +83,7 @@ export function parquetBlocks(
       let [block, filled] = [blocks.first, 0];
       const add = (words: Int32Array | undefined, run: Run | undefined) => {
         if (words === undefined) return;
-        const own = new Uint8Array(words.buffer);
+        const own = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
         const isSame = 4 * (table[2 * block] ?? 0) === own.length;
         if (!isSame || crc32(own) !== table[2 * block + 1]) throw changed(options, run);
         bytes.set(own, filled);

@@ -39,6 +39,7 @@ export class ByteLines {
   /** Number of the first line in the file, from 1. */
   readonly firstLine: number;
   readonly bytes: Buffer;
+  readonly view: DataView;
   /** First byte of each line. */
   readonly begins: number[] = [];
   /** Byte behind each line; -1: it is longer than `lineBytesMax`. */
@@ -49,6 +50,7 @@ export class ByteLines {
   constructor(firstLine: number, bytes: Buffer, bytesRead: number) {
     this.firstLine = firstLine;
     this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     this.bytesRead = bytesRead;
   }
 
@@ -86,16 +88,17 @@ export class ByteLines {
   }
 }
 
-/** As `readLines`, of lines as bytes. Their memory is new in every chunk. */
+/** As `readLines`, of lines as bytes, which are valid until the next chunk. */
 export async function* readByteLines(path: string, hash?: Hash): AsyncGenerator<ByteLines> {
   const { file, content } = openText(path);
   let firstLine = 1;
+  const joiner = new Joiner();
   let tail: Buffer = Buffer.alloc(0);
   let isTooLong = false;
   try {
     for await (const chunk of content) {
       hash?.update(chunk as Buffer);
-      const bytes = tail.length === 0 ? (chunk as Buffer) : Buffer.concat([tail, chunk as Buffer]);
+      const bytes = joiner.join(tail, chunk as Buffer);
       const lines = new ByteLines(firstLine, bytes, file.bytesRead);
       let start = 0;
       for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
@@ -116,6 +119,22 @@ export async function* readByteLines(path: string, hash?: Hash): AsyncGenerator<
   const last = new ByteLines(firstLine, tail, file.bytesRead);
   last.add(0, tail.length, isTooLong);
   yield last;
+}
+
+/** Puts the beginning of a line before the chunk with its rest, in memory that is used again. */
+class Joiner {
+  #memory: Buffer = Buffer.alloc(0);
+
+  /** `tail` may lie in what was joined last. */
+  join(tail: Buffer, chunk: Buffer): Buffer {
+    if (tail.length === 0) return chunk;
+    const length = tail.length + chunk.length;
+    const memory = this.#memory.length < length ? Buffer.alloc(2 * length) : this.#memory;
+    memory.set(tail, 0);
+    memory.set(chunk, tail.length);
+    this.#memory = memory;
+    return memory.subarray(0, length);
+  }
 }
 
 function openText(path: string) {

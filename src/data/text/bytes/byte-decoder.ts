@@ -52,6 +52,8 @@ export function byteDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">)
 /** The fields of one line. */
 class Fields {
   bytes: Buffer = Buffer.alloc(0);
+  /** The same bytes. */
+  view: DataView = new DataView(new ArrayBuffer(0));
   /** First byte of each field, and one byte behind the end of the last one. */
   readonly begins: Int32Array;
   readonly #count: number;
@@ -66,7 +68,7 @@ class Fields {
   }
 
   /** Takes a line. Returns false where it has quotes, or another number of fields than columns. */
-  cut({ bytes, begins: starts, ends }: ByteLines, index: number): boolean {
+  cut({ bytes, view, begins: starts, ends }: ByteLines, index: number): boolean {
     const [delimiter, quote, most, begins] = [
       this.#delimiter,
       this.#quote,
@@ -75,6 +77,7 @@ class Fields {
     ];
     const [begin, end] = [starts[index] ?? 0, ends[index] ?? 0];
     this.bytes = bytes;
+    this.view = view;
     begins[0] = begin;
     let count = 1;
     for (let at = begin; at < end; at++) {
@@ -230,16 +233,16 @@ class BagReader {
     }
     const begin = fields.begins[this.#field] ?? 0;
     const end = fields.end(this.#field);
-    if (this.#separator !== undefined) return this.#readList(sample, fields.bytes, begin, end);
+    if (this.#separator !== undefined) return this.#readList(sample, fields, begin, end);
     return begin === end
       ? decodeMissing(sample, this.#feature, this.#column)
-      : this.#readId(sample, fields.bytes, begin, end);
+      : this.#readId(sample, fields, begin, end);
   }
 
-  #readList(sample: Sample, bytes: Buffer, first: number, end: number): Fault | undefined {
+  #readList(sample: Sample, fields: Fields, first: number, end: number): Fault | undefined {
     for (let begin = first, at = first; at <= end; at++) {
-      if (at < end && bytes[at] !== this.#separator) continue;
-      const fault = begin === at ? undefined : this.#readId(sample, bytes, begin, at);
+      if (at < end && fields.bytes[at] !== this.#separator) continue;
+      const fault = begin === at ? undefined : this.#readId(sample, fields, begin, at);
       if (fault !== undefined) return fault;
       begin = at + 1;
     }
@@ -248,13 +251,14 @@ class BagReader {
       : undefined;
   }
 
-  #readId(sample: Sample, bytes: Buffer, begin: number, end: number): Fault | undefined {
-    const id = this.#isHashed ? this.#rowOf(bytes, begin, end) : this.#integer(bytes, begin, end);
+  #readId(sample: Sample, fields: Fields, begin: number, end: number): Fault | undefined {
+    const { bytes, view } = fields;
+    const id = this.#isHashed ? this.#rowOf(view, begin, end) : this.#integer(bytes, begin, end);
     if (id >= 0 && id < this.#rows && sample.push(this.#feature, id)) return undefined;
     return decodeEntry(sample, this.#feature, bytes.toString("latin1", begin, end), this.#column);
   }
 
-  #rowOf(bytes: Buffer, begin: number, end: number): number {
+  #rowOf(bytes: DataView, begin: number, end: number): number {
     const hash = murmurHash3Of(bytes, begin, end, this.#seed);
     // hash % (rows - 1): the quotient of the rounded reciprocal is at most one off.
     const rest = hash - Math.floor(hash * this.#perRow) * (this.#rows - 1);

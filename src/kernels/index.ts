@@ -1,9 +1,9 @@
 // Opens the kernels: the only file that knows both implementations.
 
 import { InputUnusableError } from "../errors/errors.ts";
+import { addonPath } from "../ports/addon.ts";
 import { checkKernels } from "./checked/checked.ts";
 import type { Kernels } from "./contract/kernels.ts";
-import { addonPath } from "./native/addon-path.ts";
 import { createNative } from "./native/native.ts";
 import { createReference } from "./reference/reference.ts";
 

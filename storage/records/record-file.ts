@@ -7,7 +7,7 @@
 
 import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
-import { loadAddon } from "../../src/kernels/native/native.ts";
+import { loadAddon } from "../../src/ports/addon.ts";
 import { type Disk, type OpenMode, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 

@@ -1,9 +1,9 @@
 // Calls of the native kernels of blocks.
 
+import type { Addon } from "../../ports/addon.ts";
 import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "../reference/batch-statistics.ts";
 import { valuesOf as data } from "../reference/memory.ts";
-import type { Addon } from "./tables.ts";
 
 /** The order of `ProductForm` in native/kernels.h. */
 const forms: readonly ProductForm[] = ["ab", "abT", "aTb"];

@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { addonPath, nativeFolder } from "./addon-path.ts";
+import { addonPath, nativeFolder } from "../../ports/addon.ts";
 
 /**
  * Builds the native kernels, unless they are newer than their source. Takes up to a minute and

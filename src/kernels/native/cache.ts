@@ -1,5 +1,6 @@
 // The addon's kernels of a cache's index and of records, with the contract's signatures.
 
+import type { Addon } from "../../ports/addon.ts";
 import type { CacheKernels, RecordKernels } from "../contract/kernels.ts";
 import {
   createPlacedMemory,
@@ -10,7 +11,7 @@ import {
   placedOf,
   releaseRows,
 } from "../contract/row-cache.ts";
-import { type Addon, aligned, listTables } from "./tables.ts";
+import { aligned, listTables } from "./tables.ts";
 
 /** The kernels of a cache's index. */
 export function cache(addon: Addon): CacheKernels {

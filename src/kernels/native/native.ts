@@ -2,8 +2,7 @@
 // of the reference, typed arrays in JavaScript's memory. The addon sees them only while a call
 // runs.
 
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
+import { type Addon, loadAddon } from "../../ports/addon.ts";
 import type {
   Bags,
   Kernels,
@@ -19,33 +18,9 @@ import { average, clipNorm, clipValues, swap } from "../reference/beside-updates
 import { loss } from "../reference/loss.ts";
 import { createMemory, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
-import { addonPath } from "./addon-path.ts";
 import { blocks } from "./blocks.ts";
 import { cache, records } from "./cache.ts";
-import { type Addon, aligned, listed, listTables, precisions } from "./tables.ts";
-
-let loaded: Addon | undefined;
-
-/** The form of the calls below: native/bindings/running.h has the same number. */
-const callForm = 4;
-
-/** The addon, if it takes the calls below. @throws Error where it was built for another version */
-export function ofThisVersion(addon: Addon, path: string): Addon {
-  if (addon.callForm?.() === callForm) return addon;
-  const message =
-    `The native kernels in ${path} were built for another version of Osiris: build them again with ` +
-    "`osiris build-native`";
-  throw new Error(message);
-}
-
-/** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
-export function loadAddon(): Addon | undefined {
-  if (loaded !== undefined) return loaded;
-  const path = addonPath();
-  if (!existsSync(path)) return undefined;
-  loaded = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
-  return loaded;
-}
+import { aligned, listed, listTables, precisions } from "./tables.ts";
 
 /**
  * For tests and benches: limits the native kernels of this thread to one instruction set. False

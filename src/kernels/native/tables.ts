@@ -1,12 +1,10 @@
 // Tables as the addon takes them: typed arrays aligned to cache lines, and numbers, in the order of
 // native/bindings/call.h.
 
+import type { Addon } from "../../ports/addon.ts";
 import { lookupsFrom, type Rows } from "../contract/kernels.ts";
 import type { Precision } from "../contract/precision.ts";
 import { valuesOf as data } from "../reference/memory.ts";
-
-/** The addon's exports: the names of the contract, over typed arrays and numbers. */
-export type Addon = Record<string, (...values: unknown[]) => unknown>;
 
 /**
  * Zeroed elements aligned to a cache line, so that a row never straddles one line more than needed.

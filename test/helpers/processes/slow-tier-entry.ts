@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { parentPort, workerData } from "node:worker_threads";
 import { workerPorts } from "../../../actors/threads/thread-ports.ts";
 import { type ParticipantTask, runThread } from "../../../actors/threads/thread-program.ts";
-import { addonPath } from "../../../src/kernels/native/addon-path.ts";
+import { addonPath } from "../../../src/ports/addon.ts";
 
 type Calls = Record<string, (...given: never[]) => unknown>;
 

@@ -5,7 +5,6 @@
 // way as a whole.
 
 import type { CategoricalField, DenseField } from "../../columnar/named-columns.ts";
-import { murmurHash3Of } from "../../murmur-hash.ts";
 import type { Sample } from "../../sample.ts";
 import type { Columns } from "../columns.ts";
 import type { Fault } from "../faults.ts";
@@ -19,21 +18,36 @@ import {
 } from "../line-decoder.ts";
 import type { KeyCollector } from "../split-keys.ts";
 import type { ByteLines } from "../text-lines.ts";
+import {
+  FieldValues,
+  fieldReader,
+  hashedRow,
+  integerRow,
+  planOf,
+  type ReadFields,
+} from "./field-values.ts";
 
 /** Fills `sample` from a line of a chunk. Returns the line's fault, if it has one. */
 export type DecodeBytes = (sample: Sample, lines: ByteLines, index: number) => Fault | undefined;
 
-/** The decoder of lines with these columns, which reads their keys if `keys` are wanted. */
-export function byteDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): DecodeBytes {
+/**
+ * The decoder of lines with these columns, which reads their keys if `keys` are wanted. Lines of a
+ * chunk come together. `read`: what reads the fields of a chunk.
+ */
+export function byteDecoder(
+  columns: Columns,
+  keys?: Pick<KeyCollector, "read">,
+  read: ReadFields = fieldReader(),
+): DecodeBytes {
   if (columns.json !== undefined) {
     return (sample, lines, index) => decodeLine(sample, lines.text(index), columns, keys);
   }
-  const fields = new Fields(columns);
+  const fields = new Fields(columns, read);
   const decodeHead = headDecoder(columns, keys);
-  const dense = columns.dense.map((column) => new DenseReader(column));
+  const dense = columns.dense.map((column, i) => new DenseReader(column, i));
   const bags = columns.categorical.map((column, feature) => new BagReader(column, feature));
   return (sample, lines, index) => {
-    if (!fields.cut(lines, index)) return decodeLine(sample, lines.text(index), columns, keys);
+    if (!fields.take(lines, index)) return decodeLine(sample, lines.text(index), columns, keys);
     const fault = decodeHead(sample, fields);
     if (fault !== undefined) return fault;
     sample.clear();
@@ -51,54 +65,52 @@ export function byteDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">)
 
 /** The fields of one line. */
 class Fields {
+  readonly values: FieldValues;
+  readonly #dense: number;
+  readonly #features: number;
+  readonly #read: ReadFields;
+  #lines: ByteLines | undefined;
   bytes: Buffer = Buffer.alloc(0);
   /** The same bytes. */
   view: DataView = new DataView(new ArrayBuffer(0));
-  /** First byte of each field, and one byte behind the end of the last one. */
-  readonly begins: Int32Array;
-  readonly #count: number;
-  readonly #delimiter: number;
-  readonly #quote: number;
+  /** Where the line's fields, numbers and ids begin among those of the chunk. */
+  #first = 0;
+  firstNumber = 0;
+  firstId = 0;
 
-  constructor({ fields, delimiter, hasQuotes }: Columns) {
-    this.begins = new Int32Array(fields + 1);
-    this.#count = fields;
-    this.#delimiter = delimiter.charCodeAt(0); // One of ASCII, as the separators are.
-    this.#quote = hasQuotes ? 34 : -1;
+  constructor(columns: Columns, read: ReadFields) {
+    this.values = new FieldValues(planOf(columns));
+    this.#dense = columns.dense.length;
+    this.#features = columns.categorical.length;
+    this.#read = read;
   }
 
   /** Takes a line. Returns false where it has quotes, or another number of fields than columns. */
-  cut({ bytes, view, begins: starts, ends }: ByteLines, index: number): boolean {
-    const [delimiter, quote, most, begins] = [
-      this.#delimiter,
-      this.#quote,
-      this.#count,
-      this.begins,
-    ];
-    const [begin, end] = [starts[index] ?? 0, ends[index] ?? 0];
-    this.bytes = bytes;
-    this.view = view;
-    begins[0] = begin;
-    let count = 1;
-    for (let at = begin; at < end; at++) {
-      const byte = bytes[at];
-      if (byte === delimiter) {
-        if (count === most) return false;
-        begins[count++] = at + 1;
-      } else if (byte === quote) return false;
+  take(lines: ByteLines, index: number): boolean {
+    if (lines !== this.#lines) {
+      this.#read(this.values, lines);
+      this.#lines = lines;
+      this.bytes = lines.bytes;
+      this.view = lines.view;
     }
-    begins[count] = end + 1;
-    return count === most;
+    this.#first = index * (this.values.plan.fields + 1);
+    this.firstNumber = index * this.#dense;
+    this.firstId = index * this.#features;
+    return this.values.begins[this.#first] !== -1;
+  }
+
+  begin(field: number): number {
+    return this.values.begins[this.#first + field] ?? 0;
   }
 
   /** Byte behind a field. */
   end(field: number): number {
-    return (this.begins[field + 1] ?? 0) - 1;
+    return this.begin(field + 1) - 1;
   }
 
   /** A field, one character for each byte. */
   text(field: number): string {
-    return this.bytes.toString("latin1", this.begins[field], this.end(field));
+    return this.bytes.toString("latin1", this.begin(field), this.end(field));
   }
 }
 
@@ -123,7 +135,7 @@ function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): Decod
     return typeof value === "number" ? value : Number.NaN;
   });
   return (sample, fields) => {
-    const begin = fields.begins[label] ?? 0;
+    const begin = fields.begin(label);
     const value = fields.end(label) - begin === 1 ? short[fields.bytes[begin] ?? 0] : undefined;
     if (value === undefined || Number.isNaN(value)) return bySlowWay(sample, fields);
     sample.label = value;
@@ -133,59 +145,33 @@ function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): Decod
 
 /** Integers whose logarithms are known. */
 const knownLogs = Float32Array.from({ length: 4096 }, (_, value) => Math.log1p(value));
-/** Powers of ten that are exact, as far as short numbers need them. */
-const powersOfTen = Float64Array.from({ length: 16 }, (_, exponent) => 10 ** exponent);
-/** Characters of a number of which all digits fit into the 53 bits of a float64. */
-const shortMax = 16;
-
 /** Reads a dense feature. */
 class DenseReader {
   readonly #column: DenseField;
+  readonly #index: number;
   /** Taken apart, as they are asked for each line. */
-  readonly #field: number;
   readonly #at: number;
   readonly #log: boolean;
-  readonly #isInteger: boolean;
   readonly #indicates: boolean;
 
-  constructor(column: DenseField) {
+  constructor(column: DenseField, index: number) {
     this.#column = column;
-    this.#field = column.field;
+    this.#index = index;
     this.#at = column.at;
     this.#log = column.log;
-    this.#isInteger = column.isInteger;
     this.#indicates = column.missing === "indicator";
   }
 
-  /** As `decodeDense`. A short number is one rounding of two exact ones, as `Number` rounds. */
+  /** As `decodeDense`. */
   read(sample: Sample, fields: Fields): Fault | undefined {
-    const { bytes } = fields;
-    const begin = fields.begins[this.#field] ?? 0;
-    const end = fields.end(this.#field);
-    const isNegative = bytes[begin] === 45;
-    let at = isNegative ? begin + 1 : begin;
-    if (at === end || end - at > shortMax) return this.#readText(sample, fields);
-    let digits = 0;
-    let point = -1;
-    for (; at < end; at++) {
-      const digit = (bytes[at] ?? 0) - 48;
-      if (digit >= 0 && digit <= 9) digits = 10 * digits + digit;
-      else if (digit === -2 && point < 0 && !this.#isInteger) point = at;
-      else return this.#readText(sample, fields);
+    const value = fields.values.numbers[fields.firstNumber + this.#index] ?? Number.NaN;
+    if (Number.isNaN(value)) {
+      return decodeDense(sample, fields.text(this.#column.field), this.#column);
     }
-    const decimals = point < 0 ? 0 : end - point - 1;
-    const length = end - begin - (isNegative ? 1 : 0) - (point < 0 ? 0 : 1);
-    if (length === 0 || length === shortMax) return this.#readText(sample, fields);
-    const size = decimals === 0 ? digits : digits / (powersOfTen[decimals] ?? 1);
-    const value = isNegative ? -size : size;
     sample.missing[this.#at] = 0;
     if (this.#indicates) sample.dense[this.#at + 1] = 0;
     sample.dense[this.#at] = this.#log ? logOf(value) : value;
     return undefined;
-  }
-
-  #readText(sample: Sample, fields: Fields): Fault | undefined {
-    return decodeDense(sample, fields.text(this.#field), this.#column);
   }
 }
 
@@ -194,54 +180,38 @@ function logOf(value: number): number {
   return knownLogs[positive] ?? Math.log1p(positive);
 }
 
-/** Digits of an integer that 32 bits hold for certain. */
-const digitsMax = 9;
-
 /** Reads the bag of a feature. */
 class BagReader {
   readonly #column: CategoricalField;
   readonly #feature: number;
-  readonly #field: number;
-  readonly #separator: number | undefined;
-  readonly #isHashed: boolean;
-  readonly #seed: number;
-  readonly #rows: number;
-  /** 1 / (rows - 1) */
-  readonly #perRow: number;
-  readonly #offset: number;
-  /** Whether all goes the way of text. */
-  readonly #isText: boolean;
 
   constructor(column: CategoricalField, feature: number) {
-    const { field, separator, weightSeparator, ids, seed, rows, offset, isWide } = column;
     this.#column = column;
     this.#feature = feature;
-    this.#field = field;
-    this.#separator = separator?.charCodeAt(0);
-    this.#isHashed = ids === "hash";
-    this.#seed = seed;
-    this.#rows = rows;
-    this.#perRow = 1 / (rows - 1);
-    this.#offset = offset;
-    this.#isText = isWide || weightSeparator !== undefined;
   }
 
   /** As `decodeBag`. */
   read(sample: Sample, fields: Fields): Fault | undefined {
-    if (this.#isText) {
-      return decodeBag(sample, this.#feature, fields.text(this.#field), this.#column);
+    const id = fields.values.ids[fields.firstId + this.#feature] ?? -1;
+    if (id >= 0 && sample.push(this.#feature, id)) return undefined;
+    const { field, separator, weightSeparator, isWide } = this.#column;
+    const [begin, end] = [fields.begin(field), fields.end(field)];
+    if (begin === end) return decodeMissing(sample, this.#feature, this.#column);
+    if (separator === undefined || weightSeparator !== undefined || isWide) {
+      return decodeBag(sample, this.#feature, fields.text(field), this.#column);
     }
-    const begin = fields.begins[this.#field] ?? 0;
-    const end = fields.end(this.#field);
-    if (this.#separator !== undefined) return this.#readList(sample, fields, begin, end);
-    return begin === end
-      ? decodeMissing(sample, this.#feature, this.#column)
-      : this.#readId(sample, fields, begin, end);
+    return this.#readList(sample, fields, begin, end, separator.charCodeAt(0));
   }
 
-  #readList(sample: Sample, fields: Fields, first: number, end: number): Fault | undefined {
+  #readList(
+    sample: Sample,
+    fields: Fields,
+    first: number,
+    end: number,
+    separator: number,
+  ): Fault | undefined {
     for (let begin = first, at = first; at <= end; at++) {
-      if (at < end && fields.bytes[at] !== this.#separator) continue;
+      if (at < end && fields.bytes[at] !== separator) continue;
       const fault = begin === at ? undefined : this.#readId(sample, fields, begin, at);
       if (fault !== undefined) return fault;
       begin = at + 1;
@@ -252,29 +222,13 @@ class BagReader {
   }
 
   #readId(sample: Sample, fields: Fields, begin: number, end: number): Fault | undefined {
+    const { ids, seed, rows, offset } = this.#column;
     const { bytes, view } = fields;
-    const id = this.#isHashed ? this.#rowOf(view, begin, end) : this.#integer(bytes, begin, end);
-    if (id >= 0 && id < this.#rows && sample.push(this.#feature, id)) return undefined;
+    const id =
+      ids === "hash"
+        ? hashedRow(view, begin, end, seed, rows)
+        : integerRow(bytes, begin, end, rows, offset);
+    if (id >= 0 && sample.push(this.#feature, id)) return undefined;
     return decodeEntry(sample, this.#feature, bytes.toString("latin1", begin, end), this.#column);
-  }
-
-  #rowOf(bytes: DataView, begin: number, end: number): number {
-    const hash = murmurHash3Of(bytes, begin, end, this.#seed);
-    // hash % (rows - 1): the quotient of the rounded reciprocal is at most one off.
-    const rest = hash - Math.floor(hash * this.#perRow) * (this.#rows - 1);
-    if (rest < 0) return rest + this.#rows;
-    return rest < this.#rows - 1 ? rest + 1 : rest + 2 - this.#rows;
-  }
-
-  /** The id of an integer; -1: it is for the way of text. */
-  #integer(bytes: Buffer, begin: number, end: number): number {
-    if (end - begin > digitsMax) return -1;
-    let value = 0;
-    for (let at = begin; at < end; at++) {
-      const digit = (bytes[at] ?? 0) - 48;
-      if (digit < 0 || digit > 9) return -1;
-      value = 10 * value + digit;
-    }
-    return value - this.#offset;
   }
 }

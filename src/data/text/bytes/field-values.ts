@@ -1,0 +1,225 @@
+// The fields of many lines of delimited text at once: where each begins, the numbers of the dense
+// features, and the rows of ids. Only what is frequent is read; what is not is left to the rules of
+// text (byte-decoder.ts). The addon reads faster (native/ingest/fields.h), and the same.
+
+import { type Addon, loadAddon } from "../../../ports/addon.ts";
+import { murmurHash3Of } from "../../murmur-hash.ts";
+import type { Columns } from "../columns.ts";
+import type { ByteLines } from "../text-lines.ts";
+
+/** What is read of each line. */
+export interface FieldPlan {
+  /** Fields of a line. */
+  readonly fields: number;
+  /** The byte between fields. */
+  readonly delimiter: number;
+  /** The byte that begins a quoted field; -1: none does. */
+  readonly quote: number;
+  /** (dense, 2): the field of each dense feature, and 1 where only integers are numbers. */
+  readonly dense: Float64Array;
+  /** (features, 5): field, kind, seed, rows and offset of each categorical feature. */
+  readonly ids: Float64Array;
+}
+
+/** Numbers of a dense and of a categorical feature in a plan. */
+const [denseNumbers, idNumbers] = [2, 5];
+/** How a feature's ids are read: not here, by hashing, or as integers. */
+const [idsOfText, idsHashed, idsInteger] = [0, 1, 2];
+
+/** The plan of lines with these columns: lists, weights and ids of 64 bits are left out. */
+export function planOf({ fields, delimiter, hasQuotes, dense, categorical }: Columns): FieldPlan {
+  return {
+    fields,
+    delimiter: delimiter.charCodeAt(0), // One of ASCII, as quotes are.
+    quote: hasQuotes ? 34 : -1,
+    dense: Float64Array.from(dense.flatMap(({ field, isInteger }) => [field, isInteger ? 1 : 0])),
+    ids: Float64Array.from(
+      categorical.flatMap(({ field, ids, seed, rows, offset, ...one }) => {
+        const isList = one.separator !== undefined || one.weightSeparator !== undefined;
+        const kind = isList || one.isWide ? idsOfText : ids === "hash" ? idsHashed : idsInteger;
+        return [field, kind, seed, rows, offset];
+      }),
+    ),
+  };
+}
+
+/** What is read of the lines of a chunk, in memory that the next chunk uses again. */
+export class FieldValues {
+  readonly plan: FieldPlan;
+  /**
+   * (lines, fields + 1): first byte of each field, and one byte behind the end of the last one; a
+   * line begins with -1 where it has quotes, another number of fields, or is too long.
+   */
+  begins = new Int32Array(0);
+  /** (lines, dense): the numbers; NaN where there is none that is short and plain. */
+  numbers = new Float64Array(0);
+  /** (lines, features): the rows; -1 where there is none that is plain. */
+  ids = new Int32Array(0);
+
+  constructor(plan: FieldPlan) {
+    this.plan = plan;
+  }
+
+  /** Makes room for so many lines. */
+  reserve(lines: number): void {
+    const { fields, dense, ids } = this.plan;
+    if (this.begins.length >= lines * (fields + 1)) return;
+    this.begins = new Int32Array(lines * (fields + 1));
+    this.numbers = new Float64Array((lines * dense.length) / denseNumbers);
+    this.ids = new Int32Array((lines * ids.length) / idNumbers);
+  }
+}
+
+/** Reads the fields of all lines of a chunk into `values`. */
+export type ReadFields = (values: FieldValues, lines: ByteLines) => void;
+
+/** The fastest reader that there is: the addon's, where it is built. */
+export function fieldReader(addon: Addon | undefined = loadAddon()): ReadFields {
+  const read = addon?.readFields; // An addon of an earlier build lacks it.
+  if (read === undefined) return readFields;
+  return (values, { bytes, begins, ends }) => {
+    const { fields, delimiter, quote, dense, ids } = values.plan;
+    values.reserve(ends.length);
+    const results = [values.begins, values.numbers, values.ids];
+    const places = [Int32Array.from(begins), Int32Array.from(ends)];
+    read(...results, bytes, ...places, fields, delimiter, quote, dense, ids);
+  };
+}
+
+/** The reader that defines what is read. */
+export const readFields: ReadFields = (values, lines) => {
+  values.reserve(lines.count);
+  const { plan, begins } = values;
+  for (let line = 0; line < lines.count; line++) {
+    const first = line * (plan.fields + 1);
+    if (cut(begins, first, lines, line, plan)) {
+      readNumbers(values, line, first, lines.bytes);
+      readIds(values, line, first, lines);
+    } else begins[first] = -1;
+  }
+};
+
+/** Finds the fields of a line. Returns false where it has quotes, or another number of them. */
+function cut(
+  begins: Int32Array,
+  first: number,
+  { bytes, begins: starts, ends }: ByteLines,
+  line: number,
+  { fields, delimiter, quote }: FieldPlan,
+): boolean {
+  const [begin, end] = [starts[line] ?? 0, ends[line] ?? 0];
+  if (end < 0) return false;
+  begins[first] = begin;
+  let count = 1;
+  for (let at = begin; at < end; at++) {
+    const byte = bytes[at];
+    if (byte === delimiter) {
+      if (count === fields) return false;
+      begins[first + count++] = at + 1;
+    } else if (byte === quote) return false;
+  }
+  begins[first + count] = end + 1;
+  return count === fields;
+}
+
+function readNumbers(
+  { plan, begins, numbers }: FieldValues,
+  line: number,
+  first: number,
+  bytes: Uint8Array,
+) {
+  const { dense } = plan;
+  let out = (line * dense.length) / denseNumbers;
+  for (let i = 0; i < dense.length; i += denseNumbers) {
+    const at = first + (dense[i] ?? 0);
+    numbers[out++] = shortNumber(
+      bytes,
+      begins[at] ?? 0,
+      (begins[at + 1] ?? 0) - 1,
+      dense[i + 1] === 1,
+    );
+  }
+}
+
+/** Powers of ten that are exact. */
+const powersOfTen = Float64Array.from({ length: 16 }, (_, exponent) => 10 ** exponent);
+/** Digits of a number that fit into the 53 bits of a float64. */
+const digitsMax = 15;
+
+/**
+ * The number of a field with few digits, or NaN. It is one rounding of two exact numbers, as the
+ * number of any text is rounded.
+ */
+function shortNumber(bytes: Uint8Array, begin: number, end: number, isInteger: boolean): number {
+  const isNegative = end > begin && bytes[begin] === 45;
+  const start = isNegative ? begin + 1 : begin;
+  let value = 0;
+  let digits = 0;
+  let point = -1;
+  for (let at = start; at < end; at++) {
+    const digit = (bytes[at] ?? 0) - 48;
+    if (digit >= 0 && digit <= 9) {
+      if (++digits > digitsMax) return Number.NaN;
+      value = 10 * value + digit;
+    } else if (digit === -2 && point < 0 && !isInteger) point = at;
+    else return Number.NaN;
+  }
+  if (digits === 0) return Number.NaN;
+  if (point >= 0) value /= powersOfTen[end - point - 1] ?? 1;
+  return isNegative ? -value : value;
+}
+
+function readIds(
+  { plan, begins, ids: out }: FieldValues,
+  line: number,
+  first: number,
+  lines: ByteLines,
+) {
+  const { ids } = plan;
+  let place = (line * ids.length) / idNumbers;
+  for (let i = 0; i < ids.length; i += idNumbers) {
+    const at = first + (ids[i] ?? 0);
+    const [begin, end] = [begins[at] ?? 0, (begins[at + 1] ?? 0) - 1];
+    const [kind, rows] = [ids[i + 1], ids[i + 3] ?? 0];
+    let id = -1;
+    if (begin < end && kind === idsHashed) {
+      id = hashedRow(lines.view, begin, end, ids[i + 2] ?? 0, rows);
+    } else if (begin < end && kind === idsInteger) {
+      id = integerRow(lines.bytes, begin, end, rows, ids[i + 4] ?? 0);
+    }
+    out[place++] = id;
+  }
+}
+
+/** The row of a hashed text. */
+export function hashedRow(
+  bytes: DataView,
+  begin: number,
+  end: number,
+  seed: number,
+  rows: number,
+): number {
+  return 1 + (murmurHash3Of(bytes, begin, end, seed) % (rows - 1));
+}
+
+/** Digits of an integer that 32 bits hold for certain. */
+const integerDigitsMax = 9;
+
+/** The row of an integer less an offset; -1: it is no row, or not plain. */
+export function integerRow(
+  bytes: Uint8Array,
+  begin: number,
+  end: number,
+  rows: number,
+  offset: number,
+): number {
+  if (end - begin > integerDigitsMax) return -1;
+  let value = 0;
+  for (let at = begin; at < end; at++) {
+    const digit = (bytes[at] ?? 0) - 48;
+    if (digit < 0 || digit > 9) return -1;
+    value = 10 * value + digit;
+  }
+  const row = value - offset;
+  return row >= 0 && row < rows ? row : -1;
+}

@@ -124,6 +124,7 @@ export const nativeRooms: Rooms = {
   "native/dense": 900,
   "native/embedding": 1200,
   "native/exchange": 300,
+  "native/ingest": 200,
   "native/simd": 1000,
   "native/test": 950,
   "native/tiers": 650,

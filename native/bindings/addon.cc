@@ -7,6 +7,7 @@
 #include "bindings/dense.h"
 #include "bindings/embedding.h"
 #include "bindings/exchange.h"
+#include "bindings/ingest.h"
 #include "bindings/memory.h"
 #include "bindings/running.h"
 #include "bindings/tiers.h"
@@ -102,6 +103,7 @@ NAPI_MODULE_INIT() {
       method("readRecords", bound<readRecords>),
       method("writeRecords", bound<writeRecords>),
       method("dropCached", answered<dropCached>),
+      method("readFields", bound<readFields>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

@@ -9,6 +9,7 @@
 #include "test/dense-test.h"
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
+#include "test/fields-test.h"
 #include "test/record-file-test.h"
 
 using namespace osiris;
@@ -17,6 +18,7 @@ using namespace osiris::test;
 int main() {
   for (int round = 0; round < 50; round++) testNarrow();
   for (int round = 0; round < 50; round++) testRecordFile();
+  for (int round = 0; round < 200; round++) testFields();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

@@ -1,0 +1,76 @@
+// Tests the reading of fields: lines of random bytes in memory of exact size, against a search from
+// field to field and the numbers of the C library.
+
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "ingest/fields.h"
+#include "test/test-support.h"
+
+namespace osiris::test {
+
+/// The number that is wanted of a text; NaN: none.
+inline double numberOf(const std::string& text, bool integer) {
+  int64_t digits = 0, points = 0;
+  for (size_t i = 0; i < text.size(); i++) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (!digit && !(text[i] == '-' && i == 0) && text[i] != '.') return NAN;
+    digits += digit;
+    points += text[i] == '.';
+  }
+  const bool plain = digits > 0 && digits <= 15 && points <= (integer ? 0 : 1);
+  return plain ? std::strtod(text.c_str(), nullptr) : NAN;
+}
+
+/// A few lines of random fields: where they begin, their numbers and their ids.
+inline void testFields() {
+  const double dense[] = {0, 1, 1, 0};
+  const double ids[] = {2, 1, 7, 1001, 0, 1, 2, 0, 1000, 5, 0, 0, 0, 9, 0};
+  const FieldPlan plan{3, ',', below(2) == 0 ? -1 : '"', 2, dense, 3, ids};
+  const int64_t lines = 1 + below(20);
+  std::vector<std::string> texts;
+  std::vector<uint8_t> bytes;
+  std::vector<int32_t> starts, ends;
+  for (int64_t line = 0; line < lines; line++) {
+    std::string text;
+    for (int64_t i = below(40); i > 0; i--) {
+      text += below(6) == 0 ? ",,,,-.a\""[below(8)] : "0123456789"[below(10)];
+    }
+    starts.push_back(static_cast<int32_t>(bytes.size()));
+    bytes.insert(bytes.end(), text.begin(), text.end());
+    ends.push_back(below(20) == 0 ? -1 : static_cast<int32_t>(bytes.size()));
+    texts.push_back(text);
+  }
+  bytes.shrink_to_fit();
+  std::vector<int32_t> begins(static_cast<size_t>(4 * lines)), rows(static_cast<size_t>(3 * lines));
+  std::vector<double> numbers(static_cast<size_t>(2 * lines));
+  readFields({begins.data(), numbers.data(), rows.data()}, bytes.data(), starts.data(), ends.data(),
+             lines, plan);
+  for (int64_t line = 0; line < lines; line++) {
+    const std::string& text = texts[line];
+    const bool quoted = plan.quote >= 0 && text.find('"') != std::string::npos;
+    const bool whole = !quoted && ends[line] >= 0 && std::count(text.begin(), text.end(), ',') == 2;
+    const int32_t* own = begins.data() + 4 * line;
+    expect((own[0] != -1) == whole, "any", "readFields, whether a line is whole");
+    if (!whole || own[0] == -1) continue;
+    std::vector<std::string> fields;
+    for (int64_t i = 0; i < 3; i++) {
+      fields.push_back(text.substr(own[i] - starts[line], own[i + 1] - 1 - own[i]));
+    }
+    expect(fields[0] + ',' + fields[1] + ',' + fields[2] == text, "any", "readFields, the fields");
+    for (int64_t i = 0; i < 2; i++) {
+      const double wanted = numberOf(fields[static_cast<size_t>(dense[2 * i])], dense[2 * i + 1] == 1);
+      const double got = numbers[2 * line + i];
+      expect(std::isnan(wanted) ? std::isnan(got) : wanted == got, "any", "readFields, a number");
+    }
+    const int32_t* row = rows.data() + 3 * line;
+    expect(fields[2].empty() ? row[0] == -1 : row[0] >= 1 && row[0] <= 1000, "any", "a hashed row");
+    const double id = fields[1].size() <= 9 ? numberOf(fields[1], true) - 5 : NAN;
+    expect(row[1] == (id >= 0 && id < 1000 && fields[1][0] != '-' ? id : -1), "any", "an id's row");
+    expect(row[2] == -1, "any", "readFields, ids of text");
+  }
+}
+
+}  // namespace osiris::test

@@ -126,7 +126,7 @@ export const nativeRooms: Rooms = {
   "native/exchange": 300,
   "native/ingest": 200,
   "native/simd": 1000,
-  "native/test": 950,
+  "native/test": 1050,
   "native/tiers": 650,
 };
 

@@ -19,6 +19,7 @@ import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import type { DrainWorker } from "../threads/data/worker-program.ts";
 import type { Generation } from "../threads/generation-memory.ts";
+import { poolMax } from "../threads/generation-spec.ts";
 import { type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface WorkerPoolInput {
@@ -45,9 +46,6 @@ type WorkerPoolEvent =
   | MessageEvent<"pool.scale">
   | { readonly type: "worker.ended"; readonly index: number; readonly isLost: boolean }
   | { readonly type: "pool.fill" };
-
-/** Workers of one host, at most: their indices do not meet those of the next host. */
-export const poolMax = 64;
 
 export interface WorkerInput extends WorkerPoolInput {
   readonly index: number;

@@ -73,6 +73,12 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
   return place;
 }
 
+/**
+ * Preprocessing workers of one host, at most: worker i of the host at position p has the index
+ * p * poolMax + i.
+ */
+export const poolMax = 64;
+
 /** How the readers of a host share its batches. */
 export function dealingOf({ data }: Pick<GenerationSpec, "data">): Dealing {
   const { splitSamples, splits } = data.contents;

@@ -2,6 +2,7 @@
 // what breaks things, too).
 
 import { strict as assert } from "node:assert";
+import { poolMax } from "../../actors/threads/generation-spec.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import {
   checkSchedule,
@@ -29,6 +30,8 @@ export interface DrawOptions {
   readonly everySteps: number;
   /** Readers of each host. */
   readonly readers: number;
+  /** Preprocessing workers of all hosts, at least; undefined: the job has no such service. */
+  readonly workers?: number | undefined;
   readonly hasEvaluation: boolean;
   /** Whether rows lie below the devices' memory. */
   readonly isTiered: boolean;
@@ -148,7 +151,7 @@ function devicesOf({ devices, hosts }: EnvironmentSize): number {
   return devices * Math.max(1, hosts);
 }
 
-function drawThread({ random, stage, readers, isTiered }: Draw): string {
+function drawThread({ random, stage, readers, workers = 0, isTiered }: Draw): string {
   const hosts = Math.max(1, stage.hosts);
   const all = [
     ...Array.from({ length: hosts * readers }, (_, reader) => `thread:reader:${reader}`),
@@ -156,16 +159,24 @@ function drawThread({ random, stage, readers, isTiered }: Draw): string {
     ...(isTiered
       ? Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:tier:${rank}`)
       : []),
+    ...workersOf(workers, hosts).map((worker) => `thread:worker:${worker}`),
     ...(hosts > 1 ? Array.from({ length: hosts }, (_, i) => `thread:bridge:${i + 1}`) : []),
   ];
   return pick(random, all);
 }
 
-function drawActor({ random, stage }: Draw): string {
+/** The indices of the workers that there are from the start: each host has its share. */
+function workersOf(workers: number, hosts: number): number[] {
+  return Array.from({ length: workers }, (_, i) => (i % hosts) * poolMax + Math.floor(i / hosts));
+}
+
+function drawActor({ random, stage, workers }: Draw): string {
   const hosts = stage.hosts === 0 ? ["actor:host:0"] : ["actor:host:1", "actor:hosts:0"];
   const control = ["cluster", "jobs", "queue", "job", "coordinator", "checkpoint"];
   const own = [`actor:device:${random.below(devicesOf(stage))}`, "actor:shard:0", "actor:reader:0"];
-  return pick(random, [...control.map((role) => `actor:${role}:0`), ...hosts, ...own]);
+  const service = workers === undefined ? [] : ["actor:master:0", "actor:pool:0"];
+  const all = [...control.map((role) => `actor:${role}:0`), ...hosts, ...own, ...service];
+  return pick(random, all);
 }
 
 function drawProcess({ random, stage }: Draw): string {
@@ -183,8 +194,9 @@ function drawDuring({ random, isFirst, hasEvaluation }: Draw, where: string) {
 }
 
 function drawFrames(draw: Draw): { subject: string; from?: string; to?: string } {
-  const { random } = draw;
-  const roles = ["host", "device", "coordinator", "checkpoint", "shard"];
+  const { random, workers } = draw;
+  const service = workers === undefined ? [] : ["splits", "pool"];
+  const roles = ["host", "device", "coordinator", "checkpoint", "shard", ...service];
   const subjects = [">", ...roles.map((role) => `osiris.*.*.*.${role}.>`)];
   return { subject: pick(random, subjects), ...(random.below(2) === 0 ? {} : drawPair(draw)) };
 }

@@ -3,7 +3,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { progressOver } from "../../actors/threads/generation-memory.ts";
-import { hostPlaces } from "../../actors/threads/generation-spec.ts";
+import { hostPlaces, poolMax } from "../../actors/threads/generation-spec.ts";
 import { workerPorts } from "../../actors/threads/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { FaultyThread } from "./faulty-launcher.ts";
@@ -21,12 +21,15 @@ void runThread(task, ports);
 /** What the thread can see of the run: the steps of its own device, or of its host's first one. */
 function watched(task: ThreadTask) {
   const isWriter = task.program === "writer";
-  if (!("spec" in task)) return { generation: 0, isWriter, stepsDone: () => 0 };
+  const isWorker = task.program === "worker";
+  const kind = { isWriter, isWorker };
+  if (!("spec" in task)) return { generation: 0, ...kind, stepsDone: () => 0 };
   const { program, spec, memory, index } = task;
   const { steps } = progressOver(memory, spec.devices);
-  const position = program === "reader" ? Math.floor(index / spec.job.readers) : index;
-  const isOfHost = program === "reader" || program === "bridge";
-  const own = isOfHost ? (hostPlaces(spec)[position]?.first ?? 0) : index;
+  const places = { reader: spec.job.readers, worker: poolMax, bridge: 1 };
+  const perHost = program in places ? places[program as keyof typeof places] : undefined;
+  const position = Math.floor(index / (perHost ?? 1));
+  const own = perHost === undefined ? index : (hostPlaces(spec)[position]?.first ?? 0);
   const stepsDone = () => Atomics.load(steps, own);
-  return { generation: spec.generation, isWriter, stepsDone };
+  return { generation: spec.generation, ...kind, stepsDone };
 }

@@ -32,6 +32,8 @@ export interface ThreadPlace {
   readonly directory: string;
   /** Whether all that this thread does is to write checkpoints. */
   readonly isWriter: boolean;
+  /** Whether it makes splits: then it passes a point whenever it looks for a command. */
+  readonly isWorker: boolean;
   /** Steps done by the thread's devices. */
   stepsDone(): number;
 }
@@ -119,6 +121,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
       }),
     take() {
       const command = ports.take() as { readonly type?: string } | undefined;
+      if (command === undefined && place.isWorker) pass();
       if (command === undefined) return undefined;
       if (command.type === "run") disk.powerFails();
       phase = phaseOf(command.type) ?? phase;

@@ -153,7 +153,9 @@ export class Injector {
     const { environment } = this.#options;
     const [kind, role = "", index = "0"] = where.split(":");
     if (kind === "process") return environment.process(role === "root" ? "root" : `host:${index}`);
-    const isOfHosts = ["host", "device", "shard", "reader", "tier", "bridge"].includes(role);
+    const isOfHosts = ["host", "device", "shard", "reader", "tier", "bridge", "pool"].includes(
+      role,
+    );
     return isOfHosts
       ? environment.processOf(role as Role, Number(index))
       : environment.process("root");

@@ -82,6 +82,7 @@ export function drawFor(
     steps: reference.result.step,
     everySteps: spec.checkpoint.everySteps,
     readers: spec.readers,
+    workers: spec.preprocessing?.workersMin,
     hasEvaluation: spec.evaluation !== undefined,
     isTiered: spec.model.tables.some(({ tier }) => tier !== "memory"),
   });

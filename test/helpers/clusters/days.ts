@@ -34,6 +34,29 @@ export function writeDays(t: ExecutionContext): string {
   return home;
 }
 
+const tables = ["user", "item", "pair"].map((name) => ({ name, rows: 400, dim: 8 }));
+
+/** The model of a job on that directory. */
+export const modelOfDays = {
+  kind: "dlrm",
+  tables,
+  bottom: [8, 8],
+  top: [8, 1],
+} as const satisfies JobOptions["model"];
+
+/** The data of a job on that directory; `data`: what they have besides. */
+export function dataOfDays(home: string, data: object): JobOptions["data"] {
+  return parquet(home, {
+    batchSize: 32,
+    passes: 2,
+    label: "label",
+    dense: [{ column: "price", log: true }],
+    transforms: [{ op: "cartesian", inputs: ["user", "item"], output: "pair", max: 400 }],
+    categorical: ["user", "item", { column: "pair", ids: "integer" }],
+    ...data,
+  });
+}
+
 /** A job on that directory; `data`, `rest`: what it has besides. */
 export function jobOnDays(
   place: TestCluster,
@@ -41,22 +64,13 @@ export function jobOnDays(
   data: object,
   rest: object = {},
 ): JobOptions {
-  const tables = ["user", "item", "pair"].map((name) => ({ name, rows: 400, dim: 8 }));
   const job = place.job({
-    model: { kind: "dlrm", tables, bottom: [8, 8], top: [8, 1] },
+    model: modelOfDays,
     optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
     evaluation: { everySteps: 10, fraction: 0.2 },
     ...rest,
   });
-  const { cache } = job.data;
-  const features = {
-    label: "label",
-    dense: [{ column: "price", log: true }],
-    transforms: [{ op: "cartesian", inputs: ["user", "item"], output: "pair", max: 400 }] as const,
-    categorical: ["user", "item", { column: "pair", ids: "integer" as const }],
-  };
-  const named = parquet(home, { batchSize: 32, passes: 2, cache, ...features, ...data });
-  return { ...job, data: named } satisfies JobOptions;
+  return { ...job, data: dataOfDays(home, { cache: job.data.cache, ...data }) };
 }
 
 /** What such a job comes to with nothing in the way. */

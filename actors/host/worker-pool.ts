@@ -38,9 +38,14 @@ export interface WorkerPoolContext extends WorkerPoolInput {
   readonly running: ReadonlyMap<number, "working" | "draining">;
   /** How many were started so far. */
   readonly starts: number;
-  /** Workers in a row that ended by themselves. */
+  /** Workers that ended by themselves, each soon after the one before. */
   readonly losses: number;
+  /** When the last of them did. */
+  readonly lostAtMs: number;
 }
+
+/** After so long without a loss the next one counts as the first. */
+const quietMs = 60_000;
 
 type WorkerPoolEvent =
   | MessageEvent<"pool.scale">
@@ -137,10 +142,13 @@ const machine = setup({
       enqueue.stopChild(`worker:${event.index}`);
       const running = new Map(context.running);
       running.delete(event.index);
-      const losses = event.isLost ? context.losses + 1 : 0;
-      enqueue.assign({ running, losses });
+      const nowMs = context.network.clock.now();
+      const isRow = nowMs - context.lostAtMs < quietMs;
+      const losses = event.isLost ? (isRow ? context.losses : 0) + 1 : context.losses;
+      const lostAtMs = event.isLost ? nowMs : context.lostAtMs;
+      enqueue.assign({ running, losses, lostAtMs });
       const { baseMs, factor, maxMs } = backoff;
-      const delay = event.isLost ? Math.min(maxMs, baseMs * factor ** Math.min(losses, 10)) : 0;
+      const delay = event.isLost ? Math.min(maxMs, baseMs * factor ** Math.min(losses - 1, 10)) : 0;
       enqueue.raise({ type: "pool.fill" }, { delay });
     }),
   },
@@ -157,6 +165,7 @@ const machine = setup({
       running: new Map(),
       starts: 0,
       losses: 0,
+      lostAtMs: 0,
     };
   },
   entry: "fill",

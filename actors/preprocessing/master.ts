@@ -35,6 +35,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
 import type { StreamOrigins } from "../threads/data/stream-origins.ts";
+import { intervalMs } from "./autoscaler.ts";
 import { type GivenUp, SplitTable } from "./split-table.ts";
 import { WorkerCount } from "./worker-count.ts";
 
@@ -56,8 +57,6 @@ export interface MasterContext extends MasterInput {
 const tickMs = 50;
 /** How often it says that it is there. */
 const hereMs = 500;
-/** How often it asks how many workers there should be. */
-const scaleMs = 1000;
 /** When a worker that says nothing is lost: it speaks every fifth of a second. */
 const silentMs = 1500;
 
@@ -110,7 +109,7 @@ class Master {
     const resendMs = deadlinesOf(job).resend;
     this.#table = new SplitTable({ deadlineMs, attemptsMax, resendMs, silentMs });
     this.#workers = new WorkerCount(preprocessing, network.clock.now());
-    this.#scaleMs = network.clock.now() + scaleMs;
+    this.#scaleMs = network.clock.now() + intervalMs;
     const hears: { readonly [Action in MasterAction]: (frame: Frame) => void } = {
       want: (frame) => this.#want(decodeFrame("want", frame)),
       lease: (frame) => this.#lease(frame),
@@ -140,9 +139,9 @@ class Master {
   }
 
   #lease(frame: Frame): void {
-    const { worker, busy } = decodeFrame("lease", frame);
+    const { worker, busyMs, forMs } = decodeFrame("lease", frame);
     if (frame.reply === undefined) return;
-    this.#workers.tellWorker(worker, busy);
+    this.#workers.tellWorker(busyMs, forMs);
     this.#table.heard(worker, this.#nowMs());
     const others = this.#waiting.filter((one) => one.worker !== worker);
     this.#waiting = [...others, { worker, reply: frame.reply, sinceMs: this.#nowMs() }];
@@ -201,8 +200,8 @@ class Master {
   /** Tells every pool its share of the workers that there should be, though nothing changed. */
   #scale(nowMs: number): void {
     const { mailbox, hosts } = this.#context;
-    this.#scaleMs = nowMs + scaleMs;
-    const workers = this.#workers.wanted(this.#table.workers, nowMs);
+    this.#scaleMs = nowMs + intervalMs;
+    const workers = this.#workers.wanted(this.#table.workers.length, nowMs);
     for (let index = 0; index < hosts; index++) {
       const share = Math.floor((workers + hosts - 1 - index) / hosts);
       mailbox.tell({ role: "pool", index }, "pool.scale", { workers: share });

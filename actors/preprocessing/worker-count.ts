@@ -1,7 +1,7 @@
-// How many workers there should be: what readers and workers tell, as the law of autoscaler.ts
-// takes it.
+// How many workers there should be: what readers and workers tell, as the autoscaler takes it.
 
 import type { JobSpec } from "../../src/job/job.ts";
+import { Autoscaler, type ServiceNews } from "./autoscaler.ts";
 
 /** What a reader tells. */
 export interface ReaderNews {
@@ -9,32 +9,66 @@ export interface ReaderNews {
   readonly buffered: number;
   /** Splits that it needs, and has not. */
   readonly wanted: number;
-  /** How long it has waited for splits so far. */
+  /** How long it has waited for splits so far, in milliseconds. */
   readonly stalledMs: number;
 }
 
 export class WorkerCount {
-  readonly #limits: NonNullable<JobSpec["preprocessing"]>;
+  readonly #scaler: Autoscaler;
   readonly #readers = new Map<number, ReaderNews>();
-  readonly #busy = new Map<string, number>();
+  /** How long each reader had waited when the interval began. */
+  #stalledMs = new Map<number, number>();
+  /** Of all workers, since the interval began. */
+  #worked = { busyMs: 0, forMs: 0 };
+  #busy = 0;
+  #sinceMs: number;
 
-  constructor(limits: NonNullable<JobSpec["preprocessing"]>, _nowMs: number) {
-    this.#limits = limits;
+  constructor({ workersMin, workersMax }: NonNullable<JobSpec["preprocessing"]>, nowMs: number) {
+    this.#scaler = new Autoscaler({ least: workersMin, most: workersMax, atMs: nowMs });
+    this.#sinceMs = nowMs;
   }
 
   tellReader(reader: number, news: ReaderNews): void {
+    if (!this.#stalledMs.has(reader)) this.#stalledMs.set(reader, news.stalledMs);
     this.#readers.set(reader, news);
   }
 
-  tellWorker(worker: string, busy: number): void {
-    this.#busy.set(worker, busy);
+  /** A worker has made splits for `busyMs` of the last `forMs` milliseconds. */
+  tellWorker(busyMs: number, forMs: number): void {
+    this.#worked = {
+      busyMs: this.#worked.busyMs + Math.min(busyMs, forMs),
+      forMs: this.#worked.forMs + forMs,
+    };
   }
 
-  /** `workers`: those that live. */
-  wanted(workers: readonly string[], _nowMs: number): number {
-    for (const worker of this.#busy.keys()) {
-      if (!workers.includes(worker)) this.#busy.delete(worker);
-    }
-    return this.#limits.workersMin;
+  /** How many there should be, where so many live. Begins another interval. */
+  wanted(workers: number, nowMs: number): number {
+    const news = this.#newsOf(workers, nowMs);
+    this.#sinceMs = nowMs;
+    this.#worked = { busyMs: 0, forMs: 0 };
+    for (const [reader, { stalledMs }] of this.#readers) this.#stalledMs.set(reader, stalledMs);
+    return this.#scaler.hear(news);
+  }
+
+  #newsOf(workers: number, atMs: number): ServiceNews {
+    const { busyMs, forMs } = this.#worked;
+    // Workers whose splits take longer than an interval say nothing in it.
+    if (forMs > 0) this.#busy = busyMs / forMs;
+    const readers = [...this.#readers];
+    const passedMs = Math.max(1, atMs - this.#sinceMs);
+    const stalls = readers.map(([reader, { stalledMs }]) => {
+      return Math.min(1, (stalledMs - (this.#stalledMs.get(reader) ?? 0)) / passedMs);
+    });
+    const shares = readers.map(([, { buffered, wanted }]) => {
+      return buffered + wanted === 0 ? 1 : buffered / (buffered + wanted);
+    });
+    return {
+      atMs,
+      workers,
+      busy: this.#busy,
+      stalled: Math.max(0, ...stalls),
+      buffered: Math.min(1, ...shares),
+      isWanted: readers.some(([, { wanted }]) => wanted > 0),
+    };
   }
 }

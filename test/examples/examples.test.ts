@@ -39,6 +39,16 @@ test("tables that are larger than their memory train the bits of those that fit"
   t.true(hbm > 0.3 && ddr > 0 && ssd > 0 && Math.abs(hbm + ddr + ssd - 1) < 1e-9);
 });
 
+test("Parquet without a cache: a killed worker and a killed device change no bit", async (t) => {
+  const flags = ["dist/examples/parquet.js", "--data", "nowhere"];
+  const { stdout } = await execute(process.execPath, flags);
+  t.regex(stdout, /^12000 ratings generated, in partitions 1997-09, .*1998-04$/m);
+  t.regex(stdout, /killed a worker: true\nkilled a device: true/);
+  const [, auc] = stdout.match(/^calm: AUC of 1998-04 ([.\d]+), sha256:[0-9a-f]{64}$/m) ?? [];
+  t.true(Number(auc) > 0.8, stdout);
+  t.true(stdout.endsWith("The same model, byte for byte.\n"), stdout);
+});
+
 for (const example of ["frappe", "criteo"]) {
   test(`${example}: where the data are not there, one sentence says so`, async (t) => {
     const run = resultOf(example, ["--data", "nowhere"]);

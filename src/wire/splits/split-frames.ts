@@ -48,8 +48,9 @@ const schemas = {
   }),
   lease: z.object({
     worker: z.string().min(1).max(200),
-    /** Share of the time since its last question in which it made splits. */
-    busy: z.number().min(0).max(1),
+    /** The time since its last question, and how much of it was spent on splits. */
+    forMs: z.number().min(0),
+    busyMs: z.number().min(0),
   }),
   /** `lease`: its number; left out: there is no split now. */
   leased: z.object({

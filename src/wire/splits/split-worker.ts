@@ -48,9 +48,9 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
   let [busyMs, fromMs] = [0, clock.now()];
   while (!isOver()) {
     const nowMs = clock.now();
-    const busy = Math.min(1, busyMs / Math.max(1, nowMs - fromMs));
+    const worked = { busyMs, forMs: nowMs - fromMs };
     [busyMs, fromMs] = [0, nowMs];
-    const { lease, reader, split } = await ask(options, busy);
+    const { lease, reader, split } = await ask(options, worked);
     if (lease === undefined || reader === undefined || split === undefined) continue;
     const beginMs = clock.now();
     const done = await during(options, lease, async () => {
@@ -69,8 +69,11 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
 }
 
 /** Asks for a split. Where the master is silent, it may be about to be replaced. */
-async function ask({ transport, place, worker, clock }: SplitWorkerOptions, busy: number) {
-  const { payload, headers } = encodeFrame("lease", { worker, busy });
+async function ask(
+  { transport, place, worker, clock }: SplitWorkerOptions,
+  worked: { readonly busyMs: number; readonly forMs: number },
+) {
+  const { payload, headers } = encodeFrame("lease", { worker, ...worked });
   const how = { headers, deadlineMs: askMs };
   try {
     return decodeFrame(

@@ -11,7 +11,7 @@ export function namesColumns(data: ResolvedDataOptions): data is ResolvedColumnO
 
 /** The transforms of the data; undefined: they have none. */
 export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | undefined {
-  return data.kind === "csv" || data.kind === "parquet" ? data.transforms : undefined;
+  return namesColumns(data) ? data.transforms : undefined;
 }
 
 /** Whether the samples are made of the files whenever they are needed, without a cache. */

@@ -108,9 +108,12 @@ const jsonLinesOptions = z
     ...named,
     /** Columns of the categorical features; each feeds one table. @default [] */
     categorical: z.array(listColumn).max(65_536).default([]),
+    /** Columns that are made of those of the files, for features. @default none */
+    transforms: transformsOptions.optional(),
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)
+  .superRefine(refuseWrongFeatures)
   .transform(withPasses)
   .transform(withColumnRules);
 

@@ -30,7 +30,7 @@ function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 function named(data: JobSpec["data"]): JobSpec["data"] {
   if (data.kind === "synthetic") return data;
   const paths = data.kind === "parquet" ? tableFilesOf(data.paths) : filesOf(data.paths);
-  if (data.kind !== "csv" && data.kind !== "parquet") return { ...data, paths };
+  if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
   return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };
 }

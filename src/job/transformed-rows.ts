@@ -9,6 +9,7 @@ import { Sample } from "../data/sample.ts";
 import { targetsOf } from "../data/targets.ts";
 import { denseOf } from "../data/text/columns.ts";
 import { decodeText, type Fault, sentenceOf } from "../data/text/faults.ts";
+import { beforeWeight, betweenIds } from "../data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../data/text/made-lines.ts";
 import { textLines } from "../data/text/text-fields.ts";
@@ -76,7 +77,7 @@ async function addLines(job: JobSpec, data: TextData, path: string, add: Add): P
     for (const { line, text } of lines) {
       const fields = fieldsOf(text, columns);
       const whole = Array.isArray(fields) ? fields : [];
-      const shown = names.map(([name, field]) => [name, decodeText(whole[field] ?? "")]);
+      const shown = names.map(([name, field]) => [name, shownText(whole[field] ?? "")]);
       const read = Object.fromEntries(shown);
       const made =
         transforms && new MadeLines(transforms, columns, [text], { place: 0, firstLine: line });
@@ -90,6 +91,11 @@ async function addLines(job: JobSpec, data: TextData, path: string, add: Add): P
       if (!add({ ...row, ...resultOf(job, sample, fault) })) return;
     }
   }
+}
+
+/** A field as people read it: a list of JSON with the separators of text. */
+function shownText(field: string): string {
+  return decodeText(field.replaceAll(betweenIds, "|").replaceAll(beforeWeight, ":"));
 }
 
 async function addTableRows(

@@ -4,29 +4,48 @@ import { namedColumns } from "../columnar/named-columns.ts";
 import type { ResolvedJsonLinesOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { targetColumnsOf } from "../targets.ts";
+import { planOf } from "../transforms/plan.ts";
 import type { Columns } from "./columns.ts";
 import { beforeWeight, betweenIds } from "./json-lines.ts";
 import { categoricalOf } from "./match-features.ts";
 
-/** The columns that the job names; no line has more of them. */
+/**
+ * The columns that the job names; no line has more of them. A column that is read as a list and as
+ * one value, by a feature and a transform, is two fields.
+ */
 export function jsonColumns(
   options: ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
   path: string,
   key?: KeyColumn,
 ): Columns {
-  const sources = categoricalOf(options);
+  const { sources, outputs } = planOf(options.transforms ?? []);
+  const ids = categoricalOf(options);
   const dense = options.dense.map(({ column }) => column);
-  const asked = [...targetColumnsOf(options), ...dense, ...sources.map(({ column }) => column)];
-  const header = [...new Set([...asked, ...(key === undefined ? [] : [key.column])])];
-  const { columns } = namedColumns(options, tables, { path, header }, key);
-  const lists = header.map((name) => sources.find(({ column }) => column === name)?.list);
-  const categorical = columns.categorical.map((column) => {
-    if (column.list === undefined) return column;
-    const weight = column.list === "weighted" ? beforeWeight : undefined;
-    return { ...column, separator: betweenIds, weightSeparator: weight };
+  const asked = [...targetColumnsOf(options), ...dense, ...ids.map(({ column }) => column)];
+  const given = [...asked, ...(key === undefined ? [] : [key.column])];
+  const names = [...new Set(given)].filter((name) => !outputs.has(name));
+  const lists = names.map((name) => ids.find(({ column }) => column === name)?.list);
+  const places = sources.map(({ column, list }) => {
+    const place = names.findIndex((name, i) => name === column && lists[i] === list);
+    if (place >= 0) return place;
+    lists.push(list);
+    return names.push(column) - 1;
   });
-  const json = { names: header, lists };
-  const line = { fields: header.length, delimiter: ",", hasQuotes: false };
-  return { ...columns, categorical, ...line, json };
+  const { columns } = namedColumns(options, tables, { path, header: names }, key);
+  const categorical = columns.categorical.map((column) => {
+    return column.isMade === true ? column : splitAsJson(column);
+  });
+  const json = { names, lists };
+  const line = { fields: names.length, delimiter: ",", hasQuotes: false };
+  return { ...columns, categorical, sources: places, ...line, json };
+}
+
+/** What is read of a field of JSON: a list is split as it was joined. */
+export function splitAsJson<Read extends { readonly list?: "plain" | "weighted" | undefined }>(
+  read: Read,
+): Read | (Read & { readonly separator: string; readonly weightSeparator: string | undefined }) {
+  if (read.list === undefined) return read;
+  const weightSeparator = read.list === "weighted" ? beforeWeight : undefined;
+  return { ...read, separator: betweenIds, weightSeparator };
 }

@@ -12,6 +12,7 @@ import {
 } from "../transforms/compile.ts";
 import type { Columns } from "./columns.ts";
 import type { Fault } from "./faults.ts";
+import { splitAsJson } from "./json-columns.ts";
 import { decodeFeatures, decodeFields, fieldsOf } from "./line-decoder.ts";
 import { type BagReaders, MadeFeatures } from "./made-features.ts";
 import { SourceColumns } from "./source-columns.ts";
@@ -56,13 +57,15 @@ export class MadeLines {
     );
     const { sources: places = [] } = columns;
     const faults = new Map<number, Fault>();
-    const sources = new SourceColumns(transforms.sources, lines.length);
+    const isJson = columns.json !== undefined;
+    const read = isJson ? transforms.sources.map(splitAsJson) : transforms.sources;
+    const sources = new SourceColumns(read, lines.length);
     for (const [row, fields] of this.#fields.entries()) {
       const fault = sources.add(isWhole(fields) ? (i) => fields[places[i] ?? -1] ?? "" : undefined);
       if (fault !== undefined) faults.set(row, fault);
     }
-    // The line below the header is the first row, as in tables.
-    const rows = { rows: lines.length, place, firstRow: firstLine - 2 };
+    // The first row is that of a table: the line below the header, or the first of JSON.
+    const rows = { rows: lines.length, place, firstRow: firstLine - (isJson ? 1 : 2) };
     this.made = transforms.run(sources.columns(), rows);
     this.#features = new MadeFeatures(this.made, faults, readers);
   }

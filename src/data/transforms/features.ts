@@ -51,9 +51,9 @@ export function featureProblems(section: FeatureSection): TransformProblem[] {
   return [...problems, ...listProblems(section), ...labelProblems(section, outputs)];
 }
 
-/** Text has no lists but those that are split. */
+/** CSV has no lists but those that are split. */
 function listProblems({ kind, transforms = [] }: FeatureSection): TransformProblem[] {
-  if (kind === "parquet") return [];
+  if (kind !== "csv") return [];
   const inputs = transforms.flatMap(inputsOf).map(({ input }) => input);
   const wrong = inputs.find(({ list }) => list !== undefined);
   const error = `without \`list\`, as a field of text is split by \`separator\` (\`${wrong?.column}\`)`;

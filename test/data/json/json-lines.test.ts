@@ -1,10 +1,9 @@
 // JSON Lines: the same rows as CSV are the same samples, and what is wrong with a line is told.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
-import { parse } from "csv-parse/sync";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
@@ -15,8 +14,7 @@ import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../data-files.ts";
-
-const clicks = join(import.meta.dirname, "../../../../test/fixtures/parquet/clicks.csv");
+import { clicks, writeLines } from "./click-lines.ts";
 
 const both = {
   batchSize: 32,
@@ -47,38 +45,6 @@ const listsOf = (how: (kind: "plain" | "weighted") => object) => [
 const tables = ["item", "colour", "session", "digest", "user", "mixed", "again"]
   .concat("tags", "words", "scored")
   .map((name) => ({ name, rows: 1000, ...(name === "session" ? { idBits: 64 as const } : {}) }));
-
-/** The rows of the CSV file, as a program would write them: numbers, booleans, lists, objects. */
-function writeLines(directory: string): string {
-  const rows: Record<string, string>[] = parse(readFileSync(clicks), { columns: true });
-  const lines = rows.map((row, i) => {
-    const members = Object.entries(row).flatMap(([name, text]): [string, unknown][] => {
-      if (text === "") return i % 2 === 0 ? [] : [[name, null]];
-      if (name === "tags" || name === "words") return [[name, text.split("|")]];
-      if (name === "scored") {
-        const pairs = text.split("|").map((one) => one.split(":"));
-        if (pairs.some(([, weight]) => weight === undefined || Number.isNaN(Number(weight)))) {
-          return [[name, text]];
-        }
-        return [[name, pairs.map(([id, weight]) => [id, Number(weight)])]];
-      }
-      if (text === "true" || text === "false") return [[name, text === "true"]];
-      const isNumber = String(Number(text)) === text && Number.isFinite(Number(text));
-      return [[name, isNumber && i % 3 > 0 ? Number(text) : text]];
-    });
-    const line = JSON.stringify(Object.fromEntries(members));
-    // 64-bit ids as numbers, as other languages write them; and characters as escapes.
-    const long = line.replace(/"session":"(-?\d+)"/, '"session":$1');
-    return i % 5 === 0 ? long.replace(/[\u0080-\uffff]/g, escaped) : long;
-  });
-  const path = join(directory, "clicks.jsonl");
-  writeFileSync(path, `${lines.join("\n")}\n`);
-  return path;
-}
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
 
 const keys: Readonly<Record<string, KeyColumn | undefined>> = {
   none: undefined,

@@ -1,4 +1,5 @@
-// Transforms of Parquet files: the samples are those of the same rows as CSV, and of records.
+// Transforms of Parquet files and JSON Lines: the samples are those of the same rows as CSV, and of
+// records.
 
 import { join } from "node:path";
 import test from "ava";
@@ -8,18 +9,23 @@ import { createRecordEncoder } from "../../../src/data/records.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../data-files.ts";
+import { writeLines } from "../json/click-lines.ts";
 import { fixtures } from "../parquet/parquet-files.ts";
 
 /** The same transforms; a list is split in text, and is one in tables. */
-function optionsOf(kind: "csv" | "parquet", own: readonly object[] = []) {
+function optionsOf(
+  kind: "csv" | "parquet" | "jsonl",
+  own: readonly object[] = [],
+  path = join(fixtures, `clicks.${kind}`),
+) {
   const list = (column: string, form: "plain" | "weighted" = "plain") => {
-    if (kind === "parquet") return { column, list: form };
+    if (kind !== "csv") return { column, list: form };
     const weights = form === "weighted" ? { weightSeparator: ":" } : {};
     return { column, separator: "|", ...weights };
   };
   return {
     kind,
-    paths: [join(fixtures, `clicks.${kind}`)],
+    paths: [path],
     batchSize: 32,
     rejectedMax: 0.5,
     label: "label",
@@ -65,6 +71,7 @@ async function cacheOf(options: object, cache: string) {
 
 test("the samples are those of the same rows as CSV, sampled or not", async (t) => {
   const cache = startDirectory(t);
+  const path = writeLines(cache);
   for (const own of [
     [],
     [{ op: "sampling", rate: 0.5, seed: 3 }],
@@ -73,13 +80,16 @@ test("the samples are those of the same rows as CSV, sampled or not", async (t) 
     const one = await cacheOf(optionsOf("csv", own), cache);
     const other = await cacheOf(optionsOf("parquet", own), cache);
     t.is(other.digest, one.digest);
+    const json = await cacheOf(optionsOf("jsonl", own, path), cache);
+    t.deepEqual([json.samples, json.digest], [one.samples, one.digest]);
+    t.is(json.quarantine.count, one.quarantine.count);
     t.deepEqual(other.weighted, [false, false, false, false, false, true, false, false]);
     t.is(other.quarantine.count, one.quarantine.count);
     t.true(one.samples > 50, `${one.samples} samples`);
   }
 });
 
-test("a record has the sample of its row, from either kind", (t) => {
+test("a record has the sample of its row, from any kind", (t) => {
   const record = {
     price: 2.5,
     age: 31,
@@ -92,11 +102,12 @@ test("a record has the sample of its row, from either kind", (t) => {
     ratio: 0.25,
     item: 77,
   };
-  const encodedBy = (kind: "csv" | "parquet") => {
+  const encodedBy = (kind: "csv" | "parquet" | "jsonl") => {
     return createRecordEncoder(checkOptions(dataOptions, optionsOf(kind)), tables).encode([record]);
   };
   const batch = encodedBy("parquet");
   t.deepEqual(batch, encodedBy("csv"));
+  t.deepEqual(batch, encodedBy("jsonl"));
   t.deepEqual([...batch.dense], [Math.log(3.5), 1, 0.25].map(Math.fround));
   t.deepEqual([...batch.lengths], [1, 1, 1, 2, 2, 2, 2, 1]);
 });

@@ -84,10 +84,15 @@ test("a file of JSON Lines gets a member more in each object", async (t) => {
     return { label: i % 3 === 0 ? 1 : 0, colour: `c${i % 7}`, tags: [i % 5, i % 11], age: i / 10 };
   });
   writeFileSync(path, lines.map((line) => JSON.stringify(line)).join("\n"));
-  const tables = ["colour", "tags"].map((name) => ({ name, rows: 50, dim: 4, initScale: 0.5 }));
+  const named = ["colour", "tags", "firstTag"];
+  const tables = named.map((name) => ({ name, rows: 50, dim: 4, initScale: 0.5 }));
   const data = jsonl(path, {
-    ...{ label: "label", dense: ["age"], batchSize: 16, cache: join(home, "cache") },
-    categorical: ["colour", { column: "tags", list: "plain" }],
+    ...{ label: "label", dense: ["logAge"], batchSize: 16, cache: join(home, "cache") },
+    transforms: [
+      { op: "log", input: "age", output: "logAge", plus: 1 },
+      { op: "firstX", input: { column: "tags", list: "plain" }, output: "firstTag", x: 1 },
+    ],
+    categorical: ["colour", { column: "tags", list: "plain" }, "firstTag"],
   });
   const directory = join(home, "checkpoints");
   const model: JobOptions["model"] = { kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] };

@@ -20,7 +20,7 @@ const input = z
           /** Stands between an id and its weight. @default none: no weights */
           weightSeparator: character.optional(),
           /**
-           * Of Parquet and JSON Lines: a list of values, or of ids with weights. @default none: one value
+           * Of Parquet and JSON Lines: a list of values, or of ids with weights. @default none: one
            */
           list: z.enum(["plain", "weighted"]).optional(),
         })

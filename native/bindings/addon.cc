@@ -104,6 +104,7 @@ NAPI_MODULE_INIT() {
       method("writeRecords", bound<writeRecords>),
       method("dropCached", answered<dropCached>),
       method("readFields", bound<readFields>),
+      method("hashIds", bound<hashIds>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

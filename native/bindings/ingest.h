@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bindings/call.h"
-#include "ingest/fields.h"
+#include "ingest/ids.h"
 
 namespace {
 
@@ -20,6 +20,17 @@ void readFields(Call& call) {
                        call.length(10) / 5, call.doubles(10)};
   if (!call.valid()) return;
   osiris::readFields(out, bytes, starts, ends, call.length(5), plan);
+}
+
+// hashIds(rows, ids, isUnsigned, seed, tableRows)
+void hashIds(Call& call) {
+  int32_t* rows = call.ints(0);
+  const int64_t count = call.length(0);
+  const int64_t* ids = call.longs(1);
+  const bool isUnsigned = call.flag(2);
+  const uint32_t seed = call.word(3), tableRows = call.word(4);
+  if (!call.valid()) return;
+  osiris::hashIds(rows, ids, count, isUnsigned, seed, tableRows);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "ingest/fields.h"
+#include "ingest/ids.h"
 #include "test/test-support.h"
 
 namespace osiris::test {
@@ -70,6 +70,23 @@ inline void testFields() {
     const double id = fields[1].size() <= 9 ? numberOf(fields[1], true) - 5 : NAN;
     expect(row[1] == (id >= 0 && id < 1000 && fields[1][0] != '-' ? id : -1), "any", "an id's row");
     expect(row[2] == -1, "any", "readFields, ids of text");
+  }
+}
+
+/// Ids of all lengths: their decimals are those of the C library.
+inline void testHashedIds() {
+  const int64_t count = below(40);
+  std::vector<int64_t> ids(static_cast<size_t>(count));
+  std::vector<int32_t> rows(static_cast<size_t>(count));
+  for (int64_t& id : ids) id = static_cast<int64_t>(engine()) >> below(64);
+  const bool isUnsigned = below(2) == 0;
+  hashIds(rows.data(), ids.data(), count, isUnsigned, 7, 1001);
+  for (int64_t i = 0; i < count; i++) {
+    const std::string text =
+        isUnsigned ? std::to_string(static_cast<uint64_t>(ids[i])) : std::to_string(ids[i]);
+    const uint8_t* at = reinterpret_cast<const uint8_t*>(text.data());
+    const uint32_t hash = murmurHash3(at, at + text.size(), 7);
+    expect(rows[i] == static_cast<int32_t>(1 + hash % 1000), "any", "hashIds");
   }
 }
 

@@ -19,6 +19,7 @@ int main() {
   for (int round = 0; round < 50; round++) testNarrow();
   for (int round = 0; round < 50; round++) testRecordFile();
   for (int round = 0; round < 200; round++) testFields();
+  for (int round = 0; round < 200; round++) testHashedIds();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

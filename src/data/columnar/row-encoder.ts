@@ -12,7 +12,7 @@ import type { LabelReader } from "../text/labels.ts";
 import { decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
 import type { KeyCollector } from "../text/split-keys.ts";
 import type { CompiledTransforms } from "../transforms/compile.ts";
-import { bagReader, type FillBag } from "./bag-reader.ts";
+import { type BagReader, bagReader } from "./bag-reader.ts";
 import type { Column, RowBatch } from "./column.ts";
 import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
@@ -191,20 +191,22 @@ export function bagFill(
   column: Column,
   field: CategoricalField,
   feature: number,
-  fill: FillBag | undefined,
+  reader: BagReader | undefined,
 ): Fill {
   const { separator, weightSeparator } = field;
   const isText =
     column.form === "numbers" || separator !== undefined || weightSeparator !== undefined;
-  if (isText || fill === undefined) {
+  if (isText || reader === undefined) {
     return (sample, row) => decodeBag(sample, feature, textAt(column, row), field);
   }
+  const { offsets, weights } = column;
+  const fill = reader(column);
   return (sample, row) => {
-    const end = column.offsets[row + 1] ?? 0;
-    for (let at = column.offsets[row] ?? 0; at < end; at++) {
-      const weight = column.weights === undefined ? 1 : (column.weights[at] ?? Number.NaN);
+    const end = offsets[row + 1] ?? 0;
+    for (let at = offsets[row] ?? 0; at < end; at++) {
+      const weight = weights === undefined ? 1 : (weights[at] ?? Number.NaN);
       if (!Number.isFinite(weight)) return noWeight(field, weight);
-      const fault = fill(sample, column, at, weight);
+      const fault = fill(sample, at, weight);
       if (fault !== undefined) return fault;
     }
     return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, field) : undefined;

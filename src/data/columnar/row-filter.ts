@@ -4,8 +4,8 @@
 // text, byte by byte: `03` equals 3, and `2026-11-01` lies before `2026-11-01T12:00`.
 
 import { type Moment, momentOf } from "../text/split-keys.ts";
-import { textOfId } from "./bag-reader.ts";
 import type { Column, RowBatch } from "./column.ts";
+import { textOfId } from "./hashed-ids.ts";
 
 /** A value as a job writes it. */
 export type WhereValue = string | number | boolean;

@@ -1,8 +1,8 @@
 // The text that a row of a column would be in a file of text.
 
 import { dateOf } from "../text/split-keys.ts";
-import { textOfId } from "./bag-reader.ts";
 import type { Column } from "./column.ts";
+import { textOfId } from "./hashed-ids.ts";
 
 /** The field that text would have, one byte per character; `""`: there is no value. */
 export function textAt(column: Column, row: number): string {

@@ -1,7 +1,7 @@
 // Features of rows from the columns that transforms made: what a field with the same value as text
 // would become (columnar/row-encoder.ts).
 
-import { bagReader, type FillBag } from "../columnar/bag-reader.ts";
+import { type BagReader, bagReader } from "../columnar/bag-reader.ts";
 import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
 import { bagFill, denseFill, type Fill } from "../columnar/row-encoder.ts";
 import type { Sample } from "../sample.ts";
@@ -10,7 +10,7 @@ import type { Fault } from "./faults.ts";
 import type { MadeRow } from "./line-decoder.ts";
 
 /** What bags of ids are read with: it remembers hashes, from batch to batch. */
-export type BagReaders = Map<number, FillBag>;
+export type BagReaders = Map<number, BagReader>;
 
 /** The features of row after row of one run of the transforms. Set `row`. */
 export class MadeFeatures implements MadeRow {

@@ -124,7 +124,7 @@ export const nativeRooms: Rooms = {
   "native/dense": 900,
   "native/embedding": 1200,
   "native/exchange": 300,
-  "native/ingest": 250,
+  "native/ingest": 320,
   "native/simd": 1000,
   "native/test": 1050,
   "native/tiers": 650,

@@ -171,7 +171,7 @@ struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
   Scratch squares, trees, starts, misses;
-  Scratch leftOperand, rightOperand;
+  Scratch leftOperand, rightOperand, mixed;
 };
 
 inline Scratches& scratches() {

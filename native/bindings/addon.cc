@@ -105,6 +105,9 @@ NAPI_MODULE_INIT() {
       method("dropCached", answered<dropCached>),
       method("readFields", bound<readFields>),
       method("hashIds", bound<hashIds>),
+      method("sigridHash", bound<sigridHash>),
+      method("bucketize", bound<bucketize>),
+      method("nGram", bound<nGram>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

@@ -4,6 +4,7 @@
 
 #include "bindings/call.h"
 #include "ingest/ids.h"
+#include "ingest/transforms.h"
 
 namespace {
 
@@ -31,6 +32,42 @@ void hashIds(Call& call) {
   const uint32_t seed = call.word(3), tableRows = call.word(4);
   if (!call.valid()) return;
   osiris::hashIds(rows, ids, count, isUnsigned, seed, tableRows);
+}
+
+// Arguments i .. i+2: lower and upper half of the salt, and max.
+HashArguments hashOf(Call& call, size_t i) {
+  const uint64_t low = call.word(i), high = call.word(i + 1);
+  return {high << 32 | low, call.integer(i + 2)};
+}
+
+// sigridHash(out, ids, saltLow, saltHigh, max)
+void sigridHash(Call& call) {
+  int64_t* out = call.longs(0);
+  const int64_t* ids = call.longs(1);
+  const HashArguments hash = hashOf(call, 2);
+  if (!call.valid()) return;
+  osiris::sigridHash(out, ids, call.length(0), hash);
+}
+
+// bucketize(out, values, borders)
+void bucketize(Call& call) {
+  int64_t* out = call.longs(0);
+  const double *values = call.doubles(1), *borders = call.doubles(2);
+  if (!call.valid()) return;
+  osiris::bucketize(out, values, call.length(0), borders, call.length(2));
+}
+
+// nGram(out, outOffsets, ids, offsets, n, saltLow, saltHigh, max)
+void nGram(Call& call) {
+  int64_t* out = call.longs(0);
+  const int32_t* outOffsets = call.ints(1);
+  const int64_t* ids = call.longs(2);
+  const int32_t* offsets = call.ints(3);
+  const int64_t n = call.integer(4);
+  const HashArguments hash = hashOf(call, 5);
+  if (!call.valid()) return;
+  uint64_t* mixed = scratches().mixed.take<uint64_t>(call.length(2));
+  osiris::nGram(out, outOffsets, ids, offsets, call.length(3) - 1, n, mixed, hash);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "test/dense-test.h"
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
-#include "test/fields-test.h"
+#include "test/ingest-test.h"
 #include "test/record-file-test.h"
 
 using namespace osiris;
@@ -20,6 +20,7 @@ int main() {
   for (int round = 0; round < 50; round++) testRecordFile();
   for (int round = 0; round < 200; round++) testFields();
   for (int round = 0; round < 200; round++) testHashedIds();
+  for (int round = 0; round < 200; round++) testTransforms();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

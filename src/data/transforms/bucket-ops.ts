@@ -4,27 +4,12 @@ import type { Op } from "./op.ts";
 import {
   asNumbers,
   type ColumnType,
-  halvesOf,
   idsType,
   numbersType,
   oneEach,
   type TransformColumn,
 } from "./values.ts";
-
-/**
- * The bucket of a value: how many borders lie below it. A border that is there twice has a bucket
- * of its own for the value that equals it (TorchArrow's Bucketize). NaN: 0.
- */
-export function bucketOf(value: number, borders: Float64Array): number {
-  const last = borders.length - 1;
-  let [low, high] = [0, last + 1];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((borders[middle] as number) < value) low = middle + 1;
-    else high = middle;
-  }
-  return low >= last || value < (borders[low + 1] as number) || Number.isNaN(value) ? low : low + 1;
-}
+import { wholeColumns } from "./whole-columns.ts";
 
 /** The bucket of each number among `borders`, as an id; a list of numbers has a list of ids. */
 export const bucketize: Op<"bucketize"> = {
@@ -32,13 +17,11 @@ export const bucketize: Op<"bucketize"> = {
   makes: (): ColumnType => idsType,
   compile({ borders: written }) {
     const borders = Float64Array.from(written);
+    const columns = wholeColumns();
     return ([column], { rows }) => {
       const { values } = numbersOf(column);
       const ids = new BigInt64Array(values.length);
-      const halves = halvesOf({ ids });
-      for (let i = 0; i < values.length; i++) {
-        halves[2 * i] = bucketOf(values[i] as number, borders);
-      }
+      columns.bucketize(ids, values, borders);
       const offsets = column?.form === "lists" ? column.offsets : oneEach(rows);
       return [{ form: "ids", offsets, ids }];
     };

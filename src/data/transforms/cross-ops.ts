@@ -1,21 +1,11 @@
 // Transforms that make ids of several ids: neighbours in a list, and pairs of two lists. What comes
 // of them is hashed into 0 .. max - 1, as the ids of sigridHash are.
 
-import { hashCombine, twangMix64, upperHalf } from "./hash64.ts";
-import { hashArguments, setId } from "./id-ops.ts";
+import { hashCombine, upperHalf } from "./hash64.ts";
 import { IdTable } from "./id-table.ts";
 import { type Op, sameForm } from "./op.ts";
 import { asIds, type ColumnType, halvesOf, idsType } from "./values.ts";
-
-/** (2 N): the ids mixed, so that each is mixed once, however many windows it is in. */
-function mixedHalves(from: Int32Array): Int32Array {
-  const out = new Int32Array(from.length);
-  for (let i = 0; i < from.length; i += 2) {
-    out[i] = twangMix64(from[i] as number, from[i + 1] as number);
-    out[i + 1] = upperHalf();
-  }
-  return out;
-}
+import { hashArguments, mixedHalves, setId, sigridHashOf, wholeColumns } from "./whole-columns.ts";
 
 /**
  * Each window of n consecutive ids as one id: combine(... combine(mix(a), mix(b)) ..., mix(z)),
@@ -27,37 +17,20 @@ export const nGram: Op<"nGram"> = {
   compile(options) {
     const { n } = options;
     const hash = hashArguments(options);
+    const columns = wholeColumns();
     return ([column], { rows }) => {
       const list = asIds(column);
-      const mixed = mixedHalves(halvesOf(list));
       const offsets = new Int32Array(rows + 1);
       for (let row = 0; row < rows; row++) {
         const length = (list.offsets[row + 1] as number) - (list.offsets[row] as number);
         offsets[row + 1] = (offsets[row] as number) + Math.max(length - n + 1, 0);
       }
       const ids = new BigInt64Array(offsets[rows] as number);
-      const out = halvesOf({ ids });
-      for (let row = 0; row < rows; row++) {
-        let first = 2 * (list.offsets[row] as number);
-        for (let at = offsets[row] as number; at < (offsets[row + 1] as number); at++, first += 2) {
-          let [low, high] = [mixed[first] as number, mixed[first + 1] as number];
-          for (let i = first + 2; i < first + 2 * n; i += 2) {
-            low = hashCombine(low, high, mixed[i] as number, mixed[i + 1] as number);
-            high = upperHalf();
-          }
-          setId(out, at, finish(low, high, hash));
-        }
-      }
+      columns.nGram(ids, offsets, list.ids, list.offsets, n, hash);
       return [{ form: "ids", offsets, ids }];
     };
   },
 };
-
-function finish(low: number, high: number, hash: ReturnType<typeof hashArguments>): number {
-  const mixed = twangMix64(low, high);
-  const combined = hashCombine(hash.saltLow, hash.saltHigh, mixed, upperHalf());
-  return hash.modulus.of(combined, upperHalf());
-}
 
 /**
  * Each pair of an id of the first list and an id of the second as one id: combine(mix(a), mix(b)),
@@ -94,7 +67,7 @@ export const cartesian: Op<"cartesian"> = {
             innerMixed[j] as number,
             innerMixed[j + 1] as number,
           );
-          setId(out, at, finish(low, upperHalf(), hash));
+          setId(out, at, sigridHashOf(low, upperHalf(), hash));
           j += 2;
           if (j === end) [i, j] = [i + 2, first];
         }

@@ -4,43 +4,7 @@ import { murmurHash3 } from "../murmur-hash.ts";
 import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
 import { type Op, sameForm } from "./op.ts";
 import { asIds, asTexts, type ColumnType, halvesOf, type TransformColumn } from "./values.ts";
-
-/** What makes ids of a 64-bit hash: a salt, and the modulus. */
-export interface HashArguments {
-  readonly saltLow: number;
-  readonly saltHigh: number;
-  readonly modulus: Modulus;
-}
-
-/** @throws nothing: the options are checked */
-export function hashArguments({
-  salt,
-  max,
-}: {
-  readonly salt: string;
-  readonly max: number;
-}): HashArguments {
-  const bits = BigInt.asIntN(64, BigInt(salt));
-  const [saltLow, saltHigh] = [Number(BigInt.asIntN(32, bits)), Number(bits >> 32n)];
-  return { saltLow, saltHigh, modulus: new Modulus(max) };
-}
-
-/** TorchArrow's sigrid_hash of an id: in 0 .. max - 1. */
-export function sigridHashOf(
-  low: number,
-  high: number,
-  { saltLow, saltHigh, modulus }: HashArguments,
-): number {
-  const mixed = twangMix64(low, high);
-  const hash = hashCombine(saltLow, saltHigh, mixed, upperHalf());
-  return modulus.of(hash, upperHalf());
-}
-
-/** Sets an entry of halves to an id below 2^53. */
-export function setId(halves: Int32Array, entry: number, id: number): void {
-  halves[2 * entry] = id;
-  halves[2 * entry + 1] = id / 0x1_0000_0000;
-}
+import { hashArguments, setId, wholeColumns } from "./whole-columns.ts";
 
 /** A salted hash in 0 .. max - 1. */
 export const sigridHash: Op<"sigridHash"> = {
@@ -48,14 +12,11 @@ export const sigridHash: Op<"sigridHash"> = {
   makes: sameForm,
   compile(options) {
     const hash = hashArguments(options);
+    const columns = wholeColumns();
     return ([column]) => {
       const ids = asIds(column);
-      const from = halvesOf(ids);
       const out = new BigInt64Array(ids.ids.length);
-      const halves = halvesOf({ ids: out });
-      for (let i = 0; i < out.length; i++) {
-        setId(halves, i, sigridHashOf(from[2 * i] as number, from[2 * i + 1] as number, hash));
-      }
+      columns.sigridHash(out, ids.ids, hash);
       return [{ ...ids, ids: out }];
     };
   },

@@ -1,5 +1,5 @@
-// Tests the reading of fields: lines of random bytes in memory of exact size, against a search from
-// field to field and the numbers of the C library.
+// Tests what reads data: fields of lines of random bytes in memory of exact size, against a search
+// from field to field and the numbers of the C library; hashed ids; transforms of columns.
 
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ingest/ids.h"
+#include "ingest/transforms.h"
 #include "test/test-support.h"
 
 namespace osiris::test {
@@ -87,6 +88,48 @@ inline void testHashedIds() {
     const uint8_t* at = reinterpret_cast<const uint8_t*>(text.data());
     const uint32_t hash = murmurHash3(at, at + text.size(), 7);
     expect(rows[i] == static_cast<int32_t>(1 + hash % 1000), "any", "hashIds");
+  }
+}
+
+/// Columns of random ids and numbers in memory of exact size: buckets are counted, and an n-gram of
+/// one id is the hash of its mix.
+inline void testTransforms() {
+  const int64_t rows = 1 + below(20), n = 1 + below(3);
+  const HashArguments hash{engine(), 1 + below(int64_t{1} << (1 + below(48)))};
+  std::vector<int32_t> offsets{0}, outOffsets{0};
+  for (int64_t row = 0; row < rows; row++) {
+    const int32_t length = static_cast<int32_t>(below(6));
+    offsets.push_back(offsets.back() + length);
+    outOffsets.push_back(outOffsets.back() + std::max(length - static_cast<int32_t>(n) + 1, 0));
+  }
+  const size_t count = static_cast<size_t>(offsets.back());
+  std::vector<int64_t> ids(count), hashed(count), grams(static_cast<size_t>(outOffsets.back()));
+  for (int64_t& id : ids) id = static_cast<int64_t>(engine()) >> below(64);
+  std::vector<uint64_t> mixed(count);
+  sigridHash(hashed.data(), ids.data(), offsets.back(), hash);
+  nGram(grams.data(), outOffsets.data(), ids.data(), offsets.data(), rows, n, mixed.data(), hash);
+  for (int64_t id : hashed) expect(id >= 0 && id < hash.max, "any", "sigridHash");
+  for (size_t i = 0; i < grams.size(); i++) {
+    const bool inside = grams[i] >= 0 && grams[i] < hash.max;
+    const bool alone = n > 1 || grams[i] == sigridHashOf(mixed[i], hash);
+    expect(inside && alone, "any", "nGram");
+  }
+  std::vector<double> borders(static_cast<size_t>(1 + below(9))), values(count);
+  for (double& border : borders) border = static_cast<double>(below(9));
+  std::sort(borders.begin(), borders.end());
+  for (double& value : values) value = below(9) == 0 ? NAN : static_cast<double>(below(20)) / 2;
+  std::vector<int64_t> buckets(count);
+  bucketize(buckets.data(), values.data(), offsets.back(), borders.data(),
+            static_cast<int64_t>(borders.size()));
+  for (size_t i = 0; i < count; i++) {
+    int64_t low = 0, equal = 0;
+    for (double border : borders) {
+      low += border < values[i];
+      equal += border == values[i];
+    }
+    const bool last = low >= static_cast<int64_t>(borders.size()) - 1;
+    const int64_t wanted = low + (!last && borders[low + 1] <= values[i] ? 1 : 0);
+    expect(buckets[i] == wanted && (equal > 1 || buckets[i] == low || last), "any", "bucketize");
   }
 }
 

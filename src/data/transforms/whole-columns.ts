@@ -1,0 +1,141 @@
+// The transforms that take most of the time, over the memory of whole columns. The addon runs them
+// faster (native/ingest/transforms.h), and the same.
+
+import { type Addon, loadAddon } from "../../ports/addon.ts";
+import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
+
+/** What makes ids of a 64-bit hash: a salt as halves, and `max`, at most 2^48. */
+export interface HashArguments {
+  readonly saltLow: number;
+  readonly saltHigh: number;
+  readonly max: number;
+  readonly modulus: Modulus;
+}
+
+/** Functions over columns; N = entries, R = rows. Output first. */
+export interface WholeColumns {
+  /** TorchArrow's sigrid_hash of each of ids (N): in 0 .. max - 1. */
+  sigridHash(out: BigInt64Array, ids: BigInt64Array, hash: HashArguments): void;
+  /** The bucket of each of values (N) among borders in ascending order. */
+  bucketize(out: BigInt64Array, values: Float64Array, borders: Float64Array): void;
+  /**
+   * Each window of n consecutive ids of a row as one id: row r has offsets[r] .. of the ids and
+   * outOffsets[r] .. of the windows.
+   */
+  nGram(
+    out: BigInt64Array,
+    outOffsets: Int32Array,
+    ids: BigInt64Array,
+    offsets: Int32Array,
+    n: number,
+    hash: HashArguments,
+  ): void;
+}
+
+/** The fastest that there are: the addon's, where it is built. */
+export function wholeColumns(addon: Addon | undefined = loadAddon()): WholeColumns {
+  const { sigridHash, bucketize, nGram } = addon ?? {};
+  // An addon of an earlier build lacks them.
+  if (sigridHash === undefined || bucketize === undefined || nGram === undefined) {
+    return referenceColumns;
+  }
+  return {
+    sigridHash: (out, ids, { saltLow, saltHigh, max }) =>
+      void sigridHash(out, ids, saltLow, saltHigh, max),
+    bucketize: (out, values, borders) => void bucketize(out, values, borders),
+    nGram: (out, outOffsets, ids, offsets, n, { saltLow, saltHigh, max }) =>
+      void nGram(out, outOffsets, ids, offsets, n, saltLow, saltHigh, max),
+  };
+}
+
+/** What defines them. */
+export const referenceColumns: WholeColumns = {
+  sigridHash(out, ids, hash) {
+    const [from, halves] = [halvesIn(ids), halvesIn(out)];
+    for (let i = 0; i < out.length; i++) {
+      setId(halves, i, sigridHashOf(from[2 * i] as number, from[2 * i + 1] as number, hash));
+    }
+  },
+  bucketize(out, values, borders) {
+    const halves = halvesIn(out);
+    for (let i = 0; i < out.length; i++) {
+      halves[2 * i] = bucketOf(values[i] as number, borders);
+    }
+  },
+  nGram(out, outOffsets, ids, offsets, n, hash) {
+    const mixed = mixedHalves(halvesIn(ids));
+    const halves = halvesIn(out);
+    for (let row = 0; row + 1 < offsets.length; row++) {
+      let first = 2 * (offsets[row] as number);
+      const end = outOffsets[row + 1] as number;
+      for (let at = outOffsets[row] as number; at < end; at++, first += 2) {
+        let [low, high] = [mixed[first] as number, mixed[first + 1] as number];
+        for (let i = first + 2; i < first + 2 * n; i += 2) {
+          low = hashCombine(low, high, mixed[i] as number, mixed[i + 1] as number);
+          high = upperHalf();
+        }
+        setId(halves, at, sigridHashOf(low, high, hash));
+      }
+    }
+  },
+};
+
+/** (2 N): lower and upper halves, one after the other. The same memory. */
+function halvesIn(ids: BigInt64Array): Int32Array {
+  return new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
+}
+
+/** @throws nothing: the options are checked */
+export function hashArguments({
+  salt,
+  max,
+}: {
+  readonly salt: string;
+  readonly max: number;
+}): HashArguments {
+  const bits = BigInt.asIntN(64, BigInt(salt));
+  const [saltLow, saltHigh] = [Number(BigInt.asIntN(32, bits)), Number(bits >> 32n)];
+  return { saltLow, saltHigh, max, modulus: new Modulus(max) };
+}
+
+/** TorchArrow's sigrid_hash of an id: in 0 .. max - 1. */
+export function sigridHashOf(
+  low: number,
+  high: number,
+  { saltLow, saltHigh, modulus }: HashArguments,
+): number {
+  const mixed = twangMix64(low, high);
+  const hash = hashCombine(saltLow, saltHigh, mixed, upperHalf());
+  return modulus.of(hash, upperHalf());
+}
+
+/** Sets an entry of halves to an id below 2^53. */
+export function setId(halves: Int32Array, entry: number, id: number): void {
+  halves[2 * entry] = id;
+  halves[2 * entry + 1] = id / 0x1_0000_0000;
+}
+
+/** (2 N): the ids mixed, so that each is mixed once, however many windows or pairs it is in. */
+export function mixedHalves(from: Int32Array): Int32Array {
+  const out = new Int32Array(from.length);
+  for (let i = 0; i < from.length; i += 2) {
+    out[i] = twangMix64(from[i] as number, from[i + 1] as number);
+    out[i + 1] = upperHalf();
+  }
+  return out;
+}
+
+/**
+ * The bucket of a value: how many borders lie below it. A border that is there twice has a bucket
+ * of its own for the value that equals it (TorchArrow's Bucketize). NaN: 0.
+ */
+function bucketOf(value: number, borders: Float64Array): number {
+  const last = borders.length - 1;
+  let [low, high] = [0, last + 1];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((borders[middle] as number) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low >= last || value < (borders[low + 1] as number) || Number.isNaN(value) ? low : low + 1;
+}

@@ -177,7 +177,10 @@ class DenseReader {
 
 function logOf(value: number): number {
   const positive = Math.max(value, 0);
-  return knownLogs[positive] ?? Math.log1p(positive);
+  // An array that is asked for element 12.5 looks for a property of that name, at length.
+  const whole = positive | 0;
+  const isKnown = whole === positive && whole < knownLogs.length;
+  return isKnown ? (knownLogs[whole] ?? 0) : Math.log1p(positive);
 }
 
 /** Reads the bag of a feature. */

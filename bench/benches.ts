@@ -3,6 +3,7 @@
 import type { Bench } from "./bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
 import { ingestBench } from "./ingest/ingest.bench.ts";
+import { stallBench } from "./ingest/stall.bench.ts";
 import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
@@ -31,6 +32,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   loader: loaderBench,
   ingest: ingestBench,
   transforms: transformsBench,
+  stall: stallBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,

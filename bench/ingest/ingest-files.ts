@@ -54,7 +54,7 @@ export async function writeFiles(home: string, rows: number) {
   };
 }
 
-interface WrittenColumn {
+export interface WrittenColumn {
   readonly name: string;
   readonly type: "INT32" | "INT64" | "FLOAT";
   readonly data: readonly unknown[];
@@ -62,7 +62,11 @@ interface WrittenColumn {
 }
 
 /** Snappy, and a dictionary where the writer finds one useful. */
-function writeParquet(path: string, columns: readonly WrittenColumn[]): void {
+export function writeParquet(
+  path: string,
+  columns: readonly WrittenColumn[],
+  rowGroupSize: number = groupRows,
+): void {
   const bytes = new ByteWriter();
   const writer = new ParquetWriter({
     writer: bytes,
@@ -81,7 +85,7 @@ function writeParquet(path: string, columns: readonly WrittenColumn[]): void {
     codec: "SNAPPY",
   });
   void writer.write({
-    rowGroupSize: groupRows,
+    rowGroupSize,
     columnData: columns.map(({ name, data }) => ({ name, data: [...data] })),
   });
   void writer.finish();

@@ -1,0 +1,173 @@
+// Question: how long does a trainer wait for its input, if the input needs transforms: with readers
+// that make the samples on their own threads, and with 1, 2 and more preprocessing workers? Limit:
+// the same job with its samples in a cache in memory. And what does a run lose whose workers are
+// killed every two seconds? Its digest must be that of the others.
+//
+// The rows have the shape of PreSto's RM5 (ISCA 2024, Table I) at an eighth: 63 dense columns, 5
+// lists of 20 ids, 5 columns of 4096 buckets. The model has the layers and the dim of configuration
+// b. One device.
+
+import { strict as assert } from "node:assert";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Option } from "commander";
+import {
+  breakableLauncher,
+  Cluster,
+  type JobOptions,
+  parquet,
+  type StepTimes,
+} from "../../index.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { type Bench, positive } from "../bench.ts";
+import { type BenchRow, rowOf } from "../row.ts";
+import { type WrittenColumn, writeParquet } from "./ingest-files.ts";
+
+interface StallBenchOptions {
+  readonly rows: number;
+  readonly epochs: number;
+  readonly rounds: number;
+}
+
+const dense = Array.from({ length: 63 }, (_, i) => `d${i}`);
+const lists = Array.from({ length: 5 }, (_, i) => `l${i}`);
+const generated = Array.from({ length: 5 }, (_, i) => `g${i}`);
+const idsOfList = 20;
+const killEveryMs = 2000;
+
+/** Who makes the samples. */
+const makers = {
+  cache: { data: {}, rest: {} },
+  readers: { data: { streamed: true }, rest: {} },
+  "workers.1": { data: { streamed: true }, rest: workersOf(1) },
+  "workers.2": { data: { streamed: true }, rest: workersOf(2) },
+  "workers.4": { data: { streamed: true }, rest: workersOf(4) },
+  "workers.2.killed": { data: { streamed: true }, rest: workersOf(2) },
+} as const;
+
+type Maker = keyof typeof makers;
+
+function workersOf(count: number) {
+  return { preprocessing: { workersMin: count, workersMax: count } };
+}
+
+export const stallBench: Bench<StallBenchOptions> = {
+  question: "samples/s and waits of a trainer whose input needs transforms, by who makes it",
+  options: [
+    new Option("--rows <count>", "rows of the file").argParser(positive).default(20_000),
+    new Option("--epochs <count>", "epochs of a run").argParser(positive).default(4),
+    new Option("--rounds <count>", "turns of each").argParser(positive).default(3),
+  ],
+  measurements(options) {
+    const names = Object.keys(makers).map((maker) => `stall.${maker}`);
+    const each = 2 + (options.rows * options.epochs) / 8000;
+    const seconds = 5 + options.rounds * names.length * each;
+    return [{ names, seconds, measure: () => stallRows(options) }];
+  },
+};
+
+async function* stallRows({ rows, epochs, rounds }: StallBenchOptions) {
+  const home = mkdtempSync(join(tmpdir(), "osiris-stall-"));
+  try {
+    writeRows(join(home, "rm5.parquet"), rows);
+    const rates = Object.fromEntries(Object.keys(makers).map((maker) => [maker, []])) as never as {
+      [Name in Maker]: number[];
+    };
+    const times: Partial<Record<Maker, StepTimes | undefined>> = {};
+    const digests = new Set<string>();
+    for (let round = 0; round < rounds; round++) {
+      for (const maker of Object.keys(makers) as Maker[]) {
+        const found = await run(maker, home, epochs);
+        rates[maker].push(found.perSecond);
+        times[maker] = found.times;
+        digests.add(found.digest);
+      }
+    }
+    assert.equal(digests.size, 1, "one model, whoever makes the samples");
+    const limitIs = "the same from a cache in memory";
+    for (const maker of Object.keys(makers) as Maker[]) {
+      const named = { name: `stall.${maker}`, unit: "samples/s", limitIs };
+      const limits = maker === "cache" ? [] : rates.cache;
+      const row: BenchRow = { ...rowOf(named, rates[maker], limits), times: times[maker] };
+      yield row;
+    }
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** A run to its end; the preparation of the data does not count. */
+async function run(maker: Maker, home: string, epochs: number) {
+  const threads = breakableLauncher();
+  await using cluster = await Cluster.start({ devices: 1, launcher: threads.launcher });
+  const directory = join(home, "run");
+  const submitted = await cluster.submit(jobOn(maker, home, directory, epochs));
+  let [startMs, kills] = [0, 0];
+  const killing = setInterval(() => {
+    if (maker === "workers.2.killed" && startMs > 0) threads.kill(`worker:${kills++ % 2}`);
+  }, killEveryMs);
+  try {
+    for await (const { type } of submitted.events()) {
+      if (type === "run.started") startMs = performance.now();
+    }
+    const { digest, times, samplesTrained } = await measured(submitted);
+    return { digest, times, perSecond: (1000 * samplesTrained) / (performance.now() - startMs) };
+  } finally {
+    clearInterval(killing);
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function measured(submitted: Awaited<ReturnType<Cluster["submit"]>>) {
+  const { digest, times, step } = await submitted.result();
+  return { digest, times, samplesTrained: step * batchSize };
+}
+
+const batchSize = 1024;
+
+function jobOn(maker: Maker, home: string, directory: string, epochs: number): JobOptions {
+  const { data, rest } = makers[maker];
+  const rows = 200_000;
+  const borders = Array.from({ length: 4095 }, (_, i) => i / 4);
+  const transforms = [
+    ...dense.map((input) => ({ op: "log" as const, input, output: `${input}.log`, plus: 1 })),
+    ...lists.map((column, salt) => {
+      const input = { column, list: "plain" as const };
+      return { op: "sigridHash" as const, input, output: `${column}.hash`, salt, max: rows };
+    }),
+    ...generated.map((output, i) => {
+      return { op: "bucketize" as const, input: dense[i] ?? "", output, borders };
+    }),
+  ];
+  const tables = [
+    ...lists.map((name) => ({ name: `${name}.hash`, rows, dim: 64 })),
+    ...generated.map((name) => ({ name, rows: 4096, dim: 64 })),
+  ];
+  return {
+    model: { kind: "dlrm", tables, bottom: [512, 256, 64], top: [512, 512, 256, 1] },
+    data: parquet(join(home, "rm5.parquet"), {
+      ...{ label: "label", batchSize, passes: epochs, order: "split", cache: join(home, "cache") },
+      transforms,
+      dense: dense.map((name) => `${name}.log`),
+      categorical: tables.map(({ name }) => ({ column: name, ids: "integer" as const })),
+      ...data,
+    }),
+    checkpoint: { everySteps: 1_000_000, directory },
+    ...rest,
+  };
+}
+
+function writeRows(path: string, rows: number): void {
+  const random = new RandomStream(5, 1);
+  const column = (make: () => unknown) => Array.from({ length: rows }, make);
+  const list = () => Array.from({ length: idsOfList }, () => random.below(1_000_000));
+  const columns: WrittenColumn[] = [
+    { name: "label", type: "INT32", data: column(() => random.below(2)) },
+    ...dense.map((name) => {
+      return { name, type: "FLOAT" as const, data: column(() => random.below(1000)) };
+    }),
+    ...lists.map((name) => ({ name, type: "INT32" as const, data: column(list), isList: true })),
+  ];
+  writeParquet(path, columns, 2500);
+}

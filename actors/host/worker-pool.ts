@@ -6,6 +6,7 @@
 //   pool.scale 1     worker:0 · worker:1, draining · worker:2, draining ──▶ worker:0
 //
 // Takes   pool.scale of the master; worker.ended of its workers
+// Tells   the master which worker is gone (src/wire/splits/split-frames.ts)
 //
 // Invariants
 //   O1. A worker that ends, however it ends, ends nothing else: it holds nothing that another one
@@ -13,6 +14,7 @@
 
 import { assign, enqueueActions, sendParent, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
+import { encodeFrame, masterSubject } from "../../src/wire/splits/split-frames.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -34,18 +36,22 @@ export interface WorkerPoolContext extends WorkerPoolInput {
   readonly mailbox: Mailbox;
   /** How many there should be. */
   readonly wanted: number;
-  /** Workers that run, each with whether it drains. */
-  readonly running: ReadonlyMap<number, "working" | "draining">;
+  readonly running: ReadonlyMap<number, RunningWorker>;
   /** How many were started so far. */
   readonly starts: number;
-  /** Workers that ended by themselves, each soon after the one before. */
+  /** Workers in a row that ended soon after their start. */
   readonly losses: number;
-  /** When the last of them did. */
-  readonly lostAtMs: number;
 }
 
-/** After so long without a loss the next one counts as the first. */
-const quietMs = 60_000;
+interface RunningWorker {
+  /** Its name at the master. */
+  readonly worker: string;
+  readonly isDraining: boolean;
+  readonly sinceMs: number;
+}
+
+/** A worker that lived for so long did not fail by its start: the next one starts at once. */
+const livedMs = 1000;
 
 type WorkerPoolEvent =
   | MessageEvent<"pool.scale">
@@ -54,16 +60,14 @@ type WorkerPoolEvent =
 
 export interface WorkerInput extends WorkerPoolInput {
   readonly index: number;
-  /** How many workers the pool had started before it. */
-  readonly starts: number;
+  /** Its name: the master must not take it for the one that it replaces. */
+  readonly worker: string;
 }
 
 const thread = threadLogic<WorkerInput, DrainWorker>((input) => {
-  const { network, launcher, generation, index, starts } = input;
+  const { network, launcher, generation, index, worker } = input;
   const { spec, memory } = generation;
   const { cluster, connection } = network;
-  // The master must not take a worker for the one that it replaces.
-  const worker = `worker:${index}.${starts}`;
   return {
     launcher,
     name: `worker-${index}`,
@@ -123,16 +127,18 @@ const machine = setup({
       let { starts } = context;
       for (let at = 0; at < poolMax; at++) {
         const index = position * poolMax + at;
-        const state = running.get(index);
-        if (at < wanted && state === undefined) {
+        const one = running.get(index);
+        if (at < wanted && one === undefined) {
           const { network, launcher, generation } = context;
-          const input = { network, launcher, generation, position, index, starts: starts++ };
+          const worker = `worker:${index}.${starts++}`;
+          const input = { network, launcher, generation, position, index, worker };
           enqueue.spawnChild("worker", { id: `worker:${index}`, input });
-          running.set(index, "working");
+          const sinceMs = network.clock.now();
+          running.set(index, { worker, isDraining: false, sinceMs });
         }
-        if (at >= wanted && state === "working") {
+        if (at >= wanted && one?.isDraining === false) {
           enqueue.sendTo(`worker:${index}`, { type: "drain" });
-          running.set(index, "draining");
+          running.set(index, { ...one, isDraining: true });
         }
       }
       enqueue.assign({ running, starts });
@@ -142,13 +148,14 @@ const machine = setup({
       enqueue.stopChild(`worker:${event.index}`);
       const running = new Map(context.running);
       running.delete(event.index);
-      const nowMs = context.network.clock.now();
-      const isRow = nowMs - context.lostAtMs < quietMs;
-      const losses = event.isLost ? (isRow ? context.losses : 0) + 1 : context.losses;
-      const lostAtMs = event.isLost ? nowMs : context.lostAtMs;
-      enqueue.assign({ running, losses, lostAtMs });
+      const ended = context.running.get(event.index);
+      if (ended !== undefined) tellGone(context, ended.worker);
+      const lived = context.network.clock.now() - (ended?.sinceMs ?? 0);
+      const losses = event.isLost && lived < livedMs ? context.losses + 1 : 0;
+      enqueue.assign({ running, losses });
       const { baseMs, factor, maxMs } = backoff;
-      const delay = event.isLost ? Math.min(maxMs, baseMs * factor ** Math.min(losses - 1, 10)) : 0;
+      const times = Math.min(Math.max(0, losses - 1), 10);
+      const delay = event.isLost ? Math.min(maxMs, baseMs * factor ** times) : 0;
       enqueue.raise({ type: "pool.fill" }, { delay });
     }),
   },
@@ -165,7 +172,6 @@ const machine = setup({
       running: new Map(),
       starts: 0,
       losses: 0,
-      lostAtMs: 0,
     };
   },
   entry: "fill",
@@ -178,3 +184,11 @@ const machine = setup({
 
 /** As drawn above. */
 export const workerPoolMachine = defineActor(machine);
+
+/** The master need not wait for the worker's silence. */
+function tellGone({ network, generation }: WorkerPoolContext, worker: string): void {
+  const { run, generation: number } = generation.spec;
+  const subject = masterSubject({ cluster: network.cluster, run, generation: number }, "gone");
+  const { payload, headers } = encodeFrame("gone", { worker });
+  network.transport.publish(subject, payload, { headers });
+}

@@ -115,6 +115,7 @@ class Master {
       lease: (frame) => this.#lease(frame),
       working: (frame) => this.#table.heard(decodeFrame("working", frame).worker, this.#nowMs()),
       done: (frame) => this.#done(decodeFrame("done", frame)),
+      gone: (frame) => this.#lose(decodeFrame("gone", frame).worker),
       session: ({ reply }) => this.#say(reply, "session", { session: context.origins }),
     };
     this.#subscriptions = Object.entries(hears).map(([action, hear]) =>
@@ -157,6 +158,13 @@ class Master {
     const givenUp = this.#table.done(done, this.#nowMs());
     if (givenUp !== undefined) this.#giveUp(givenUp);
     this.#serveWaiting(); // It may be made again.
+  }
+
+  #lose(worker: string): void {
+    this.#waiting = this.#waiting.filter((one) => one.worker !== worker);
+    this.#table.gone(worker);
+    for (const one of this.#table.expire(this.#nowMs())) this.#giveUp(one);
+    this.#serveWaiting();
   }
 
   /** Splits for the workers that wait, the first of them first. */

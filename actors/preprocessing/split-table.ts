@@ -132,6 +132,11 @@ export class SplitTable {
     this.#workers.set(worker, nowMs);
   }
 
+  /** A worker has ended: its split is another one's when `expire` is called next. */
+  gone(worker: string): void {
+    this.#workers.delete(worker);
+  }
+
   /** A worker has sent a split, or could not make it. Returns it if it is given up. */
   done({ worker, lease, samples, error }: DoneLease, nowMs: number): GivenUp | undefined {
     this.heard(worker, nowMs);

@@ -6,6 +6,7 @@
 //   worker ──▶ master    working   it lives, and makes the split
 //   worker ──▶ reader    data      a part of a split's blocks, raw
 //   worker ──▶ master    done      the split is sent, or why it cannot be made
+//   pool   ──▶ master    gone      a worker's thread has ended
 //   master ──▶ reader    failed    why a split will not come
 //   worker ──▶ master    session   a question for what the splits are of
 //   master ──▶ workers   here      a run that has splits
@@ -66,6 +67,7 @@ const schemas = {
     samples: count,
     error: errorRecord.optional(),
   }),
+  gone: z.object({ worker: z.string() }),
   failed: z.object({ split, error: errorRecord }),
   session: z.object({ session: z.unknown() }),
   /** `version`: of the package; workers of another one might make other samples. */
@@ -85,7 +87,7 @@ export interface SplitPlace {
 }
 
 /** What the master hears. */
-export type MasterAction = "want" | "lease" | "working" | "done" | "session";
+export type MasterAction = "want" | "lease" | "working" | "done" | "gone" | "session";
 
 /** The subject of what the master hears. */
 export function masterSubject(place: SplitPlace, action: MasterAction): string {

@@ -1,6 +1,7 @@
 // The rows of ids whose decimals are hashed, of a whole column at once. The addon hashes faster
 // (native/ingest/ids.h), and the same.
 
+import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { mix32, murmurHash3 } from "../murmur-hash.ts";
 import type { IdColumn } from "./column.ts";
@@ -20,6 +21,8 @@ export function idHasher(table: HashedTable, addon: Addon | undefined = loadAddo
   if (hash === undefined) return hasherOf(table);
   return ({ ids, offsets, isUnsigned = false }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
+    // The addon checks types alone: with a wrong length it would read other memory.
+    assert(ids.length >= found.length, "an id for each entry");
     hash(found, ids, isUnsigned, table.seed, table.rows);
     return found;
   };

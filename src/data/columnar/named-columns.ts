@@ -102,7 +102,10 @@ export function namedColumns(
   }
   const fieldOf = (option: string, name: string): number => {
     const field = header.indexOf(name);
-    if (field < 0) problems.push({ option, message: missing(option, name, path, header, made) });
+    if (field >= 0) return field;
+    const isMade = made.includes(name);
+    const message = isMade ? noOutput(option, name) : missing(option, name, path, header, made);
+    problems.push({ option, message });
     return field;
   };
   const featureField = (option: string, name: string): Pick<DenseField, "field" | "isMade"> => {
@@ -158,6 +161,14 @@ function shadowed(name: string, path: string): NamedColumns["problems"][number] 
     `Expected the outputs of \`data.transforms\` to be no columns of ${path}, which has ` +
     `\`${name}\` already: name the output otherwise`;
   return { option: "data.transforms", message };
+}
+
+/** What is no feature is a column of the files. */
+function noOutput(option: string, name: string): string {
+  return (
+    `\`${option}\` names \`${name}\`, which a transform makes: labels, weights, groups, what splits ` +
+    "the data and what transforms read are columns of the files; name one of those"
+  );
 }
 
 /** The sentence about a column that a file does not have. */

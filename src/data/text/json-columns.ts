@@ -1,5 +1,6 @@
 // The columns of JSON Lines, as the job names them: a line has no order, and no header.
 
+import { InvalidOptionError } from "../../errors/errors.ts";
 import { namedColumns } from "../columnar/named-columns.ts";
 import type { ResolvedJsonLinesOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
@@ -32,11 +33,12 @@ export function jsonColumns(
     lists.push(list);
     return names.push(column) - 1;
   });
-  const { columns } = namedColumns(options, tables, { path, header: names }, key);
+  const { columns, problems } = namedColumns(options, tables, { path, header: names }, key);
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
   const categorical = columns.categorical.map((column) => {
     return column.isMade === true ? column : splitAsJson(column);
   });
-  const json = { names, lists };
+  const json = { names, lists, made: [...outputs.keys()] };
   const line = { fields: names.length, delimiter: ",", hasQuotes: false };
   return { ...columns, categorical, sources: places, ...line, json };
 }

@@ -16,16 +16,23 @@ export interface JsonFields {
   readonly names: readonly string[];
   /** What each field holds; undefined: one value. */
   readonly lists: readonly ("plain" | "weighted" | undefined)[];
+  /** Columns that transforms make: no line may have one, as one of the two would be taken. */
+  readonly made: readonly string[];
 }
 
 /** The fields of a line with one byte per character, or the line's fault. */
-export function jsonFields(line: string, { names, lists }: JsonFields): string[] | Fault {
+export function jsonFields(line: string, { names, lists, made }: JsonFields): string[] | Fault {
   const value = objectIn(line);
   if (value === undefined) return { kind: "expected a JSON object", got: show(line.slice(0, 100)) };
   if (!names.some((name) => Object.hasOwn(value, name))) {
     const listed = names.slice(0, 8).map((name) => `\`${name}\``);
     const keys = Object.keys(value).slice(0, 8).join(", ");
     return { kind: `expected some of the keys ${listed.join(", ")}`, got: show(bytesOf(keys)) };
+  }
+  const shadowed = made.find((name) => Object.hasOwn(value, name));
+  if (shadowed !== undefined) {
+    const kind = `expected no key \`${shadowed}\`, which a transform makes: name the output otherwise`;
+    return { kind, got: show(textOfAny(value[shadowed])) };
   }
   const fields: string[] = [];
   for (const [i, name] of names.entries()) {

@@ -1,6 +1,7 @@
 // The transforms that take most of the time, over the memory of whole columns. The addon runs them
 // faster (native/ingest/transforms.h), and the same.
 
+import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { hashCombine, Modulus, twangMix64, upperHalf } from "./hash64.ts";
 
@@ -39,12 +40,22 @@ export function wholeColumns(addon: Addon | undefined = loadAddon()): WholeColum
   if (sigridHash === undefined || bucketize === undefined || nGram === undefined) {
     return referenceColumns;
   }
+  // The addon checks types alone: with a wrong length it would read and write other memory.
   return {
-    sigridHash: (out, ids, { saltLow, saltHigh, max }) =>
-      void sigridHash(out, ids, saltLow, saltHigh, max),
-    bucketize: (out, values, borders) => void bucketize(out, values, borders),
-    nGram: (out, outOffsets, ids, offsets, n, { saltLow, saltHigh, max }) =>
-      void nGram(out, outOffsets, ids, offsets, n, saltLow, saltHigh, max),
+    sigridHash(out, ids, { saltLow, saltHigh, max }) {
+      assert(ids.length >= out.length, "an id for each result");
+      sigridHash(out, ids, saltLow, saltHigh, max);
+    },
+    bucketize(out, values, borders) {
+      assert(values.length >= out.length, "a value for each result");
+      bucketize(out, values, borders);
+    },
+    nGram(out, outOffsets, ids, offsets, n, { saltLow, saltHigh, max }) {
+      assert(outOffsets.length >= offsets.length, "an end for each list");
+      assert((offsets.at(-1) ?? 0) <= ids.length, "ids of all lists");
+      assert((outOffsets[offsets.length - 1] ?? 0) <= out.length, "room for all results");
+      nGram(out, outOffsets, ids, offsets, n, saltLow, saltHigh, max);
+    },
   };
 }
 

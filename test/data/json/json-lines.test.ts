@@ -11,6 +11,7 @@ import { createRecordEncoder } from "../../../src/data/records.ts";
 import type { KeyColumn } from "../../../src/data/split-keys.ts";
 import { withMembers } from "../../../src/data/text/json-lines.ts";
 import { lookAtText } from "../../../src/data/text/sample-text.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../data-files.ts";
@@ -157,4 +158,38 @@ test("a file that is scored keeps its objects, with members more", (t) => {
   );
   t.is(withMembers("{}", ["p"], ["0.5"]), '{"p":0.5}');
   t.is(withMembers("no object", ["p"], [""]), "no object");
+});
+
+test("what a transform makes is no key of a line, and no label, weight or group", async (t) => {
+  const cache = startDirectory(t);
+  const path = join(cache, "made.jsonl");
+  writeFileSync(path, '{"y":1,"price":3,"when":7}\n{"y":0,"price":4}\n{"y":1,"price":5}\n');
+  const transforms = [{ op: "bucketize", input: "price", output: "when", borders: [1] }];
+  const prepare = (rest: object) => {
+    const features = { dense: ["price"], categorical: [{ column: "when", ids: "integer" }] };
+    const common = { kind: "jsonl", paths: [path], label: "y", batchSize: 8, cache, transforms };
+    const options = checkOptions(dataOptions, {
+      ...common,
+      ...features,
+      rejectedMax: 0.5,
+      ...rest,
+    });
+    return prepareCache(options, [{ name: "when", rows: 5 }], realDisk);
+  };
+  const { quarantine, samples } = await prepare({});
+  t.is(samples, 2);
+  t.is(
+    quarantine.kept[0]?.reason,
+    "expected no key `when`, which a transform makes: name the output otherwise, got `7`",
+  );
+  for (const rest of [{ weight: "when" }, { group: "when" }]) {
+    const [option = ""] = Object.keys(rest);
+    const error = await t.throwsAsync(prepare(rest), { instanceOf: InvalidOptionError });
+    t.true(
+      error?.message.startsWith(
+        `\`data.${option}\` names \`when\`, which a transform makes: labels, weights, groups, what`,
+      ),
+      error?.message,
+    );
+  }
 });

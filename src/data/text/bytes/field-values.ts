@@ -2,6 +2,7 @@
 // features, and the rows of ids. Only what is frequent is read; what is not is left to the rules of
 // text (byte-decoder.ts). The addon reads faster (native/ingest/fields.h), and the same.
 
+import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../../ports/addon.ts";
 import { murmurHash3Of } from "../../murmur-hash.ts";
 import type { Columns } from "../columns.ts";
@@ -80,6 +81,8 @@ export function fieldReader(addon: Addon | undefined = loadAddon()): ReadFields 
   return (values, { bytes, begins, ends }) => {
     const { fields, delimiter, quote, dense, ids } = values.plan;
     values.reserve(ends.length);
+    assert(begins.length >= ends.length, "a begin for each line");
+    assert((ends.at(-1) ?? 0) <= bytes.length, "lines within the bytes");
     const results = [values.begins, values.numbers, values.ids];
     const places = [Int32Array.from(begins), Int32Array.from(ends)];
     read(...results, bytes, ...places, fields, delimiter, quote, dense, ids);

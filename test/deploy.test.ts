@@ -34,6 +34,8 @@ interface KubernetesObject {
   readonly resources?: readonly string[];
   readonly spec: {
     readonly selector?: { readonly matchLabels?: Record<string, string> } & Record<string, unknown>;
+    readonly scaleTargetRef?: { readonly kind: string; readonly name: string };
+    readonly metrics?: readonly { readonly external: { readonly metric: { name: string } } }[];
     readonly volumeClaimTemplates?: readonly KubernetesObject[];
     readonly template: {
       readonly metadata: { readonly labels: Record<string, string> };
@@ -219,7 +221,7 @@ test.serial("the objects of Kubernetes select, mount and run what there is", asy
   const named = (kind: string) =>
     objects.filter((one) => one.kind === kind).map(({ metadata }) => metadata.name);
   const workloads = objects.filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet");
-  t.is(workloads.length, 4);
+  t.is(workloads.length, 5);
   for (const { spec } of workloads) {
     const { metadata, spec: pod } = spec.template;
     t.deepEqual(spec.selector?.matchLabels, metadata.labels);
@@ -248,6 +250,13 @@ test.serial("the objects of Kubernetes select, mount and run what there is", asy
   const labels = workloads.map(({ spec }) => spec.template.metadata.labels.app);
   for (const { spec } of objects.filter(({ kind }) => kind === "Service")) {
     t.true(labels.includes(spec.selector?.app as string));
+  }
+  const page = readFileSync("docs/operations.md", "utf8");
+  for (const { spec } of objects.filter(({ kind }) => kind === "HorizontalPodAutoscaler")) {
+    t.true(named(spec.scaleTargetRef?.kind ?? "").includes(spec.scaleTargetRef?.name ?? ""));
+    for (const { external } of spec.metrics ?? []) {
+      t.true(page.includes(`| \`${external.metric.name}\` |`), external.metric.name);
+    }
   }
 });
 

@@ -98,6 +98,9 @@ function createFigures(
       "device",
     ),
     straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
+    workers: gauge("workers", "Preprocessing workers that live"),
+    workersWanted: gauge("workers_wanted", "How many preprocessing workers there should be"),
+    workersStalled: gauge("workers_stalled", "Share of the time that readers waited for workers"),
     readerLimit: gauge(
       "reader_limit_samples_per_second",
       "Most samples a second that its readers may serve; 0: there is no limit",
@@ -198,6 +201,11 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.scaled":
     case "run.moved":
       figures.scalings.inc({ run });
+      return;
+    case "run.workers":
+      figures.workers.set({ run }, event.workers);
+      figures.workersWanted.set({ run }, event.wanted);
+      figures.workersStalled.set({ run }, event.stalled);
       return;
     case "run.limited":
       figures.readerLimit.set({ run }, event.samplesPerSecond);

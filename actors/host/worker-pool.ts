@@ -163,12 +163,12 @@ const machine = setup({
   id: "workerPool",
   context: ({ input }) => {
     const { spec } = input.generation;
-    const { workersMin = 0 } = spec.job.preprocessing ?? {};
+    const { workersMin = 0, threads = false } = spec.job.preprocessing ?? {};
     const hosts = spec.hosts.length;
     return {
       ...input,
       mailbox: openMailbox(input.network, spec, { role: "pool", index: input.position }),
-      wanted: Math.floor((workersMin + hosts - 1 - input.position) / hosts),
+      wanted: threads ? Math.floor((workersMin + hosts - 1 - input.position) / hosts) : 0,
       running: new Map(),
       starts: 0,
       losses: 0,

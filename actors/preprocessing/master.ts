@@ -47,6 +47,22 @@ export interface MasterInput {
   readonly origins: StreamOrigins;
   /** Hosts of the generation: each has a pool of workers. */
   readonly hosts: number;
+  /** Told when another number of workers is wanted, and every ten seconds. */
+  readonly onWorkers?: (news: WorkersNews) => void;
+}
+
+/** What the service has come to. */
+export interface WorkersNews {
+  readonly workers: number;
+  readonly wanted: number;
+  /** Shares of the last second: of the workers' time, of the readers' time, of what they hold. */
+  readonly busy: number;
+  readonly stalled: number;
+  readonly buffered: number;
+  /** Of this master: splits that were made, their samples, and splits that were made again. */
+  readonly splits: number;
+  readonly samples: number;
+  readonly retries: number;
 }
 
 export interface MasterContext extends MasterInput {
@@ -57,6 +73,8 @@ export interface MasterContext extends MasterInput {
 const tickMs = 50;
 /** How often it says that it is there. */
 const hereMs = 500;
+/** How often it tells what the service has come to. */
+const tellMs = 10_000;
 /** When a worker that says nothing is lost: it speaks every fifth of a second. */
 const silentMs = 1500;
 
@@ -96,6 +114,7 @@ class Master {
   #waiting: Waiting[] = [];
   #hereMs = Number.NEGATIVE_INFINITY;
   #scaleMs: number;
+  #told = { wanted: -1, atMs: 0 };
   #cancel = () => {};
 
   constructor(context: MasterContext) {
@@ -205,15 +224,26 @@ class Master {
     this.#cancel = this.#context.network.clock.after(tickMs, () => this.#tick());
   }
 
-  /** Tells every pool its share of the workers that there should be, though nothing changed. */
+  /**
+   * Tells every pool its share of the workers that there should be, though nothing changed: those
+   * that processes leave to be wished for.
+   */
   #scale(nowMs: number): void {
-    const { mailbox, hosts } = this.#context;
+    const { mailbox, hosts, job, onWorkers } = this.#context;
     this.#scaleMs = nowMs + intervalMs;
-    const workers = this.#workers.wanted(this.#table.workers.length, nowMs);
+    const names = this.#table.workers;
+    const { wanted, busy, stalled, buffered } = this.#workers.hear(names.length, nowMs);
+    const processes = names.filter((name) => !name.startsWith("worker:")).length;
+    const threads = job.preprocessing?.threads === true ? Math.max(0, wanted - processes) : 0;
     for (let index = 0; index < hosts; index++) {
-      const share = Math.floor((workers + hosts - 1 - index) / hosts);
+      const share = Math.floor((threads + hosts - 1 - index) / hosts);
       mailbox.tell({ role: "pool", index }, "pool.scale", { workers: share });
     }
+    if (wanted === this.#told.wanted && nowMs - this.#told.atMs < tellMs) return;
+    this.#told = { wanted, atMs: nowMs };
+    const { done, samples, expired, resent } = this.#table.counts;
+    const counts = { splits: done, samples, retries: expired + resent };
+    onWorkers?.({ workers: names.length, wanted, busy, stalled, buffered, ...counts });
   }
 
   #say<Name extends SplitFrameName>(

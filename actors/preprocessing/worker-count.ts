@@ -41,13 +41,13 @@ export class WorkerCount {
     };
   }
 
-  /** How many there should be, where so many live. Begins another interval. */
-  wanted(workers: number, nowMs: number): number {
+  /** How many there should be, where so many live, and why. Begins another interval. */
+  hear(workers: number, nowMs: number): ServiceNews & { readonly wanted: number } {
     const news = this.#newsOf(workers, nowMs);
     this.#sinceMs = nowMs;
     this.#worked = { busyMs: 0, forMs: 0 };
     for (const [reader, { stalledMs }] of this.#readers) this.#stalledMs.set(reader, stalledMs);
-    return this.#scaler.hear(news);
+    return { ...news, wanted: this.#scaler.hear(news) };
   }
 
   #newsOf(workers: number, atMs: number): ServiceNews {

@@ -2,7 +2,7 @@
 // supervisor. A master that fails is started again, and the generation goes on: readers and workers
 // say again what a master has to know.
 
-import { masterMachine } from "../preprocessing/master.ts";
+import { masterMachine, type WorkersNews } from "../preprocessing/master.ts";
 import { openMailbox } from "../runtime/mailbox.ts";
 import type { SupervisorInput } from "../runtime/supervisor.ts";
 import { streamOriginsOf } from "../threads/data/stream-origins.ts";
@@ -16,7 +16,10 @@ export function supervisedMaster(context: TrainingCoordinatorContext): Superviso
   const { network, scope, job, plan, hosts, record } = context;
   if (job.preprocessing === undefined || plan === undefined) return undefined;
   const origins = streamOriginsOf({ job, data: plan });
-  const input = { network, scope, job, origins, hosts: hosts.length };
+  const onWorkers = (news: WorkersNews) => {
+    record.append(scope.generation, { type: "run.workers", ...news });
+  };
+  const input = { network, scope, job, origins, hosts: hosts.length, onWorkers };
   return {
     name: "preprocessing",
     strategy: "one-for-one",

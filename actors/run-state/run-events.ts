@@ -162,6 +162,22 @@ const eventBody = z.discriminatedUnion("type", [
     step: count,
     seconds: z.number(),
   }),
+  /**
+   * Its preprocessing workers, and how many there should be; shares of the last second: `busy` of
+   * the workers' time, `stalled` of the readers' time, `buffered` of the splits that readers need
+   * next. `splits`, `samples`, `retries`: made so far, and made again.
+   */
+  z.object({
+    type: z.literal("run.workers"),
+    workers: count,
+    wanted: count,
+    busy: z.number(),
+    stalled: z.number(),
+    buffered: z.number(),
+    splits: count,
+    samples: count,
+    retries: count,
+  }),
   /** Its readers keep to so many samples a second, as a user wants it; 0: to no limit any more. */
   z.object({ type: z.literal("run.limited"), samplesPerSecond: count, step: count }),
   /**

@@ -201,6 +201,7 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.queued":
     case "run.preparing":
     case "run.progress":
+    case "run.workers":
     case "run.checkpointed":
     case "run.buddies":
     case "run.finished":

@@ -59,7 +59,13 @@ function startWorld(seed: number, attemptsMax = 3): World {
   const clock = new SimulatedClock();
   const broker = createMemoryBroker({ clock, seed, onError: () => {} });
   const spec = smallGenerationSpec();
-  const preprocessing = { workersMin: 1, workersMax: 3, splitDeadlineMs: 2000, attemptsMax };
+  const preprocessing = {
+    workersMin: 1,
+    workersMax: 3,
+    threads: true,
+    splitDeadlineMs: 2000,
+    attemptsMax,
+  };
   const job = { ...spec.job, preprocessing, stepDeadlineMs: 600_000 };
   const transport = broker.connect("master");
   const { network } = startSimulatedNetwork({ transport, clock, onCorrupt() {} });

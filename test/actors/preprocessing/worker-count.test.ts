@@ -12,7 +12,13 @@ import {
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
 
-const limits = { workersMin: 1, workersMax: 8, splitDeadlineMs: 1000, attemptsMax: 3 };
+const limits = {
+  workersMin: 1,
+  workersMax: 8,
+  threads: true,
+  splitDeadlineMs: 1000,
+  attemptsMax: 3,
+};
 
 test("a starving reader brings workers, full buffers of idle workers end them", (t) => {
   const count = new WorkerCount(limits, 0);
@@ -24,7 +30,7 @@ test("a starving reader brings workers, full buffers of idle workers end them", 
     count.tellReader(1, { buffered, wanted: 8 - buffered, stalledMs });
     for (let i = 0; i < workers; i++) count.tellWorker(500 * busy, 500);
     nowMs += 1000;
-    workers = count.wanted(workers, nowMs);
+    workers = count.hear(workers, nowMs).wanted;
     return workers;
   };
   t.is(pass(0, 0, 0), 1, "what a reader had waited before counts for nothing");

@@ -203,10 +203,7 @@ function note(figures: Figures, event: RunEvent): void {
       figures.scalings.inc({ run });
       return;
     case "run.workers":
-      figures.workers.set({ run }, event.workers);
-      figures.workersWanted.set({ run }, event.wanted);
-      figures.workersStalled.set({ run }, event.stalled);
-      return;
+      return noteWorkers(figures, event);
     case "run.limited":
       figures.readerLimit.set({ run }, event.samplesPerSecond);
       return;
@@ -229,6 +226,13 @@ function note(figures: Figures, event: RunEvent): void {
       return;
     default:
   }
+}
+
+function noteWorkers(figures: Figures, event: Extract<RunEvent, { type: "run.workers" }>): void {
+  const { run, workers, wanted, stalled } = event;
+  figures.workers.set({ run }, workers);
+  figures.workersWanted.set({ run }, wanted);
+  figures.workersStalled.set({ run }, stalled);
 }
 
 /** It has no devices any more. */

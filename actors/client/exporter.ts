@@ -202,13 +202,10 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.moved":
       figures.scalings.inc({ run });
       return;
-    case "run.workers":
-      return noteWorkers(figures, event);
     case "run.limited":
-      figures.readerLimit.set({ run }, event.samplesPerSecond);
-      return;
     case "run.drained":
-      figures.drains.inc({ run, reader: `${event.reader}` });
+    case "run.workers":
+      noteInput(figures, event);
       return;
     case "run.straggler":
       figures.straggler.set({ run, device: `${event.device}` }, event.factor);
@@ -228,11 +225,19 @@ function note(figures: Figures, event: RunEvent): void {
   }
 }
 
-function noteWorkers(figures: Figures, event: Extract<RunEvent, { type: "run.workers" }>): void {
-  const { run, workers, wanted, stalled } = event;
-  figures.workers.set({ run }, workers);
-  figures.workersWanted.set({ run }, wanted);
-  figures.workersStalled.set({ run }, stalled);
+/** What is told of readers and preprocessing workers. */
+function noteInput(
+  figures: Figures,
+  event: Extract<RunEvent, { type: "run.limited" | "run.drained" | "run.workers" }>,
+): void {
+  const { run } = event;
+  if (event.type === "run.limited") figures.readerLimit.set({ run }, event.samplesPerSecond);
+  else if (event.type === "run.drained") figures.drains.inc({ run, reader: `${event.reader}` });
+  else {
+    figures.workers.set({ run }, event.workers);
+    figures.workersWanted.set({ run }, event.wanted);
+    figures.workersStalled.set({ run }, event.stalled);
+  }
 }
 
 /** It has no devices any more. */

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 900 },
   { "src/ports": 1700 },
   {
-    "src/data": 14_000,
+    "src/data": 14_500,
     "src/kernels/contract": 1450,
     "src/planner": 3700,
     "src/wire/messages": 1000,

@@ -9,6 +9,7 @@ import {
   InvalidOptionError,
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
+import { isAddress } from "../remote/web-ranges.ts";
 import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";
@@ -72,6 +73,7 @@ function recordOf(file: CacheFile, disk: Disk, nowMs: number): CacheRecord {
 }
 
 function sourceNow(source: SourceFile): CachedSource {
+  if (isAddress(source.path)) return { ...source, state: "same" }; // Asked when it is read.
   const now = statSync(source.path, { throwIfNoEntry: false });
   if (now === undefined) return { ...source, state: "gone" };
   const isSame = now.size === source.bytes && now.mtimeMs === source.modifiedMs;

@@ -2,8 +2,7 @@
 // samples.
 
 import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import {
   DataCacheDamagedError,
   DiskRefusedError,
@@ -19,13 +18,14 @@ import type {
   ResolvedSyntheticOptions,
   TableShape,
 } from "../options.ts";
+import { type FileFacts, factsOf, factsOnDisk } from "../remote/file-facts.ts";
+import { isAddress, shownAddress } from "../remote/web-ranges.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
 import { weightedOf } from "../text/match-features.ts";
-import { unreadable } from "../text/text-lines.ts";
 import { writeText } from "../text/text-samples.ts";
 import { identityOf as transformsIdentity, withVocabularies } from "../transforms/vocabulary.ts";
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
@@ -61,7 +61,8 @@ export async function prepareCache(
   key?: KeyColumn,
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
-  const path = pathOf(options, tables, key);
+  const facts = await Promise.all(pathsOf(options).map(factsOf));
+  const path = pathOf(options, tables, key, facts);
   const check = (meta: CacheMeta) => {
     if (options.kind !== "synthetic") checkRejected(options, meta);
   };
@@ -81,7 +82,7 @@ export async function prepareCache(
       fraction = progress.fraction;
       onProgress(progress);
     };
-    meta = await fill(file, options, tables, tell, key);
+    meta = await fill(file, options, tables, tell, key, facts);
     check(meta);
     onDisk("sync", building, () => file.sync());
   } catch (error) {
@@ -110,7 +111,9 @@ export function findCache(
   key?: KeyColumn,
 ): CacheReport | undefined {
   try {
-    const path = pathOf(options, tables, key);
+    const paths = pathsOf(options);
+    if (paths.some(isAddress)) return undefined; // Their servers would have to be asked.
+    const path = pathOf(options, tables, key, paths.map(factsOnDisk));
     const { meta } = presentCache(path, disk);
     return meta === undefined ? undefined : { path, ...meta };
   } catch (error) {
@@ -123,9 +126,10 @@ function pathOf(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
   key: KeyColumn | undefined,
+  facts: readonly FileFacts[],
 ): string {
   const form = isStreamed(options) ? ".index" : "";
-  const name = `${options.kind}-${cacheKey(options, tables, key)}${form}${cacheSuffix}`;
+  const name = `${options.kind}-${cacheKey(options, tables, key, facts)}${form}${cacheSuffix}`;
   return join(options.cache, name);
 }
 
@@ -174,17 +178,22 @@ function cacheKey(
   options: ResolvedDataOptions,
   tables: readonly TableShape[],
   key: KeyColumn | undefined,
+  facts: readonly FileFacts[],
 ): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, ...others } = options;
   const { order: _order, ...rest } = others;
   const { cache: _cache, cacheBytesMax: _bytes, ...content } = { ...rest, streamed: undefined };
   const isText = options.kind !== "synthetic";
-  const files = isText ? options.paths.map(identityOf) : [];
+  const files = facts.map(({ path, bytes, version }) => [path, bytes, version]);
+  // What signs a request is no part of the data.
+  const shown = (path: string) => (isAddress(path) ? shownAddress(path) : path);
+  const own = isText ? { paths: options.paths.map(shown) } : {};
   const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
     return column === undefined ? shape : [...shape, column, table];
   });
-  const parts = [cacheVersion, files, { ...content, ...undeciding, ...made(options) }, shapes];
+  const decides = { ...content, ...own, ...undeciding, ...made(options) };
+  const parts = [cacheVersion, files, decides, shapes];
   const text = JSON.stringify(key === undefined ? parts : [...parts, key]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
@@ -200,13 +209,8 @@ function made(options: ResolvedDataOptions): { readonly transforms?: object } {
 /** Options of text that decide which data is refused, and no sample. */
 const undeciding = { rejectedMax: undefined, labelAsFeature: undefined };
 
-function identityOf(path: string): [string, number, number] {
-  try {
-    const { size, mtimeMs } = statSync(path);
-    return [resolve(path), size, mtimeMs];
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
+function pathsOf(options: ResolvedDataOptions): readonly string[] {
+  return options.kind === "synthetic" ? [] : options.paths;
 }
 
 /** An existing cache; or why it cannot be used, where it is damaged. */
@@ -229,6 +233,7 @@ async function fill(
   tables: readonly TableShape[],
   onProgress: OnProgress,
   key: KeyColumn | undefined,
+  facts: readonly FileFacts[],
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
   const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
@@ -237,9 +242,9 @@ async function fill(
   const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
   const writer = new CacheWriter(file, { ...shape, ...labels }, isStreamed(options));
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
-  const files = options.paths.map(identityOf);
   const { hashes, keys, ...meta } = await writeFiles(writer, options, tables, onProgress, key);
-  const sources = files.map(([path, bytes, modifiedMs], i) => {
+  const sources = facts.map(({ path, bytes, version }, i) => {
+    const modifiedMs = typeof version === "number" ? version : 0; // A server says otherwise.
     return { path, bytes, modifiedMs, sha256: hashes[i] };
   });
   return writer.finish({ ...meta, sources }, keys);

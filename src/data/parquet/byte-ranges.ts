@@ -7,6 +7,7 @@
 //            one span, the gap thrown away    a large column in windows
 
 import { open } from "node:fs/promises";
+import { isAddress, openWebFile } from "../remote/web-ranges.ts";
 import { Damage } from "./damage.ts";
 import { slackBytes } from "./decode/hybrid.ts";
 
@@ -30,8 +31,12 @@ export interface ReadCounts {
 /** Longest span of merged columns, and the window in which a larger column is read. */
 export const spanBytesMax = 1.25 * 2 ** 20;
 
-/** The file at `path` on a local disk. Rejects with the system's error. */
+/**
+ * The file at `path`, on a local disk or a web server. Rejects with the system's error, or as
+ * `openWebFile` does.
+ */
 export async function openRanges(path: string): Promise<RangeReader> {
+  if (isAddress(path)) return await openWebRanges(path);
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
@@ -53,6 +58,20 @@ export async function openRanges(path: string): Promise<RangeReader> {
     await file.close();
     throw error;
   }
+}
+
+async function openWebRanges(address: string): Promise<RangeReader> {
+  const file = await openWebFile(address);
+  return {
+    path: file.path,
+    size: file.size,
+    async read(start, end) {
+      const bytes = new Uint8Array(end - start + slackBytes);
+      bytes.set(await file.read(start, end));
+      return bytes;
+    },
+    async close() {},
+  };
 }
 
 /** Where a column of a row group lies. */

@@ -1,7 +1,7 @@
 // What is wrong with the bytes of a Parquet file, or what of the format is not read: thrown where
 // it is found, and told with file, row group and column by whoever knows them.
 
-import { InputUnusableError } from "../../errors/errors.ts";
+import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
 
 /** A fault of a file's bytes: a sentence without its place. */
 export class Damage extends Error {}
@@ -15,8 +15,8 @@ export interface Place {
 }
 
 /** The error for a file at a place: `cause` may be whatever decoding its bytes threw. */
-export function unusableAt({ path, rowGroup, column }: Place, cause: unknown): InputUnusableError {
-  if (cause instanceof InputUnusableError) return cause;
+export function unusableAt({ path, rowGroup, column }: Place, cause: unknown): TrainingError {
+  if (cause instanceof TrainingError) return cause;
   const group = rowGroup === undefined ? "" : `, row group ${rowGroup}`;
   const name = column === undefined ? "" : `, column \`${column}\``;
   const what = cause instanceof Error ? cause.message : String(cause);

@@ -1,11 +1,11 @@
 // Reads Parquet files into the cache, and looks at their first rows. Bad rows go to the quarantine,
 // with file, row group and row, and do not affect others.
 
-import { statSync } from "node:fs";
 import type { Piece } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { factsOf } from "../remote/file-facts.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
@@ -45,7 +45,7 @@ export async function writeParquet(
   const transforms = lineTransforms(options);
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
-  const sizes = options.paths.map((path) => statSync(path).size);
+  const sizes = await Promise.all(options.paths.map(async (path) => (await factsOf(path)).bytes));
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   let bytesBefore = 0;
   const hashes: (string | undefined)[] = [];
@@ -72,7 +72,7 @@ export async function writeParquet(
             writer.append(sample);
             about.add(sample);
             collector?.keep();
-          } else bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
+          } else bad.add(file.path, batch.firstRow + row + 1, fault, batch.rowGroup);
         }
         addPiece(pieces, place, batch.rowGroup ?? 0, writer.samples - samplesBefore);
         const done = (batch.firstRow + batch.rows) / footer.rows;
@@ -80,7 +80,7 @@ export async function writeParquet(
         onProgress({ samples: writer.samples, quarantined: bad.count, fraction });
       }
       const { samples } = writer;
-      if (samples === before.samples) about.addEmptyFile(path, bad.count - before.bad, "row");
+      if (samples === before.samples) about.addEmptyFile(file.path, bad.count - before.bad, "row");
       bytesBefore += sizes[place] ?? 0;
       hashes.push(report.sha256);
     } finally {
@@ -124,7 +124,7 @@ export async function lookAtParquet(
   const labelRange: [number, number] = [Infinity, -Infinity];
   for (const path of options.paths) {
     try {
-      bytes += statSync(path).size;
+      bytes += (await factsOf(path)).bytes;
       if (!isInWanted(path, options)) continue;
       const opened = await openParquet(path, options, tables, key);
       const { file, columns, header } = opened;
@@ -137,7 +137,8 @@ export async function lookAtParquet(
             if (!isWanted(row)) continue;
             left--;
             const fault = encoder.encode(sample, row);
-            if (fault !== undefined) bad.add(path, batch.firstRow + row + 1, fault, batch.rowGroup);
+            if (fault !== undefined)
+              bad.add(file.path, batch.firstRow + row + 1, fault, batch.rowGroup);
             else {
               samples++;
               if (sample.label === 1) positives++;

@@ -6,6 +6,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { isAddress, shownAddress } from "../remote/web-ranges.ts";
 import { unreadable } from "../text/text-lines.ts";
 
 /** Directories within each other. */
@@ -20,12 +21,22 @@ const depthMax = 32;
  */
 export function tableFilesOf(paths: readonly string[]): string[] {
   return paths.flatMap((path) => {
+    if (isAddress(path)) return [addressOfFile(path)];
     const found = /[*?]/.test(path) ? matching(path) : [path];
     if (found.length === 0) throw none(path, `No file matches ${path}`);
     const files = found.flatMap((one) => (isDirectory(one) ? filesBelow(one, 0) : one));
     if (files.length === 0) throw none(path, `${path} has no file in it`);
     return files;
   });
+}
+
+/** A web server lists no files. @throws InputUnusableError */
+function addressOfFile(address: string): string {
+  if (!new URL(address).pathname.endsWith("/")) return address;
+  throw none(
+    address,
+    `${shownAddress(address)} is no file: a web server lists none, name each file`,
+  );
 }
 
 function none(path: string, what: string): InputUnusableError {
@@ -81,7 +92,8 @@ const noValue = "__HIVE_DEFAULT_PARTITION__";
 /** The keys of the partitions that a file lies in, with their values; undefined: it has none. */
 export function partitionsOf(path: string): Map<string, string | undefined> {
   const keys = new Map<string, string | undefined>();
-  for (const name of path.split("/").slice(0, -1)) {
+  const names = (isAddress(path) ? shownAddress(path) : path).split("/");
+  for (const name of names.slice(0, -1)) {
     const at = name.indexOf("=");
     if (at <= 0) continue;
     const value = decoded(name.slice(at + 1));

@@ -6,7 +6,7 @@ import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { InputUnusableError } from "../../errors/errors.ts";
+import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;
@@ -166,7 +166,8 @@ function hasByteOrderMark(bytes: Buffer, begin: number, end: number): boolean {
 }
 
 /** The error for a file that cannot be read. */
-export function unreadable(path: string, cause: unknown): InputUnusableError {
+export function unreadable(path: string, cause: unknown): TrainingError {
+  if (cause instanceof TrainingError) return cause; // It names the file already.
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new InputUnusableError(path, `Cannot read the data file ${path}: ${reason}`, { cause });
 }

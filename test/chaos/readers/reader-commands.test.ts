@@ -98,7 +98,7 @@ test.serial("two drains at once are both carried out, of one reader and of two",
 
 test.serial("a drained reader that hangs is ended, and that is no failure either", async (t) => {
   await using place = await startTestCluster(2);
-  const stall = { actor: "reader:0", generation: 1, step: 12, point: 1, effect: "stall" } as const;
+  const stall = { actor: "reader:0", generation: 1, step: 10, point: 1, effect: "stall" } as const;
   place.threads.plan([stall, rest(1, 12)]);
   const forced: boolean[] = [];
   const story = await runJob(place, place.job(), async (event, run) => {

@@ -153,6 +153,8 @@ class Master {
   }
 
   #want({ reader, splits, buffered, stalledMs }: SplitFrames["want"]): void {
+    const { hosts, job } = this.#context;
+    if (reader >= hosts * job.readers) return; // No reader of this generation.
     this.#table.want(reader, splits, this.#nowMs());
     this.#workers.tellReader(reader, { buffered, wanted: splits.length, stalledMs });
     this.#serveWaiting();

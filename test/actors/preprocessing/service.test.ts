@@ -70,7 +70,7 @@ function startWorld(seed: number, attemptsMax = 3): World {
   const transport = broker.connect("master");
   const { network } = startSimulatedNetwork({ transport, clock, onCorrupt() {} });
   const startMaster = () => {
-    const input = { network, scope, job, origins: {}, hosts: 1 };
+    const input = { network, scope, job: { ...job, readers: 2 }, origins: {}, hosts: 1 };
     const actor = createActor(masterMachine, { input, clock: actorClock(clock) });
     actor.start();
     return actor;

@@ -1,0 +1,16 @@
+// Prints the rollups whose code cache V8 rejects in a process of its own, as JSON: a process in which
+// tests run has flags of others, and V8 compares them all.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { readCache, scriptOf } from "../../src/ports/code-cache.ts";
+import { collectAlone } from "../../src/ports/launcher.ts";
+
+const [folder = ""] = process.argv.slice(2);
+collectAlone();
+const rejected = [...readCache(folder)].flatMap(([name, compiled]) => {
+  const file = join(folder, name);
+  const { cachedDataRejected } = scriptOf(file, readFileSync(file, "utf8"), compiled);
+  return cachedDataRejected === false ? [] : [name];
+});
+console.log(JSON.stringify(rejected));

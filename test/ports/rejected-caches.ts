@@ -1,5 +1,5 @@
-// Prints the rollups whose code cache V8 rejects in a process of its own, as JSON: a process in which
-// tests run has flags of others, and V8 compares them all.
+// Prints the rollups whose code cache V8 rejects in a process of its own, as JSON: a process in
+// which tests run has flags of others, and V8 compares them all.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,4 +13,4 @@ const rejected = [...readCache(folder)].flatMap(([name, compiled]) => {
   const { cachedDataRejected } = scriptOf(file, readFileSync(file, "utf8"), compiled);
   return cachedDataRejected === false ? [] : [name];
 });
-console.log(JSON.stringify(rejected));
+process.stdout.write(JSON.stringify(rejected));

@@ -86,6 +86,8 @@ const parquetOptions = z
     categorical: z.array(listColumn).max(65_536).default([]),
     /** Which rows are samples: those for which all of these hold. @default all rows */
     where: z.array(predicate).min(1).max(64).optional(),
+    /** Row groups and files that may be damaged, and are then left out. @default 0 */
+    damagedMax: z.int().min(0).max(1_000_000).default(0),
     /** Columns that are made of those of the files, for features. @default none */
     transforms: transformsOptions.optional(),
     /**

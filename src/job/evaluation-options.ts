@@ -190,6 +190,7 @@ const free: ReadonlySet<string> = new Set([
     "delimiter",
     "quarantineMax",
     "rejectedMax",
+    "damagedMax",
     "labelAsFeature",
   ],
   ...["zipf", "idsPerBag", "perFeature"],

@@ -349,7 +349,8 @@ function withoutPlace(data: JobSpec["data"]) {
   const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...others } = data;
   const transforms = "transforms" in others ? others.transforms : undefined;
   const rest = { ...others, ...(transforms && { transforms: identityOf(transforms) }) };
-  return { ...rest, quarantineMax: undefined, rejectedMax: undefined, labelAsFeature: undefined };
+  const limits = { quarantineMax: undefined, rejectedMax: undefined, damagedMax: undefined };
+  return { ...rest, ...limits, labelAsFeature: undefined };
 }
 
 function canonical(value: unknown): string {

@@ -192,7 +192,8 @@ function cacheKey(
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
     return column === undefined ? shape : [...shape, column, table];
   });
-  const decides = { ...content, ...own, ...undeciding, ...made(options) };
+  const damaged = "damagedMax" in options && { damagedMax: options.damagedMax || undefined };
+  const decides = { ...content, ...own, ...undeciding, ...damaged, ...made(options) };
   const parts = [cacheVersion, files, decides, shapes];
   const text = JSON.stringify(key === undefined ? parts : [...parts, key]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);

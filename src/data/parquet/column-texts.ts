@@ -4,6 +4,8 @@
 import type { CategoricalField } from "../columnar/named-columns.ts";
 import { textsAt } from "../columnar/row-text.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { BadLines } from "../text/faults.ts";
+import { DamageCount } from "./damage.ts";
 import { openParquet } from "./open-columns.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
@@ -29,13 +31,18 @@ export async function* columnTexts(
   features: readonly number[],
 ): AsyncGenerator<ColumnTexts> {
   if (!isInWanted(path, options)) return;
-  const opened = await openParquet(path, options, tables);
+  const damage = new DamageCount(options.damagedMax, new BadLines(0));
+  const opened = await openParquet(path, options, tables).catch((error) => {
+    damage.addFile(path, error);
+  });
+  if (opened === undefined) return;
   const { file, footer, columns, wanted, tests } = opened;
   try {
     const own = features.flatMap((feature) => columns.categorical[feature] ?? []);
     const names = new Set([...own.map(({ name }) => name), ...tests.map(({ column }) => column)]);
     const some = wanted.filter(({ shape }) => names.has(shape.name));
-    for await (const { batch, isWanted } of wantedRows({ ...opened, wanted: some })) {
+    const limits = { onDamage: damage.of(file.path) };
+    for await (const { batch, isWanted } of wantedRows({ ...opened, wanted: some }, limits)) {
       const rows = Array.from({ length: batch.rows }, (_, row) => row).filter(isWanted);
       const texts = own.flatMap((field) => {
         const column = batch.columns.get(field.name);

@@ -1,7 +1,9 @@
 // What is wrong with the bytes of a Parquet file, or what of the format is not read: thrown where
-// it is found, and told with file, row group and column by whoever knows them.
+// it is found, and told with file, row group and column by whoever knows them. A job may allow some
+// of it: what cannot be read is then left out and counted.
 
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
+import type { BadLines, Fault } from "../text/faults.ts";
 
 /** A fault of a file's bytes: a sentence without its place. */
 export class Damage extends Error {}
@@ -25,4 +27,68 @@ export function unusableAt({ path, rowGroup, column }: Place, cause: unknown): T
     `Cannot read the Parquet file ${path}${group}${name}: ${why}; ` +
     "write the file again, or leave it out";
   return new InputUnusableError(path, message, { cause });
+}
+
+/** The rows of a row group, from one on, that cannot be read. */
+export interface DamagedRows {
+  readonly rowGroup: number;
+  /** The first of them in the file, from 0. */
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly error: InputUnusableError;
+}
+
+/**
+ * Whether the error is of bytes that say no Parquet, which they will not say tomorrow either. A
+ * disk or a server that does not answer is none, nor is a file that has changed.
+ */
+export function isDamage(error: unknown): error is InputUnusableError {
+  if (!(error instanceof InputUnusableError)) return false;
+  const { cause } = error;
+  return cause instanceof Error && !("syscall" in cause);
+}
+
+/** Counts what cannot be read, up to what a job allows. */
+export class DamageCount {
+  readonly #max: number;
+  readonly #bad: BadLines;
+  #count = 0;
+
+  /** At most `max` row groups and files; their rows go to `bad`. */
+  constructor(max: number, bad: BadLines) {
+    this.#max = max;
+    this.#bad = bad;
+  }
+
+  /** What `readParquet` tells of a file's row groups; undefined: nothing may be damaged. */
+  of(path: string): ((rows: DamagedRows) => void) | undefined {
+    if (this.#max === 0) return undefined;
+    return ({ rowGroup, firstRow, rows, error }) => {
+      this.#add(error);
+      this.#bad.add(path, firstRow + 1, faultOf("row group", error), { rowGroup, lines: rows });
+    };
+  }
+
+  /** A file whose footer cannot be read counts as one row: nobody knows how many it has. */
+  addFile(path: string, error: unknown): void {
+    if (this.#max === 0 || !isDamage(error)) throw error;
+    this.#add(error);
+    this.#bad.add(path, 1, faultOf("file", error));
+  }
+
+  #add(error: InputUnusableError): void {
+    if (++this.#count <= this.#max) return;
+    const { cause, path } = error;
+    const message =
+      `Expected at most ${this.#max} damaged row groups and files (\`damagedMax\`), and found ` +
+      `another one: ${error.message}; or raise \`damagedMax\``;
+    throw new InputUnusableError(path, message, { cause });
+  }
+}
+
+/** The error without its place, which is told beside the fault, and without its advice. */
+function faultOf(what: string, { message, path }: InputUnusableError): Fault {
+  const rest = message.slice(message.indexOf(path) + path.length).replace(/; [^;]*$/, "");
+  const why = rest.replace(/^(, row group \d+)?[,:] /, "");
+  return { kind: `expected a ${what} that can be read`, got: why };
 }

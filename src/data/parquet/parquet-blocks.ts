@@ -52,15 +52,18 @@ export function parquetBlocks(
   const sample = new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets });
 
   /** Appends the samples of a run from `first` on, until `take` has enough. */
-  const encode = async (run: Run, { first, end }: SampleRange, take: (of: Sample) => void) => {
+  const encode = async (run: Run, range: SampleRange, take: (of: Sample) => void) => {
     const path = options.paths[run.file] ?? "";
+    const { first } = range;
+    const end = Math.min(range.end, run.first + run.samples); // Damaged rows may lie behind it.
     const opened = await openParquet(path, options, tables, key);
     try {
       checkSize(opened, meta, run.file);
       const keys = key && new KeyCollector(key);
       const encoder = createRowEncoder(opened.columns, opened.header, keys, transforms);
       let at = run.first;
-      for await (const { batch, isWanted } of wantedRows(opened, report, run.rowGroup)) {
+      const ofRun = wantedRows(opened, { report, only: run.rowGroup });
+      for await (const { batch, isWanted } of ofRun) {
         encoder.begin(batch, run.file);
         for (let row = 0; row < batch.rows && at < end; row++) {
           if (!isWanted(row) || !encoder.isKept(row)) continue;

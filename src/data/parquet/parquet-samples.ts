@@ -16,6 +16,7 @@ import { problemsOf, type TextLook } from "../text/sample-text.ts";
 import { KeyCollector } from "../text/split-keys.ts";
 import { TextFacts } from "../text/text-facts.ts";
 import { noSamples, type TextMeta } from "../text/text-samples.ts";
+import { DamageCount } from "./damage.ts";
 import { openParquet } from "./open-columns.ts";
 import { newReport } from "./read-parquet.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
@@ -44,6 +45,7 @@ export async function writeParquet(
   const collector = key && new KeyCollector(key);
   const transforms = lineTransforms(options);
   const bad = new BadLines(options.quarantineMax);
+  const damage = new DamageCount(options.damagedMax, bad);
   const about = new TextFacts();
   const sizes = await Promise.all(options.paths.map(async (path) => (await factsOf(path)).bytes));
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
@@ -56,13 +58,21 @@ export async function writeParquet(
       hashes.push(undefined);
       continue;
     }
-    const opened = await openParquet(path, options, tables, key);
+    const opened = await openParquet(path, options, tables, key).catch((error) => {
+      damage.addFile(path, error);
+    });
+    if (opened === undefined) {
+      bytesBefore += sizes[place] ?? 0;
+      hashes.push(undefined);
+      continue;
+    }
     const { file, footer, columns, header } = opened;
     try {
       const encoder = createRowEncoder(about.of(columns), header, collector, transforms);
       const before = { samples: writer.samples, bad: bad.count };
       const report = newReport();
-      for await (const { batch, isWanted } of wantedRows(opened, report)) {
+      const rows = wantedRows(opened, { report, onDamage: damage.of(file.path) });
+      for await (const { batch, isWanted } of rows) {
         encoder.begin(batch, place);
         const samplesBefore = writer.samples;
         for (let row = 0; row < batch.rows; row++) {
@@ -72,7 +82,7 @@ export async function writeParquet(
             writer.append(sample);
             about.add(sample);
             collector?.keep();
-          } else bad.add(file.path, batch.firstRow + row + 1, fault, batch.rowGroup);
+          } else bad.add(file.path, batch.firstRow + row + 1, fault, { rowGroup: batch.rowGroup });
         }
         addPiece(pieces, place, batch.rowGroup ?? 0, writer.samples - samplesBefore);
         const done = (batch.firstRow + batch.rows) / footer.rows;
@@ -114,6 +124,7 @@ export async function lookAtParquet(
   const problems: string[] = [];
   const transforms = lineTransforms(options);
   const bad = new BadLines(0);
+  const damage = new DamageCount(options.damagedMax, bad);
   const sample = new Sample({
     dense: denseOf(options),
     features: tables.length,
@@ -126,19 +137,23 @@ export async function lookAtParquet(
     try {
       bytes += (await factsOf(path)).bytes;
       if (!isInWanted(path, options)) continue;
-      const opened = await openParquet(path, options, tables, key);
+      const opened = await openParquet(path, options, tables, key).catch((error) => {
+        damage.addFile(path, error);
+      });
+      if (opened === undefined) continue;
       const { file, columns, header } = opened;
       try {
         const encoder = createRowEncoder(columns, header, keys, transforms);
         let left = ofFile;
-        for await (const { batch, isWanted } of wantedRows(opened)) {
+        const rows = wantedRows(opened, { onDamage: damage.of(file.path) });
+        for await (const { batch, isWanted } of rows) {
           encoder.begin(batch);
           for (let row = 0; row < batch.rows && left > 0; row++) {
             if (!isWanted(row)) continue;
             left--;
             const fault = encoder.encode(sample, row);
             if (fault !== undefined)
-              bad.add(file.path, batch.firstRow + row + 1, fault, batch.rowGroup);
+              bad.add(file.path, batch.firstRow + row + 1, fault, { rowGroup: batch.rowGroup });
             else {
               samples++;
               if (sample.label === 1) positives++;

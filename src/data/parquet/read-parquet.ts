@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { openStreams, type RangeReader, type ReadCounts } from "./byte-ranges.ts";
-import { Damage, unusableAt } from "./damage.ts";
+import { Damage, type DamagedRows, isDamage, unusableAt } from "./damage.ts";
 import { openCursor } from "./decode/column-cursor.ts";
 import type { ColumnCursor } from "./decode/leaf-cursor.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
@@ -32,30 +32,47 @@ export function newReport(): ReadReport {
   return { wanted: 0, read: 0, reads: 0, sha256: "" };
 }
 
+/** How a file is read. */
+export interface ReadLimits {
+  /** Filled while the file is read. */
+  readonly report?: ReadReport | undefined;
+  /** Which row groups. @default all */
+  readonly isWanted?: ((group: number) => boolean) | undefined;
+  /** Told what cannot be read of a row group, which is left out. @default it is thrown */
+  readonly onDamage?: ((rows: DamagedRows) => void) | undefined;
+}
+
 /**
- * The rows of a file in order, as batches that are valid until the next. `isWanted`: which row
- * groups, all by default. Its errors are of the file, of a row group, or of a column.
+ * The rows of a file in order, as batches that are valid until the next. Its errors are of the
+ * file, of a row group, or of a column. Where a row group is damaged, its rows before the damage
+ * are read: the same ones whenever the same columns are wanted.
  * @throws InputUnusableError
  */
 export async function* readParquet(
   file: RangeReader,
   footer: Footer,
   wanted: readonly WantedColumn[],
-  report: ReadReport = newReport(),
-  isWanted: (group: number) => boolean = () => true,
+  { report = newReport(), isWanted = () => true, onDamage }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = createHash("sha256").update(footer.bytes);
   let firstRow = 0;
   for (const [place, group] of footer.groups.entries()) {
     if (isWanted(place)) {
-      const reader = new GroupReader(file, group, place, wanted, report);
       const step = rowsOfBatch(group, wanted);
-      for (let row = 0; row < group.rows; row += step) {
-        const rows = Math.min(step, group.rows - row);
-        const columns = await reader.read(rows);
-        yield { rows, file: file.path, firstRow: firstRow + row, rowGroup: place, columns };
+      let row = 0;
+      try {
+        const reader = new GroupReader(file, group, place, wanted, report);
+        for (; row < group.rows; row += step) {
+          const rows = Math.min(step, group.rows - row);
+          const columns = await reader.read(rows);
+          yield { rows, file: file.path, firstRow: firstRow + row, rowGroup: place, columns };
+        }
+        for (const digest of reader.digests()) hash.update(digest);
+      } catch (error) {
+        if (onDamage === undefined || !isDamage(error)) throw error;
+        const rows = group.rows - row;
+        onDamage({ rowGroup: place, firstRow: firstRow + row, rows, error });
       }
-      for (const digest of reader.digests()) hash.update(digest);
     }
     firstRow += group.rows;
   }

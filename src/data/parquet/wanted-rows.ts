@@ -6,7 +6,7 @@ import { rowFilter, rowTest } from "../columnar/row-filter.ts";
 import type { ResolvedParquetOptions } from "../options.ts";
 import type { ParquetFile } from "./open-columns.ts";
 import { mayHaveWanted } from "./prune.ts";
-import { newReport, type ReadReport, readParquet } from "./read-parquet.ts";
+import { type ReadLimits, readParquet } from "./read-parquet.ts";
 import { partitionsOf } from "./table-files.ts";
 
 /** Some rows of a file. */
@@ -16,14 +16,15 @@ export interface WantedRows {
   readonly isWanted: (row: number) => boolean;
 }
 
-/**
- * The rows of a file in order, valid until the next batch. `only`: those of one row group.
- * @throws as `readParquet`
- */
+/** As those of `readParquet`; `only`: the rows of one row group. */
+export interface WantedLimits extends Omit<ReadLimits, "isWanted"> {
+  readonly only?: number | undefined;
+}
+
+/** The rows of a file in order, valid until the next batch. @throws as `readParquet` */
 export async function* wantedRows(
   { file, footer, wanted, tests, partitions }: ParquetFile,
-  report: ReadReport = newReport(),
-  only?: number,
+  { only, ...limits }: WantedLimits = {},
 ): AsyncGenerator<WantedRows> {
   const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
   const isWanted = (place: number) => {
@@ -31,7 +32,7 @@ export async function* wantedRows(
     const group = footer.groups[place];
     return group !== undefined && mayHaveWanted(group, tests, shapes);
   };
-  for await (const batch of readParquet(file, footer, wanted, report, isWanted)) {
+  for await (const batch of readParquet(file, footer, wanted, { ...limits, isWanted })) {
     const whole = withPartitions(batch, partitions);
     yield { batch: whole, isWanted: rowFilter(tests, whole) };
   }

@@ -36,6 +36,12 @@ export function decodeText(bytes: string): string {
 /** Reasons that a cache remembers, and an error tells. */
 const reasonsMax = 3;
 
+/** Where else than in a line a fault is. */
+export interface BadPlace {
+  readonly rowGroup?: number | undefined;
+  readonly lines?: number;
+}
+
 /** The bad lines of some files. */
 export class BadLines {
   readonly #keptMax: number;
@@ -53,13 +59,14 @@ export class BadLines {
     return this.#count;
   }
 
-  /** Counts a bad line. */
-  add(file: string, line: number, fault: Fault, rowGroup?: number): void {
+  /** Counts a bad line; `lines`: so many from this one on, with one fault. */
+  add(file: string, line: number, fault: Fault, { rowGroup, lines = 1 }: BadPlace = {}): void {
     const place = { file, line, ...(rowGroup === undefined ? {} : { rowGroup }) };
-    if (this.#count++ < this.#keptMax) this.#kept.push({ ...place, reason: sentenceOf(fault) });
+    if (this.#kept.length < this.#keptMax) this.#kept.push({ ...place, reason: sentenceOf(fault) });
+    this.#count += lines;
     const known = this.#reasons.get(fault.kind);
-    if (known !== undefined) known.count++;
-    else this.#reasons.set(fault.kind, { count: 1, first: { ...fault, ...place } });
+    if (known !== undefined) known.count += lines;
+    else this.#reasons.set(fault.kind, { count: lines, first: { ...fault, ...place } });
   }
 
   /** The lines as a cache remembers them: equally frequent reasons in the order of their lines. */

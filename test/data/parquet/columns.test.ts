@@ -97,7 +97,7 @@ test("wanted columns alone are read, and close ones in one go", async (t) => {
     });
     const report = newReport();
     let rows = 0;
-    for await (const batch of readParquet(file, footer, wanted, report)) rows += batch.rows;
+    for await (const batch of readParquet(file, footer, wanted, { report })) rows += batch.rows;
     t.is(rows, footer.rows);
     return report;
   };

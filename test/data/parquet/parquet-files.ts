@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Column } from "../../../src/data/columnar/column.ts";
 import { openRanges, type RangeReader } from "../../../src/data/parquet/byte-ranges.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
-import { newReport, readParquet } from "../../../src/data/parquet/read-parquet.ts";
+import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
 import { shapeOf } from "../../../src/data/parquet/shapes.ts";
 
 /** The folder of files that pyarrow wrote (make.py), each with its values as JSON. */
@@ -58,7 +58,7 @@ export async function readColumns(
       return { shape, isId };
     });
     const found: Record<string, PlainValue[]> = Object.fromEntries(names.map((name) => [name, []]));
-    for await (const { columns, rows } of readParquet(file, footer, wanted, newReport())) {
+    for await (const { columns, rows } of readParquet(file, footer, wanted)) {
       for (const { shape } of wanted) {
         const column = columns.get(shape.name);
         if (column === undefined) throw new Error(`no column ${shape.name}`);

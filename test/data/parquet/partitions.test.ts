@@ -142,9 +142,9 @@ test("row groups that cannot hold are not read, and the samples are the same", a
   const opened = await openParquet(clicks, data, tables);
   const [some, whole] = [newReport(), newReport()];
   let groups = 0;
-  for await (const { batch } of wantedRows(opened, some))
+  for await (const { batch } of wantedRows(opened, { report: some }))
     groups = Math.max(groups, 1 + (batch.rowGroup ?? 0));
-  for await (const _ of wantedRows({ ...opened, tests: [] }, whole));
+  for await (const _ of wantedRows({ ...opened, tests: [] }, { report: whole }));
   await opened.file.close();
   t.is(groups, 1, "59 rows of the first group of 150 hold");
   t.true(some.read < 0.6 * whole.read);

@@ -47,6 +47,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels": 50,
     "src/model": 2_000,
     "storage/records": 1600,
+    "storage/safetensors": 120,
   },
   {
     "src/training/topology": 1050,
@@ -71,6 +72,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/threads": 3750,
+    "storage/exports": 400,
     "storage/model": 1_100,
     "storage/table-files": 1550,
   },
@@ -97,7 +99,7 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 300 },
-  { "cli/support": 1250 },
+  { "cli/support": 1300 },
   { "cli/views": 1400 },
   {
     "cli/commands/train": 900,

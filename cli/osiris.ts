@@ -6,6 +6,7 @@ import { packageVersion } from "../index.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
 import { addEval } from "./commands/checkpoints/eval.ts";
+import { addExport } from "./commands/checkpoints/export.ts";
 import { addHistory } from "./commands/checkpoints/history.ts";
 import { addPredict } from "./commands/checkpoints/predict.ts";
 import { addTable } from "./commands/checkpoints/table.ts";
@@ -67,6 +68,7 @@ const commands = [
   addTransform,
   addEval,
   addPredict,
+  addExport,
   addMetrics,
   addNatsConfig,
   addPlan,

@@ -9,6 +9,10 @@ import type { OpenCheckpoint } from "./open-checkpoint.ts";
 export interface TableIds {
   /** The id that has the row; undefined: none has it. */
   idOf(row: number): bigint | undefined;
+  /** Ids that have a row. */
+  readonly count: number;
+  /** All of them, by row. */
+  all(): Iterable<{ readonly row: number; readonly id: bigint }>;
 }
 
 /**
@@ -32,6 +36,14 @@ export function idsOfTable(
       const block = Math.floor(row / blockRows);
       const own = byBlock.get(block);
       return own?.ids[placeOf(own.rows, row - block * blockRows)];
+    },
+    count: blocks.reduce((sum, { rows }) => sum + rows.length, 0),
+    *all() {
+      for (const { block, rows, ids } of blocks.toSorted((a, b) => a.block - b.block)) {
+        for (const [i, row] of rows.entries()) {
+          yield { row: block * blockRows + row, id: ids[i] ?? 0n };
+        }
+      }
     },
   };
 }

@@ -1,11 +1,16 @@
-// Safetensors: 8 bytes with the length of the header, the header (JSON), then the tensors, each in
-// one piece. All little-endian, as is every machine that we run on.
+// Rows as safetensors:
 //
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), where there is state
 
-import { z } from "zod";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";
+import {
+  dtypeBytes,
+  layTensorsOut,
+  readTensorHeader,
+  type TensorRecord,
+  type TensorSpec,
+} from "../safetensors/header.ts";
 import {
   type FileNotes,
   type FileRows,
@@ -17,19 +22,6 @@ import {
   type RowFormat,
   unusable,
 } from "./row-file.ts";
-
-/** The limit of the format's own readers. */
-const headerBytesMax = 100_000_000;
-/** The header is padded with spaces, so that the tensors are aligned for typed arrays. */
-const alignmentBytes = 8;
-
-const tensorSchema = z.object({
-  dtype: z.string(),
-  shape: z.array(z.int().nonnegative()),
-  data_offsets: z.tuple([z.int().nonnegative(), z.int().nonnegative()]),
-});
-
-type TensorRecord = z.output<typeof tensorSchema>;
 
 export const safetensors: RowFormat = { isCounted: true, open: openWriter, read: openReader };
 
@@ -53,23 +45,16 @@ function openWriter(
   };
 }
 
+/** The tensors of a file of rows. */
 function layoutOf({ dim, width }: FileShape, notes: FileNotes, rows: number) {
-  const [vectors, state] = [8 * rows, 8 * rows + 4 * dim * rows];
-  const end = state + 4 * width * rows;
-  const ofState = { state: { dtype: "F32", shape: [rows, width], data_offsets: [state, end] } };
-  const text = JSON.stringify({
-    __metadata__: notes,
-    ids: { dtype: "I64", shape: [rows], data_offsets: [0, vectors] },
-    vectors: { dtype: "F32", shape: [rows, dim], data_offsets: [vectors, state] },
-    ...(width === 0 ? {} : ofState),
-  });
-  const json = new TextEncoder().encode(text);
-  const length = alignmentBytes * Math.ceil(json.length / alignmentBytes);
-  const header = new Uint8Array(8 + length).fill(0x20);
-  new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
-  header.set(json, 8);
-  const first = header.length;
-  return { header, starts: { ids: first, vectors: first + vectors, state: first + state } };
+  const tensors: TensorSpec[] = [
+    { name: "ids", dtype: "I64", shape: [rows] },
+    { name: "vectors", dtype: "F32", shape: [rows, dim] },
+    ...(width === 0 ? [] : [{ name: "state", dtype: "F32", shape: [rows, width] } as const]),
+  ];
+  const { header, starts } = layTensorsOut(tensors, notes);
+  const [ids = 0, vectors = 0, state = 0] = starts;
+  return { header, starts: { ids, vectors, state } };
 }
 
 async function openReader(path: string, disk: Disk): Promise<RowFile> {
@@ -83,7 +68,7 @@ async function openReader(path: string, disk: Disk): Promise<RowFile> {
 }
 
 function readerOf(file: DiskFile, path: string): RowFile {
-  const { tensors, first } = readHeader(file, path);
+  const { tensors, first } = readTensorHeader(file, path);
   const ids = tensorOf(tensors, "ids", ["I64", "I32"], 1, path);
   const vectors = tensorOf(tensors, "vectors", ["F32"], 2, path);
   const state = tensors.state && tensorOf(tensors, "state", ["F32"], 2, path);
@@ -115,34 +100,6 @@ function readerOf(file: DiskFile, path: string): RowFile {
     close: () => file.close(),
   };
 }
-
-function readHeader(
-  file: DiskFile,
-  path: string,
-): { tensors: Readonly<Record<string, TensorRecord>>; first: number } {
-  const size = file.size();
-  const head = new Uint8Array(8);
-  file.read(head, 0);
-  const length = Number(new DataView(head.buffer).getBigUint64(0, true));
-  if (size < 8 || length > Math.min(headerBytesMax, size - 8)) {
-    throw unusable(path, `Expected a safetensors file, but ${path} is none, or is cut short`);
-  }
-  const json = new Uint8Array(length);
-  file.read(json, 8);
-  let tensors: Record<string, TensorRecord>;
-  try {
-    const { __metadata__: _notes, ...rest } = JSON.parse(new TextDecoder().decode(json));
-    tensors = z.record(z.string(), tensorSchema).parse(rest);
-  } catch (cause) {
-    throw unusable(path, `Expected ${path} to begin with a header of safetensors in JSON`, cause);
-  }
-  const first = 8 + length;
-  const end = Object.values(tensors).reduce((most, one) => Math.max(most, one.data_offsets[1]), 0);
-  if (size === first + end) return { tensors, first };
-  throw unusable(path, `Expected ${path} to have ${first + end} bytes, got ${size}: it is damaged`);
-}
-
-const dtypeBytes: Readonly<Record<string, number>> = { I64: 8, I32: 4, F32: 4 };
 
 /** @throws InputUnusableError where the tensor is missing, or has another type or shape */
 function tensorOf(

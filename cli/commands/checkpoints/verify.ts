@@ -1,19 +1,17 @@
 // osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
 
-import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { connect, InputUnusableError, type RunProof, verifyRun } from "../../../index.ts";
+import { type RunProof, verifyRun } from "../../../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
-  connectionOf,
   integerFrom,
   withClient,
   withCommon,
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, duration, plural } from "../../support/format.ts";
-import { namedRun } from "../../support/named-run.ts";
+import { runDirectory } from "../../support/run-directory.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface VerifyOptions extends CommonOptions, ConnectionArguments {
@@ -40,7 +38,7 @@ export function addVerify(program: Command): void {
     "verify r12-1 --token 4f1c... --json",
   ]).action(async (run: string, options: VerifyOptions) => {
     const { json, from, to, devices } = options;
-    const directory = existsSync(run) ? run : await directoryOf(run, options);
+    const directory = await runDirectory(run, options);
     process.exitCode = await runTask(
       "verify",
       (progress) => verifyRun(directory, { from, to, devices, ...progress }),
@@ -52,20 +50,6 @@ export function addVerify(program: Command): void {
       (steps) => plural(steps, "step"),
     );
   });
-}
-
-/** The directory of a run of a cluster. @throws InputUnusableError where no run has such a name */
-async function directoryOf(run: string, options: VerifyOptions): Promise<string> {
-  const missing = `There is no directory ${run} here`;
-  if (run.includes("/")) {
-    const wanted = "expected the checkpoint directory of a run, or a run of a cluster";
-    throw new InputUnusableError(run, `${missing}: ${wanted}`);
-  }
-  // The broker may be away, and is waited for.
-  console.error(`${missing}: looking for a run of that name at ${options.nats}`);
-  await using client = await connect(connectionOf(options));
-  const { directory } = await (await namedRun(client, run)).status();
-  return directory;
 }
 
 /** What people are told. */

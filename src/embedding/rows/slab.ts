@@ -266,8 +266,13 @@ function savedOf({ specs, optimizer, hasIncrements }: SlabOptions, shard: Shard,
 }
 
 function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
-  const scale = scaleOf(specOf(specs, table));
-  return { key, purpose: purposes.rowInit + table, scale, state: initialStateOf(optimizer) };
+  const birth = rowBirthOf(specOf(specs, table), table);
+  return { key, ...birth, state: initialStateOf(optimizer) };
+}
+
+/** What the initial values of rows are drawn by, beside the job's key; `table`: its index. */
+export function rowBirthOf(spec: TableSpec, table: number): Pick<Birth, "purpose" | "scale"> {
+  return { purpose: purposes.rowInit + table, scale: scaleOf(spec) };
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {

@@ -1,0 +1,58 @@
+// osiris export MODEL --to FILE: a trained model in one file, for other programs.
+
+import type { Command } from "commander";
+import { exportModel, type ModelExportReport } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { bytes, count, plural } from "../../support/format.ts";
+import { runDirectory } from "../../support/run-directory.ts";
+import { runTask } from "../../views/task-view.ts";
+
+interface ExportOptions extends CommonOptions, ConnectionArguments {
+  readonly to: string;
+  readonly manifest?: string;
+}
+
+/** Adds the command. */
+export function addExport(program: Command): void {
+  const command = program
+    .command("export")
+    .argument("<model>", "checkpoint directory, or a run of a cluster whose directory is seen here")
+    .description("write a trained model, dense weights and whole tables, to one file")
+    .requiredOption("--to <FILE>", "file to write: .safetensors")
+    .option(
+      "--manifest <HASH>",
+      "another checkpoint: its manifest's hash, `best` or `last` (default: the best of a job that " +
+        "stops early, else the newest)",
+    );
+  withCommon(withClient(command), [
+    "export checkpoints --to model.safetensors",
+    "export r12-1 --to model.safetensors --manifest best",
+  ]).action(async (from: string, options: ExportOptions) => {
+    const { to, manifest, json } = options;
+    const directory = await runDirectory(from, options);
+    process.exitCode = await runTask(
+      "export",
+      (progress) => exportModel(directory, to, { manifest, ...progress }),
+      (report) => {
+        if (json) console.log(JSON.stringify({ report: "export", directory, ...report }));
+        else for (const line of exportLines(report)) console.log(line);
+        return exitCodes.done;
+      },
+    );
+  });
+}
+
+function exportLines({ file, bytes: size, parameters, tables, cut, digest }: ModelExportReport) {
+  const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+  const whole = `${plural(tables.length, "table")} of ${plural(rows, "row")} together`;
+  return [
+    `${file}: ${plural(parameters, "dense parameter")}, ${whole}, ${bytes(size)}`,
+    `Digest               ${digest} (step ${count(cut)})`,
+  ];
+}

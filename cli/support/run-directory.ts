@@ -1,0 +1,24 @@
+// The checkpoint directory that a command is about: named itself, or by a run of a cluster.
+
+import { existsSync } from "node:fs";
+import { connect, InputUnusableError } from "../../index.ts";
+import { type ConnectionArguments, connectionOf } from "./arguments.ts";
+import { namedRun } from "./named-run.ts";
+
+/**
+ * `run` where there is such a directory; else that of a run of the cluster, which is to be seen
+ * here. @throws InputUnusableError, InvalidOptionError where no run has such a name
+ */
+export async function runDirectory(run: string, options: ConnectionArguments): Promise<string> {
+  if (existsSync(run)) return run;
+  const missing = `There is no directory ${run} here`;
+  if (run.includes("/")) {
+    const wanted = "expected the checkpoint directory of a run, or a run of a cluster";
+    throw new InputUnusableError(run, `${missing}: ${wanted}`);
+  }
+  // The broker may be away, and is waited for.
+  console.error(`${missing}: looking for a run of that name at ${options.nats}`);
+  await using client = await connect(connectionOf(options));
+  const { directory } = await (await namedRun(client, run)).status();
+  return directory;
+}

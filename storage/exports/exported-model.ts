@@ -1,0 +1,81 @@
+// What an export takes of a checkpoint: dense parameters by their names, tables, and what tells
+// where the file comes from. Nothing here is as large as a table.
+
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import type { Graph } from "../../src/model/graph/graph.ts";
+import { graphOf } from "../../src/model/model.ts";
+import { densePart } from "../../src/training/checkpoint/part-names.ts";
+import { decodeDense } from "../../src/training/checkpoint/parts.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
+import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
+import type { ProgressOptions } from "../disk/progress.ts";
+
+/** A dense parameter, or a statistic beside them. */
+export interface DenseTensor {
+  /** As in PyTorch: `bottom.0.weight`. */
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly values: Float32Array;
+}
+
+/** A table, and which dynamic id has which row, where it has such ids. */
+export interface ExportedTable {
+  readonly stored: StoredTable;
+  readonly ids: TableIds | undefined;
+}
+
+export interface ExportedModel {
+  readonly checkpoint: OpenCheckpoint;
+  readonly graph: Graph;
+  readonly dense: readonly DenseTensor[];
+  readonly tables: readonly ExportedTable[];
+  /** Texts for people and programs that find the file. */
+  readonly notes: Readonly<Record<string, string>>;
+}
+
+/** Which checkpoint of a directory, and how its export is followed. */
+export interface ExportedOptions extends ProgressOptions {
+  /** Hash of a manifest, or the hash's beginning; or `best`, `last`. @default as `loadModel` */
+  readonly manifest?: string | undefined;
+}
+
+/**
+ * Opens the checkpoint of a directory for an export.
+ * @throws CheckpointMissingError, CheckpointCorruptError
+ */
+export function openExported(directory: string, options: ExportedOptions): ExportedModel {
+  const checkpoint = openCheckpoint(directory, options.manifest, options.disk);
+  const { job, manifest, store } = checkpoint;
+  const graph = graphOf(job.model);
+  const { parameters, length } = graph.layout;
+  const [flat] = decodeDense(store.readWholePart(manifest, densePart), densePart);
+  if (flat?.length !== length) {
+    const wanted = `it has ${flat?.length} parameters, expected ${length} of its job's model`;
+    throw new CheckpointCorruptError(densePart, wanted);
+  }
+  const tables = storedTables(checkpoint).map((stored) => {
+    return { stored, ids: idsOfTable(checkpoint, stored.table) };
+  });
+  return {
+    checkpoint,
+    graph,
+    dense: parameters.map(({ name, shape, first, length: count }) => {
+      return { name, shape, values: flat.subarray(first, first + count) };
+    }),
+    tables,
+    notes: {
+      job: store.jobText,
+      step: String(manifest.cut),
+      digest: `sha256:${manifest.modelDigest}`,
+      manifest: manifest.sha256,
+      arithmetic: manifest.arithmetic,
+      ...(manifest.means && { means: JSON.stringify(manifest.means) }),
+    },
+  };
+}
+
+/** The name of a table's rows, as TorchRec has it. */
+export function rowsNameOf({ stored }: ExportedTable): string {
+  return `embedding_bags.${stored.spec.name}.weight`;
+}

@@ -1,0 +1,109 @@
+// The header of safetensors: 8 bytes with its length, then JSON that says where each tensor lies
+// behind it, one after the other without a gap. All little-endian, as is every machine that we run
+// on.
+
+import { z } from "zod";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
+
+/** The limit of the format's own readers. */
+const headerBytesMax = 100_000_000;
+/** The header is padded with spaces, so that the tensors are aligned for typed arrays. */
+const alignmentBytes = 8;
+
+/** Bytes of an element, of the types that are written and read here. */
+export const dtypeBytes: Readonly<Record<string, number>> = { I64: 8, I32: 4, F32: 4 };
+
+const tensorSchema = z.object({
+  dtype: z.string(),
+  shape: z.array(z.int().nonnegative()),
+  data_offsets: z.tuple([z.int().nonnegative(), z.int().nonnegative()]),
+});
+
+/** A tensor in a header. */
+export type TensorRecord = z.output<typeof tensorSchema>;
+
+/** A tensor to be written. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly dtype: "I64" | "F32";
+  readonly shape: readonly number[];
+}
+
+/** Where the tensors of a file lie. */
+export interface TensorLayout {
+  /** The first bytes of the file. */
+  readonly header: Uint8Array;
+  /** First byte of each tensor in the file, in the order in which they were given. */
+  readonly starts: readonly number[];
+  /** Bytes of the whole file. */
+  readonly bytes: number;
+}
+
+/**
+ * Lays tensors out behind each other, in their order: those of 8 bytes an element first, so that
+ * each one is aligned. `notes`: texts for people and programs that find the file.
+ */
+export function layTensorsOut(
+  tensors: readonly TensorSpec[],
+  notes: Readonly<Record<string, string>>,
+): TensorLayout {
+  let end = 0;
+  const records = tensors.map(({ name, dtype, shape }): [string, TensorRecord] => {
+    const start = end;
+    end += shape.reduce((product, extent) => product * extent, dtypeBytes[dtype] ?? 0);
+    return [name, { dtype, shape: [...shape], data_offsets: [start, end] }];
+  });
+  const text = JSON.stringify({ __metadata__: notes, ...Object.fromEntries(records) });
+  const json = new TextEncoder().encode(text);
+  const length = alignmentBytes * Math.ceil(json.length / alignmentBytes);
+  const header = new Uint8Array(8 + length).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
+  header.set(json, 8);
+  const starts = records.map(
+    ([
+      ,
+      {
+        data_offsets: [start],
+      },
+    ]) => header.length + start,
+  );
+  return { header, starts, bytes: header.length + end };
+}
+
+/** A header as it was read. */
+export interface ReadHeader {
+  readonly tensors: Readonly<Record<string, TensorRecord>>;
+  readonly notes: Readonly<Record<string, string>>;
+  /** First byte of the tensors in the file. */
+  readonly first: number;
+}
+
+/** @throws InputUnusableError where the file is no safetensors, or is cut short */
+export function readTensorHeader(file: DiskFile, path: string): ReadHeader {
+  const size = file.size();
+  const head = new Uint8Array(8);
+  file.read(head, 0);
+  const length = Number(new DataView(head.buffer).getBigUint64(0, true));
+  if (size < 8 || length > Math.min(headerBytesMax, size - 8)) {
+    const message = `Expected a safetensors file, but ${path} is none, or is cut short`;
+    throw new InputUnusableError(path, message);
+  }
+  const json = new Uint8Array(length);
+  file.read(json, 8);
+  let tensors: Record<string, TensorRecord>;
+  let notes: Record<string, string>;
+  try {
+    const { __metadata__: found = {}, ...rest } = JSON.parse(new TextDecoder().decode(json));
+    tensors = z.record(z.string(), tensorSchema).parse(rest);
+    notes = z.record(z.string(), z.string()).parse(found);
+  } catch (cause) {
+    const message = `Expected ${path} to begin with a header of safetensors in JSON`;
+    throw new InputUnusableError(path, message, { cause });
+  }
+  const first = 8 + length;
+  const end = Object.values(tensors).reduce((most, one) => Math.max(most, one.data_offsets[1]), 0);
+  if (size === first + end) return { tensors, notes, first };
+  const message = `Expected ${path} to have ${first + end} bytes, got ${size}: it is damaged`;
+  throw new InputUnusableError(path, message);
+}

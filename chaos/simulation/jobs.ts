@@ -110,6 +110,13 @@ const sequences = {
   perFeature: { seen: { idsPerBag: { min: 0, max: 5 } } },
 } as JobOptions["data"];
 
+/** Samples without a cache, which preprocessing workers make: six splits, of 64 samples. */
+const served: Partial<JobOptions> = {
+  data: { ...plain.data, streamed: true, splitSamples: 64 } as JobOptions["data"],
+  // How often a split fails is not what a simulation asks.
+  preprocessing: { workersMin: 1, workersMax: 2, splitDeadlineMs: 500, attemptsMax: 100 },
+};
+
 const known: JobOptions[] = [
   plain,
   {
@@ -196,6 +203,8 @@ const known: JobOptions[] = [
     },
     data: sequences,
   },
+  { ...plain, ...served },
+  { ...plain, ...served, ...changing, readers: 2, sharding: "auto" },
 ];
 
 /** By number: a scenario names one. */

@@ -71,6 +71,8 @@ export const throwingRoles = [
   "device",
   "shard",
   "reader",
+  "master",
+  "pool",
 ] as const;
 
 export type ThrowingRole = (typeof throwingRoles)[number];

@@ -13,6 +13,8 @@
 import "../../actors/threads/bridge-program.ts";
 import "../../actors/threads/device-program.ts";
 import "../../actors/threads/data/prepare-data.ts";
+import "../../actors/threads/data/worker-program.ts";
+import "../../src/data/synthetic/generated-blocks.ts";
 import "../../actors/threads/reader-program.ts";
 import "../../actors/threads/tier-program.ts";
 import "../../actors/threads/writer-program.ts";

@@ -14,9 +14,9 @@ export function transformsOf(data: ResolvedDataOptions): readonly Transform[] | 
   return namesColumns(data) ? data.transforms : undefined;
 }
 
-/** Whether the samples are made of the files whenever they are needed, without a cache. */
+/** Whether the samples are made whenever they are needed, without a cache. */
 export function isStreamed(data: ResolvedDataOptions): boolean {
-  return data.kind === "parquet" && data.streamed === true;
+  return "streamed" in data && data.streamed === true;
 }
 
 /** What a sample is called where it lies: text has lines, tables have rows. */

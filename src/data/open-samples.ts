@@ -42,6 +42,10 @@ export async function openSamples(
 
 /** How the blocks of samples without a cache are made of the files. */
 export async function blocksOf({ options, tables, key }: SamplesOrigin): Promise<OpenBlocks> {
+  if (options.kind === "synthetic") {
+    const { generatedBlocks } = await import("./synthetic/generated-blocks.ts");
+    return generatedBlocks.bind(undefined, { options, tables });
+  }
   assert(options.kind === "parquet", "samples that have an index");
   const { parquetBlocks } = await import("./parquet/parquet-blocks.ts");
   return parquetBlocks.bind(undefined, { options, tables, key });

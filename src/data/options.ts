@@ -33,7 +33,7 @@ const common = {
    * memory (docs/data.md). @default "split" where the cache of the training data is above 256 MiB
    */
   order: z.enum(["global", "split"]).optional(),
-  /** Directory of the cache; of Parquet also `none`: see `streamed`. @default ".osiris/cache" */
+  /** Directory of the cache; `none`: see `streamed`. @default ".osiris/cache" */
   cache: z.string().min(1).default(cacheDirectory),
   /**
    * Bytes of all caches in that directory: beyond them, those that no run has used for longest are
@@ -179,9 +179,15 @@ export const syntheticOptions = z
     groups: z.int().min(1).max(0xffff_ffff).optional(),
     /** Seed of samples and truth, independent of the job's. @default 1 */
     seed: z.int().min(0).default(1),
+    /** Samples are generated whenever they are needed, as `streamed` of Parquet. @default false */
+    streamed: z.boolean().optional(),
+    /** Samples of a split, where they are streamed. @default 8192 */
+    splitSamples: z.int().min(32).max(1_048_576).multipleOf(32).optional(),
   })
   .superRefine(refuseTwoSpellings)
-  .superRefine(refuseNoCache)
+  .transform(withStream)
+  .superRefine(refuseGlobalStream)
+  .superRefine(refuseSplits)
   .transform(withPasses);
 
 /** Schema of the job's data section. */
@@ -220,14 +226,28 @@ function refuseGlobalStream(
   context: z.RefinementCtx,
 ): void {
   if (streamed !== true || order !== "global") return;
-  const message = "`split` or left out, as samples without a cache are read row group by row group";
+  const message = "`split` or left out, as samples without a cache are read piece by piece";
   context.addIssue({ code: "custom", path: ["order"], message, input: order });
+}
+
+/** Generated samples have splits of a size only where they are streamed. */
+function refuseSplits(
+  {
+    streamed,
+    splitSamples,
+  }: { readonly streamed?: boolean | undefined; readonly splitSamples?: number | undefined },
+  context: z.RefinementCtx,
+): void {
+  if (streamed === true || splitSamples === undefined) return;
+  const message = "left out, or `cache: none` beside it: it cuts samples that have no cache";
+  context.addIssue({ code: "custom", path: ["splitSamples"], message, input: splitSamples });
 }
 
 /** Only what has an index of its own can be read again without a cache. */
 function refuseNoCache({ cache }: { readonly cache: string }, context: z.RefinementCtx): void {
   if (cache !== "none") return;
-  const message = "a directory: only Parquet is read without a cache, with `cache: none`";
+  const message =
+    "a directory: only Parquet and generated samples do without a cache, by `cache: none`";
   context.addIssue({ code: "custom", path: ["cache"], message, input: cache });
 }
 

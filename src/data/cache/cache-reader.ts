@@ -145,6 +145,9 @@ export function openIndexBlocks(path: string, disk: Disk, openBlocks: OpenBlocks
     assert(meta.isIndex === true, "an index");
     const { samples, digest } = meta;
     return { samples, digest, table, blocks: openBlocks(meta, table) };
+  } catch (error) {
+    setAside(path, disk, error);
+    throw error;
   } finally {
     file.close();
   }

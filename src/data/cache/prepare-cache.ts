@@ -21,7 +21,7 @@ import type {
 import { type FileFacts, factsOf, factsOnDisk } from "../remote/file-facts.ts";
 import { isAddress, shownAddress } from "../remote/web-ranges.ts";
 import type { KeyColumn } from "../split-keys.ts";
-import { generateSamples } from "../synthetic/synthetic.ts";
+import { generatedPieces, generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";
 import { checkTables, denseOf, wideOf } from "../text/columns.ts";
 import { checkRejected } from "../text/faults.ts";
@@ -279,5 +279,6 @@ function writeGenerated(
     onProgress({ samples: writer.samples, quarantined: 0, fraction });
   });
   const best = bestRmse === undefined ? { bestAuc } : { bestRmse };
-  return writer.finish({ quarantine: noneRejected, ...best });
+  const pieces = isStreamed(options) ? { pieces: generatedPieces(options) } : {};
+  return writer.finish({ quarantine: noneRejected, ...best, ...pieces });
 }

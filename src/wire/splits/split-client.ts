@@ -158,8 +158,9 @@ export class SplitClient {
     const one = this.#awaited.get(name);
     if (one === undefined) return;
     this.#awaited.delete(name);
-    const isFinal = error.recovery === "stop"; // It says itself what is wrong, and what to do.
-    one.reject(isFinal ? new RemoteError(error) : new SplitFailedError(name, error.message));
+    // It says itself what is wrong, and what to do; a damaged index is made anew after a restore.
+    const isKnown = error.recovery === "stop" || error.code === "DATA_CACHE_DAMAGED";
+    one.reject(isKnown ? new RemoteError(error) : new SplitFailedError(name, error.message));
   }
 }
 

@@ -11,6 +11,8 @@ import { inSoak } from "../../helpers/thinned.ts";
 /** 42 steps, with two readers. */
 const job = 2;
 const deadlineMs = jobs[job]?.stepDeadlineMs ?? 0;
+/** Jobs whose samples preprocessing workers make. */
+const served = [13, 14];
 /** The time of the injection: in mid-run. */
 const atMs = 1500;
 
@@ -94,6 +96,25 @@ test("P9: the root is lost: another process leads within 5 s, and no step is los
   const lines = await runJob(t, kill, { leaseMs: 2500 });
   const leadsMs = after(lines, / leads, the 2\./)?.sinceMs ?? Number.POSITIVE_INFINITY;
   t.true(leadsMs <= 5000, `${leadsMs} ms`);
+});
+
+test("P9: a root that is lost takes its master along: the next one's master goes on", async (t) => {
+  const leading = { ...shape, leaseMs: 2500 };
+  const kill = { kind: "process.kill", atMs, pick: 0 } as const;
+  for (const job of served) {
+    const verdict = await simulate({
+      seed: 1,
+      job,
+      shape: leading,
+      calmMs: 100_000,
+      faults: [kill],
+    });
+    t.is(verdict.failure, undefined, verdict.reason);
+    t.is(verdict.terms, 2, "another process leads");
+    const news = verdict.last.filter((line) => line.includes(" run.workers"));
+    const generations = new Set(news.map((line) => / hears \S+ (\d+) /.exec(line)?.[1]));
+    t.true(generations.size > 1, "both masters told of their workers");
+  }
 });
 
 test("a root that dies leaves no gap in the numbers of events; a machine leaves one that is told", async (t) => {

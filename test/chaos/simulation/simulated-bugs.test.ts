@@ -146,6 +146,23 @@ const found: readonly Found[] = [
       ],
     },
   },
+  {
+    what: "a worker found the index of a stream damaged: the run ended, and nobody made it anew",
+    scenario: {
+      seed: 290,
+      job: 13,
+      shape: {
+        devices: [0, 2],
+        speed: { turnMs: 2.598826564286495, startMs: 277.17828771822684 },
+        delayMs: [0, 0.10552527248221105],
+      },
+      calmMs: 603.7811628125517,
+      faults: [
+        { kind: "broker.restart", atMs: 66.00118407031167, forMs: 153.22483306128333 },
+        { kind: "disk.flip", atMs: 389.8905385704413, pick: 748647, bit: 487931611 },
+      ],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

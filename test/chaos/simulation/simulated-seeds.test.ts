@@ -1,6 +1,7 @@
 // Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in the soak.
 
 import test from "ava";
+import { drawScenario } from "../../../chaos/simulation/scenario.ts";
 import { simulate, simulateSeeds } from "../../../index.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
@@ -68,4 +69,28 @@ test(`${commands} schedules in which readers are limited and drained while parts
       );
     }
   }
+});
+
+const services = rounds("seeds of preprocessing services", 16, 300);
+
+test(`${services} schedules in which workers, pools and masters die: same model`, async (t) => {
+  const kinds: Record<string, number> = {};
+  for (let seed = 6001; seed <= 6000 + services; seed++) {
+    const verdict = await simulate({ ...drawScenario(seed), job: 13 + (seed % 2) });
+    t.is(verdict.failure, undefined, `seed ${seed}: ${verdict.reason}`);
+    for (const [kind, count] of Object.entries(verdict.injected)) {
+      kinds[kind] = (kinds[kind] ?? 0) + count;
+    }
+  }
+  t.log(JSON.stringify(kinds));
+  t.true(Object.values(kinds).reduce((sum, count) => sum + count, 0) > 2 * services);
+  // The actors of the service are restarted alone, and no generation is lost by it.
+  const shape = { devices: [1, 1], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
+  const faults = [
+    { kind: "actor.throw", atMs: 200, role: "master", index: 0 },
+    { kind: "actor.throw", atMs: 300, role: "master", index: 0 },
+  ] as const;
+  const verdict = await simulate({ seed: 1, job: 13, shape, calmMs: 500, faults });
+  t.is(verdict.failure, undefined, verdict.reason);
+  t.like(verdict, { generations: 1, injected: { "actor.throw": 2 } });
 });

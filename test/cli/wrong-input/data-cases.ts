@@ -323,14 +323,14 @@ export const dataCases: readonly WrongInput[] = [
     title: "CSV without a cache",
     set: { "data.cache": "none" },
     says: [
-      "job.json: Expected `data.cache` to be a directory: only Parquet is read without a cache, with `cache: none`, got `none` (string)",
+      "job.json: Expected `data.cache` to be a directory: only Parquet and generated samples do without a cache, by `cache: none`, got `none` (string)",
     ],
   },
   {
     title: "any order of samples without a cache",
     set: { "data.kind": "parquet", "data.streamed": true, "data.order": "global" },
     says: [
-      "job.json: Expected `data.order` to be `split` or left out, as samples without a cache are read row group by row group, got `global` (string)",
+      "job.json: Expected `data.order` to be `split` or left out, as samples without a cache are read piece by piece, got `global` (string)",
     ],
   },
   {

@@ -119,7 +119,10 @@ test("`cache: none` is a stream whose index lies where caches do; only Parquet h
   const error = t.throws(() =>
     checkOptions(dataOptions, { kind: "criteo-tsv", paths: ["a"], batchSize: 8, cache: "none" }),
   );
-  t.regex(error?.message ?? "", /`cache` to be a directory: only Parquet is read without a cache/);
+  t.regex(
+    error?.message ?? "",
+    /`cache` to be a directory: only Parquet and generated samples do without a cache/,
+  );
 });
 
 test("a file that has changed since its index was made is named, not trained on", async (t) => {

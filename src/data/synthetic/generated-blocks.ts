@@ -1,0 +1,69 @@
+// Generates the blocks of samples that have no cache, whenever they are read. Each block is
+// compared with the index: another release may generate other samples.
+
+import { crc32 } from "node:zlib";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { BlockEncoder } from "../cache/block-encoder.ts";
+import type { BlockReader } from "../cache/blocks.ts";
+import { type BlockTable, blockSamples, type CacheMeta } from "../cache/cache-format.ts";
+import type { ResolvedSyntheticOptions, TableShape } from "../options.ts";
+import { Sample } from "../sample.ts";
+import { SyntheticSamples } from "./synthetic.ts";
+
+/** What decides the samples of the blocks. */
+export interface GeneratedOrigin {
+  readonly options: ResolvedSyntheticOptions;
+  readonly tables: readonly TableShape[];
+}
+
+/**
+ * Blocks that are generated when they are read. Reading them rejects with InputUnusableError where
+ * the index is of other samples.
+ */
+export function generatedBlocks(
+  { options, tables }: GeneratedOrigin,
+  meta: CacheMeta,
+  table: BlockTable,
+): BlockReader {
+  const generator = new SyntheticSamples(options, tables);
+  const sample = new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets });
+  const path = "generated samples";
+  let bytesRead = 0;
+  return {
+    path,
+    async read(bytes, blocks) {
+      const encoder = new BlockEncoder(meta);
+      let filled = 0;
+      for (let block = blocks.first; block < blocks.end; block++) {
+        const end = Math.min((block + 1) * blockSamples, meta.samples);
+        let words: Int32Array | undefined;
+        for (let index = block * blockSamples; index < end; index++) {
+          generator.fill(sample, index);
+          words = encoder.append(sample);
+        }
+        words ??= encoder.rest();
+        if (words === undefined) throw new RangeError(`There is no block ${block}`);
+        const own = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+        const isSame = 4 * (table[2 * block] ?? 0) === own.length;
+        if (!isSame || crc32(own) !== table[2 * block + 1]) {
+          throw otherSamples(path, block);
+        }
+        bytes.set(own, filled);
+        filled += own.length;
+      }
+      bytesRead += filled;
+      return filled;
+    },
+    get bytesRead() {
+      return bytesRead;
+    },
+    close() {},
+  };
+}
+
+function otherSamples(path: string, block: number): InputUnusableError {
+  const message =
+    `The ${path} of block ${block} are other ones than those of their index, which another release ` +
+    "made: clear the data caches (`osiris cache`), and train a new run";
+  return new InputUnusableError(path, message);
+}

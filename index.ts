@@ -116,6 +116,15 @@ export {
 } from "./storage/table-files/table-ids.ts";
 export type { ProgressOptions } from "./storage/disk/progress.ts";
 
+// Tables of Parquet files ----
+export {
+  type ColumnReport,
+  inspectWarehouse,
+  type PartitionReport,
+  type ReadPlanReport,
+  type WarehouseReport,
+} from "./storage/warehouse/inspect-warehouse.ts";
+
 // The checkpoints of a directory ----
 export {
   type HistoryFigures,

@@ -21,6 +21,7 @@ import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";
 import { trainBench } from "./step/train.bench.ts";
+import { ladderBench } from "./warehouse/ladder.bench.ts";
 
 export const benches: Readonly<Record<string, Bench>> = {
   train: trainBench,
@@ -33,6 +34,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   ingest: ingestBench,
   transforms: transformsBench,
   stall: stallBench,
+  ladder: ladderBench,
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,

@@ -75,6 +75,7 @@ export const layers: readonly Rooms[] = [
     "storage/exports": 400,
     "storage/model": 1_100,
     "storage/table-files": 1550,
+    "storage/warehouse": 300,
   },
   { "actors/host": 3050 },
   {
@@ -108,11 +109,12 @@ export const layers: readonly Rooms[] = [
     "cli/commands/checkpoints": 800,
     "cli/commands/chaos": 450,
     "cli/commands/setup": 150,
+    "cli/commands/warehouse": 150,
   },
   {
     cli: 150,
     examples: 1800,
-    bench: 7_600,
+    bench: 8_250,
     docs: 250,
   },
   { test: 55_000 },

@@ -40,6 +40,7 @@ import { addSchema } from "./commands/train/schema.ts";
 import { addSweep } from "./commands/train/sweep.ts";
 import { addTrain } from "./commands/train/train.ts";
 import { addTransform } from "./commands/train/transform.ts";
+import { addWarehouse } from "./commands/warehouse/warehouse.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
 import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
 
@@ -66,6 +67,7 @@ const commands = [
   addDoctor,
   addGenerate,
   addTransform,
+  addWarehouse,
   addEval,
   addPredict,
   addExport,

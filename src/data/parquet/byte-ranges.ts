@@ -86,25 +86,46 @@ export function openStreams(
   ranges: readonly ByteRange[],
   counts: ReadCounts,
 ): ByteStream[] {
-  const sorted = [...ranges.keys()].sort((a, b) => startOf(ranges, a) - startOf(ranges, b));
   const streams: ByteStream[] = [];
-  let span: Span | undefined;
-  for (const place of sorted) {
-    const range = ranges[place] as ByteRange;
-    counts.wanted += range.end - range.start;
-    if (span === undefined || range.end - span.start > spanBytesMax || range.start < span.start) {
-      span = new Span(file, range, counts);
-    } else {
-      span.grow(range.end);
+  for (const { start, end, places } of spansOf(ranges)) {
+    const isLarge = end - start > spanBytesMax;
+    const span = isLarge ? undefined : new Span(file, { start, end }, counts);
+    for (const place of places) {
+      const range = ranges[place] as ByteRange;
+      counts.wanted += range.end - range.start;
+      streams[place] = new ByteStream(file, range, counts, span);
     }
-    const isLarge = range.end - range.start > spanBytesMax;
-    streams[place] = new ByteStream(file, range, counts, isLarge ? undefined : span);
   }
   return streams;
 }
 
-function startOf(ranges: readonly ByteRange[], place: number): number {
-  return ranges[place]?.start ?? 0;
+/**
+ * The reads that streams of `ranges` make. Of a range longer than a read these are the fewest: what
+ * is left of a page at a window's end is read again with the next window.
+ */
+export function plannedReads(ranges: readonly ByteRange[]): ByteRange[] {
+  return spansOf(ranges).flatMap(({ start, end }) => {
+    return Array.from({ length: Math.ceil((end - start) / spanBytesMax) }, (_, i) => {
+      const first = start + i * spanBytesMax;
+      return { start: first, end: Math.min(end, first + spanBytesMax) };
+    });
+  });
+}
+
+/** Ranges, by their places, that one span has. Only a single large range makes a longer one. */
+function spansOf(ranges: readonly ByteRange[]): (ByteRange & { readonly places: number[] })[] {
+  const sorted = [...ranges.entries()].sort(([, a], [, b]) => a.start - b.start);
+  const spans: { start: number; end: number; places: number[] }[] = [];
+  for (const [place, { start, end }] of sorted) {
+    const last = spans.at(-1);
+    if (last === undefined || end - last.start > spanBytesMax) {
+      spans.push({ start, end, places: [place] });
+    } else {
+      last.end = Math.max(last.end, end);
+      last.places.push(place);
+    }
+  }
+  return spans;
 }
 
 /** A read that several columns share; it is done when the first of them asks. */
@@ -112,7 +133,7 @@ class Span {
   readonly #file: RangeReader;
   readonly #counts: ReadCounts;
   readonly start: number;
-  #end: number;
+  readonly #end: number;
   #bytes: Promise<Uint8Array> | undefined;
 
   constructor(file: RangeReader, { start, end }: ByteRange, counts: ReadCounts) {
@@ -120,10 +141,6 @@ class Span {
     this.#counts = counts;
     this.start = start;
     this.#end = end;
-  }
-
-  grow(end: number): void {
-    this.#end = Math.max(this.#end, end);
   }
 
   bytes(): Promise<Uint8Array> {

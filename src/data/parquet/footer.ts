@@ -18,6 +18,10 @@ import { readStruct } from "./decode/thrift.ts";
 /** A column of a row group. */
 export interface Chunk extends ByteRange {
   readonly codec: string;
+  /** How its values and levels are encoded, in no order. */
+  readonly encodings: readonly string[];
+  /** Bytes before compression. */
+  readonly rawBytes: number;
   /** Values, missing ones among them; entries of its lists. */
   readonly values: number;
   readonly physical: string;
@@ -114,8 +118,9 @@ function chunkOf(file: RangeReader, column: ColumnChunk, name: string, rowGroup:
       throw new Damage(`it lies in the bytes ${start} to ${end} of ${file.size}`);
     }
     const values = countOf(meta.num_values, "values");
-    const { codec, type: physical, statistics } = meta;
-    return { start, end, values, codec, physical, statistics };
+    const { codec, encodings, type: physical, statistics } = meta;
+    const rawBytes = Number(meta.total_uncompressed_size);
+    return { start, end, values, codec, encodings, rawBytes, physical, statistics };
   } catch (cause) {
     throw unusableAt({ path: file.path, rowGroup, column: name }, cause);
   }

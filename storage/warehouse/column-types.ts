@@ -1,0 +1,47 @@
+// The types of columns as people write them: `INT64`, `list<INT64>`, `map<INT32, FLOAT>`.
+
+import type { SchemaElement, SchemaTree } from "hyparquet";
+
+/** The type of a column. */
+export function typeOf(node: SchemaTree): string {
+  const { element, children } = node;
+  if (children.length === 0) {
+    const own = leafType(element);
+    return element.repetition_type === "REPEATED" ? `list<${own}>` : own;
+  }
+  const [only] = children;
+  const kind = element.logical_type?.type ?? element.converted_type;
+  if (only?.element.repetition_type === "REPEATED" && children.length === 1) {
+    if (kind === "MAP" || kind === "MAP_KEY_VALUE") return `map<${membersOf(only)}>`;
+    const isWrapped = only.children.length === 1;
+    return isWrapped ? `list<${membersOf(only)}>` : `list<${itemOf(only)}>`;
+  }
+  return structOf(node);
+}
+
+/** The item of a list whose repeated node is the item itself. */
+function itemOf(node: SchemaTree): string {
+  return node.children.length > 0 ? structOf(node) : leafType(node.element);
+}
+
+function leafType({
+  type,
+  converted_type: converted,
+  logical_type: logical,
+}: SchemaElement): string {
+  if (logical?.type === "INTEGER") return `${logical.isSigned ? "" : "U"}INT${logical.bitWidth}`;
+  return logical?.type ?? converted ?? type ?? "unknown";
+}
+
+function membersOf({ children }: SchemaTree): string {
+  return children.map(typeOf).join(", ");
+}
+
+function structOf({ children }: SchemaTree): string {
+  return `struct<${children.map((one) => `${one.element.name}: ${typeOf(one)}`).join(", ")}>`;
+}
+
+/** The paths of a column's leaves, joined by dots: their names in a row group. */
+export function leavesOf({ path, children }: SchemaTree): string[] {
+  return children.length === 0 ? [path.join(".")] : children.flatMap(leavesOf);
+}

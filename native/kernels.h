@@ -42,6 +42,22 @@ enum class RuleKind {
 };
 
 /// The update rule of rows; all numbers are already rounded to float32.
+/// A moving average of rows (src/kernels/contract/row-average.ts), of so many steps.
+struct Average {
+  double decay = 0;
+  int64_t steps = 0;
+
+  /// The share that is left of a lag as of `before` steps: by repeated squaring.
+  float shareOf(float before) const {
+    double result = 1, square = decay;
+    for (int64_t left = steps - static_cast<int64_t>(before); left > 0; left /= 2) {
+      if (left % 2 == 1) result *= square;
+      square *= square;
+    }
+    return static_cast<float>(result);
+  }
+};
+
 struct Rule {
   RuleKind kind;
   float rate;   // adam: learning rate / correction1
@@ -55,6 +71,7 @@ struct Rule {
   float root2;                       // sqrt(correction2)
   float beta, lambda1, lambda2;      // ftrl
   float clip;                        // elements of g are at most this far from 0; 0: any
+  Average average;                   // where the table's rows are averaged
   uint32_t key[2], purpose, step;    // of the random numbers that round
 
   bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
@@ -84,6 +101,12 @@ struct Table {
   int64_t firstRow = 0, firstColumn = 0, tableDim = 0;  // of a tile, in its table
   const int32_t* names = nullptr;  // (R), of a cache's places: the row that each holds
   int64_t lookups = 1;  // in the same rows, of this table and the next ones; 0 in these
+  bool averaged = false;  // a row's lag (D) stands before the rule's state, its steps behind it
+
+  /// A row's own state, and that of its rule: so many floats.
+  float* stateOf(int64_t row) const { return state + row * stateWidth; }
+  float* ruleStateOf(int64_t row) const { return stateOf(row) + (averaged ? dim : 0); }
+  int64_t ruleWidth() const { return averaged ? stateWidth - dim - 1 : stateWidth; }
 };
 
 /// Slots of a set of a cache.
@@ -170,6 +193,7 @@ enum class ProductForm { ab, abT, aTb };
 struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, gradients, lengths, weights, slices, fold, gradient, direction, decoded, noise;
+  Scratch averaged;
   Scratch squares, trees, starts, misses;
   Scratch leftOperand, rightOperand, mixed;
 };

@@ -18,8 +18,8 @@ import {
 } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -124,7 +124,7 @@ async function clockCheck(clock: Clock): Promise<Check> {
 export function modelBytes({ model, optimizer }: JobSpec): { whole: number; cached: number } {
   let [whole, cached] = [0, 0];
   for (const { rows, dim, precision, tier } of model.tables) {
-    const bytes = rows * recordBytesOf({ dim, precision }, stateWidth(optimizer.sparse.kind, dim));
+    const bytes = rows * recordBytesOf({ dim, precision }, rowStateWidth(optimizer.sparse, dim));
     whole += bytes;
     if (tier !== "memory") cached += bytes;
   }

@@ -12,7 +12,7 @@
 // wish to move or to hold it goes to the run (actors/jobs/pin-shards.ts).
 
 import { assign, setup } from "xstate";
-import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { packedBytes } from "../../src/kernels/contract/precision.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
@@ -126,7 +126,7 @@ export function reportShard(
   const { model, optimizer } = spec.job;
   const { rows, columns, firstRow, firstColumn, tier, name: table } = shard;
   const { precision } = tableOf(model.tables, shard.table);
-  const row = packedBytes(1, columns, precision) + 4 * stateWidth(optimizer.sparse.kind, columns);
+  const row = packedBytes(1, columns, precision) + 4 * rowStateWidth(optimizer.sparse, columns);
   const lookups = new Float64Array(memory.heat)[shard.shard] ?? 0;
   const step = Atomics.load(progressOver(memory, spec.devices).steps, device);
   const steps = step - spec.fromStep;

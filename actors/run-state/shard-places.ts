@@ -2,7 +2,7 @@
 // pinned them. Plain data and pure functions.
 
 import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
-import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { packedBytes } from "../../src/kernels/contract/precision.ts";
 import { overlap, type ShardPin, type TablePart } from "../../src/planner/pins.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
@@ -57,11 +57,11 @@ export function shardPlacesOf(topology: Topology, sparse: SparseOptimizerSpec): 
     .sort((a, b) => a.shard - b.shard);
 }
 
-function placeOf({ input }: Topology, held: HeldShard, { kind }: SparseOptimizerSpec): ShardPlace {
+function placeOf({ input }: Topology, held: HeldShard, sparse: SparseOptimizerSpec): ShardPlace {
   const { shard, name: table, device, tier, firstBlock, blocks, firstQuantum, quanta } = held;
   const { firstRow, rows, firstColumn, columns } = held;
   const { precision } = tableOf(input.model.tables, held.table);
-  const row = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+  const row = packedBytes(1, columns, precision) + 4 * rowStateWidth(sparse, columns);
   const isCached = tier === "cached";
   const bytes = isCached ? 0 : rows * row;
   const tile = { table, firstBlock, blocks, firstQuantum, quanta };

@@ -13,6 +13,7 @@
 import { scoredLabelsOf } from "../../src/data/targets.ts";
 import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import { checkShares } from "../../src/embedding/tables/row-decay.ts";
+import { checkAveragedSteps } from "../../src/embedding/tables/row-state.ts";
 import {
   ArithmeticMismatchError,
   GenerationAbortedError,
@@ -140,6 +141,7 @@ export async function runDevice(
     bridge,
   });
   checkShares(job.optimizer.sparse, job.model.tables, schedule.steps);
+  checkAveragedSteps(job.optimizer.sparse, schedule.steps);
   const recipe = { optimizer: job.optimizer, seed: job.seed, loss: job.loss };
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasIncrements = job.checkpoint.differential !== "none";

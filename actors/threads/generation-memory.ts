@@ -100,7 +100,7 @@ function allocate(
   const columns: Record<number, SharedArrayBuffer> = {};
   const curveBytes = 8 * curveWords * spec.job.model.tables.length;
   for (let rank = first; rank < first + count; rank++) {
-    const most = savedBytesMax(topology, rank, spec.job.optimizer.sparse.kind);
+    const most = savedBytesMax(topology, rank, spec.job.optimizer.sparse);
     saves[rank] = new SharedArrayBuffer(Math.min(most, bufferBytes));
     const shape = tierRings[rank];
     if (shape === undefined) continue;

@@ -150,7 +150,7 @@ class Call {
 };
 
 /// The numbers of a rule, as src/kernels/native/native.ts lays them out.
-constexpr size_t ruleNumbers = 18;
+constexpr size_t ruleNumbers = 20;
 Rule ruleOf(const double* numbers) {
   const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
   Rule rule{};
@@ -172,14 +172,15 @@ Rule ruleOf(const double* numbers) {
   rule.lambda1 = static_cast<float>(n[10]);
   rule.lambda2 = static_cast<float>(n[11]);
   rule.clip = static_cast<float>(n[12]);
-  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[13 + i]);
-  rule.purpose = static_cast<uint32_t>(n[15]);
-  rule.step = static_cast<uint32_t>(n[16]);
+  rule.average = {n[13], static_cast<int64_t>(n[14])};
+  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[15 + i]);
+  rule.purpose = static_cast<uint32_t>(n[17]);
+  rule.step = static_cast<uint32_t>(n[18]);
   return rule;
 }
 
 /// The numbers of a table, as src/kernels/native/native.ts lays them out.
-constexpr int64_t tableNumbers = 11;
+constexpr int64_t tableNumbers = 12;
 
 /// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers;
 /// rules if there are any.
@@ -214,7 +215,7 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
                       rule, precision, wide ? nullptr : weights[t],
                       static_cast<int8_t*>(exponentsAndNames[2 * t]), numbers[6], numbers[7],
                       numbers[8], numbers[9],
-                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1]), numbers[10]});
+                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1]), numbers[10], numbers[11] != 0});
     column += numbers[1];
   }
   return tables;

@@ -20,12 +20,18 @@ void born(Call& call) {
   if (call.valid()) running().born(tables[0], key.words, purpose, scale);
 }
 
-// pool(out, TABLES, BAGS, first, count)
+// pool(out, TABLES, BAGS, first, count, decay, steps): of the moving average, if these are given
 void pool(Call& call) {
   float* out = call.floats(0);
-  const auto tables = tablesOf(call, 1, false);
+  auto tables = tablesOf(call, 1, false);
   const Bags bags = bagsOf(call, 6, tables);
   const int64_t first = call.integer(9), count = call.integer(10);
+  const bool averaged = !call.missing(11);
+  const Average average = averaged ? Average{call.number(11), call.integer(12)} : Average{};
+  for (Table& table : tables) {
+    table.averaged = averaged;
+    table.rule.average = average;
+  }
   if (!call.valid()) return;
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }

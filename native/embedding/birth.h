@@ -43,8 +43,9 @@ inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, in
       float* weights = stored ? t.weights + place * t.dim : decoded;
       uniform(weights, t.dim, key, purpose, first, scale);
       if constexpr (!stored) encodeNearest<precision>(t, place, weights);
-      float* state = t.state + place * t.stateWidth;
-      for (int64_t c = 0; c < t.stateWidth; c++) state[c] = initialState;
+      std::memset(t.stateOf(place), 0, t.stateWidth * sizeof(float));
+      float* state = t.ruleStateOf(place);
+      for (int64_t c = 0; c < t.ruleWidth(); c++) state[c] = initialState;
       t.touched[place] = 0;
     }
   });

@@ -142,7 +142,19 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// Pools each bag as the tree over row blocks, each a sum in bag order.
+/// The moving average of a row, in scratch.
+[[gnu::noinline]] static const float* averageOf(const Table& t, int64_t row, float* decoded) {
+  float* average = scratches().averaged.take<float>(t.dim);
+  const float *w = rowWeights(t, row, decoded), *lag = t.stateOf(row);
+  const Vec share = broadcast(t.rule.average.shareOf(lag[t.stateWidth - 1]));
+  for (int64_t c = 0; c < t.dim; c += lanes) {
+    const int64_t some = left(t.dim, c);
+    storeSome(average + c, some, fma(share, loadSome(lag + c, some), loadSome(w + c, some)));
+  }
+  return average;
+}
+
+/// Pools each bag as the tree over row blocks, each a sum in bag order; of averaged rows, if asked.
 [[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table& t = block.t;
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
@@ -152,7 +164,8 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
     std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
     for (int64_t k = first; k < end; k++) {
       ask(run, lookahead);
-      const float* row = rowWeights(t, block.ids[k], decoded);
+      const float* row = t.averaged ? averageOf(t, block.ids[k], decoded)
+                                    : rowWeights(t, block.ids[k], decoded);
       const float weight = block.weights == nullptr ? 1 : block.weights[k];
       addWeighted(sums + block.ids[k] / t.blockRows * t.dim, row, weight, t.dim);
     }
@@ -182,7 +195,7 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const bool single = bags.weights == nullptr && bagsOfOne(offsets, samples);
       const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns};
       withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
-        if (t.blocks > 1) poolBlocks(block, run, lookahead);
+        if (t.blocks > 1 || t.averaged) poolBlocks(block, run, lookahead);
         else if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
         else if (single) poolPlain<precision, false, true>(block, run, lookahead);
         else poolPlain<precision, false, false>(block, run, lookahead);

@@ -193,7 +193,7 @@ template <bool placed>
 
 /// The number of vectors in a row, if `updatePlain` can update it, or 0.
 inline int64_t heldVectors(const Table& t) {
-  const bool held = t.precision == Precision::float32 && isPlain(t.rule);
+  const bool held = t.precision == Precision::float32 && isPlain(t);
   return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
 }
 
@@ -207,7 +207,7 @@ inline void updateRowsOf(const Table* tables, int64_t index, const Bags& bags, c
       gradientsOf<placed>(tables, index, bags, dPooled, columns, slices, sliceOf);
   withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
     if constexpr (precision != Precision::float32) {
-      if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
+      if (isPlain(t)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
     }
     const auto plain = [&](auto vectors) INLINE_LAMBDA {
       const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
@@ -258,13 +258,13 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
   *norms = out;
   float* decoded = scratches().decoded.take<float>(t.dim);
   // The moments are updated in a copy.
-  float* state = scratches().gradient.take<float>(t.stateWidth);
+  float* state = scratches().gradient.take<float>(t.ruleWidth());
   float* second = state + t.dim;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     float* gradient = clippedRow(t, g, slices.first, from, to);
     const float* w = rowWeights(t, row, decoded);
     if (t.rule.l2 > 0) regularise(gradient, w, t.rule.l2, t.dim);
-    std::memcpy(state, t.state + row * t.stateWidth, t.stateWidth * sizeof(float));
+    std::memcpy(state, t.ruleStateOf(row), t.ruleWidth() * sizeof(float));
     const float* u = lambDirection(t.rule, w, state, second, gradient, t.dim, mean);
     for (int64_t c = 0; c < t.dim; c += quantumColumns) {
       *out++ = static_cast<double>(quantumSquares(w + c, t.dim - c));

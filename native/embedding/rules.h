@@ -223,9 +223,9 @@ INLINE bool isScaled(const Rule& rule) {
   return rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad;
 }
 
-/// Whether the update has no other terms.
-INLINE bool isPlain(const Rule& rule) {
-  return isScaled(rule) && rule.l2 == 0 && rule.kept == 1;
+/// Whether the update has no other terms, and is all that happens to a row.
+INLINE bool isPlain(const Table& t) {
+  return isScaled(t.rule) && t.rule.l2 == 0 && t.rule.kept == 1 && !t.averaged;
 }
 
 /// The rate of such a rule. Updates its state with g.
@@ -250,7 +250,7 @@ INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
   applyOther(rule, w, state, state + t.dim, g, t.dim, known);
   Finite finite;
   finite.look(w, t.dim);
-  finite.look(state, t.stateWidth);
+  finite.look(state, t.ruleWidth());
   return finite;
 }
 
@@ -270,7 +270,7 @@ template <Precision precision>
 INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
                                  const Room& room) {
   drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
-  float* state = t.state + row * t.stateWidth;
+  float* state = t.stateOf(row);
   const Vec rate = broadcast(rateOf(t.rule, state, g, t.dim, mean));
   Finite finite;
   if (t.rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
@@ -288,13 +288,46 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
                                               const Completed& known, const Room& room) {
-  if (isPlain(t.rule)) return stepCodedRow<precision>(t, row, g, known.mean, room);
+  if (isPlain(t)) return stepCodedRow<precision>(t, row, g, known.mean, room);
   drawRow(room.noise, t, row);
   decodeRow<precision>(room.weights, t, row);
-  const Finite finite = takeGradient(t, room.weights, t.state + row * t.stateWidth, g, known);
+  const Finite finite = takeGradient(t, room.weights, t.ruleStateOf(row), g, known);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
     return loadSome(room.weights + c, n);
   });
+  return finite;
+}
+
+/// Updates the weights and the rule's state of a row.
+INLINE Finite changeRow(const Table& t, int64_t row, float* g, const Completed& known,
+                        const Room& room) {
+  switch (t.precision) {
+    case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, known, room);
+    case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, known, room);
+    case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, known, room);
+    case Precision::float32: break;
+  }
+  return takeGradient(t, t.weights + row * t.dim, t.ruleStateOf(row), g, known);
+}
+
+/// As above; brings the row's lag to this step (src/kernels/contract/row-average.ts).
+[[gnu::noinline]] static Finite changeAveragedRow(const Table& t, int64_t row, float* g,
+                                                  const Completed& known, const Room& room) {
+  float* before = scratches().averaged.take<float>(t.dim);
+  std::memcpy(before, rowWeights(t, row, room.weights), t.dim * sizeof(float));
+  Finite finite = changeRow(t, row, g, known, room);
+  const float* after = rowWeights(t, row, room.weights);
+  float *lag = t.stateOf(row), *steps = lag + t.stateWidth - 1;
+  const Vec share = broadcast(t.rule.average.shareOf(*steps));
+  const Vec decay = broadcast(static_cast<float>(t.rule.average.decay));
+  for (int64_t c = 0; c < t.dim; c += lanes) {
+    const int64_t some = left(t.dim, c);
+    const Vec change = sub(loadSome(before + c, some), loadSome(after + c, some));
+    const Vec sum = fma(decay, change, mul(share, loadSome(lag + c, some)));
+    finite.look(sum);
+    storeSome(lag + c, some, sum);
+  }
+  *steps = static_cast<float>(t.rule.average.steps);
   return finite;
 }
 
@@ -303,11 +336,6 @@ INLINE Finite applyRow(const Table& t, int64_t row, float* g, const Completed& k
                        const Room& room) {
   t.touched[row] = 1;
   if (t.rule.clip != 0) clipRow(g, g, t.rule.clip, t.dim);
-  switch (t.precision) {
-    case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, known, room);
-    case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, known, room);
-    case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, known, room);
-    case Precision::float32: break;
-  }
-  return takeGradient(t, t.weights + row * t.dim, t.state + row * t.stateWidth, g, known);
+  if (__builtin_expect(t.averaged, 0)) return changeAveragedRow(t, row, g, known, room);
+  return changeRow(t, row, g, known, room);
 }

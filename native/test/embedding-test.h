@@ -33,7 +33,7 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   std::vector<std::vector<uint8_t>> touched;
   std::vector<Table> tables;
   for (int64_t t = 0; t < tableCount; t++) {
-    const int64_t width = stateWidth(kind, dims[t]);
+    const int64_t width = stateWidth(kind, dims[t]) + dims[t] + 1;  // Averaged after `pool`.
     touched.emplace_back(rows[t]);
     memory.emplace_back(rows[t] * dims[t]);
     memory.emplace_back(rows[t] * width, false);
@@ -44,6 +44,7 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
     rule.epsilon = 1e-3f;
     rule.beta1 = rule.beta2 = 0.9f;
     rule.rest1 = rule.rest2 = 0.1f;
+    rule.average = {0.9, 5};
     tables.push_back({memory[2 * t].data(), memory[2 * t + 1].data(), touched[t].data(), rows[t],
                       dims[t], width, t == 0, int64_t{1} << below(3), columns, rule});
     Table& table = tables.back();
@@ -81,6 +82,8 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
       }
     }
   }
+  for (Table& table : tables) table.averaged = true;
+  k.pool(out.data(), tables.data(), bags, 0, samples, columns);
   const auto bounds = boundsOf(count, samples);
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;

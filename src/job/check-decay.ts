@@ -30,6 +30,7 @@ export function checkDecay(job: DecayingJob): void {
     const weightDecay = "weightDecay" in sparse ? sparse.weightDecay : 0;
     const rules: [option: string, isGood: boolean, wanted: string, value: unknown][] = [
       ["optimizer.sparse.kind", kinds.includes(sparse.kind), `one of ${kinds}`, sparse.kind],
+      ["optimizer.sparse.ema", sparse.ema === undefined, "left out", sparse.ema],
       ["optimizer.sparse.weightDecay", weightDecay === 0, "0, as `l2` is the decay,", weightDecay],
       [`${own}.l2`, sparse.learningRate * l2 < 1, "less than 1 / learningRate", l2],
       [`${own}.precision`, precision !== "float16", "one of a wider range", precision],

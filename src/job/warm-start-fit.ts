@@ -42,6 +42,8 @@ export function checkFit(source: JobSpec, job: JobSpec): void {
   }
   for (const part of ["dense", "sparse"] as const) {
     compare(`optimizer.${part}.kind`, job.optimizer[part].kind, source.optimizer[part].kind);
+    const isAveraged = ({ optimizer }: JobSpec) => (optimizer[part].ema ? "given" : undefined);
+    compare(`optimizer.${part}.ema`, isAveraged(job), isAveraged(source));
   }
   checkHashes(job, source);
 }

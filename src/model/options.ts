@@ -1,7 +1,12 @@
 // Options of a model, of any architecture, and of its dense optimizer; and builders for users.
 
 import { z } from "zod";
-import { adamOptions, type SparseOptimizerOptions, schedule } from "../embedding/tables/options.ts";
+import {
+  adamOptions,
+  emaOptions,
+  type SparseOptimizerOptions,
+  schedule,
+} from "../embedding/tables/options.ts";
 import type { Problem } from "./options/common-options.ts";
 import {
   type CrossOptions,
@@ -176,17 +181,6 @@ const clip = z
   })
   .optional();
 
-/**
- * An exponential moving average of the dense weights, which evaluations and predictions take
- * instead of the weights (Polyak and Juditsky 1992). Left out: none.
- */
-const ema = z
-  .strictObject({
-    /** Share of the average that a step keeps. The first step begins it. */
-    decay: z.number().gt(0).lt(1).default(0.999),
-  })
-  .optional();
-
 export type ClipSpec = NonNullable<z.output<typeof clip>>;
 
 /** The update rule of dense parameters. */
@@ -198,7 +192,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     momentum: z.number().min(0).lt(1).default(0),
     schedule,
     clip,
-    ema,
+    ema: emaOptions,
   }),
   z.strictObject({
     kind: z.literal("adagrad"),
@@ -207,11 +201,11 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     initialAccumulator: z.number().min(0).default(0),
     schedule,
     clip,
-    ema,
+    ema: emaOptions,
   }),
-  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip, ema }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip, ema: emaOptions }),
   /** Norms are taken per named parameter: a weight, a bias. */
-  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip, ema }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip, ema: emaOptions }),
 ]);
 
 export type DenseOptimizerOptions = z.input<typeof denseOptimizerOptions>;

@@ -4,8 +4,8 @@
 import { createHash } from "node:crypto";
 import { dynamicDigest, idLeavesOfPart } from "../../src/embedding/checkpoint/ids-part.ts";
 import { leavesOf, tableDigest } from "../../src/embedding/rows/digest.ts";
+import { rowStateOf, rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
-import { stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
 import {
   densePart,
   digestOf,
@@ -87,10 +87,10 @@ export async function leavesOfPart(
   if (part === undefined) return [];
   const spec = tableOf(tables, part.table);
   const { columns } = extentOf(spec, part);
-  const { kind } = job.optimizer.sparse;
-  const width = stateWidth(kind, columns);
+  const { sparse } = job.optimizer;
+  const width = rowStateWidth(sparse, columns);
   const records = rowsOfPart(checkpoint, { name, dim: columns, width }, progress);
-  return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), withProgress(records, progress));
+  return leavesOf({ ...part, columns }, spec, rowStateOf(sparse), withProgress(records, progress));
 }
 
 /** The leaf of the dense part: over all its tensors, behind the header. */

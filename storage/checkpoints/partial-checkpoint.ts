@@ -9,9 +9,9 @@
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { stateWidth } from "../../src/kernels/contract/kernels.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import {
   densePart,
@@ -151,7 +151,7 @@ async function restOn(
   if (part === undefined) throw new RangeError(`${name} is no part of a table`);
   const spec = tableOf(job.model.tables, part.table);
   const { columns } = extentOf(spec, part);
-  const width = stateWidth(job.optimizer.sparse.kind, columns);
+  const width = rowStateWidth(job.optimizer.sparse, columns);
   const writer = store.partWriter(generation, cut, name);
   for await (const bytes of encodeRows(columns, width, [], spec.precision)) writer.write(bytes);
   return { ...writer.finish(), base };

@@ -3,10 +3,11 @@
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import { rowStateOf, rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { type StateShape, stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
+import type { StateShape } from "../../src/kernels/contract/kernels.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import type { Progress } from "../disk/progress.ts";
@@ -66,7 +67,7 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
   const { tables } = job.model;
   const spec = tables[table];
   if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
-  const { kind } = job.optimizer.sparse;
+  const { sparse } = job.optimizer;
   const runs = new Map<number, RowRun & { readonly tiles: TilePart[] }>();
   let bytes = 0;
   for (const record of manifest.parts) {
@@ -82,8 +83,8 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
   }
   for (const { tiles } of runs.values()) tiles.sort((a, b) => a.firstColumn - b.firstColumn);
   const ordered = [...runs.values()].sort((a, b) => a.firstBlock - b.firstBlock);
-  const state = stateShapeOf(kind);
-  return { spec, table, state, width: stateWidth(kind, spec.dim), runs: ordered, bytes };
+  const state = rowStateOf(sparse);
+  return { spec, table, state, width: rowStateWidth(sparse, spec.dim), runs: ordered, bytes };
 }
 
 /**

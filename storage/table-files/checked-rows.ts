@@ -88,10 +88,10 @@ export async function* ascendingRows(
   file: RowFile,
   { rows, isAscending }: CheckedRows,
   { spec: { dim }, width }: StoredTable,
-  initial: number,
+  initial: Float32Array,
   { disk, scratch, progress }: { disk: Disk; scratch: string; progress: Progress },
 ): AsyncGenerator<RowRecords, void, undefined> {
-  const records = recordsOf(file, width, initial, progress);
+  const records = recordsOf(file, initial, progress);
   if (isAscending) {
     yield* records;
     return;
@@ -132,8 +132,7 @@ export async function* ascendingRows(
 
 async function* recordsOf(
   file: RowFile,
-  width: number,
-  initial: number,
+  initial: Float32Array,
   progress: Progress,
 ): AsyncGenerator<RowRecords, void, undefined> {
   for await (const { ids, vectors, state } of file.chunks()) {
@@ -141,7 +140,14 @@ async function* recordsOf(
     yield {
       rows: Int32Array.from(ids, Number),
       weights: vectors,
-      state: state ?? new Float32Array(ids.length * width).fill(initial),
+      state: state ?? repeated(initial, ids.length),
     } satisfies RowRecords;
   }
+}
+
+/** (count, W): the same state for each row. */
+function repeated(state: Float32Array, count: number): Float32Array {
+  const all = new Float32Array(count * state.length);
+  for (let i = 0; i < count; i++) all.set(state, i * state.length);
+  return all;
 }

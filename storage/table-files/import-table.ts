@@ -9,8 +9,9 @@
 import { join } from "node:path";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
-import { initialStateOf, quantaOf } from "../../src/embedding/rows/slab.ts";
+import { quantaOf } from "../../src/embedding/rows/slab.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import { initialRowState } from "../../src/embedding/tables/row-state.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partNameOf, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
@@ -99,7 +100,7 @@ export async function importTable(
     const checked = await checkRows(file, from, stored, progress); // I1
     const write = async () => {
       const scratch = join(out, `rows${temporarySuffix}`);
-      const initial = initialStateOf(checkpoint.job.optimizer.sparse);
+      const initial = initialRowState(checkpoint.job.optimizer.sparse, stored.spec.dim);
       const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, progress });
       return rewrite(checkpoint, out, disk, progress, { stored, rows, merge });
     };

@@ -2,7 +2,7 @@
 // requests in flight. The device and its tier thread compute the same shape.
 
 import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
-import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { prefetchOf, type Topology, tableOf } from "../../src/training/topology/topology.ts";
@@ -26,7 +26,7 @@ export function tierRingOf(
   const { batchSize, idsMax, model } = topology.input;
   const shards = own.map(({ shard, table, rows, columns }) => {
     const { precision } = tableOf(model.tables, table);
-    const width = stateWidth(optimizer.kind, columns);
+    const width = rowStateWidth(optimizer, columns);
     return {
       shard,
       recordBytes: recordBytesOf({ dim: columns, precision }, width),

@@ -37,6 +37,7 @@ const wrong: readonly [Partial<JobOptions>, object, option: string, sentence: Re
     /less than 1 \/ learningRate/,
   ],
   [{}, { precision: "float16" }, "model.tables[0].precision", /one of a wider range/],
+  [sparse({ kind: "sgd", ema: {} }), {}, "optimizer.sparse.ema", /left out where rows decay/],
   [{ mode: "bounded" }, { staleness: 1 }, "model.tables[0].staleness", /to be 0 where rows decay/],
   [{}, { dynamic: {}, idBits: 64 }, "model.tables[0].dynamic", /new ids need new rows/],
   [{ exchange: { forward: "float16" } }, {}, "exchange.forward", /one of a wider range/],

@@ -74,9 +74,10 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
       actual.forEach((values, i) => {
         const other = expected[i] ?? new Float32Array();
         const worst = distance(values, other);
-        // A weight in fewer bits may fall to the other side of its random number: one step apart.
+        // A weight in fewer bits may fall to the other side of its random number: one step apart,
+        // and its lag behind the average with it.
         const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
-        const isRounding = worst <= 2 ** -6 && parted.length <= 1;
+        const isRounding = worst <= 2 ** -6 && parted.length <= 1 + values.length / 20_000;
         t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
       });
     }

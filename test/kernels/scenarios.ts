@@ -91,6 +91,10 @@ const precisions: readonly Precision[] = [
   "float32",
 ];
 
+/** Some tables have rows with a moving average. */
+const isAveraged = (table: number) => table % 4 === 1 || table % 7 === 3;
+const average = { decay: 0.97, steps: 300 };
+
 /** Most tables have one lookup. */
 const lookupsOf = (table: number) => (table % 5 === 3 ? 2 : table % 7 === 2 ? 3 : 1);
 
@@ -111,10 +115,14 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
   const own = specs.map((spec, i) => {
     const pooling: Pooling = i % 3 === 0 ? "mean" : "sum";
     const precision = precisions[i % precisions.length] ?? "float32";
-    const width = stateWidth(spec.kind, spec.dim);
-    const rows = kernels.rows({ ...spec, pooling, stateWidth: width, precision });
+    const averaged = isAveraged(i);
+    const width = stateWidth(spec.kind, spec.dim, averaged);
+    const rows = kernels.rows({ ...spec, pooling, stateWidth: width, precision, averaged });
     kernels.writeRows(rows, 0, numbers(stream, spec.rows * spec.dim));
-    const state = numbers(stream, kernels.read(rows.state).length).map(Math.abs);
+    const state = numbers(stream, kernels.read(rows.state).length).map((value, at) => {
+      const isSteps = averaged && at % width === width - 1;
+      return isSteps ? stream.below(average.steps) : Math.abs(value);
+    });
     kernels.write(rows.state, state);
     return rows;
   });
@@ -136,7 +144,12 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
     tables,
     firsts: lookups.flatMap(({ isFirst }, at) => (isFirst ? at : [])),
     rules: lookups.map(({ spec: { kind, l2 }, i }) => {
-      return { ...ruleOf(kind, l2), rounding: roundingOf(i), ...(i % 3 === 1 && { clip: 0.4 }) };
+      return {
+        ...ruleOf(kind, l2),
+        rounding: roundingOf(i),
+        ...(i % 3 === 1 && { clip: 0.4 }),
+        ...(isAveraged(i) && { average }),
+      };
     }),
     bags,
     columns,
@@ -273,6 +286,31 @@ const update: Scenario = (kernels, stream) => {
   return [kernels.read(out), ...squares, ...trusts, ...stateOf(kernels, problem)];
 };
 
+/** Lookups of the moving average, in tables of their own. */
+const averages: Scenario = (kernels, stream) => {
+  const count = 1 + stream.below(3);
+  const specs = Array.from({ length: 4 * count }, (_, i) => {
+    const precision = (["float32", "float16", "bfloat16", "int8"] as const)[i % 4] ?? "float32";
+    const rowBlocks = 1 << (i % 3);
+    return { rows: 1 + stream.below(30), dim: 1 + stream.below(70), precision, rowBlocks };
+  });
+  const tables = specs.map((spec, i) => {
+    const pooling: Pooling = i % 2 === 0 ? "mean" : "sum";
+    const rows = kernels.rows({ ...spec, pooling, stateWidth: spec.dim + 1, averaged: true });
+    kernels.writeRows(rows, 0, numbers(stream, spec.rows * spec.dim));
+    const state = numbers(stream, spec.rows * (spec.dim + 1));
+    for (let row = 1; row <= spec.rows; row++) state[row * (spec.dim + 1) - 1] = stream.below(9);
+    kernels.write(rows.state, state);
+    return rows;
+  });
+  const bags = bagsOf(stream, specs, 1 + stream.below(20));
+  const out = kernels.tensor([bags.samples, specs.reduce((sum, { dim }) => sum + dim, 0)]);
+  return [8, 40, 100_000].map((steps) => {
+    kernels.pool(out, tables, bags, 0, bags.samples, { decay: 0.9, steps });
+    return kernels.read(out);
+  });
+};
+
 const replicated: Scenario = (kernels, stream) => {
   const problem = embeddingProblem(kernels, stream);
   const { tables, rules, columns } = problem;
@@ -341,6 +379,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   interaction,
   "random draws": draws,
   "embedding updates": update,
+  "moving averages of rows": averages,
   "replicated tables": replicated,
   "dense optimizers and folds": optimizers,
   "pooled vectors between devices": exchange,

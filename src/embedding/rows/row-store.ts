@@ -13,6 +13,7 @@
 // Batches pass through in the order of staging.
 
 import type { Bags, RowRule, RowSums, Tensor } from "../../kernels/contract/kernels.ts";
+import type { RowAverage } from "../../kernels/contract/row-average.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { Extent, RowRecords, TakenRows } from "./row-records.ts";
@@ -32,7 +33,7 @@ export interface RowStore {
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1. Initialises no rows. With
    * `of`, only the vectors of some lookups, side by side: C are their columns, `bags` is still over
-   * all lookups.
+   * all lookups. With `average`, of the rows' moving average.
    */
   lookup(
     out: Tensor,
@@ -40,6 +41,7 @@ export interface RowStore {
     first: number,
     count: number,
     of?: { readonly first: number; readonly count: number },
+    average?: RowAverage,
   ): void;
   /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
   squares(

@@ -11,11 +11,10 @@ import {
   type RowSums,
   type Rows,
   type StateShape,
-  stateShapeOf,
-  stateWidth,
 } from "../../kernels/contract/kernels.ts";
 import { type Key, purposes } from "../../ports/random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
+import { initialRowState, initialStateOf, rowStateOf, rowStateWidth } from "../tables/row-state.ts";
 import { blockRowsOf, type Shard } from "../tables/shards.ts";
 import { backingRecords, cutBacking, restoreBacking } from "./backing-records.ts";
 import type { BackingStore } from "./backing-store.ts";
@@ -106,9 +105,9 @@ export function createSlab(options: {
     stage: async (bags) => staging?.stage(bags) ?? bags,
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
-    lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }) {
+    lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }, average) {
       const [rows, own] = someOf(lookedUp, bags, of);
-      kernels.pool(out, rows, own, first, count);
+      kernels.pool(out, rows, own, first, count, average);
     },
     squares(place, bags, dPooled, slices, rules) {
       const all = [bags, dPooled, slices, byLookup(rules)] as const;
@@ -166,7 +165,7 @@ export function createSlab(options: {
 
 /** The rows of all shards. */
 function hold(options: SlabOptions): Held[] {
-  const state = stateShapeOf(options.optimizer.kind);
+  const state = rowStateOf(options.optimizer);
   let lookups = 0;
   return options.shards.map((shard): Held => {
     const first = lookups;
@@ -232,8 +231,18 @@ function fill(options: SlabOptions, shard: Shard): Rows {
   });
   const { key, purpose, scale, state } = birthOf(options, shard);
   kernels.born(made, key, purpose, scale);
-  if (state > 0) kernels.fill(made.state, state);
+  if (state > 0) fillStates(options, made);
   return made;
+}
+
+/** Gives all rows their initial state. */
+function fillStates({ kernels, optimizer }: SlabOptions, { state, rows, dim }: Rows): void {
+  if (optimizer.ema === undefined) {
+    kernels.fill(state, initialStateOf(optimizer));
+    return;
+  }
+  const own = initialRowState(optimizer, dim);
+  for (let row = 0; row < rows; row++) kernels.write(kernels.part(state, row, 1), own);
 }
 
 /** A cache for some rows of a shard. */
@@ -261,7 +270,7 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
 /** What is tracked for checkpoints of a shard with `places` slots in device memory. */
 function savedOf({ specs, optimizer, hasIncrements }: SlabOptions, shard: Shard, places: number) {
   const { dim } = specOf(specs, shard.table);
-  const state = stateShapeOf(optimizer.kind);
+  const state = rowStateOf(optimizer);
   return createSavedRows(shard, { dim, state, places: hasIncrements === true ? places : 0 });
 }
 
@@ -279,7 +288,8 @@ function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
   return {
     dim: shard.columns,
     pooling: spec.pooling,
-    stateWidth: stateWidth(optimizer.kind, shard.columns),
+    stateWidth: rowStateWidth(optimizer, shard.columns),
+    averaged: optimizer.ema !== undefined,
     precision: spec.precision,
     firstRow: shard.firstRow,
     firstColumn: shard.firstColumn,
@@ -289,11 +299,6 @@ function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
 
 function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
-}
-
-/** The initial value of each state float of a row. */
-export function initialStateOf(optimizer: SparseOptimizerSpec): number {
-  return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 
 function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {

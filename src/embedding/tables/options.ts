@@ -131,23 +131,37 @@ export const adamOptions = {
 const clip = z.strictObject({ value: rate }).optional();
 
 /**
+ * An exponential moving average of weights, which evaluations and predictions take instead of the
+ * weights (Polyak and Juditsky 1992). Left out: none.
+ */
+export const emaOptions = z
+  .strictObject({
+    /** Share of the average that a step keeps. The first step begins it. */
+    decay: z.number().gt(0).lt(1).default(0.999),
+  })
+  .optional();
+
+/** What every optimizer of rows may do besides. */
+const beside = { clip, ema: emaOptions };
+
+/**
  * How gradients are applied to rows. Exact: a row's gradients are summed, then it is updated once.
  */
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01), schedule, clip }),
-  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers, clip }),
+  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01), schedule, ...beside }),
+  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers, ...beside }),
   z.strictObject({
     kind: z.literal("rowWiseAdagrad"),
     ...adagradNumbers,
     weightDecay: z.number().min(0).default(0),
     /** `l2`: the decay is a part of the gradient; `decoupled`: rows shrink separately. */
     weightDecayMode: z.enum(["l2", "decoupled"]).default("l2"),
-    clip,
+    ...beside,
   }),
-  z.strictObject({ kind: z.literal("adam"), ...adamOptions, clip }),
-  z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions, clip }),
-  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, clip }),
-  z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions, clip }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions, ...beside }),
+  z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions, ...beside }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions, ...beside }),
+  z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions, ...beside }),
   /** Its rate follows from the gradients of each weight: there is no schedule beside it. */
   z.strictObject({
     kind: z.literal("ftrl"),
@@ -156,7 +170,7 @@ export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
     /** A weight is 0 while its sum of gradients is within this bound. */
     l1: z.number().min(0).default(0),
     l2: z.number().min(0).default(0),
-    clip,
+    ...beside,
   }),
 ]);
 

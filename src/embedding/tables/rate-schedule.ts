@@ -2,6 +2,7 @@
 // step alone, so that a restored run goes on with the same rates; and of sums and products alone,
 // so that every machine computes the same bits.
 
+import { power } from "../../kernels/contract/row-average.ts";
 import type { RateSchedule } from "./schedule-options.ts";
 
 /** The share of the learning rate that step `step` takes; `step` counts from 0. */
@@ -15,17 +16,6 @@ export function rateShare(schedule: RateSchedule | undefined, step: number): num
   const t = Math.min(1, done / schedule.steps);
   const left = kind === "cosine" ? (1 + cosineOf(t)) / 2 : power(1 - t, schedule.power);
   return schedule.to + (1 - schedule.to) * left;
-}
-
-/** base^exponent by repeated squaring: the same bits on every machine, unlike Math.pow. */
-export function power(base: number, exponent: number): number {
-  let result = 1;
-  let square = base;
-  for (let left = exponent; left > 0; left = Math.floor(left / 2)) {
-    if (left % 2 === 1) result *= square;
-    square *= square;
-  }
-  return result;
 }
 
 /**

@@ -1,8 +1,9 @@
 // Translates an optimizer's options into the kernels' numbers for one step.
 
 import type { AdamNumbers, RowRule } from "../../kernels/contract/kernels.ts";
+import { power } from "../../kernels/contract/row-average.ts";
 import type { AdamSpec, SparseOptimizerSpec } from "./options.ts";
-import { power, rateShare } from "./rate-schedule.ts";
+import { rateShare } from "./rate-schedule.ts";
 import type { RateSchedule } from "./schedule-options.ts";
 
 /** What decides the numbers of a step besides the options. */
@@ -15,8 +16,10 @@ export interface OptimizerStep {
 
 /** The rule of one table with the penalty `l2`, at one step. */
 export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {
+  const { clip, ema } = optimizer;
   const rule = updateOf(optimizer, l2, at);
-  return optimizer.clip === undefined ? rule : { ...rule, clip: optimizer.clip.value };
+  const average = ema && { decay: at.step === 0 ? 0 : ema.decay, steps: at.step + 1 };
+  return { ...rule, ...(clip && { clip: clip.value }), ...(average && { average }) };
 }
 
 function updateOf(optimizer: SparseOptimizerSpec, l2: number, at: OptimizerStep): RowRule {

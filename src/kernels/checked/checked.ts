@@ -224,11 +224,13 @@ function checkBags(
 ): Pick<Kernels, "pool" | "updateRows" | "rowSquares" | "rowNorms" | "dRows" | "applyRows"> {
   const none = new Float32Array();
   return {
-    pool(out, tables, bags, first, count) {
+    pool(out, tables, bags, first, count, average) {
       bagsOf(tables, bags);
       within("samples", first, count, bags.samples);
       holds("out", out, count * columnsOf(tables));
-      inner.pool(out, tables, bags, first, count);
+      const isAveraged = average === undefined || tables.every(({ averaged }) => averaged);
+      assert(isAveraged, "Expected rows that have a moving average");
+      inner.pool(out, tables, bags, first, count, average);
     },
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       update(tables, bags, dPooled, slices, rules);
@@ -323,11 +325,12 @@ type FlatNames =
 
 /** Asserts the state's width: a narrower state would let the rule write into other memory. */
 function holdsState(rows: Rows, rule: RowRule): void {
-  const width = stateWidth(rule.kind, rows.dim);
+  const width = stateWidth(rule.kind, rows.dim, rows.averaged);
   const actual = rows.state.shape[1] ?? 0;
   if (rows.precision !== "float32" && rule.rounding === undefined) {
     assert.fail(`Expected a rounding for rows of ${rows.precision}`);
   }
+  assert.equal(rule.average !== undefined, rows.averaged, "Expected an average in both, or none");
   if (actual >= width) return;
   assert.fail(`Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
 }

@@ -17,10 +17,11 @@ import type { BlockKernels } from "./blocks.ts";
 import type { LossTerm } from "./loss.ts";
 import type { Precision } from "./precision.ts";
 import type { RecordKernels } from "./records.ts";
+import type { RowAverage } from "./row-average.ts";
 import type { CacheKernels } from "./row-cache.ts";
 import type { AdamNumbers, RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
-import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
+import type { Bags, RowSums, Rows, RowsSpec } from "./tables.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
 export type { BatchNormColumns, BlockKernels, ProductForm } from "./blocks.ts";
@@ -54,6 +55,7 @@ export {
   type RowSums,
   type Rows,
   rowsMax,
+  ruleStateIn,
 } from "./tables.ts";
 export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./tensor.ts";
 
@@ -98,25 +100,7 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
     columns: number,
   ): void;
   /** Reserves R rows, 0 or more, with `touched`, weights and state all 0. */
-  rows(spec: {
-    rows: number;
-    dim: number;
-    pooling: Pooling;
-    rowBlocks: number;
-    stateWidth: number;
-    /** @default rows / rowBlocks, rounded up */
-    blockRows?: number;
-    /** @default 0 */
-    firstRow?: number;
-    /** A multiple of 32. @default 0 */
-    firstColumn?: number;
-    /** @default dim */
-    tableDim?: number;
-    /** @default "float32" */
-    precision?: Precision;
-    /** For rows that are slots of a cache: see `Rows.names`. */
-    names?: Int32Array;
-  }): Rows;
+  rows(spec: RowsSpec): Rows;
   /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
   readRows(rows: Rows, first: number, count: number): Float32Array;
   /**
@@ -214,8 +198,17 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, tables side by side
    * in the order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights.
+   * With `average`, of the rows' moving average, w + round(d^k) * lag by a fused multiply-add; all
+   * rows are then averaged.
    */
-  pool(out: Tensor, tables: readonly Rows[], bags: Bags, first: number, count: number): void;
+  pool(
+    out: Tensor,
+    tables: readonly Rows[],
+    bags: Bags,
+    first: number,
+    count: number,
+    average?: RowAverage,
+  ): void;
   /**
    * Sums each touched row's gradient, exactly once, and updates weights, state and `touched`.
    * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices). Row

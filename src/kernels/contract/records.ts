@@ -33,7 +33,7 @@ export interface RecordKernels {
   scatterRecords(rows: Rows, places: Int32Array, records: Uint8Array, at?: Int32Array): void;
   /**
    * Initialises the row at places[i] (n) as `born` does for row ids[i], relative to the tile's
-   * first, with every state float `initialState`. Clears the row's `touched`.
+   * first, with every state float `initialState`, but a lag of 0. Clears the row's `touched`.
    */
   bornAt(
     rows: Rows,

@@ -1,6 +1,7 @@
 // The update rules of rows: their numbers, and the state that each rule needs.
 
 import type { Rounding } from "./precision.ts";
+import type { RowAverage } from "./row-average.ts";
 
 interface Rounded {
   /**
@@ -10,6 +11,8 @@ interface Rounded {
   readonly clip?: number | undefined;
   /** How new weights are rounded; needed where the table stores them in fewer bits. */
   readonly rounding?: Rounding;
+  /** Given where rows have a moving average, as of after this update (row-average.ts). */
+  readonly average?: RowAverage | undefined;
 }
 
 /** The options of every rule except FTRL, which shrinks weights in its own way. */
@@ -85,7 +88,13 @@ export interface StateShape {
   readonly perRow: number;
 }
 
-export function stateShapeOf(kind: RowRule["kind"]): StateShape {
+/** With `isAveraged`, the lag of each element comes before them, and its steps after them. */
+export function stateShapeOf(kind: RowRule["kind"], isAveraged = false): StateShape {
+  const { perElement, perRow } = ruleStateOf(kind);
+  return isAveraged ? { perElement: perElement + 1, perRow: perRow + 1 } : { perElement, perRow };
+}
+
+function ruleStateOf(kind: RowRule["kind"]): StateShape {
   switch (kind) {
     case "sgd":
       return { perElement: 0, perRow: 0 };
@@ -107,8 +116,8 @@ export function stateShapeOf(kind: RowRule["kind"]): StateShape {
 }
 
 /** State floats per row of `dim` columns: first the states of the elements, then the row's own. */
-export function stateWidth(kind: RowRule["kind"], dim: number): number {
-  const { perElement, perRow } = stateShapeOf(kind);
+export function stateWidth(kind: RowRule["kind"], dim: number, isAveraged = false): number {
+  const { perElement, perRow } = stateShapeOf(kind, isAveraged);
   return perElement * dim + perRow;
 }
 

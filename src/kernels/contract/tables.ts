@@ -62,14 +62,51 @@ export interface Rows {
   readonly codes: Codes;
   /** (R, D/32 rounded up): for int8 rows, one for each quantum of columns; else empty. */
   readonly exponents: Int8Array;
-  /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
+  /**
+   * (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D; and D+1
+   * more where rows are averaged.
+   */
   readonly state: Tensor;
+  /**
+   * Whether rows have a moving average (row-average.ts): the lag (D) stands before the rule's own
+   * state, the steps that it is of behind it.
+   */
+  readonly averaged: boolean;
   /** (R): 1 where the row is initialised: updated in a committed or running step. */
   readonly touched: Uint8Array;
   /**
    * (R): for rows that are slots of a cache, the tile's row in each slot. Random numbers for a row
    * are drawn with this number. Such rows have one row block.
    */
+  readonly names?: Int32Array;
+}
+
+/** Where the rule's own state lies among the state floats of a row. */
+export function ruleStateIn({ averaged, dim, state }: Rows): { first: number; width: number } {
+  const width = state.shape[1] ?? 0;
+  return averaged ? { first: dim, width: width - dim - 1 } : { first: 0, width };
+}
+
+/** What `Kernels.rows` reserves. */
+export interface RowsSpec {
+  readonly rows: number;
+  readonly dim: number;
+  readonly pooling: Pooling;
+  readonly rowBlocks: number;
+  readonly stateWidth: number;
+  /** See `Rows.averaged`. @default false */
+  readonly averaged?: boolean;
+  /** @default rows / rowBlocks, rounded up */
+  readonly blockRows?: number;
+  /** @default 0 */
+  readonly firstRow?: number;
+  /** A multiple of 32. @default 0 */
+  readonly firstColumn?: number;
+  /** @default dim */
+  readonly tableDim?: number;
+  /** @default "float32" */
+  readonly precision?: Precision;
+  /** For rows that are slots of a cache: see `Rows.names`. */
   readonly names?: Int32Array;
 }
 

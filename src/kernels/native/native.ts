@@ -137,8 +137,9 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   return {
     born: (rows, key, purpose, scale) =>
       void addon.born!(...listTables([rows]), key[0], key[1], purpose, scale),
-    pool(out, tables, bags, first, count) {
-      addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
+    pool(out, tables, bags, first, count, average) {
+      const read = [first, count, average?.decay, average?.steps];
+      addon.pool!(data(out), ...listed(tables), ...lookups(bags), ...read);
     },
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       const known = completed === undefined ? [] : listCompleted(completed);
@@ -204,7 +205,7 @@ const ruleKinds: readonly RowRule["kind"][] = [
 
 /**
  * Numbers of a rule in the order of `ruleOf` in native/bindings/call.h: after the kind, before
- * rounding.
+ * the average and rounding.
  */
 const ruleNumbers = [
   "learningRate",
@@ -225,13 +226,15 @@ const ruleNumbers = [
 type RuleNumber = (typeof ruleNumbers)[number];
 
 function listRules(rules: readonly RowRule[]): Float64Array {
-  const width = 5 + ruleNumbers.length;
+  const width = 7 + ruleNumbers.length;
   const numbers = new Float64Array(width * rules.length);
   for (let i = 0; i < rules.length; i++) {
     const rule: RowRule & { readonly [name in RuleNumber]?: number | undefined } = rules[i]!;
     let at = width * i;
     numbers[at++] = ruleKinds.indexOf(rule.kind);
     for (const name of ruleNumbers) numbers[at++] = rule[name] ?? 0;
+    numbers[at++] = rule.average?.decay ?? 0;
+    numbers[at++] = rule.average?.steps ?? 0;
     if (rule.rounding === undefined) continue;
     const { key, purpose, step } = rule.rounding;
     numbers[at++] = key[0];

@@ -30,9 +30,9 @@ export function listed(tables: readonly Rows[]): unknown[] {
   return known;
 }
 
-/** Tables as the addon takes them: lists of memory, and eleven numbers for each table. */
+/** Tables as the addon takes them: lists of memory, and twelve numbers for each table. */
 export function listTables(tables: readonly Rows[]): unknown[] {
-  const numbers = new Int32Array(11 * tables.length);
+  const numbers = new Int32Array(12 * tables.length);
   tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
     const isMean = pooling === "mean" ? 1 : 0;
     const code = precisions.indexOf(precision);
@@ -40,7 +40,8 @@ export function listTables(tables: readonly Rows[]): unknown[] {
     const { firstRow, firstColumn, tableDim } = tile;
     const own = [blockRows, firstRow, firstColumn, tableDim];
     const isNext = t > 0 && tile.touched === tables[t - 1]?.touched;
-    numbers.set([...shape, ...own, isNext ? 0 : lookupsFrom(tables, t)], 11 * t);
+    const next = [isNext ? 0 : lookupsFrom(tables, t), tile.averaged ? 1 : 0];
+    numbers.set([...shape, ...own, ...next], 12 * t);
   });
   const weights = tables.map((rows) =>
     rows.precision === "float32" ? data(rows.weights) : rows.codes,

@@ -1,8 +1,9 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
 import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
-import { lookupsFrom, quantumColumns } from "../contract/kernels.ts";
+import { lookupsFrom, quantumColumns, ruleStateIn } from "../contract/kernels.ts";
 import { decodeRow, encodeRow } from "../contract/precision.ts";
+import { lagShare, type RowAverage } from "../contract/row-average.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
 import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
@@ -30,15 +31,19 @@ export function createEmbedding(
   allocate: (length: number) => Values,
 ): EmbeddingKernels {
   const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, known?: Known): boolean => {
+    const { average } = rule;
+    const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
+    const before = average && weights.slice();
     applyRule(round, at, rule, known);
     rows.touched[row] = 1;
-    const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
     if (rows.precision !== "float32") encodeRow(rows, row, weights, rule.rounding);
-    const width = rows.state.shape[1]!;
-    return allFinite(weights) && allFinite(at.state.subarray(at.stateAt, at.stateAt + width));
+    const state = stateOf(rows, row);
+    if (average && before) moveLag(round, state, before, storedWeights(rows, row), average);
+    return allFinite(weights) && allFinite(state);
   };
   return {
-    pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
+    pool: (out, tables, bags, first, count, average) =>
+      pool(round, out, tables, bags, { first, count, average }),
 
     updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;
@@ -82,7 +87,7 @@ export function createEmbedding(
       gradients(whole, (row, gradient) => {
         const at = rowAt(round, tables[table]!, row, gradient, rule);
         // The moments are updated in a copy.
-        const state = at.state.slice(at.stateAt, at.stateAt + tables[table]!.state.shape[1]!);
+        const state = at.state.slice(at.stateAt, at.stateAt + ruleStateIn(tables[table]!).width);
         const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
         norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
       });
@@ -118,6 +123,41 @@ export function createEmbedding(
   };
 }
 
+/** The state floats of a row. */
+function stateOf({ state }: Rows, row: number): Values {
+  const width = state.shape[1] ?? 0;
+  return valuesOf(state).subarray(row * width, (row + 1) * width);
+}
+
+/** The weights of a row as they are stored. */
+function storedWeights(rows: Rows, row: number): Values {
+  const [weights, at] = weightsOf(rows, row);
+  return weights.subarray(at, at + rows.dim);
+}
+
+/** Brings a row's lag to the step that took its weights from `before` to `after`. */
+function moveLag(
+  round: Round,
+  state: Values,
+  before: Values,
+  after: Values,
+  average: RowAverage,
+): void {
+  const steps = state.length - 1;
+  const [share, decay] = [round(lagShare(average, state[steps]!)), round(average.decay)];
+  for (let c = 0; c < before.length; c++) {
+    state[c] = round(round(share * state[c]!) + decay * round(before[c]! - after[c]!));
+  }
+  state[steps] = average.steps;
+}
+
+/** The moving average of a row. */
+function averageOf(round: Round, rows: Rows, row: number, average: RowAverage): Values {
+  const lags = stateOf(rows, row);
+  const share = round(lagShare(average, lags.at(-1)!));
+  return storedWeights(rows, row).map((w, c) => round(w + share * lags[c]!));
+}
+
 /** The weights of a row and their offset: in the table's own memory, or decoded into new memory. */
 function weightsOf(rows: Rows, row: number): [Values, number] {
   if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
@@ -129,7 +169,7 @@ function weightsOf(rows: Rows, row: number): [Values, number] {
 /** Row `row` of a table, with its gradient as the rule clips it. */
 function rowAt(round: Round, rows: Rows, row: number, gradient: Values, rule: RowRule): RowAt {
   const state = valuesOf(rows.state);
-  const stateAt = row * (rows.state.shape[1] ?? 0);
+  const stateAt = row * (rows.state.shape[1] ?? 0) + ruleStateIn(rows).first;
   const [weights, weightsAt] = weightsOf(rows, row);
   return {
     weights,
@@ -149,8 +189,7 @@ function pool(
   out: Tensor,
   tables: readonly Rows[],
   bags: Bags,
-  first: number,
-  count: number,
+  { first, count, average }: { first: number; count: number; average?: RowAverage | undefined },
 ): void {
   const o = valuesOf(out);
   const width = columnsOf(tables);
@@ -159,7 +198,7 @@ function pool(
     const column = columnsOf(tables.slice(0, table));
     for (let s = 0; s < count; s++) {
       const bag = table * bags.samples + first + s;
-      const weights = bagWeights(rows, narrow, bag);
+      const weights = bagWeights(round, rows, narrow, bag, average);
       for (let c = 0; c < rows.dim; c++) {
         o[s * width + column + c] = poolColumn(round, rows, weights, narrow, bag, c);
       }
@@ -189,9 +228,17 @@ function narrowBags(bags: Bags, table: number, { rows }: Rows, count = 1): Bags<
 /** Returns the weights of a bag's row by its index in `ids`. */
 type BagWeights = (place: number) => [Values, number];
 
-function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights {
+function bagWeights(
+  round: Round,
+  rows: Rows,
+  bags: Bags<Int32Array>,
+  bag: number,
+  average: RowAverage | undefined,
+): BagWeights {
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
-  const found = Array.from(bags.ids.subarray(from, to), (row) => weightsOf(rows, row));
+  const found = Array.from(bags.ids.subarray(from, to), (row): [Values, number] =>
+    average ? [averageOf(round, rows, row, average), 0] : weightsOf(rows, row),
+  );
   return (place) => found[place - from]!;
 }
 

@@ -133,6 +133,7 @@ function reserve(
     codes: reserveCodes(tensor, precision, rows * dim),
     exponents: createExponents(precision, rows, dim),
     state: tensor([rows, spec.stateWidth]),
+    averaged: spec.averaged ?? false,
     touched: new Uint8Array(rows),
     ...(spec.names !== undefined && { names: spec.names }),
   };

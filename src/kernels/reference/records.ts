@@ -3,7 +3,7 @@
 import type { RecordKernels } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
 import { recordBytesOf, recordWeightBytes } from "../contract/records.ts";
-import type { Rows } from "../contract/tables.ts";
+import { type Rows, ruleStateIn } from "../contract/tables.ts";
 import { type Round, uniform } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
@@ -38,13 +38,14 @@ export function createRecords(round: Round): RecordKernels {
     bornAt(rows, places, ids, key, purpose, scale, initialState) {
       const { dim, firstRow, firstColumn, tableDim } = rows;
       const drawn = new Float64Array(dim);
+      const own = ruleStateIn(rows);
       places.forEach((place, i) => {
         const row = rowAt(rows, place);
         const first = (firstRow + ids[i]!) * tableDim + firstColumn;
         uniform(round, drawn, key, purpose, first, scale);
         if (rows.precision === "float32") row.weights.set(drawn);
         else encodeRow(rows, place, drawn);
-        row.state.fill(initialState);
+        row.state.fill(0).fill(initialState, own.first, own.first + own.width);
         rows.touched[place] = 0;
       });
     },

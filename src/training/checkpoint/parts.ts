@@ -15,9 +15,9 @@ import type { RowRecords } from "../../embedding/rows/row-records.ts";
 import { createRowSet } from "../../embedding/rows/row-set.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import { rowStateOf, rowStateWidth } from "../../embedding/tables/row-state.ts";
 import { extentOf } from "../../embedding/tables/shards.ts";
 import { CheckpointCorruptError } from "../../errors/errors.ts";
-import { stateShapeOf, stateWidth } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
@@ -108,13 +108,13 @@ export function createCutter(
 export function savedBytesMax(
   topology: Topology,
   rank: number,
-  kind: SparseOptimizerSpec["kind"],
+  optimizer: SparseOptimizerSpec,
 ): number {
   const { heldBy, distinctBy, replicated, graph, input } = topology;
   const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
   const bytes = own.map(({ table, rows, columns }) => {
     const { precision, dynamic } = tableOf(input.model.tables, table);
-    const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+    const record = packedBytes(1, columns, precision) + 4 * rowStateWidth(optimizer, columns);
     const lookups = input.batchSize * (topology.idsMaxOf[table] ?? 0);
     // Ids with rows, and candidates seen since the eviction step before the last.
     const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
@@ -124,8 +124,8 @@ export function savedBytesMax(
   return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
 }
 
-/** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
-const denseSlotsMax = 2;
+/** Tensors beside the parameters, at most: Adam's and LAMB's two, and a moving average. */
+const denseSlotsMax = 3;
 
 /**
  * The parts of a checkpoint with anything that this device holds, except rows of `kept` shards,
@@ -208,7 +208,7 @@ export async function restorePart(
   }
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
-  const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
+  const width = rowStateWidth(device.recipe.optimizer.sparse, dim);
   const seen = createRowSet();
   for (const [layer, bytes] of layers.entries()) {
     const isLast = layer === layers.length - 1;
@@ -235,15 +235,15 @@ function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
 /** In the order of the slab's shards. */
 function rowsParts(device: DeviceState, slab: Slab) {
   const { tables } = device.topology.input.model;
-  const { kind } = device.recipe.optimizer.sparse;
+  const { sparse } = device.recipe.optimizer;
   return slab.shards.map((shard, at) => {
     const spec = tableOf(tables, shard.table);
-    const width = stateWidth(kind, shard.columns);
+    const width = rowStateWidth(sparse, shard.columns);
     const encode = (records: AsyncIterable<RowRecords>) =>
       encodeRows(shard.columns, width, records, spec.precision);
     return {
       name: partNameOf(shard, tables),
-      leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
+      leaves: () => leavesOf(shard, spec, rowStateOf(sparse), slab.records(at)),
       bytes: () => encode(slab.records(at)),
       encode,
     };

@@ -4,8 +4,9 @@ import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { idsOfFeature, meanIdsOf, type ResolvedDataOptions } from "../../data/options.ts";
 import { indexBytes } from "../../embedding/rows/cache-sizes.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import { rowStateOf } from "../../embedding/tables/row-state.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
-import { stateShapeOf, takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
+import { takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
 import { weightBytes } from "../../kernels/contract/precision.ts";
 import { type Feature, featuresOf } from "../../model/features.ts";
 import { graphOf } from "../../model/model.ts";
@@ -60,7 +61,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
   const features = featuresOf(model);
   const tables = model.tables.map((table, index): PlannedTable => {
     const { name, rows, dim, rowBlocks, precision } = table;
-    const { perElement, perRow } = stateShapeOf(sparse.kind);
+    const { perElement, perRow } = rowStateOf(sparse);
     return {
       name,
       rows,

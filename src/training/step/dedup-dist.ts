@@ -58,7 +58,8 @@ export async function sendRows(
       const slab = slabAt(device, i);
       if (!slab.shards.every(read.has)) continue;
       const [first, count] = [firsts[i] ?? 0, counts[peer] ?? 0];
-      slab.lookup(kernels.view(buffer, at, [count, slab.columns]), bags, first, count);
+      const out = kernels.view(buffer, at, [count, slab.columns]);
+      slab.lookup(out, bags, first, count, undefined, plan.average);
       firsts[i] = first + count;
       at += 4 * count * slab.columns;
     }

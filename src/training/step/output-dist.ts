@@ -73,7 +73,7 @@ export async function sendVectors(
     const out = isDirect
       ? kernels.view(buffer, byteOffset, shape)
       : kernels.reshape(device.rounded.held, shape);
-    if (range.columns > 0) slab.lookup(out, bags, first, count, range);
+    if (range.columns > 0) slab.lookup(out, bags, first, count, range, plan.average);
     if (!isDirect) {
       let at = byteOffset;
       for (const shardGroup of sendListOf(read, rank, peer).own) {

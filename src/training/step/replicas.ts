@@ -56,7 +56,7 @@ export function lookupReplicas(
   if (bags === undefined || read.replicated.count === 0) return;
   const { forward } = device.topology.exchange;
   const out = replicaVectorsOf(device, read, plan.samples);
-  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
+  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated, plan.average);
   if (forward === "float32") return;
   for (const { column, columns } of device.topology.replicatedLookups.filter(read.has)) {
     roundColumns(device, out, column - read.replicated.column, columns, forward);

@@ -3,7 +3,9 @@
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
 import { DistinctMemory, LookupMemory } from "../../embedding/lookup/dedup-rows.ts";
 import { LocalRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
+import type { RowAverage } from "../../kernels/contract/row-average.ts";
 import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
 import type { Pass } from "../../model/graph/graph.ts";
 import type { Key } from "../../ports/random.ts";
@@ -16,6 +18,10 @@ export interface PlanningDevice extends BatchSumsDevice {
   readonly key: Key;
   /** A lane for each step in flight: while one computes, bags and rows of the next ones arrive. */
   readonly lanes: readonly Lane[];
+  /** Whether rows have a moving average. */
+  readonly recipe: { readonly optimizer: { readonly sparse: Pick<SparseOptimizerSpec, "ema"> } };
+  /** Steps that were trained, or restored: evaluations are of the model after them. */
+  readonly trained: { readonly steps: number };
 }
 
 /** Memory for the bags of one step, as the device of samples and as the device of rows. */
@@ -39,6 +45,8 @@ export interface StepPlan {
   readonly step: number;
   /** Whether ids may be given rows; an evaluation leaves no trace. */
   readonly isTraining: boolean;
+  /** What an evaluation reads instead of rows; undefined: rows, as they are. */
+  readonly average: RowAverage | undefined;
   /** Memory for the step's bags. */
   readonly lane: Lane;
   readonly bytes: ReturnType<typeof partBytesOf>;
@@ -71,6 +79,7 @@ export function planOf(
   return {
     step,
     isTraining,
+    average: isTraining ? undefined : averageOf(device),
     lane: laneOf(device, step),
     bytes: partBytesOf(topology, samples),
     counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
@@ -85,6 +94,12 @@ export function planOf(
       batch: isTraining ? wholeBatchOf(device, samples) : undefined,
     },
   };
+}
+
+/** The moving average of the rows after the steps that were trained. */
+function averageOf({ recipe, trained }: PlanningDevice): RowAverage | undefined {
+  const { ema } = recipe.optimizer.sparse;
+  return ema && { decay: ema.decay, steps: trained.steps };
 }
 
 /** Batches in flight belong to consecutive steps, so each has a lane of its own. */

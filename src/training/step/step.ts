@@ -263,8 +263,8 @@ export async function trainStep(
 }
 
 /**
- * Forward only: logits (b,K) of a batch, by the moving average of the dense weights where there is
- * one. Creates no row, changes no weight.
+ * Forward only: logits (b,K) of a batch, by the moving averages of the dense weights and of rows
+ * where there are some. Creates no row, changes no weight.
  */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);

@@ -8,8 +8,8 @@ import {
   indexBytes,
 } from "../../embedding/rows/cache-sizes.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
+import { rowStateWidth } from "../../embedding/tables/row-state.ts";
 import type { Shard } from "../../embedding/tables/shards.ts";
-import { stateWidth } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type Topology, tableOf } from "./topology.ts";
@@ -18,14 +18,14 @@ import { type Topology, tableOf } from "./topology.ts";
 export function cacheDemandsOf(
   { input, idsMaxOf, heldBy, distinctBy }: Topology,
   rank: number,
-  { kind }: SparseOptimizerSpec,
+  optimizer: SparseOptimizerSpec,
 ): (CacheDemand & { readonly shard: HeldShard })[] {
   const shards = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
   return shards
     .filter(({ tier }) => tier === "cached")
     .map((shard) => {
       const { precision } = tableOf(input.model.tables, shard.table);
-      const state = 4 * stateWidth(kind, shard.columns);
+      const state = 4 * rowStateWidth(optimizer, shard.columns);
       return {
         shard,
         placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,

@@ -1,7 +1,7 @@
 // The memory that the rows of a job take on some devices, before any of it is reserved.
 
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
-import { stateWidth } from "../../kernels/contract/kernels.ts";
+import { rowStateWidth } from "../../embedding/tables/row-state.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { type Topology, tableOf } from "./topology.ts";
 
@@ -21,7 +21,7 @@ export interface TableMemory {
 export function rowMemoryOf(
   { heldBy, distinctBy, replicated, input }: Topology,
   ranks: readonly number[],
-  { kind }: SparseOptimizerSpec,
+  optimizer: SparseOptimizerSpec,
 ): TableMemory[] {
   const bytesOf = new Map<number, number>();
   const shards = ranks.flatMap((rank) => [
@@ -32,7 +32,8 @@ export function rowMemoryOf(
   for (const { table, rows, columns, tier } of shards) {
     if (tier === "cached") continue;
     const { precision } = tableOf(input.model.tables, table);
-    const bytes = rows * (packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns));
+    const bytes =
+      rows * (packedBytes(1, columns, precision) + 4 * rowStateWidth(optimizer, columns));
     bytesOf.set(table, (bytesOf.get(table) ?? 0) + bytes);
   }
   return [...bytesOf]

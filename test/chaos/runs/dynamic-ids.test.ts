@@ -119,6 +119,26 @@ test.serial("ids come and go, and a run says how many", async (t) => {
   }
 });
 
+test.serial(
+  "a row that changes its id begins a new average, on any devices and tiers",
+  async (t) => {
+    const sparse = {
+      kind: "rowWiseAdagrad",
+      initialAccumulator: 0.1,
+      ema: { decay: 0.9 },
+    } as const;
+    await using alone = await startTestCluster(1);
+    const averaged = { optimizer: { sparse } };
+    const { result: expected } = await runJob(alone, jobOf(alone, "memory", averaged));
+    await using place = await startTestCluster(2);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 13, point: 4, effect: "exit" }]);
+    const { result } = await runJob(place, jobOf(place, "cached", averaged));
+    t.is(result.generation, 2);
+    t.is(result.digest, expected.digest);
+    t.is(result.logLoss, expected.logLoss);
+  },
+);
+
 for (const tier of ["memory", "cached"] as const) {
   test.serial(`a kill around a decision costs a restore and no row: ${tier}`, async (t) => {
     const { digest, dynamicIds, logLoss } = await calmRun();

@@ -1,0 +1,92 @@
+// Moving averages of rows in whole runs: no bit depends on the devices, on a kill, on when cuts are
+// made or on where the rows rest; the saved model predicts as the run did, and exports averages.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const ema = { decay: 0.9 };
+const optimizer = {
+  dense: { kind: "adam", ema },
+  sparse: { kind: "rowWiseAdagrad", learningRate: 0.1, initialAccumulator: 0.2, ema },
+} as const satisfies JobOptions["optimizer"];
+
+function jobOn(
+  place: TestCluster,
+  checkpoint: NonNullable<JobOptions["checkpoint"]> = {},
+  table: object = {},
+) {
+  const job = place.job({ optimizer, evaluation: { fraction: 0.2, everySteps: 5 } });
+  const tables = job.model.tables?.map((own) => ({ ...own, ...table }));
+  return {
+    ...job,
+    model: { ...job.model, tables } as JobOptions["model"],
+    checkpoint: { ...job.checkpoint, ...checkpoint },
+  };
+}
+
+for (const [name, table] of Object.entries({
+  "in memory": {},
+  "behind a cache, in few bits": { tier: "cached", precision: "bfloat16" },
+})) {
+  test(`averages of rows ${name} are one model on 1 and 3 devices, and after a kill`, async (t) => {
+    await using alone = await startTestCluster(1);
+    const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }, table));
+    await using place = await startTestCluster(3);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
+    const differential = { differential: "consecutive" } as const;
+    const { result } = await runJob(place, jobOn(place, differential, table));
+    t.is(result.generation, 2);
+    t.is(result.digest, expected.digest);
+    t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
+    const model = await loadModel(result.directory);
+    const { auc, logLoss } = await model.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    await model.close();
+    const { isEqual, leaves } = await verifyRun(result.directory);
+    t.true(isEqual, JSON.stringify(leaves));
+  });
+}
+
+/** The numbers of an exported CSV file, line by line: of a row, its id first. */
+function numbersOf(path: string): number[][] {
+  const lines = readFileSync(path, "utf8").trim().split("\n").slice(1);
+  return lines.map((line) => line.split(",").map(Number));
+}
+
+test("exported vectors are the averages; with their state, rows go on as they were", async (t) => {
+  const home = startDirectory(t);
+  await using place = await startTestCluster(1);
+  const { result } = await runJob(place, jobOn(place));
+  const [plain, whole] = ["averages.csv", "whole.csv"].map((name) => join(home, name));
+  const { cut } = await exportTable(result.directory, "a", plain ?? "");
+  await exportTable(result.directory, "a", whole ?? "", { state: true });
+  const [averages, rows] = [numbersOf(plain ?? ""), numbersOf(whole ?? "")];
+  const dim = (averages[0]?.length ?? 0) - 1;
+  let furthest = 0;
+  for (const [i, row] of rows.entries()) {
+    t.is(row.length, 1 + dim + dim + 2); // Lags, the optimizer's state, and their steps.
+    const [steps, lags] = [row.at(-1) ?? 0, row.slice(1 + dim, 1 + 2 * dim)];
+    t.true(steps > 0 && steps <= cut && row[1 + 2 * dim] !== 0);
+    const expected = lags.map((lag, c) => (row[1 + c] ?? 0) + ema.decay ** (cut - steps) * lag);
+    for (const [c, value] of expected.entries()) {
+      t.true(Math.abs((averages[i]?.[1 + c] ?? 0) - value) < 1e-6, `row ${row[0]}, column ${c}`);
+      furthest = Math.max(furthest, Math.abs(value - (row[1 + c] ?? 0)));
+    }
+  }
+  t.true(furthest > 1e-3, `${furthest}`);
+
+  const back = join(home, "back");
+  const { digest } = await importTable(result.directory, "a", { from: whole ?? "", out: back });
+  t.is(digest, result.digest);
+  // Vectors without a state: rows are their own averages, so the model predicts what it did.
+  const fresh = join(home, "fresh");
+  await importTable(result.directory, "a", { from: plain ?? "", out: fresh });
+  const model = await loadModel(fresh);
+  const { logLoss } = await model.evaluate();
+  t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-6);
+  await model.close();
+});

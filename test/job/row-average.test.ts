@@ -1,0 +1,69 @@
+// The option of a moving average of rows: what it may be, and what it goes with.
+
+import test from "ava";
+import { synthetic } from "../../src/data/sources.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
+import { checkFit } from "../../src/job/warm-start-fit.ts";
+
+type Optimizer = NonNullable<JobOptions["optimizer"]>;
+
+function jobOf(optimizer: Optimizer, change: Partial<JobOptions> = {}): JobOptions {
+  return {
+    model: {
+      ...{ kind: "dlrm", dense: 2, bottom: [4], top: [1] },
+      tables: [{ name: "a", rows: 20, dim: 4 }],
+    },
+    data: synthetic({ samples: 100, batchSize: 10, dense: 2 }),
+    optimizer,
+    ...change,
+  };
+}
+
+const averaged = (ema: unknown) => ({ sparse: { kind: "sgd", ema } }) as Optimizer;
+
+for (const [ema, option, sentence] of [
+  [{ decay: 1 }, "optimizer.sparse.ema.decay", /a number < 1, got `1`/],
+  [{ decay: 0 }, "optimizer.sparse.ema.decay", /a number > 0, got `0`/],
+  [{ decay: "0.9" }, "optimizer.sparse.ema.decay", /a number, got `0.9`/],
+  [{ decays: 0.9 }, "optimizer.sparse.ema.decays", /no option/],
+  [0.9, "optimizer.sparse.ema", /an object, got `0.9`/],
+] as const) {
+  test(`refused: ${JSON.stringify(ema)}`, (t) => {
+    const error = t.throws(() => resolveJob(jobOf(averaged(ema))), {
+      instanceOf: InvalidOptionError,
+    });
+    t.is(error?.option, option);
+    t.regex(error?.message ?? "", sentence);
+  });
+}
+
+test("the decay is 0.999 unless the job says, and belongs to its identity", (t) => {
+  const job = resolveJob(jobOf(averaged({})));
+  t.deepEqual(job.optimizer.sparse.ema, { decay: 0.999 });
+  t.is(resolveJob(jobOf({ sparse: { kind: "sgd" } })).optimizer.sparse.ema, undefined);
+  const identities = [undefined, {}, { decay: 0.9 }].map((ema) =>
+    jobIdentity(resolveJob(jobOf(averaged(ema)))),
+  );
+  t.is(new Set(identities).size, 3);
+});
+
+test("a warm start goes on with averages, and begins none", (t) => {
+  const warm = { warmStart: { from: "there" } };
+  const dense = (ema?: object) => ({ dense: { kind: "sgd", ema } }) as Optimizer;
+  const checked = (source: Optimizer, mine: Optimizer) =>
+    checkFit(resolveJob(jobOf(source)), resolveJob(jobOf(mine, warm)));
+  t.notThrows(() => checked(averaged({ decay: 0.9 }), averaged({ decay: 0.99 })));
+  for (const [part, of] of [
+    ["sparse", averaged],
+    ["dense", dense],
+  ] as const) {
+    const begun = t.throws(() => checked(of(undefined), of({})), {
+      instanceOf: InvalidOptionError,
+    });
+    t.is(begun?.option, `optimizer.${part}.ema`);
+    t.regex(begun?.message ?? "", /which this one begins with, left out, got/);
+    const lost = t.throws(() => checked(of({}), of(undefined)), { instanceOf: InvalidOptionError });
+    t.regex(lost?.message ?? "", /which this one begins with, "given", got/);
+  }
+});

@@ -86,8 +86,11 @@ export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
 export { predictFile } from "./storage/model/predict-file.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
-export type { ExportedOptions } from "./storage/exports/exported-model.ts";
-export { exportModel, type ModelExportReport } from "./storage/exports/export-model.ts";
+export {
+  exportModel,
+  type ModelExportOptions,
+  type ModelExportReport,
+} from "./storage/exports/export-model.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordValue, SampleRecord } from "./src/data/records.ts";
 

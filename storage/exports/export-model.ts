@@ -3,17 +3,28 @@
 // on disk.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
-import { realDisk } from "../../src/ports/disk.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { progressOf } from "../disk/progress.ts";
 import { writeWhole } from "../disk/whole-file.ts";
-import { type ExportedOptions, openExported } from "./exported-model.ts";
+import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
+
+/** Options of `exportModel`. */
+export interface ModelExportOptions extends ExportedOptions {
+  /**
+   * Of ONNX: the most bytes of tables that lie in the model itself; with more, all of them lie in
+   * `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
+   */
+  readonly inlineBytesMax?: number | undefined;
+}
 
 /** The result of `exportModel`. */
 export interface ModelExportReport {
   readonly file: string;
-  readonly format: "safetensors";
-  /** Bytes of the file. */
+  readonly format: "safetensors" | "onnx";
+  /** Of ONNX: the tables, where a model is too large for one file; it belongs beside it. */
+  readonly dataFile: string | undefined;
+  /** Bytes of the file, or of both. */
   readonly bytes: number;
   /** Dense parameters, running statistics among them. */
   readonly parameters: number;
@@ -33,28 +44,25 @@ export interface ModelExportReport {
 
 /**
  * Writes the model of a checkpoint directory to `path`, whose ending gives the format:
- * `.safetensors`. Some MiB are in memory at a time, however large the tables are.
+ * `.safetensors` or `.onnx`. Some MiB are in memory at a time, however large the tables are.
  * @throws InputUnusableError where `path` has another ending or cannot be written
+ * @throws InvalidOptionError where the format has no place for something of the model
  * @throws CheckpointMissingError, CheckpointCorruptError
  */
 export async function exportModel(
   directory: string,
   path: string,
-  options: ExportedOptions = {},
+  options: ModelExportOptions = {},
 ): Promise<ModelExportReport> {
   const { disk = realDisk } = options;
-  if (!path.endsWith(".safetensors")) {
-    const message = `Expected a file ending in \`.safetensors\`, got ${path}`;
-    throw new InputUnusableError(path, message);
-  }
+  const format = formatOf(path);
   const model = openExported(directory, options);
-  const progress = progressOf(options);
-  const bytes = await writeWhole(disk, path, (file) => writeSafetensors(file, model, progress));
+  const written = await formats[format](disk, path, model, options);
   const { manifest } = model.checkpoint;
   return {
     file: path,
-    format: "safetensors",
-    bytes,
+    format,
+    ...written,
     parameters: model.graph.layout.length,
     tables: model.tables.map(({ stored: { spec } }) => {
       const { name, rows, dim } = spec;
@@ -64,4 +72,34 @@ export async function exportModel(
     digest: `sha256:${manifest.modelDigest}`,
     manifest: manifest.sha256,
   };
+}
+
+/** The files that were written, and their bytes. */
+type Written = Pick<ModelExportReport, "bytes" | "dataFile">;
+
+type Writer = (
+  disk: Disk,
+  path: string,
+  model: ExportedModel,
+  options: ModelExportOptions,
+) => Promise<Written>;
+
+const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
+  async safetensors(disk, path, model, options) {
+    const progress = progressOf(options);
+    const bytes = await writeWhole(disk, path, (file) => writeSafetensors(file, model, progress));
+    return { bytes, dataFile: undefined };
+  },
+  async onnx(disk, path, model, options) {
+    const { writeOnnx } = await import("./onnx/write-model.ts");
+    return writeOnnx(disk, path, model, progressOf(options), options.inlineBytesMax);
+  },
+};
+
+/** @throws InputUnusableError where the path has no ending that says the format */
+function formatOf(path: string): ModelExportReport["format"] {
+  if (path.endsWith(".safetensors")) return "safetensors";
+  if (path.endsWith(".onnx")) return "onnx";
+  const message = `Expected a file ending in \`.safetensors\` or \`.onnx\`, got ${path}`;
+  throw new InputUnusableError(path, message);
 }

@@ -28,6 +28,9 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
   const report = { report: "export", directory: "checkpoints", cut: 43, digest: trained.digest };
   t.like(lastJson(json), { ...report, format: "safetensors", file: "b.safetensors" });
 
+  const onnx = await run("export", "checkpoints", "--to", "model.onnx", "--json");
+  t.like(lastJson(onnx), { ...report, format: "onnx", file: "model.onnx" });
+
   const wrong: [string[], RegExp][] = [
     [["checkpoints", "--to", "model.bin"], /Expected a file ending in .*, got model\.bin/],
     [["no/where", "--to", "m.safetensors"], /There is no directory no\/where here: expected the/],

@@ -24,7 +24,7 @@ export function addExport(program: Command): void {
     .command("export")
     .argument("<model>", "checkpoint directory, or a run of a cluster whose directory is seen here")
     .description("write a trained model, dense weights and whole tables, to one file")
-    .requiredOption("--to <FILE>", "file to write: .safetensors")
+    .requiredOption("--to <FILE>", "file to write: .safetensors or .onnx")
     .option(
       "--manifest <HASH>",
       "another checkpoint: its manifest's hash, `best` or `last` (default: the best of a job that " +
@@ -32,6 +32,7 @@ export function addExport(program: Command): void {
     );
   withCommon(withClient(command), [
     "export checkpoints --to model.safetensors",
+    "export checkpoints --to model.onnx",
     "export r12-1 --to model.safetensors --manifest best",
   ]).action(async (from: string, options: ExportOptions) => {
     const { to, manifest, json } = options;
@@ -48,11 +49,13 @@ export function addExport(program: Command): void {
   });
 }
 
-function exportLines({ file, bytes: size, parameters, tables, cut, digest }: ModelExportReport) {
+function exportLines(report: ModelExportReport) {
+  const { file, dataFile, bytes: size, parameters, tables, cut, digest } = report;
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const whole = `${plural(tables.length, "table")} of ${plural(rows, "row")} together`;
   return [
     `${file}: ${plural(parameters, "dense parameter")}, ${whole}, ${bytes(size)}`,
+    ...(dataFile === undefined ? [] : [`Tables               ${dataFile}, to be kept beside it`]),
     `Digest               ${digest} (step ${count(cut)})`,
   ];
 }

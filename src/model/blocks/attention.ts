@@ -46,7 +46,13 @@ export function attention(graph: GraphBuilder, x: Value, options: AttentionOptio
 /** The softmax of each row of x (F,K). */
 export function softmax(graph: GraphBuilder, x: Value): Value {
   const start = (memory: Memory) => startSoftmax(memory, x.shape);
-  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+  return graph.add({
+    inputs: [x],
+    shape: x.shape,
+    elements: 2 * sizeOf(x),
+    translate: (to) => to.op("Softmax", [to.x(0)], { axis: -1 }),
+    start,
+  });
 }
 
 function startSoftmax(memory: Memory, [rows = 0, columns = 0]: readonly number[]) {
@@ -79,6 +85,7 @@ export function weightedSums(graph: GraphBuilder, weights: Value, vectors: Value
     shape: [rows, columns],
     products: rows * inner * columns,
     elements: sizeOf(weights) + sizeOf(vectors) + rows * columns,
+    translate: (to) => to.op("MatMul", [to.x(0), to.x(1)]),
     start: startWeightedSums,
   });
 }

@@ -17,7 +17,7 @@ import type { ParameterSpec } from "../graph/parameters.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 /** As in PyTorch. */
-const epsilon = 1e-5;
+export const epsilon = 1e-5;
 /** Share of a batch in the running statistics, as in PyTorch. */
 const momentum = 0.1;
 
@@ -49,6 +49,12 @@ export function batchNorm(graph: GraphBuilder, x: Value, options: BatchNormOptio
     ],
     elements: 3 * width,
     batchSums: 2 * width,
+    translate: (to) => {
+      const parts = ["weight", "bias", "running_mean", "running_var"];
+      const inputs = [to.x(0), ...parts.map((part) => to.parameter(`${name}.${part}`))];
+      const out = to.op("BatchNormalization", inputs, { epsilon: { float: epsilon } });
+      return relu ? to.op("Relu", [out]) : out;
+    },
     start: (memory) => startBatchNorm(memory, { name, width, relu, site }),
   });
 }

@@ -12,6 +12,7 @@ export function bias(graph: GraphBuilder, x: Value, name: string): Value {
     parameters: [{ name, shape: [1] }],
     products: 1,
     elements: 2,
+    translate: (to) => to.op("Add", [to.x(0), to.parameter(name)]),
     start: (memory) => startBias(memory, name),
   });
 }

@@ -4,6 +4,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes } from "../graph/graph.ts";
+import { slicedColumns, summed, withAxis } from "../graph/translation.ts";
 
 /** The columns first .. first+count-1 of each vector of x (F,D). Returns (F, count). */
 export function columnsOf(
@@ -18,6 +19,7 @@ export function columnsOf(
     inputs: [x],
     shape: [vectors, count],
     elements: 2 * vectors * count,
+    translate: (to) => slicedColumns(to, to.x(0), first, count),
     start: (memory) => startColumns(memory, { vectors, dim, first, count }),
   });
 }
@@ -57,6 +59,12 @@ export function vectorsBeside(graph: GraphBuilder, values: readonly Value[]): Va
     inputs: values,
     shape: [vectors, columns],
     elements: 2 * vectors * columns,
+    translate: (to) =>
+      to.op(
+        "Concat",
+        values.map((_, i) => to.x(i)),
+        { axis: 2 },
+      ),
     start: (memory) => startBeside(memory, vectors, columns, widths),
   });
 }
@@ -94,6 +102,7 @@ export function sumOfColumns(graph: GraphBuilder, x: Value): Value {
     shape: [vectors],
     products: vectors * dim,
     elements: vectors * (dim + 1),
+    translate: (to) => summed(to, to.x(0), 2),
     start: (memory) => startSumOfColumns(memory, vectors, dim),
   });
 }
@@ -127,6 +136,7 @@ export function repeatedColumns(graph: GraphBuilder, x: Value, count: number): V
     shape: [vectors, count],
     products: vectors * count,
     elements: vectors * (count + 1),
+    translate: (to) => to.op("Expand", [withAxis(to, to.x(0), 2), to.integers([1, 1, count])]),
     start: (memory) => startRepeated(memory, vectors, count),
   });
 }
@@ -160,6 +170,7 @@ export function sumOfVectors(graph: GraphBuilder, x: Value): Value {
     shape: [dim],
     products: vectors * dim,
     elements: (vectors + 1) * dim,
+    translate: (to) => summed(to, to.x(0), 1),
     start: (memory) => startSum(memory, vectors, dim),
   });
 }
@@ -192,6 +203,7 @@ export function repeated(graph: GraphBuilder, x: Value, count: number): Value {
     shape: [count, dim],
     products: count * dim,
     elements: (count + 1) * dim,
+    translate: (to) => to.op("Expand", [withAxis(to, to.x(0), 1), to.integers([1, count, 1])]),
     start: (memory) => startRepeatedVector(memory, count, dim),
   });
 }

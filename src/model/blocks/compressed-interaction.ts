@@ -5,6 +5,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, reshaped } from "../graph/graph.ts";
+import { withAxis } from "../graph/translation.ts";
 import { sharedProduct } from "./shared-product.ts";
 
 /** From a (M,D) and b (N,D): (H,D). Its parameter is `name.weight` (H, M*N). */
@@ -23,6 +24,7 @@ export function compressedInteraction(
     shape: [rows, columns, dim],
     products: rows * columns * dim,
     elements: rows * columns * dim,
+    translate: (to) => to.op("Mul", [withAxis(to, to.x(0), 2), withAxis(to, to.x(1), 1)]),
     start: startPairs,
   });
   return sharedProduct(graph, reshaped(pairs, [rows * columns, dim]), { name, vectors });

@@ -9,7 +9,8 @@
 import type { BatchNormColumns, Tensor } from "../../kernels/contract/kernels.ts";
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
-import { rowsOf, startStatistics, statisticsOf } from "./batch-norm.ts";
+import type { Name, Translation } from "../graph/translation.ts";
+import { epsilon, rowsOf, startStatistics, statisticsOf } from "./batch-norm.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 export interface DiceOptions {
@@ -34,8 +35,19 @@ export function dice(graph: GraphBuilder, x: Value, options: DiceOptions): Value
     parameters: [{ name: `${name}.alpha`, shape: [width] }, ...statisticsOf(name, width)],
     elements: 6 * sizeOf(x),
     batchSums: 2 * width,
+    translate: (to) => translateDice(to, name),
     start: (memory) => startDice(memory, { name, width, rows, site }),
   });
+}
+
+function translateDice(to: Translation, name: string): Name {
+  const own = (part: string) => to.parameter(`${name}.${part}`);
+  const variance = to.op("Add", [own("running_var"), to.numbers([1], [epsilon])]);
+  const centred = to.op("Sub", [to.x(0), own("running_mean")]);
+  const p = to.op("Sigmoid", [to.op("Div", [centred, to.op("Sqrt", [variance])])]);
+  const rest = to.op("Sub", [to.numbers([1], [1]), own("alpha")]);
+  const gate = to.op("Add", [to.op("Mul", [p, rest]), own("alpha")]);
+  return to.op("Mul", [to.x(0), gate]);
 }
 
 interface Own {

@@ -16,6 +16,8 @@ export function dotProducts(graph: GraphBuilder, a: Value, b: Value): Value {
     shape: [rows, columns],
     products: rows * columns * dim,
     elements: (rows + columns) * dim + rows * columns,
+    translate: (to) =>
+      to.op("MatMul", [to.x(0), to.op("Transpose", [to.x(1)], { perm: [0, 2, 1] })]),
     start: startDotProducts,
   });
 }

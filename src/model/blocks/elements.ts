@@ -3,12 +3,24 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
+import type { Translate } from "../graph/translation.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
+
+/** An operator of both inputs. */
+function both(type: string): Translate {
+  return (to) => to.op(type, [to.x(0), to.x(1)]);
+}
 
 /** a + b, of one shape. */
 export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a sum have one shape", a, b);
-  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start: startSum });
+  return graph.add({
+    inputs: [a, b],
+    shape: a.shape,
+    elements: 3 * sizeOf(a),
+    translate: both("Add"),
+    start: startSum,
+  });
 }
 
 function startSum(memory: Memory) {
@@ -30,7 +42,14 @@ function startSum(memory: Memory) {
 /** (a + b) / 2, of one shape. */
 export function mean(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both values of a mean have one shape", a, b);
-  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start: startMean });
+  const translate: Translate = (to) => to.op("Div", [both("Add")(to), to.numbers([1], [2])]);
+  return graph.add({
+    inputs: [a, b],
+    shape: a.shape,
+    elements: 3 * sizeOf(a),
+    translate,
+    start: startMean,
+  });
 }
 
 function startMean(memory: Memory) {
@@ -57,7 +76,13 @@ function startMean(memory: Memory) {
 export function difference(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both terms of a difference have one shape", a, b);
   const start = (memory: Memory) => startDifference(memory, a.shape);
-  return graph.add({ inputs: [a, b], shape: a.shape, elements: 3 * sizeOf(a), start });
+  return graph.add({
+    inputs: [a, b],
+    shape: a.shape,
+    elements: 3 * sizeOf(a),
+    translate: both("Sub"),
+    start,
+  });
 }
 
 function startDifference(memory: Memory, shape: readonly number[]) {
@@ -84,7 +109,13 @@ function startDifference(memory: Memory, shape: readonly number[]) {
 export function product(graph: GraphBuilder, a: Value, b: Value): Value {
   checkShapes(`${a.shape}` === `${b.shape}`, "both factors of a product have one shape", a, b);
   const elements = 3 * sizeOf(a);
-  return graph.add({ inputs: [a, b], shape: a.shape, elements, start: startProduct });
+  return graph.add({
+    inputs: [a, b],
+    shape: a.shape,
+    elements,
+    translate: both("Mul"),
+    start: startProduct,
+  });
 }
 
 function startProduct(memory: Memory) {
@@ -107,7 +138,13 @@ function startProduct(memory: Memory) {
 /** x * factor. */
 export function scaled(graph: GraphBuilder, x: Value, factor: number): Value {
   const start = (memory: Memory) => startScaled(memory, factor);
-  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+  return graph.add({
+    inputs: [x],
+    shape: x.shape,
+    elements: 2 * sizeOf(x),
+    translate: (to) => to.op("Mul", [to.x(0), to.numbers([1], [factor])]),
+    start,
+  });
 }
 
 function startScaled(memory: Memory, factor: number) {
@@ -127,7 +164,13 @@ function startScaled(memory: Memory, factor: number) {
 /** x, or x * slope where x is below 0 (Maas et al., 2013). */
 export function leakyRelu(graph: GraphBuilder, x: Value, slope = 0.01): Value {
   const start = (memory: Memory) => startLeakyRelu(memory, slope);
-  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start });
+  return graph.add({
+    inputs: [x],
+    shape: x.shape,
+    elements: 2 * sizeOf(x),
+    translate: (to) => to.op("LeakyRelu", [to.x(0)], { alpha: { float: slope } }),
+    start,
+  });
 }
 
 function startLeakyRelu(memory: Memory, slope: number) {
@@ -148,7 +191,13 @@ function startLeakyRelu(memory: Memory, slope: number) {
 
 /** 1 / (1 + exp(-x)). */
 export function sigmoid(graph: GraphBuilder, x: Value): Value {
-  return graph.add({ inputs: [x], shape: x.shape, elements: 2 * sizeOf(x), start: startSigmoid });
+  return graph.add({
+    inputs: [x],
+    shape: x.shape,
+    elements: 2 * sizeOf(x),
+    translate: (to) => to.op("Sigmoid", [to.x(0)]),
+    start: startSigmoid,
+  });
 }
 
 function startSigmoid(memory: Memory) {
@@ -177,7 +226,13 @@ export function relu(
   const site = dropout > 0 ? { rate: dropout, site: graph.dropoutSite() } : undefined;
   const elements = 2 * sizeOf(x);
   const start = (memory: Memory) => startRelu(memory, site);
-  return graph.add({ inputs: [x], shape: x.shape, elements, start });
+  return graph.add({
+    inputs: [x],
+    shape: x.shape,
+    elements,
+    translate: (to) => to.op("Relu", [to.x(0)]),
+    start,
+  });
 }
 
 function startRelu(memory: Memory, site: DropoutSite | undefined) {

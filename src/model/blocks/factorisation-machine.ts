@@ -5,6 +5,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
+import { summed } from "../graph/translation.ts";
 
 /** The sum of the dot products of all pairs of the vectors x (F,D). Returns (1). */
 export function factorisationMachine(graph: GraphBuilder, x: Value): Value {
@@ -14,6 +15,13 @@ export function factorisationMachine(graph: GraphBuilder, x: Value): Value {
     shape: [1],
     products: 2 * elements,
     elements,
+    translate: (to) => {
+      const total = summed(to, to.x(0), 1);
+      const squares = summed(to, to.op("Mul", [to.x(0), to.x(0)]), 1);
+      const pairs = to.op("Sub", [to.op("Mul", [total, total]), squares]);
+      const all = to.op("ReduceSum", [pairs, to.integers([1])], { keepdims: 1 });
+      return to.op("Mul", [all, to.numbers([1], [0.5])]);
+    },
     start: startFactorisationMachine,
   });
 }

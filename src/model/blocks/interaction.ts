@@ -5,6 +5,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, sizeOf } from "../graph/graph.ts";
+import { type Name, slicedColumns, type Translation } from "../graph/translation.ts";
 
 /**
  * From x (F*D) or (F,D): the first `copied` vectors side by side, then the dot products of all
@@ -24,8 +25,25 @@ export function interaction(
     shape: [copied * dim + pairs],
     products: pairs * dim,
     elements: pairs,
+    translate: (to) => translateInteraction(to, options),
     start: (memory) => startInteraction(memory, options),
   });
+}
+
+function translateInteraction(
+  to: Translation,
+  { vectors, dim, copied }: { vectors: number; dim: number; copied: number },
+): Name {
+  const flat = to.op("Reshape", [to.x(0), to.integers([-1, vectors * dim])]);
+  const x = to.op("Reshape", [flat, to.integers([-1, vectors, dim])]);
+  const square = to.op("MatMul", [x, to.op("Transpose", [x], { perm: [0, 2, 1] })]);
+  const all = to.op("Reshape", [square, to.integers([-1, vectors * vectors])]);
+  const below = Array.from({ length: vectors }, (_, i) =>
+    Array.from({ length: i }, (_, j) => i * vectors + j),
+  );
+  const pairs = to.op("Gather", [all, to.integers(below.flat())], { axis: 1 });
+  if (copied === 0) return pairs;
+  return to.op("Concat", [slicedColumns(to, flat, 0, copied * dim), pairs], { axis: 1 });
 }
 
 function startInteraction(

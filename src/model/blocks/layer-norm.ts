@@ -27,6 +27,10 @@ export function layerNorm(
       { name: bias, shape: [dim] },
     ],
     elements: 2 * sizeOf(x),
+    translate: (to) => {
+      const inputs = [to.x(0), to.parameter(weight), to.parameter(bias)];
+      return to.op("LayerNormalization", inputs, { axis: -1, epsilon: { float: epsilon } });
+    },
     start: (memory) => startLayerNorm(memory, { weight, bias, dim, rows: sizeOf(x) / dim }),
   });
 }

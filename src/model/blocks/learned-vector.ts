@@ -14,6 +14,10 @@ export function learnedVector(
     shape: [columns],
     parameters: [{ name, shape: [columns], center }],
     elements: columns,
+    translate: (to) => {
+      const shape = to.op("Concat", [to.samples(), to.integers([columns])], { axis: 0 });
+      return to.op("Expand", [to.parameter(name), shape]);
+    },
     start: (memory) => startLearnedVector(memory, name, columns),
   });
 }

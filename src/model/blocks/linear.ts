@@ -6,6 +6,7 @@
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { sizeOf } from "../graph/graph.ts";
 import { glorot } from "../graph/parameters.ts";
+import type { Name, Translation } from "../graph/translation.ts";
 import { type DropoutSite, drop } from "./dropout.ts";
 
 export interface LinearOptions {
@@ -38,8 +39,24 @@ export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): V
     isInput,
     products: rows * outputs * (inputs + (hasBias ? 1 : 0)),
     elements: rows * (inputs + outputs),
+    translate: (to) => translateLinear(to, x.shape.length, options),
     start: (memory) => startLinear(memory, { ...options, inputs, rows, hasBias, site }),
   });
+}
+
+function translateLinear(to: Translation, axes: number, options: LinearOptions): Name {
+  const { name, outputs, bias: hasBias = true, relu = false } = options;
+  const weight = to.parameter(`${name}.weight`);
+  const bias = hasBias ? to.parameter(`${name}.bias`) : undefined;
+  let out: Name;
+  if (axes === 1) {
+    const zeros = () => to.numbers([outputs], new Array(outputs).fill(0));
+    out = to.op("Gemm", [to.x(0), weight, bias ?? zeros()], { transB: 1 });
+  } else {
+    out = to.op("MatMul", [to.x(0), to.op("Transpose", [weight], { perm: [1, 0] })]);
+    if (bias !== undefined) out = to.op("Add", [out, bias]);
+  }
+  return relu ? to.op("Relu", [out]) : out;
 }
 
 function startLinear(

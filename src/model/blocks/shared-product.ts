@@ -30,6 +30,7 @@ export function sharedProduct(
     parameters: [{ name: weight, shape: [vectors, inputs], scale }],
     products: vectors * inputs * dim,
     elements: (vectors + inputs) * dim,
+    translate: (to) => to.op("MatMul", [to.parameter(weight), to.x(0)]),
     start: (memory) => startSharedProduct(memory, weight),
   });
 }

@@ -2,6 +2,7 @@
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
 import { reshaped, sizeOf } from "../graph/graph.ts";
+import type { Name, Translation } from "../graph/translation.ts";
 
 /** A value and the first column that it takes. */
 export interface ValueAt {
@@ -22,6 +23,7 @@ export function sideBySide(
     inputs: values.map(({ value }) => value),
     shape: [options.columns],
     hasLookups: options.hasLookups,
+    translate: (to) => translateSideBySide(to, values),
     start: (memory) => startSideBySide(memory, values),
   });
 }
@@ -36,6 +38,18 @@ export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): 
     return { value, column: columns - sizeOf(value) };
   });
   return sideBySide(graph, placed, { columns, hasLookups: false });
+}
+
+function translateSideBySide(to: Translation, values: readonly ValueAt[]): Name {
+  const own = values.map(({ value, column }, i) => {
+    return { name: to.op("Reshape", [to.x(i), to.integers([-1, sizeOf(value)])]), column };
+  });
+  const all = [...own, ...to.lookups].sort((a, b) => a.column - b.column);
+  return to.op(
+    "Concat",
+    all.map(({ name }) => name),
+    { axis: 1 },
+  );
 }
 
 function startSideBySide(memory: Memory, values: readonly ValueAt[]) {

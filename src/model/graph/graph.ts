@@ -20,6 +20,7 @@ import {
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Key } from "../../ports/random.ts";
 import { layoutParameters, type ParameterLayout, type ParameterSpec } from "./parameters.ts";
+import type { Translate } from "./translation.ts";
 
 /** A value of the graph. */
 export interface Value {
@@ -108,6 +109,11 @@ export interface NodeSpec {
   readonly elements?: number;
   /** The most numbers that it asks the whole batch to sum at once. @default 0 */
   readonly batchSums?: number;
+  /**
+   * Its forward pass in operators that other programs have; undefined: none of them, or nothing but
+   * the vectors of its lookups.
+   */
+  readonly translate?: Translate;
   /** Starts the block; undefined: its output is filled from outside. */
   readonly start?: (memory: Memory) => Block;
 }

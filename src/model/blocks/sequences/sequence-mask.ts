@@ -10,6 +10,7 @@ import {
   sizeOf,
   type Value,
 } from "../../graph/graph.ts";
+import type { Name, Translate, Translation } from "../../graph/translation.ts";
 
 /** A sequence of a graph: its positions are lookups behind each other. */
 export interface Sequence {
@@ -41,12 +42,26 @@ export function sequenceMask(
   leading = 0,
 ): Value {
   const positions = vectors.shape[0] ?? 0;
-  return numbersOf(graph, [1, leading + positions], (out, lengthAt) => {
-    out.fill(numbers.present, 0, leading);
-    for (let t = 0; t < positions; t++) {
-      out[leading + t] = lengthAt(lookup + t) > 0 ? numbers.present : numbers.absent;
-    }
-  });
+  return numbersOf(
+    graph,
+    [1, leading + positions],
+    (out, lengthAt) => {
+      out.fill(numbers.present, 0, leading);
+      for (let t = 0; t < positions; t++) {
+        out[leading + t] = lengthAt(lookup + t) > 0 ? numbers.present : numbers.absent;
+      }
+    },
+    (to) => {
+      // Position t from 0 has an id where t - leading < ids.
+      const places = Array.from({ length: leading + positions }, (_, t) => t - leading);
+      const at = to.integers(places, [1, 1, places.length]);
+      const isPresent = to.op("Less", [at, idsOf(to, lookup)]);
+      const [present, absent] = [numbers.present, numbers.absent].map((own) =>
+        to.numbers([1], [own]),
+      );
+      return to.op("Where", [isPresent, present ?? "", absent ?? ""]);
+    },
+  );
 }
 
 /**
@@ -57,13 +72,35 @@ export function sequenceMask(
 export function recencies(graph: GraphBuilder, { vectors, lookup }: Sequence): Value {
   const positions = vectors.shape[0] ?? 0;
   const all = positions + 1;
-  return numbersOf(graph, [all, all], (out, lengthAt) => {
-    out.fill(0);
-    out[0] = 1;
-    let ids = 0;
-    while (ids < positions && lengthAt(lookup + ids) > 0) ids++;
-    for (let t = 0; t < ids; t++) out[(t + 1) * all + ids - t] = 1;
-  });
+  return numbersOf(
+    graph,
+    [all, all],
+    (out, lengthAt) => {
+      out.fill(0);
+      out[0] = 1;
+      let ids = 0;
+      while (ids < positions && lengthAt(lookup + ids) > 0) ids++;
+      for (let t = 0; t < ids; t++) out[(t + 1) * all + ids - t] = 1;
+    },
+    (to) => {
+      // Row r from 1 has its one in column c from 1 where r + c = ids + 1; row 0 in column 0.
+      const cells = Array.from({ length: all * all }, (_, i) => [Math.floor(i / all), i % all]);
+      const sums = cells.map(([r = 0, c = 0]) => (r > 0 && c > 0 ? r + c : -1));
+      const grid = (values: readonly number[]) => to.integers(values, [1, all, all]);
+      const behind = to.op("Add", [idsOf(to, lookup), to.integers([1])]);
+      const isOne = to.op("Equal", [grid(sums), behind]);
+      const isFirst = to.op("Equal", [grid(cells.map((_, i) => i)), to.integers([0])]);
+      return to.op("Cast", [to.op("Or", [isOne, isFirst])], { to: onnxFloat });
+    },
+  );
+}
+
+/** The number of float32 among ONNX's types. */
+const onnxFloat = 1;
+
+/** (B,1,1): the ids of a sequence that have a position. */
+function idsOf(to: Translation, lookup: number): Name {
+  return to.op("Reshape", [to.idsOf(lookup), to.integers([-1, 1, 1])]);
 }
 
 /** A value that `fill` writes for each sample, from the lengths of its lookups. */
@@ -71,12 +108,14 @@ function numbersOf(
   graph: GraphBuilder,
   shape: readonly number[],
   fill: (out: Float32Array, lengthAt: (lookup: number) => number) => void,
+  translate: Translate,
 ): Value {
   const size = sizeOf({ shape });
   return graph.add({
     inputs: [],
     shape,
     elements: size,
+    translate,
     start: (memory) => startNumbers(memory, size, fill),
   });
 }

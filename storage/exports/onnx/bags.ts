@@ -1,0 +1,107 @@
+// Lookups of bags in ONNX, which has no operator for them. A feature has three inputs: the rows of
+// all samples behind each other, how many each sample has, and their weights, where it has weights.
+//
+// The rows' vectors are gathered and added to their samples by ScatterElements, which adds them up
+// one after the other, in the order of the bag. A sample without ids has zeros. (ScatterND, the
+// alternative, adds in several threads, in no order.)
+//
+// n = ids of all samples, B = samples, T = positions of an unpooled feature, D = columns.
+
+import type { Feature } from "../../../src/model/features.ts";
+import { type Name, withAxis } from "../../../src/model/graph/translation.ts";
+import type { Operators } from "./operators.ts";
+
+/** A feature as the graph looks it up. */
+export interface LookedUp {
+  /** (B, D), or (B, T D) of an unpooled feature: zeros behind the end. */
+  readonly vectors: Name;
+  /** (B): ids that a sample has. */
+  readonly lengths: Name;
+  /** (B): ids that have a position: T at most. */
+  readonly ids: Name;
+}
+
+/** Adds a feature's inputs and its lookup. `table`: the name of its rows (·,D). */
+export function lookUp(
+  to: Operators,
+  { name, pooling, positions, kept }: Feature,
+  { table, dim, isWeighted }: { table: Name; dim: number; isWeighted: boolean },
+): LookedUp {
+  const count = `${name}.ids`;
+  const rows = to.input({ name: `${name}.rows`, type: "int64", shape: [count] });
+  const lengths = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
+  const gathered = to.op("Gather", [table, rows], { axis: 0 });
+  const weights = isWeighted
+    ? to.input({ name: `${name}.weights`, type: "float32", shape: [count] })
+    : undefined;
+  const vectors =
+    weights === undefined ? gathered : to.op("Mul", [gathered, withAxis(to, weights, 1)]);
+  const bags = bagsOf(to, rows, lengths);
+  const ids = to.op("Min", [lengths, to.integers([positions])]);
+  if (pooling === "none") {
+    const own = { ...bags, rows, lengths, vectors, positions, kept, dim };
+    return { vectors: byPosition(to, own), lengths, ids };
+  }
+  const sums = addedUp(to, bags.samples, bags.sampleOf, vectors, dim);
+  if (pooling === "sum") return { vectors: sums, lengths, ids };
+  const counts = to.op("Cast", [to.op("Max", [lengths, to.integers([1])])], { to: 1 });
+  return { vectors: to.op("Div", [sums, withAxis(to, counts, 1)]), lengths, ids };
+}
+
+/** Which sample each id is of, (n), where bags begin, (B), and how many samples there are, (1). */
+function bagsOf(to: Operators, rows: Name, lengths: Name) {
+  const axis = to.integers([0], []);
+  const starts = to.op("CumSum", [lengths, axis], { exclusive: 1 });
+  // A mark where a bag begins: the marks up to an id are the bags that began, its own the last.
+  const ids = to.op("Shape", [rows]);
+  const places = to.op("Add", [ids, to.integers([1])]); // Empty bags at the end begin behind it.
+  const none = to.op("Expand", [to.integers([0]), places]);
+  const samples = to.op("Shape", [lengths]);
+  const ones = to.op("Expand", [to.integers([1]), samples]);
+  const scattered = { axis: 0, reduction: "add" };
+  const marks = to.op("ScatterElements", [none, starts, ones], scattered);
+  const began = to.op("CumSum", [marks, axis]);
+  const own = to.op("Slice", [began, to.integers([0]), ids, to.integers([0])]);
+  return { samples, starts, sampleOf: to.op("Sub", [own, to.integers([1])]) };
+}
+
+/** (count, D): for each of `count` (1) places, the sum of the vectors (n,D) that `at` (n) names. */
+function addedUp(to: Operators, count: Name, at: Name, vectors: Name, dim: number): Name {
+  const shape = to.op("Concat", [count, to.integers([dim])], { axis: 0 });
+  const zeros = to.op("Expand", [to.numbers([1, 1], [0]), shape]);
+  const places = to.op("Expand", [withAxis(to, at, 1), to.op("Shape", [vectors])]);
+  return to.op("ScatterElements", [zeros, places, vectors], { axis: 0, reduction: "add" });
+}
+
+/** (B, T D): each id's vector at its position; of more ids than positions, the first or last. */
+function byPosition(
+  to: Operators,
+  own: {
+    samples: Name;
+    starts: Name;
+    sampleOf: Name;
+    rows: Name;
+    lengths: Name;
+    vectors: Name;
+    positions: number;
+    kept: Feature["kept"];
+    dim: number;
+  },
+): Name {
+  const { samples, starts, sampleOf, lengths, vectors, positions, kept, dim } = own;
+  const [zero, all] = [to.integers([0]), to.integers([positions])];
+  const ones = to.op("Expand", [to.integers([1]), to.op("Shape", [own.rows])]);
+  const index = to.op("CumSum", [ones, to.integers([0], [])], { exclusive: 1 });
+  const left = to.op("Max", [to.op("Sub", [lengths, all]), zero]);
+  const first = kept === "last" ? to.op("Add", [starts, left]) : starts;
+  const place = to.op("Sub", [index, to.op("Gather", [first, sampleOf], { axis: 0 })]);
+  const has = to.op("And", [to.op("GreaterOrEqual", [place, zero]), to.op("Less", [place, all])]);
+  // Ids without a position go behind all others, and are cut off.
+  const end = to.op("Mul", [samples, all]);
+  const cell = to.op("Add", [to.op("Mul", [sampleOf, all]), place]);
+  const at = to.op("Where", [has, cell, end]);
+  const room = to.op("Add", [end, to.integers([1])]);
+  const found = addedUp(to, room, at, vectors, dim);
+  const kepts = to.op("Slice", [found, zero, end, zero]);
+  return to.op("Reshape", [kepts, to.integers([-1, positions * dim])]);
+}

@@ -1,0 +1,147 @@
+// The graph of a model as one of ONNX: its lookups, then what each block says of itself.
+//
+//   dense (B,W)                                 transformed dense features
+//   F.rows (n), F.lengths (B), F.weights (n)    of each feature F (bags.ts)
+//   logits (B,L)                                of the labels that the model predicts
+//   predictions (B,L)                           probabilities of 1; of a number, its value
+
+import { areNumeric } from "../../../src/data/targets.ts";
+import { weightedOf } from "../../../src/data/text/match-features.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { featuresOf, shapesOf } from "../../../src/model/features.ts";
+import { type Graph, type Node, sizeOf } from "../../../src/model/graph/graph.ts";
+import type { Name, Translation } from "../../../src/model/graph/translation.ts";
+import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
+import { type LookedUp, lookUp } from "./bags.ts";
+import type { Port } from "./messages.ts";
+import { createOperators, type Operators } from "./operators.ts";
+
+/** A graph, complete but for the dense parameters and the rows of tables, which it names. */
+export interface ModelGraph {
+  readonly operators: Operators;
+  readonly outputs: readonly Port[];
+}
+
+/** A feature with its lookups, where they lie in the graph. */
+interface PlacedFeature extends LookedUp {
+  /** Its first lookup. */
+  readonly lookup: number;
+  readonly node: number;
+  readonly column: number;
+}
+
+/**
+ * Translates a model, block by block.
+ * @throws InvalidOptionError naming what ONNX has no operators for
+ */
+export function translateModel(model: ExportedModel): ModelGraph {
+  const { graph, checkpoint } = model;
+  const operators = createOperators();
+  const { dense, nodes } = graph;
+  const [width = 0] = dense?.shape ?? [];
+  if (dense !== undefined) {
+    operators.input({ name: "dense", type: "float32", shape: ["samples", width] });
+  }
+  const features = placedFeatures(operators, model);
+  const samples = () =>
+    dense === undefined
+      ? operators.op("Shape", [features[0]?.lengths ?? ""])
+      : operators.op("Shape", ["dense"], { start: 0, end: 1 });
+  const names: Name[] = [];
+  for (const [index, node] of nodes.entries()) {
+    if (index === dense?.node) {
+      names.push("dense");
+      continue;
+    }
+    const own = features.filter((feature) => feature.node === index);
+    const lookups = own.map(({ vectors, column }) => ({ name: vectors, column }));
+    const { numbers, integers, op } = operators;
+    names.push(
+      translated(node, checkpoint.job.model.kind, {
+        ...{ numbers, integers, op, samples, lookups },
+        x: (input) => inputOf(operators, graph, node, input, names),
+        parameter: (name) => name,
+        idsOf: (lookup) => features.find((feature) => feature.lookup === lookup)?.ids ?? "",
+      }),
+    );
+  }
+  const labels = addOutputs(operators, model, names[graph.output.node] ?? "");
+  const port = (name: string): Port => ({ name, type: "float32", shape: ["samples", labels] });
+  return { operators, outputs: [port("logits"), port("predictions")] };
+}
+
+/** The lookups of all features. */
+function placedFeatures(operators: Operators, model: ExportedModel): PlacedFeature[] {
+  const { graph, tables, checkpoint } = model;
+  const { job } = checkpoint;
+  const weighted = weightedOf(job.data, shapesOf(job.model));
+  let lookup = 0;
+  return featuresOf(job.model).map((feature, i): PlacedFeature => {
+    const own = tables[feature.table];
+    const place = graph.places[lookup];
+    if (own === undefined || place === undefined) throw new RangeError(`No lookup ${lookup}`);
+    const { name, dim } = own.stored.spec;
+    if (own.ids !== undefined) {
+      const message =
+        `Table \`${name}\` has dynamic ids, which ONNX has no lookup of: export a file ending in ` +
+        "`.safetensors`, which says which id has which row";
+      throw new InvalidOptionError("model.tables", message);
+    }
+    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true };
+    const first = lookup;
+    lookup += feature.positions;
+    return { ...lookUp(operators, feature, at), ...place, lookup: first };
+  });
+}
+
+/** The output of a node. */
+function translated(node: Node, kind: string, to: Translation): Name {
+  if (node.translate !== undefined) return node.translate(to);
+  if (node.start !== undefined) {
+    const message =
+      `Model \`${kind}\` has a block that no operators of ONNX are known for: export a file ` +
+      "ending in `.safetensors`, or give the block a `translate`";
+    throw new InvalidOptionError("model", message);
+  }
+  const ordered = to.lookups.toSorted((a, b) => a.column - b.column);
+  const names = ordered.map(({ name }) => name);
+  const all = to.op("Concat", names, { axis: 1 });
+  return to.op("Reshape", [all, to.integers([-1, ...node.shape])]);
+}
+
+/** Input i of a node, in the shape in which it took it. */
+function inputOf(
+  operators: Operators,
+  { nodes }: Graph,
+  node: Node,
+  input: number,
+  names: readonly Name[],
+): Name {
+  const value = node.inputs[input];
+  const from = nodes[value?.node ?? -1];
+  if (value === undefined || from === undefined) throw new RangeError(`No input ${input}`);
+  const name = names[value.node] ?? "";
+  if (`${from.shape}` === `${value.shape}`) return name;
+  return operators.op("Reshape", [name, operators.integers([-1, ...value.shape])]);
+}
+
+/** The logits of the labels, and what they predict. Returns how many labels there are. */
+function addOutputs(to: Operators, { graph, checkpoint }: ExportedModel, all: Name): number {
+  const own = graph.objectives.filter(({ target }) => target.of === "label");
+  const columns = own
+    .toSorted((a, b) => a.target.column - b.target.column)
+    .map(({ logit }) => logit);
+  const flat = to.op("Reshape", [all, to.integers([-1, sizeOf(graph.output)])]);
+  const logits = to.op("Gather", [flat, to.integers(columns)], { axis: 1 });
+  const numeric = areNumeric(checkpoint.job.data);
+  const probabilities = to.op("Sigmoid", [logits]);
+  to.named("logits", logits);
+  if (!numeric.includes(true)) to.named("predictions", probabilities);
+  else if (!numeric.includes(false)) to.named("predictions", logits);
+  else {
+    const flags = to.integers(numeric.map(Number), [1, numeric.length]);
+    const isNumber = to.op("Equal", [flags, to.integers([1])]);
+    to.named("predictions", to.op("Where", [isNumber, logits, probabilities]));
+  }
+  return columns.length;
+}

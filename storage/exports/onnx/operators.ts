@@ -1,0 +1,64 @@
+// The nodes and constants of an ONNX graph in the making.
+
+import type { Attribute, Name } from "../../../src/model/graph/translation.ts";
+import { nodeBytes, type Port, type TensorType } from "./messages.ts";
+
+/** A tensor that the graph itself holds. */
+export interface Constant {
+  readonly name: Name;
+  readonly type: TensorType;
+  readonly shape: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+export interface Operators {
+  readonly nodes: readonly Uint8Array[];
+  readonly constants: readonly Constant[];
+  readonly inputs: readonly Port[];
+  input(port: Port): Name;
+  numbers(shape: readonly number[], values: readonly number[]): Name;
+  integers(values: readonly number[], shape?: readonly number[]): Name;
+  op(type: string, inputs: readonly Name[], attributes?: Readonly<Record<string, Attribute>>): Name;
+  /** Gives an operator's output a name that callers know. */
+  named(name: Name, from: Name): void;
+}
+
+/** An empty graph. Equal constants are one. */
+export function createOperators(): Operators {
+  const nodes: Uint8Array[] = [];
+  const constants = new Map<string, Constant>();
+  const inputs: Port[] = [];
+  const constant = (
+    type: TensorType,
+    shape: readonly number[],
+    array: Float32Array | BigInt64Array,
+  ) => {
+    const bytes = new Uint8Array(array.buffer);
+    const key = `${type} ${shape} ${Buffer.from(bytes).toString("base64")}`;
+    const own = constants.get(key) ?? { name: `constant.${constants.size}`, type, shape, bytes };
+    constants.set(key, own);
+    return own.name;
+  };
+  return {
+    nodes,
+    inputs,
+    get constants() {
+      return [...constants.values()];
+    },
+    input(port) {
+      inputs.push(port);
+      return port.name;
+    },
+    numbers: (shape, values) => constant("float32", shape, Float32Array.from(values)),
+    integers: (values, shape = [values.length]) =>
+      constant("int64", shape, BigInt64Array.from(values, BigInt)),
+    op(type, own, attributes = {}) {
+      const output = `${type}.${nodes.length}`;
+      nodes.push(nodeBytes(type, own, output, attributes));
+      return output;
+    },
+    named(name, from) {
+      nodes.push(nodeBytes("Identity", [from], name, {}));
+    },
+  };
+}

@@ -1,0 +1,240 @@
+// A model that leaves as ONNX computes in ONNX Runtime what it computes here: every architecture,
+// every pooling, weights, sequences, tables in the model and beside it.
+//
+// Tolerance: ONNX Runtime adds up products in blocks, this project in order, so results differ in
+// their last bits. Predictions are held to 1e-6, those of numbers to 1e-6 of their size.
+
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import type { JobOptions } from "../../../src/job/job.ts";
+import type { ModelOptions } from "../../../src/model/options.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { exportModel } from "../../../storage/exports/export-model.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { drawBatch, runOnnx } from "../../helpers/models/onnx.ts";
+import { moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
+import { zoo } from "../../helpers/models/zoo.ts";
+import { drawModel } from "../../helpers/stores/drawn-model.ts";
+
+const tolerance = 1e-6;
+
+const tables = [
+  { name: "a", rows: 50, dim: 4, rowBlocks: 4 as const },
+  { name: "b", rows: 40, dim: 4, pooling: "mean" as const },
+  { name: "c", rows: 30, dim: 4, precision: "int8" as const },
+];
+const tasks = [{ name: "label", tower: [3], weight: 2 }, { name: "label2" }];
+const several = { dense: 5, tables, tasks };
+
+const models: Readonly<Record<string, ModelOptions>> = {
+  DLRM: { kind: "dlrm", dense: 3, tables, bottom: [5, 4], top: [6, 1] },
+  "DLRM of all vectors and their products": {
+    ...{ kind: "dlrm", dense: 3, tables, bottom: [5, 4], top: [6, 1] },
+    interaction: "dot+cat",
+  },
+  "DLRM of vectors side by side": {
+    kind: "dlrm",
+    tables: tables.map((table, i) => ({ ...table, dim: 2 + i })),
+    interaction: "cat",
+    top: [6, 1],
+  },
+  "DLRM with groups and features of several vectors": {
+    kind: "dlrm",
+    dense: 3,
+    dim: 3,
+    tables,
+    features: [
+      { column: "a", vectors: 2 },
+      { column: "b" },
+      { column: "b2", table: "b", pooling: "sum" },
+      { column: "c" },
+    ],
+    groups: [{ name: "both", features: ["b", "c"], vectors: 2 }],
+    bottom: [3],
+    top: [1],
+  },
+  Wukong: {
+    kind: "wukong",
+    dense: 3,
+    tables,
+    bottom: [4],
+    layers: [
+      { interacted: 2, compressed: 2, rank: "full", hidden: [5] },
+      {
+        interacted: 2,
+        compressed: 1,
+        rank: 2,
+        hidden: [4],
+        attentive: { vectors: 2, hidden: [3] },
+      },
+    ],
+    top: [5, 1],
+  },
+  "sequences of which the last ids are kept": {
+    kind: "din",
+    dense: 2,
+    tables: tables.slice(0, 1),
+    features: [
+      { column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
+      { column: "a" },
+    ],
+    attention: [{ target: "a", sequence: "seen", hidden: [5] }],
+    top: [5, 1],
+  },
+  "shared bottom": { ...several, kind: "sharedBottom", shared: [6] },
+  MMoE: { ...several, kind: "mmoe", experts: 3, expert: [6], gate: [3] },
+  PLE: {
+    ...several,
+    ...{ kind: "ple", levels: 2, sharedExperts: 2, taskExperts: 1, expert: [6] },
+  },
+  ...zoo,
+};
+
+/** A job of such a model, on data that is never made. */
+function jobOf(home: string, model: ModelOptions, data: object = {}): JobOptions {
+  const labels = "tasks" in model ? { labels: 2 } : {};
+  const { dense = 0 } = model;
+  const own = { kind: "synthetic" as const, samples: 8, dense, batchSize: 8, ...labels, ...data };
+  return { model, data: own, checkpoint: { directory: join(home, "checkpoints") } };
+}
+
+/** Exports a model and holds what the runtime makes of batches to what the model makes of them. */
+async function isAlike(t: ExecutionContext, options: JobOptions, limit = tolerance) {
+  const job = await drawModel(options);
+  const { directory } = job.checkpoint;
+  const path = `${directory}.onnx`;
+  await exportModel(directory, path);
+  await using model = await loadModel(directory);
+  const isWeighted = "weights" in job.data && job.data.weights !== undefined;
+  const stream = new RandomStream(9, 1, 3);
+  for (const [samples, idsMax] of [
+    [7, 5],
+    [1, 0],
+    [3, 1],
+  ] as const) {
+    const batch = drawBatch(job, stream, { samples, idsMax, isWeighted });
+    const own = await model.predictBatch(batch);
+    const { predictions } = await runOnnx(path, job, batch);
+    t.is(predictions.length, own.length);
+    for (const [i, value] of own.entries()) {
+      const error = Math.abs(value - (predictions[i] ?? Number.NaN));
+      t.true(error <= limit * Math.max(1, Math.abs(value)), `${i}: ${value}, ${predictions[i]}`);
+    }
+    // A model that says the same of every sample would show nothing.
+    if (samples > 3) t.true(Math.max(...own) - Math.min(...own) > 10 * limit, `${own}`);
+  }
+}
+
+for (const [title, model] of Object.entries(models)) {
+  test.serial(`ONNX Runtime predicts what the model predicts: ${title}`, async (t) => {
+    await isAlike(t, jobOf(startDirectory(t), model));
+  });
+}
+
+const dlrm = { kind: "dlrm", dense: 3, tables, bottom: [5, 4], top: [6, 1] } as const;
+
+test.serial("weights of ids count, in sums, in means and in sequences", async (t) => {
+  const weights = "uniform";
+  await isAlike(t, jobOf(startDirectory(t), dlrm, { weights }));
+  const din = models["sequences of which the last ids are kept"] ?? dlrm;
+  await isAlike(t, jobOf(startDirectory(t), din, { weights }));
+});
+
+test.serial("labels that are numbers have their values, beside probabilities", async (t) => {
+  const home = startDirectory(t);
+  const mse = { kind: "mse" as const };
+  await isAlike(t, { ...jobOf(home, dlrm), loss: mse });
+  const mixed = [tasks[0], { ...tasks[1], loss: mse }] as typeof tasks;
+  const model = { ...several, tasks: mixed, kind: "sharedBottom", shared: [6] } as const;
+  await isAlike(t, jobOf(startDirectory(t), model));
+});
+
+test.serial("a model of the user's own leaves as its blocks", async (t) => {
+  await isAlike(t, jobOf(startDirectory(t), twoTowers, { dense: 4 }));
+});
+
+test.serial("layers in bfloat16 leave in float32, near the model", async (t) => {
+  await isAlike(t, jobOf(startDirectory(t), { ...dlrm, precision: "bfloat16" }), 2e-3);
+});
+
+test.serial("the file says its inputs, its outputs and where it comes from", async (t) => {
+  const job = await drawModel(jobOf(startDirectory(t), dlrm));
+  const { directory } = job.checkpoint;
+  const path = `${directory}.onnx`;
+  const report = await exportModel(directory, path);
+  t.like(report, { format: "onnx", file: path, dataFile: undefined, cut: 1 });
+  t.is(report.bytes, statSync(path).size);
+  const batch = drawBatch(job, new RandomStream(9, 1, 3), { samples: 2, idsMax: 2 });
+  const { inputs, outputs, logits, predictions } = await runOnnx(path, job, batch);
+  const features = ["a", "b", "c"].flatMap((name) => [`${name}.rows`, `${name}.lengths`]);
+  t.deepEqual(inputs.toSorted(), ["dense", ...features].toSorted());
+  t.deepEqual(outputs, ["logits", "predictions"]);
+  for (const [i, logit] of logits.entries()) {
+    t.true(Math.abs(1 / (1 + Math.exp(-logit)) - (predictions[i] ?? 0)) < 1e-6);
+  }
+  const bytes = readFileSync(path);
+  for (const text of [report.digest, report.manifest, "bottom.0.weight", "embedding_bags.c.weight"])
+    t.true(bytes.includes(text), text);
+  await exportModel(directory, `${path}.onnx`);
+  t.deepEqual(readFileSync(`${path}.onnx`), bytes);
+});
+
+test.serial("tables that are too large for the model lie beside it, page by page", async (t) => {
+  const job = await drawModel(jobOf(startDirectory(t), dlrm));
+  const { directory } = job.checkpoint;
+  const [path, inline] = [`${directory}-beside.onnx`, `${directory}.onnx`];
+  await exportModel(directory, inline);
+  const { dataFile, bytes } = await exportModel(directory, path, { inlineBytesMax: 100 });
+  t.is(dataFile, `${path}.data`);
+  t.is(bytes, statSync(path).size + statSync(`${path}.data`).size);
+  t.is(statSync(`${path}.data`).size, 2 * 65_536 + 4 * 30 * 4);
+  const batch = drawBatch(job, new RandomStream(9, 1, 3), { samples: 5, idsMax: 3 });
+  const beside = await runOnnx(path, job, batch, dataFile);
+  t.deepEqual(beside.logits, (await runOnnx(inline, job, batch)).logits);
+
+  const before = readdirSync(join(directory, ".."));
+  const controller = new AbortController();
+  const onProgress = (done: number) => done > 0 && controller.abort(new Error("stopped here"));
+  const options = { inlineBytesMax: 100, onProgress, signal: controller.signal };
+  const stopped = exportModel(directory, `${directory}-2.onnx`, options);
+  await t.throwsAsync(stopped, { message: "stopped here" });
+  t.deepEqual(readdirSync(join(directory, "..")), before);
+});
+
+test.serial(
+  "what ONNX has no operators for is refused by name, and nothing is written",
+  async (t) => {
+    const home = startDirectory(t);
+    const dynamic = [{ name: "ids", rows: 16, dim: 4, idBits: 64 as const, dynamic: {} }];
+    const { checkpoint } = await drawModel(jobOf(home, { ...dlrm, tables: dynamic }));
+    const ofTable = exportModel(checkpoint.directory, join(home, "model.onnx"));
+    const table = /^Table `ids` has dynamic ids, which ONNX has no lookup of: export a file ending/;
+    await t.throwsAsync(ofTable, { instanceOf: InvalidOptionError, message: table });
+
+    const own = startDirectory(t);
+    const path = moduleOf(own, ownBlock);
+    const model = { kind: "custom", path, dense: 2, tables: tables.slice(0, 1) } as const;
+    const job = await drawModel(jobOf(own, model));
+    const ofBlock = exportModel(job.checkpoint.directory, join(own, "model.onnx"));
+    const block = /^Model `custom` has a block that no operators of ONNX are known for: export/;
+    await t.throwsAsync(ofBlock, { instanceOf: InvalidOptionError, message: block });
+    t.false(readdirSync(own).some((name) => name.includes("onnx")));
+  },
+);
+
+/** A module whose model has a block of its own, which adds nothing to what it takes. */
+const ownBlock = `export default defineModel({ build(graph, features) {
+  const all = features.rows();
+  const same = graph.add({
+    inputs: [all],
+    shape: all.shape,
+    start: (memory) => ({
+      forward({ samples }) { memory.kernels.copy(memory.out(samples), memory.x(0, samples)); },
+      backward() {},
+    }),
+  });
+  return blocks.linear(graph, same, { name: "logit", outputs: 1 });
+} });`;

@@ -78,7 +78,7 @@ export {
 export type { GraphBuilder as ModelGraph, Value as GraphValue } from "./src/model/graph/graph.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
 export type { DataOptions } from "./src/data/options.ts";
-export { criteo, csv, jsonl, parquet, synthetic } from "./src/data/sources.ts";
+export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";

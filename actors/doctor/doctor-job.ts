@@ -1,7 +1,7 @@
 // What the doctor looks at for one job: its memory, its directories, and its data. All problems are
 // found in one go, before anything is started. Nothing is made but a file to try a disk with.
 
-import { linesOf, placeOf } from "../../src/data/data-kinds.ts";
+import { isTable, linesOf, placeOf } from "../../src/data/data-kinds.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
 import { areNumeric } from "../../src/data/targets.ts";
@@ -83,10 +83,9 @@ async function dataChecks(
   key?: KeyColumn,
 ): Promise<Check[]> {
   if (data.kind === "synthetic") return [check(name, "ok", `${data.samples} generated samples`)];
-  const look =
-    data.kind === "parquet"
-      ? await (await parquetReader()).lookAtParquet(data, shapesOf(job.model), linesMax, key)
-      : await lookAtText(data, shapesOf(job.model), linesMax, key);
+  const look = isTable(data)
+    ? await (await tableReader()).lookAtTables(data, shapesOf(job.model), linesMax, key)
+    : await lookAtText(data, shapesOf(job.model), linesMax, key);
   const size = `${look.files} ${look.files === 1 ? "file" : "files"}, ${look.bytes.toLocaleString("en-US")} bytes`;
   const problems = look.problems.map((problem) => {
     const advice = "name files that are there, with these columns";
@@ -98,8 +97,8 @@ async function dataChecks(
 }
 
 /** Nothing that reads text needs its packages. */
-function parquetReader() {
-  return import("../../src/data/parquet/parquet-samples.ts");
+function tableReader() {
+  return import("../../src/data/tables/table-samples.ts");
 }
 
 /** The order of the samples, as far as the job alone decides it. */

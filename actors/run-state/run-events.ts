@@ -25,6 +25,7 @@ const quarantined = z.object({
   file: z.string(),
   line: count,
   rowGroup: count.optional(),
+  recordBatch: count.optional(),
   reason: z.string(),
 });
 const hostShare = z.object({ host: count, devices: count });

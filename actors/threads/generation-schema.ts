@@ -69,7 +69,13 @@ export const dataPlanSchema = z.object({
   /** Lines that were left out, and the first of them. */
   quarantined: count,
   quarantine: z.array(
-    z.object({ file: z.string(), line: count, rowGroup: count.optional(), reason: z.string() }),
+    z.object({
+      file: z.string(),
+      line: count,
+      rowGroup: count.optional(),
+      recordBatch: count.optional(),
+      reason: z.string(),
+    }),
   ),
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),

@@ -1,10 +1,10 @@
 // A step of the ladder on real cores: a job's batches out of a file, through the reader of Parquet.
 
 import type { RowBatch } from "../../src/data/columnar/column.ts";
-import { openRanges } from "../../src/data/parquet/byte-ranges.ts";
 import { readFooter } from "../../src/data/parquet/footer.ts";
 import { readParquet } from "../../src/data/parquet/read-parquet.ts";
 import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
+import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { batchOfColumns, type FeatureBatch, type JobFeatures } from "./feature-batch.ts";
 import { batchOfRows, rowsOfColumns, rowsOfMaps } from "./row-objects.ts";
 

@@ -1,15 +1,15 @@
 // A step of the ladder on the modelled disk: the reads of a job's columns, as the reader of Parquet
 // plans them, in the order of the file.
 
+import { type Chunk, readFooter } from "../../src/data/parquet/footer.ts";
+import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
 import {
   type ByteStream,
   openRanges,
   openStreams,
   type RangeReader,
   type ReadCounts,
-} from "../../src/data/parquet/byte-ranges.ts";
-import { type Chunk, readFooter } from "../../src/data/parquet/footer.ts";
-import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
+} from "../../src/data/tables/byte-ranges.ts";
 import { modelledDisk } from "./modelled-disk.ts";
 
 /** How a job reads a file. */

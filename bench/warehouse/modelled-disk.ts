@@ -1,7 +1,7 @@
 // A disk in virtual time over real bytes: what a spinning disk of a warehouse takes for the reads
 // of a file, which no page cache of this machine can show.
 
-import type { RangeReader } from "../../src/data/parquet/byte-ranges.ts";
+import type { RangeReader } from "../../src/data/tables/byte-ranges.ts";
 
 /** A seek and half a turn; and bytes a second while the head stays on its track. */
 const seekSeconds = 8e-3;

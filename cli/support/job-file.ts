@@ -197,7 +197,7 @@ function withPlan(job: unknown, path: string | undefined): unknown {
 function withData(job: unknown, path: string, files: readonly string[] | undefined): unknown {
   if (files === undefined) return job;
   const { data } = (job ?? {}) as { data?: { kind?: string } };
-  if (!["criteo-tsv", "csv", "jsonl", "parquet"].includes(data?.kind ?? "")) {
+  if (!["arrow", "criteo-tsv", "csv", "jsonl", "parquet"].includes(data?.kind ?? "")) {
     throw new InvalidOptionError("--data", `${path}: its data is not read from files: no --data`);
   }
   return { ...(job as object), data: { ...data, paths: [...files] } };

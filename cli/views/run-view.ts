@@ -256,9 +256,10 @@ function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string
   const line = `Data: ${count(samples)} training samples${held}${tested}${best}`;
   const [first] = quarantine;
   if (first === undefined) return line;
-  const { file, line: at, rowGroup } = first;
-  const isLine = rowGroup === undefined;
-  const place = isLine ? `${file}:${at}` : `${file}, row group ${rowGroup}, row ${at}`;
+  const { file, line: at, rowGroup, recordBatch } = first;
+  const isLine = (rowGroup ?? recordBatch) === undefined;
+  const piece = rowGroup === undefined ? `record batch ${recordBatch}` : `row group ${rowGroup}`;
+  const place = isLine ? `${file}:${at}` : `${file}, ${piece}, row ${at}`;
   const bad = plural(quarantined, isLine ? "bad line" : "bad row");
   return `${line}\n  ${bad} left out; the first: ${place}: ${first.reason}`;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { Disk } from "../ports/disk.ts";
 import type { Means } from "./cache/cache-format.ts";
 import { type CachedSamples, type OpenBlocks, openCache, openIndex } from "./cache/cache-reader.ts";
-import { isStreamed } from "./data-kinds.ts";
+import { isStreamed, isTable } from "./data-kinds.ts";
 import type { ResolvedDataOptions, TableShape } from "./options.ts";
 import type { KeyColumn } from "./split-keys.ts";
 
@@ -46,7 +46,7 @@ export async function blocksOf({ options, tables, key }: SamplesOrigin): Promise
     const { generatedBlocks } = await import("./synthetic/generated-blocks.ts");
     return generatedBlocks.bind(undefined, { options, tables });
   }
-  assert(options.kind === "parquet", "samples that have an index");
-  const { parquetBlocks } = await import("./parquet/parquet-blocks.ts");
-  return parquetBlocks.bind(undefined, { options, tables, key });
+  assert(isTable(options), "samples that have an index");
+  const { tableBlocks } = await import("./tables/table-blocks.ts");
+  return tableBlocks.bind(undefined, { options, tables, key });
 }

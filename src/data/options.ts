@@ -77,25 +77,36 @@ const csvOptions = z
   .transform(withPasses)
   .transform(withColumnRules);
 
+/** Options of files of columns. */
+const columnFiles = {
+  ...files,
+  ...named,
+  /** Columns of the categorical features; each feeds one table. @default [] */
+  categorical: z.array(listColumn).max(65_536).default([]),
+  /** Which rows are samples: those for which all of these hold. @default all rows */
+  where: z.array(predicate).min(1).max(64).optional(),
+  /** Row groups, record batches and files that may be damaged: they are left out. @default 0 */
+  damagedMax: z.int().min(0).max(1_000_000).default(0),
+  /** Columns that are made of those of the files, for features. @default none */
+  transforms: transformsOptions.optional(),
+  /**
+   * Samples are made of the files whenever they are needed, and `cache` has an index alone, for
+   * data that no disk holds twice (docs/data.md). `cache: none` says the same. @default false
+   */
+  streamed: z.boolean().optional(),
+};
+
+const arrowOptions = z
+  .strictObject({ kind: z.literal("arrow"), ...columnFiles })
+  .superRefine(refuseTwoSpellings)
+  .superRefine(refuseWrongFeatures)
+  .transform(withStream)
+  .superRefine(refuseGlobalStream)
+  .transform(withPasses)
+  .transform(withColumnRules);
+
 const parquetOptions = z
-  .strictObject({
-    kind: z.literal("parquet"),
-    ...files,
-    ...named,
-    /** Columns of the categorical features; each feeds one table. @default [] */
-    categorical: z.array(listColumn).max(65_536).default([]),
-    /** Which rows are samples: those for which all of these hold. @default all rows */
-    where: z.array(predicate).min(1).max(64).optional(),
-    /** Row groups and files that may be damaged, and are then left out. @default 0 */
-    damagedMax: z.int().min(0).max(1_000_000).default(0),
-    /** Columns that are made of those of the files, for features. @default none */
-    transforms: transformsOptions.optional(),
-    /**
-     * Samples are made of the files whenever they are needed, and `cache` has an index alone, for
-     * data that no disk holds twice (docs/data.md). `cache: none` says the same. @default false
-     */
-    streamed: z.boolean().optional(),
-  })
+  .strictObject({ kind: z.literal("parquet"), ...columnFiles })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseWrongFeatures)
   .transform(withStream)
@@ -192,6 +203,7 @@ export const syntheticOptions = z
 
 /** Schema of the job's data section. */
 export const dataOptions = z.discriminatedUnion("kind", [
+  arrowOptions,
   criteoTsvOptions,
   csvOptions,
   jsonLinesOptions,
@@ -247,7 +259,7 @@ function refuseSplits(
 function refuseNoCache({ cache }: { readonly cache: string }, context: z.RefinementCtx): void {
   if (cache !== "none") return;
   const message =
-    "a directory: only Parquet and generated samples do without a cache, by `cache: none`";
+    "a directory: only Parquet, Arrow and generated samples do without a cache, by `cache: none`";
   context.addIssue({ code: "custom", path: ["cache"], message, input: cache });
 }
 
@@ -273,20 +285,24 @@ function withPasses<Section extends Spellings>(
 export type DataOptions = Written<z.input<typeof dataOptions>>;
 /** The data section after its checks: complete. */
 export type ResolvedDataOptions = z.output<typeof dataOptions>;
+export type ArrowOptions = Written<z.input<typeof arrowOptions>>;
 export type CriteoTsvOptions = Written<z.input<typeof criteoTsvOptions>>;
 export type CsvOptions = Written<z.input<typeof csvOptions>>;
 export type JsonLinesOptions = Written<z.input<typeof jsonLinesOptions>>;
 export type ParquetOptions = Written<z.input<typeof parquetOptions>>;
 export type SyntheticOptions = Written<z.input<typeof syntheticOptions>>;
+export type ResolvedArrowOptions = z.output<typeof arrowOptions>;
 export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedJsonLinesOptions = z.output<typeof jsonLinesOptions>;
 export type ResolvedParquetOptions = z.output<typeof parquetOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
+/** Data that are files of columns. */
+export type ResolvedTableOptions = ResolvedArrowOptions | ResolvedParquetOptions;
 /** Data whose columns the job names. */
 export type ResolvedColumnOptions =
   | ResolvedCsvOptions
-  | ResolvedParquetOptions
+  | ResolvedTableOptions
   | ResolvedJsonLinesOptions;
 /** Data that are read from files. */
 export type ResolvedFileOptions = ResolvedCriteoTsvOptions | ResolvedColumnOptions;

@@ -13,8 +13,8 @@ import type {
   ResolvedColumnOptions,
   ResolvedDataOptions,
   ResolvedJsonLinesOptions,
-  ResolvedParquetOptions,
   ResolvedSyntheticOptions,
+  ResolvedTableOptions,
   TableShape,
 } from "./options.ts";
 import { Sample } from "./sample.ts";
@@ -226,6 +226,7 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
       return csvColumns(data, tables, "the records", givenNames(data, [...dense, ...categorical]));
     }
     case "jsonl":
+    case "arrow":
     case "parquet":
       return listedColumns(data, tables);
     case "synthetic":
@@ -244,7 +245,7 @@ function givenNames(data: ResolvedColumnOptions, features: readonly string[]): s
 
 /** Columns of tables: a weight stands behind its id, as text. */
 function listedColumns(
-  data: ResolvedParquetOptions | ResolvedJsonLinesOptions,
+  data: ResolvedTableOptions | ResolvedJsonLinesOptions,
   tables: readonly TableShape[],
 ): Columns {
   const features = [...data.dense, ...categoricalOf(data)].map(({ column }) => column);

@@ -1,8 +1,9 @@
-// Functions with which an author of a job names the data: Criteo's logs, CSV and Parquet files,
-// generated samples. Each function only fills in the job's data section (options.ts), which is
-// checked with the job.
+// Functions with which an author of a job names the data: Criteo's logs, CSV, Parquet and Arrow
+// files, generated samples. Each function only fills in the job's data section (options.ts), which
+// is checked with the job.
 
 import type {
+  ArrowOptions,
   CriteoTsvOptions,
   CsvOptions,
   JsonLinesOptions,
@@ -48,6 +49,14 @@ export function parquet(
   options: Omit<ParquetOptions, "kind" | "paths">,
 ): ParquetOptions {
   return { kind: "parquet", paths: listOf(paths), ...options };
+}
+
+/** Arrow files and streams, whose columns the job names as those of a CSV file. */
+export function arrow(
+  paths: string | readonly string[],
+  options: Omit<ArrowOptions, "kind" | "paths">,
+): ArrowOptions {
+  return { kind: "arrow", paths: listOf(paths), ...options };
 }
 
 /** JSON Lines: an object in each line, whose keys the job names as the columns of a CSV file. */

@@ -25,6 +25,7 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
       return oneLabel;
     case "csv":
     case "jsonl":
+    case "arrow":
     case "parquet":
       return {
         labels: labelsOf(data).length,

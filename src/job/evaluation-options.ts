@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { namesColumns } from "../data/data-kinds.ts";
 import {
+  type ArrowOptions,
   type CriteoTsvOptions,
   type CsvOptions,
   dataOptions,
@@ -73,6 +74,7 @@ export type EvaluationData =
   | Partial<CsvOptions>
   | Partial<CriteoTsvOptions>
   | Partial<JsonLinesOptions>
+  | Partial<ArrowOptions>
   | Partial<ParquetOptions>
   | Partial<SyntheticOptions>;
 

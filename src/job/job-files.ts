@@ -2,7 +2,8 @@
 // directories and patterns stand for the data that is there, and the paths of a model's module and
 // of vocabularies for their contents.
 
-import { tableFilesOf } from "../data/parquet/table-files.ts";
+import { isTable } from "../data/data-kinds.ts";
+import { tableFilesOf } from "../data/tables/table-files.ts";
 import { filesOf } from "../data/text/files.ts";
 import { withVocabularies } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
@@ -29,7 +30,7 @@ function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 
 function named(data: JobSpec["data"]): JobSpec["data"] {
   if (data.kind === "synthetic") return data;
-  const paths = data.kind === "parquet" ? tableFilesOf(data.paths) : filesOf(data.paths);
+  const paths = isTable(data) ? tableFilesOf(data.paths) : filesOf(data.paths);
   if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
   return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };

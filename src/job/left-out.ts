@@ -2,6 +2,7 @@
 // of its tables, and the number of dense features. A job that says both is checked for
 // contradictions (job.ts).
 
+import { isTable } from "../data/data-kinds.ts";
 import { dataOptions, type ResolvedDataOptions } from "../data/options.ts";
 import { nameOfLabel } from "../data/targets.ts";
 import { criteoFeatures, denseOf } from "../data/text/columns.ts";
@@ -44,7 +45,7 @@ export function withLeftOut(options: unknown): unknown {
 }
 
 function withColumns(data: Fields, { tables, features, dense }: Fields): Fields {
-  const isNamed = data.kind === "csv" || data.kind === "jsonl" || data.kind === "parquet";
+  const isNamed = data.kind === "csv" || data.kind === "jsonl" || isTable(data);
   if (isNamed && data.categorical === undefined) {
     if (Array.isArray(features)) return { ...data, categorical: distinct(features.map(columnOf)) };
     if (Array.isArray(tables)) return { ...data, categorical: tables.map(nameOf) };
@@ -56,7 +57,7 @@ function withColumns(data: Fields, { tables, features, dense }: Fields): Fields 
 /** The data with the labels that are numbers, as their tasks, or the job, train them by `mse`. */
 function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fields {
   const isSynthetic = data.kind === "synthetic";
-  const isNamed = data.kind === "csv" || data.kind === "jsonl" || data.kind === "parquet";
+  const isNamed = data.kind === "csv" || data.kind === "jsonl" || isTable(data);
   if (data.numericLabels !== undefined || !(isNamed || isSynthetic)) return data;
   const isMse = (one: unknown) => isSection(one) && one.kind === "mse";
   const losses = Array.isArray(tasks)
@@ -99,6 +100,7 @@ function columnTables(data: ResolvedDataOptions): string[] {
       return Array.from({ length: criteoFeatures }, (_, index) => `C${index + 1}`);
     case "csv":
     case "jsonl":
+    case "arrow":
     case "parquet":
       return categoricalOf(data).map(({ table }) => table);
     case "synthetic":

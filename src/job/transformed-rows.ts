@@ -5,6 +5,8 @@ import { madeBatch } from "../data/columnar/made-batch.ts";
 import type { FieldColumns } from "../data/columnar/named-columns.ts";
 import { createRowEncoder } from "../data/columnar/row-encoder.ts";
 import { textsAt } from "../data/columnar/row-text.ts";
+import { isTable } from "../data/data-kinds.ts";
+import type { ResolvedTableOptions } from "../data/options.ts";
 import { Sample } from "../data/sample.ts";
 import { targetsOf } from "../data/targets.ts";
 import { denseOf } from "../data/text/columns.ts";
@@ -54,13 +56,13 @@ export async function transformedRows(
     const message = "Expected `data.kind` to be one of files, as generated data is in none";
     throw new InvalidOptionError("data.kind", `${message}, got \`synthetic\``);
   }
-  if (data.kind === "parquet") await addTableRows(job, data, path, add);
+  if (isTable(data)) await addTableRows(job, data, path, add);
   else await addLines(job, data, path, add);
   return rows;
 }
 
 type FileData = Exclude<JobSpec["data"], { kind: "synthetic" }>;
-type TextData = Exclude<FileData, { kind: "parquet" }>;
+type TextData = Exclude<FileData, ResolvedTableOptions>;
 /** Takes a row; returns whether more are wanted. */
 type Add = (row: TransformedRow) => boolean;
 
@@ -100,26 +102,21 @@ function shownText(field: string): string {
 
 async function addTableRows(
   job: JobSpec,
-  data: Extract<FileData, { kind: "parquet" }>,
+  data: ResolvedTableOptions,
   path: string,
   add: Add,
 ): Promise<void> {
-  const { openParquet } = await import("../data/parquet/open-columns.ts");
-  const { readParquet } = await import("../data/parquet/read-parquet.ts");
+  const { openTable } = await import("../data/tables/open-table.ts");
+  const { wantedRows } = await import("../data/tables/wanted-rows.ts");
   const transforms = lineTransforms(data);
   const sample = newSample(job, data);
   const shapes = shapesOf(job.model);
-  const { file, footer, columns, header, wanted } = await openParquet(
-    path,
-    data,
-    shapes,
-    undefined,
-    true,
-  );
+  const table = await openTable(path, data, shapes, undefined, true);
+  const { columns, header } = table;
   try {
     const encoder = createRowEncoder(columns, header, undefined, transforms);
     const names = readNames(columns, transforms);
-    for await (const batch of readParquet(file, footer, wanted)) {
+    for await (const { batch } of wantedRows(table)) {
       const made = transforms && madeBatch(transforms, columns, header, batch, 0);
       encoder.begin(batch);
       for (let row = 0; row < batch.rows; row++) {
@@ -139,7 +136,7 @@ async function addTableRows(
       }
     }
   } finally {
-    await file.close();
+    await table.close();
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
+import { isTable } from "../../src/data/data-kinds.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
@@ -38,7 +39,7 @@ import {
  * Writes `path` to `out` with the probability of the label 1, or the value of a label that is a
  * number, at the end of each line. The file has the columns of the model's training data, with or
  * without the label; other columns stay as they are. Plain or gzip; the result is plain. A model of
- * Parquet files reads one, and writes a file of rows and probabilities (predict-parquet.ts).
+ * files of columns reads one, and writes a file of rows and probabilities (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
  * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
  */
@@ -50,9 +51,9 @@ export async function predictFile(
 ): Promise<PredictReport> {
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const size = sizeOf(path);
-  if (model.job.data.kind === "parquet") {
-    const { predictParquet } = await import("./predict-parquet.ts");
-    return predictParquet(model, path, out, options);
+  if (isTable(model.job.data)) {
+    const { predictTable } = await import("./predict-table.ts");
+    return predictTable(model, path, out, options);
   }
   const scorer = new LineScorer(model, path, column);
   const bytes = await writeWhole(disk, out, async (file) => {
@@ -226,8 +227,9 @@ function columnsOf({ data, model }: JobSpec, first: string, path: string, column
       if (added !== undefined) throw hasColumn(path, added);
       return jsonColumns(data, shapesOf(model), path);
     }
+    case "arrow":
     case "parquet":
-      throw new TypeError("Parquet is not read line by line");
+      throw new TypeError("a file of columns is not read line by line");
     case "synthetic": {
       const message = "The model was trained on generated data, which no file has";
       throw new InvalidOptionError("data", `${message}: use \`Model.predict\` in a program`);

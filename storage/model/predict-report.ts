@@ -37,3 +37,10 @@ export function usualColumn({ data }: Pick<JobSpec, "data">): string {
 export function addedColumns(tasks: readonly string[], column: string): string[] {
   return tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
 }
+
+/** Writes rows of probabilities, batch after batch. */
+export interface ProbabilityWriter {
+  /** `tasks`: the probabilities of each task; null: there is none. */
+  write(firstRow: number, tasks: readonly (readonly (number | null)[])[]): void | Promise<void>;
+  finish(): void | Promise<void>;
+}

@@ -3,14 +3,14 @@
 
 import { statSync } from "node:fs";
 import type { CategoricalField } from "../../src/data/columnar/named-columns.ts";
-import { namesColumns, transformsOf } from "../../src/data/data-kinds.ts";
+import { isTable, namesColumns, transformsOf } from "../../src/data/data-kinds.ts";
 import type {
   ResolvedFileOptions,
   ResolvedTextOptions,
   TableShape,
 } from "../../src/data/options.ts";
-import type { ColumnTexts } from "../../src/data/parquet/column-texts.ts";
 import { Sample } from "../../src/data/sample.ts";
+import type { ColumnTexts } from "../../src/data/tables/column-texts.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
 import { decodeEntry, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { categoricalOf, feeds } from "../../src/data/text/match-features.ts";
@@ -77,15 +77,14 @@ export async function tableIds(
   let before = 0;
   for (const path of paths) {
     const size = sizeOf(path);
-    const some =
-      data.kind === "parquet"
-        ? (await import("../../src/data/parquet/column-texts.ts")).columnTexts(
-            path,
-            data,
-            shapes,
-            features,
-          )
-        : lineTexts(path, size, data, shapes, features);
+    const some = isTable(data)
+      ? (await import("../../src/data/tables/column-texts.ts")).columnTexts(
+          path,
+          data,
+          shapes,
+          features,
+        )
+      : lineTexts(path, size, data, shapes, features);
     for await (const { columns: own, rows, texts, fraction } of some) {
       columns = own;
       lines += rows;

@@ -2,13 +2,13 @@
 // bytes of each column; and what a job would read of it.
 
 import type { SchemaTree } from "hyparquet";
-import { openRanges, plannedReads } from "../../src/data/parquet/byte-ranges.ts";
 import { type Footer, readFooter } from "../../src/data/parquet/footer.ts";
 import { openParquet } from "../../src/data/parquet/open-columns.ts";
 import { mayHaveWanted } from "../../src/data/parquet/prune.ts";
-import { tableFilesOf } from "../../src/data/parquet/table-files.ts";
-import { isInWanted } from "../../src/data/parquet/wanted-rows.ts";
 import { keyColumnOf } from "../../src/data/split-keys.ts";
+import { openRanges, plannedReads } from "../../src/data/tables/byte-ranges.ts";
+import { tableFilesOf } from "../../src/data/tables/table-files.ts";
+import { isInWanted } from "../../src/data/tables/wanted-rows.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";

@@ -15,7 +15,7 @@ import { byPopularity, drawLogged, type Logged } from "../../bench/warehouse/fea
 import { ladderBench, ladderRows } from "../../bench/warehouse/ladder.bench.ts";
 import { writeFlattened, writeMaps } from "../../bench/warehouse/layouts.ts";
 import { modelledDisk } from "../../bench/warehouse/modelled-disk.ts";
-import { openRanges } from "../../src/data/parquet/byte-ranges.ts";
+import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { directoryOf } from "../cli/jobs.ts";
 
 const [rows, features, stripe] = [200, 240, 64];

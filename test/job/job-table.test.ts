@@ -83,7 +83,7 @@ test("by the JSON Schema, evaluation data may leave out all that they inherit", 
   t.true(schema.properties?.data?.oneOf?.every(({ required }) => required?.includes("batchSize")));
   const { data, test } = schema.properties?.evaluation?.properties ?? {};
   for (const held of [data?.oneOf ?? [], test?.properties?.data?.oneOf ?? []]) {
-    t.is(held.length, 5);
+    t.is(held.length, 6);
     t.deepEqual(
       held.flatMap(({ required = [] }) => required),
       [],

@@ -105,7 +105,7 @@ const rules: readonly Rule[] = [
     "data.kind",
     "avro",
     "data.kind",
-    'one of "criteo-tsv", "csv", "jsonl", "parquet", "synthetic"',
+    'one of "arrow", "criteo-tsv", "csv", "jsonl", "parquet", "synthetic"',
     "`avro` (string)",
   ],
   ["data.batchSize", 0, "data.batchSize", "a number >= 1", "`0` (number)"],

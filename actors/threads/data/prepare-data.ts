@@ -8,7 +8,14 @@ import { cacheMemoryBytesMax } from "../../../src/data/cache/cache-reader.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { contentsOf, type RunContents } from "../../../src/data/contents.ts";
-import { isStreamed, linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
+import {
+  isStreamed,
+  isTable,
+  linesOf,
+  namesColumns,
+  pieceNameOf,
+  placeOf,
+} from "../../../src/data/data-kinds.ts";
 import { piecesOf, planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
 import { heldBytesMax, lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
@@ -193,7 +200,7 @@ function partsOf(
 /**
  * The splits, if the samples come in the split order: a function of the job and the data.
  * `trained`: what is trained on.
- * @throws InputUnusableError where samples without a cache lie in row groups beyond all memory
+ * @throws InputUnusableError where samples without a cache lie in pieces beyond all memory
  */
 function splitsFor(
   job: JobSpec,
@@ -237,9 +244,10 @@ function pieceTooLarge(
   readerBytesMax: number,
 ): InputUnusableError {
   const megabytes = (count: number) => `${Math.ceil(count / 2 ** 20)} MiB`;
+  const piece = isTable(data) ? pieceNameOf(data) : "piece";
   const message =
-    `A row group of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
-    `in ${megabytes(readerBytesMax)}: write smaller row groups, or train with a cache`;
+    `A ${piece} of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
+    `in ${megabytes(readerBytesMax)}: write smaller ones, or train with a cache`;
   return new InputUnusableError(data.kind === "synthetic" ? "" : (data.paths[0] ?? ""), message);
 }
 

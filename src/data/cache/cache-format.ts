@@ -41,6 +41,8 @@ export interface QuarantinedLine {
   readonly line: number;
   /** Of a file with row groups: which, from 0; `line` is the row in the file. */
   readonly rowGroup?: number | undefined;
+  /** Of a file with record batches: which, from 0. */
+  readonly recordBatch?: number | undefined;
   readonly reason: string;
 }
 
@@ -69,6 +71,7 @@ export interface RejectedReason {
   readonly file: string;
   readonly line: number;
   readonly rowGroup?: number | undefined;
+  readonly recordBatch?: number | undefined;
   /** What stood there instead; left out where `kind` says all. */
   readonly got?: string | undefined;
   /** The option that would read such lines. */
@@ -129,7 +132,7 @@ export interface CacheMeta {
   readonly isIndex?: true;
 }
 
-/** The samples of a row group. */
+/** The samples of a row group, or of a record batch. */
 export interface Piece {
   /** Place of the file among the sources. */
   readonly file: number;

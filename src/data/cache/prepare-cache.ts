@@ -11,7 +11,7 @@ import {
 } from "../../errors/errors.ts";
 import { type Disk, type DiskFile, realDisk } from "../../ports/disk.ts";
 import { isFull, lastingRefusal } from "../../ports/disk-refusals.ts";
-import { isStreamed, transformsOf } from "../data-kinds.ts";
+import { isStreamed, isTable, transformsOf } from "../data-kinds.ts";
 import type {
   ResolvedDataOptions,
   ResolvedFileOptions,
@@ -258,10 +258,10 @@ async function writeFiles(
   onProgress: OnProgress,
   key: KeyColumn | undefined,
 ) {
-  if (options.kind !== "parquet") return writeText(writer, options, tables, onProgress, key);
+  if (!isTable(options)) return writeText(writer, options, tables, onProgress, key);
   // Nothing that reads text needs its packages.
-  const { writeParquet } = await import("../parquet/parquet-samples.ts");
-  return writeParquet(writer, options, tables, onProgress, key);
+  const { writeTables } = await import("../tables/table-samples.ts");
+  return writeTables(writer, options, tables, onProgress, key);
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

@@ -58,7 +58,7 @@ export interface RowBatch {
   readonly file: string;
   /** Place of the first row among all rows of the file. */
   readonly firstRow: number;
-  /** Of a file with row groups: which, from 0. */
+  /** Of a file with row groups, or record batches: which, from 0. */
   readonly rowGroup?: number | undefined;
   readonly columns: ReadonlyMap<string, Column>;
 }

@@ -11,8 +11,8 @@ import {
   type SchemaTree,
   type Statistics,
 } from "hyparquet";
-import type { ByteRange, RangeReader } from "./byte-ranges.ts";
-import { Damage, unusableAt } from "./damage.ts";
+import type { ByteRange, RangeReader } from "../tables/byte-ranges.ts";
+import { Damage, unusableAt } from "../tables/damage.ts";
 import { readStruct } from "./decode/thrift.ts";
 
 /** A column of a row group. */
@@ -60,7 +60,7 @@ export async function readFooter(file: RangeReader): Promise<Footer> {
     const rows = groups.reduce((sum, group) => sum + group.rows, 0);
     return { schema: parquetSchema(metadata), rows, groups, bytes };
   } catch (cause) {
-    throw unusableAt({ path: file.path }, cause);
+    throw unusableAt({ kind: "parquet", path: file.path }, cause);
   }
 }
 
@@ -100,11 +100,11 @@ function groupOf(
     }
     return { rows, chunks };
   } catch (cause) {
-    throw unusableAt({ path: file.path, rowGroup: place }, cause);
+    throw unusableAt({ kind: "parquet", path: file.path, piece: place }, cause);
   }
 }
 
-function chunkOf(file: RangeReader, column: ColumnChunk, name: string, rowGroup: number): Chunk {
+function chunkOf(file: RangeReader, column: ColumnChunk, name: string, piece: number): Chunk {
   try {
     const { meta_data: meta, file_path: elsewhere } = column;
     if (meta === undefined) throw new Damage("the footer does not describe it");
@@ -122,7 +122,7 @@ function chunkOf(file: RangeReader, column: ColumnChunk, name: string, rowGroup:
     const rawBytes = Number(meta.total_uncompressed_size);
     return { start, end, values, codec, encodings, rawBytes, physical, statistics };
   } catch (cause) {
-    throw unusableAt({ path: file.path, rowGroup, column: name }, cause);
+    throw unusableAt({ kind: "parquet", path: file.path, piece, column: name }, cause);
   }
 }
 

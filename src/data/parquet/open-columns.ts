@@ -1,43 +1,24 @@
-// The columns of a Parquet file that a job asks for: whether the file has them, whether they are
-// what the job says, and in which form they are read.
+// Opens a Parquet file for a job: its footer, and the columns that the job asks for.
 
-import { InvalidOptionError } from "../../errors/errors.ts";
-import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
-import { type RowTest, rowTest } from "../columnar/row-filter.ts";
-import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
-import { labelsOf, targetColumnsOf } from "../targets.ts";
-import { categoricalOf } from "../text/match-features.ts";
+import { type AskedColumns, askedColumns, type WantedColumn } from "../tables/asked-columns.ts";
+import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import type { TableFile } from "../tables/table-file.ts";
 import { unreadable } from "../text/text-lines.ts";
-import { planOf, type Source } from "../transforms/plan.ts";
-import { openRanges, type RangeReader } from "./byte-ranges.ts";
-import { unusableAt } from "./damage.ts";
 import { type Footer, readFooter } from "./footer.ts";
-import type { WantedColumn } from "./read-parquet.ts";
+import { mayHaveWanted } from "./prune.ts";
+import { readParquet } from "./read-parquet.ts";
 import { type ColumnShape, columnNames, shapeOf } from "./shapes.ts";
-import { partitionsOf } from "./table-files.ts";
 
-/** A file that is open, and what a job reads of it. */
-export interface ParquetFile {
+/** A Parquet file that is open, and what of it is read. */
+export interface ParquetFile extends TableFile {
   readonly file: RangeReader;
   readonly footer: Footer;
-  readonly columns: FieldColumns;
-  /** The names of the columns, as the fields of `columns` count them; then what is made of them. */
-  readonly header: readonly string[];
-  readonly wanted: readonly WantedColumn[];
-  /** The tests that rows must pass. */
-  readonly tests: readonly RowTest[];
-  /** The keys of the file's partitions that are columns, with their values. */
-  readonly partitions: ReadonlyMap<string, string | undefined>;
+  readonly wanted: readonly WantedColumn<ColumnShape>[];
 }
 
-/**
- * Opens a file for a job; the caller closes it. `isPrediction`: labels, weight and group may be
- * missing, and are not read.
- * @throws InvalidOptionError where the file lacks a column, or has another kind of it
- * @throws InputUnusableError where it cannot be read
- */
+/** As `openTable`. */
 export async function openParquet(
   path: string,
   options: ResolvedParquetOptions,
@@ -53,152 +34,36 @@ export async function openParquet(
   }
   try {
     const footer = await readFooter(file);
-    return { file, footer, ...columnsOf(path, footer, options, tables, key, isPrediction) };
+    const { schema } = footer;
+    const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
+    const asked = askedColumns(path, inFile, options, tables, { key, isPrediction });
+    return tableOf(file, footer, asked);
   } catch (error) {
     await file.close();
     throw error;
   }
 }
 
-function columnsOf(
-  path: string,
-  { schema }: Footer,
-  options: ResolvedParquetOptions,
-  tables: readonly TableShape[],
-  key: KeyColumn | undefined,
-  isPrediction: boolean,
-): Omit<ParquetFile, "file" | "footer"> {
-  const roles = [
-    ...rolesOf(options, key, isPrediction),
-    ...(isPrediction ? [] : whereRoles(options)),
-  ];
-  const shapes = new Map<string, ColumnShape>();
-  for (const { name } of roles) {
-    if (shapes.has(name)) continue;
-    try {
-      const shape = shapeOf(schema, name);
-      if (shape !== undefined) shapes.set(name, shape);
-    } catch (cause) {
-      throw unusableAt({ path, column: name }, cause);
-    }
-  }
-  const targets = isPrediction ? targetColumnsOf(options) : [];
-  const inFile = new Set([...columnNames(schema), ...shapes.keys()]);
-  const partitions = new Map([...partitionsOf(path)].filter(([name]) => !inFile.has(name)));
-  const header = [...new Set([...inFile, ...partitions.keys(), ...targets])];
-  const { columns, problems } = namedColumns(options, tables, { path, header }, key);
-  const absent = [...problems, ...(isPrediction ? [] : whereProblems(options, path, header))];
-  const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
-  if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
-  const { outputs } = planOf(transformsOf(options) ?? []);
-  const wanted = [...shapes.values()].map((shape): WantedColumn => {
-    const own = roles.filter(({ name }) => name === shape.name);
-    const isId = own.some(({ kind }) => kind === "id" || kind === "text");
-    // A label of true and false is text; an integer is a number, which it stays as text.
-    const isLabelText = shape.leaf.kind === "boolean" && own.some(({ kind }) => kind === "label");
-    return { shape, isId: isId || isLabelText };
-  });
-  const featuresAlone = { ...columns, labels: [], weight: undefined, group: undefined };
-  const tests = isPrediction ? [] : (options.where ?? []).map(rowTest);
-  const named = [...header, ...outputs.keys()];
-  const own = isPrediction ? featuresAlone : columns;
-  return { columns: own, header: named, wanted, tests, partitions };
-}
-
-/** What a job wants a column for. */
-interface Role {
-  readonly option: string;
-  readonly name: string;
-  /** `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data. */
-  readonly kind: "label" | "number" | "text" | "time" | "id" | "where";
-  readonly list?: "plain" | "weighted" | undefined;
-  readonly isHashed?: boolean;
-}
-
-function rolesOf(
-  options: ResolvedParquetOptions,
-  key: KeyColumn | undefined,
-  isPrediction: boolean,
-): Role[] {
-  const { weight, group, dense } = options;
-  const targets: Role[] = [
-    ...labelsOf(options).map((name): Role => ({ option: "data.label", name, kind: "label" })),
-    ...(weight === undefined
-      ? []
-      : [{ option: "data.weight", name: weight, kind: "number" as const }]),
-    ...(group === undefined ? [] : [{ option: "data.group", name: group, kind: "text" as const }]),
-  ];
-  const split = "evaluation.split.column";
-  const kind = key?.kind === "hash" ? "text" : "time";
-  const { sources, outputs } = planOf(transformsOf(options) ?? []);
-  const features: Role[] = [
-    ...dense.map(
-      ({ column: name }, i): Role => ({ option: `data.dense[${i}]`, name, kind: "number" }),
-    ),
-    ...categoricalOf(options).map(({ column: name, list, ids }, i): Role => {
-      return { option: `data.categorical[${i}]`, name, kind: "id", list, isHashed: ids === "hash" };
-    }),
-  ];
-  return [
-    ...(isPrediction ? [] : targets),
-    ...(key === undefined ? [] : [{ option: split, name: key.column, kind } as const]),
-    ...features.filter(({ name }) => !outputs.has(name)),
-    ...sources.map(sourceRole),
-  ];
-}
-
-/** A list may be one of texts that a separator splits: then it is none. */
-function sourceRole({ column: name, form, list }: Source): Role {
-  const option = "data.transforms";
-  if (form === "numbers") return { option, name, kind: "number" };
-  return { option, name, kind: "id", list, isHashed: form === "texts" };
-}
-
-function whereRoles({ where = [] }: ResolvedParquetOptions): Role[] {
-  return where.map(({ column: name }, i) => ({ option: `data.where[${i}]`, name, kind: "where" }));
-}
-
-function whereProblems(
-  { where = [] }: ResolvedParquetOptions,
-  path: string,
-  header: readonly string[],
-): { readonly option: string; readonly message: string }[] {
-  return where.flatMap(({ column }, i) => {
-    const option = `data.where[${i}].column`;
-    return header.includes(column)
-      ? []
-      : { option, message: missing(option, column, path, header, []) };
-  });
-}
-
-/** What is wrong with a column for its role. */
-function problemOf(
-  { option, name, kind, list, isHashed = true }: Role,
-  shapes: ReadonlyMap<string, ColumnShape>,
-  path: string,
-): { readonly option: string; readonly message: string }[] {
-  const shape = shapes.get(name);
-  if (shape === undefined) return [];
-  const refuse = (what: string, advice: string) => {
-    const message = `\`${option}\` names the column \`${name}\`, which ${what} in ${path}; ${advice}`;
-    return [{ option, message }];
+/** Row groups that cannot have a row which the tests want are not read. */
+function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnShape>): ParquetFile {
+  const { wanted } = asked;
+  const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
+  return {
+    file,
+    footer,
+    path: file.path,
+    size: file.size,
+    rows: footer.rows,
+    ...asked,
+    batches(tests, { only, names, ...limits }) {
+      const isWanted = (place: number) => {
+        if (only !== undefined && place !== only) return false;
+        const group = footer.groups[place];
+        return group !== undefined && mayHaveWanted(group, tests, shapes);
+      };
+      const some = wanted.filter(({ shape }) => names?.has(shape.name) !== false);
+      return readParquet(file, footer, some, { ...limits, isWanted });
+    },
+    close: () => file.close(),
   };
-  if (shape.list !== (list ?? "none")) {
-    const says = shape.list === "none" ? "leave `list` out" : `say \`list: "${shape.list}"\``;
-    const advice = kind === "id" ? says : "name a column with one value a row";
-    return refuse(listWords[shape.list], advice);
-  }
-  const { kind: values } = shape.leaf;
-  if (kind === "id" && values === "moment") return refuse("holds times", "name another column");
-  if (values !== "fraction" && values !== "moment") return [];
-  const isText = kind === "text" || (kind === "id" && isHashed);
-  const advice = "a hash is of texts and integers: write it as one of them";
-  const more = kind === "id" ? `${advice}, or say \`ids: "integer"\`` : advice;
-  return isText ? refuse("holds fractions or times", more) : [];
 }
-
-const listWords = {
-  none: "has one value a row",
-  plain: "is a list",
-  weighted: "is a list with weights",
-};

@@ -4,42 +4,19 @@
 
 import { createHash } from "node:crypto";
 import type { Column, RowBatch } from "../columnar/column.ts";
-import { openStreams, type RangeReader, type ReadCounts } from "./byte-ranges.ts";
-import { Damage, type DamagedRows, isDamage, unusableAt } from "./damage.ts";
+import type { WantedColumn } from "../tables/asked-columns.ts";
+import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
+import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
+import { newReport, rowsOfBatch, type TableLimits } from "../tables/table-file.ts";
 import { openCursor } from "./decode/column-cursor.ts";
 import type { ColumnCursor } from "./decode/leaf-cursor.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
 import type { ColumnShape } from "./shapes.ts";
 
-/** A column that is wanted, and what for: integers as ids have 64 bits, as numbers 53. */
-export interface WantedColumn {
-  readonly shape: ColumnShape;
-  readonly isId: boolean;
-}
-
-/** Rows of a batch, and entries of its longest column, about. */
-const batchRows = 8192;
-const batchEntries = 1 << 19;
-
-/** What is known of a file that was read. */
-export interface ReadReport extends ReadCounts {
-  /** SHA-256 of the footer and of the bytes of the wanted columns, hex; known at the end. */
-  sha256: string;
-}
-
-/** A report to be filled. */
-export function newReport(): ReadReport {
-  return { wanted: 0, read: 0, reads: 0, sha256: "" };
-}
-
 /** How a file is read. */
-export interface ReadLimits {
-  /** Filled while the file is read. */
-  readonly report?: ReadReport | undefined;
+export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage"> {
   /** Which row groups. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
-  /** Told what cannot be read of a row group, which is left out. @default it is thrown */
-  readonly onDamage?: ((rows: DamagedRows) => void) | undefined;
 }
 
 /**
@@ -51,14 +28,15 @@ export interface ReadLimits {
 export async function* readParquet(
   file: RangeReader,
   footer: Footer,
-  wanted: readonly WantedColumn[],
+  wanted: readonly WantedColumn<ColumnShape>[],
   { report = newReport(), isWanted = () => true, onDamage }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = createHash("sha256").update(footer.bytes);
   let firstRow = 0;
   for (const [place, group] of footer.groups.entries()) {
     if (isWanted(place)) {
-      const step = rowsOfBatch(group, wanted);
+      const entries = wanted.map(({ shape }) => group.chunks.get(shape.leaf.path)?.values ?? 0);
+      const step = rowsOfBatch(group.rows, entries);
       let row = 0;
       try {
         const reader = new GroupReader(file, group, place, wanted, report);
@@ -71,19 +49,12 @@ export async function* readParquet(
       } catch (error) {
         if (onDamage === undefined || !isDamage(error)) throw error;
         const rows = group.rows - row;
-        onDamage({ rowGroup: place, firstRow: firstRow + row, rows, error });
+        onDamage({ piece: place, firstRow: firstRow + row, rows, error });
       }
     }
     firstRow += group.rows;
   }
   report.sha256 = hash.digest("hex");
-}
-
-/** Fewer rows, where lists are long. */
-function rowsOfBatch({ rows, chunks }: Group, wanted: readonly WantedColumn[]): number {
-  const entries = wanted.map(({ shape }) => chunks.get(shape.leaf.path)?.values ?? 0);
-  const most = Math.max(1, ...entries) / Math.max(1, rows);
-  return Math.max(16, Math.min(batchRows, Math.floor(batchEntries / most)));
 }
 
 /** Reads the columns of one row group. */
@@ -97,7 +68,7 @@ class GroupReader {
     file: RangeReader,
     group: Group,
     place: number,
-    wanted: readonly WantedColumn[],
+    wanted: readonly WantedColumn<ColumnShape>[],
     counts: ReadCounts,
   ) {
     this.#path = file.path;
@@ -123,7 +94,7 @@ class GroupReader {
       try {
         columns.set(name, await cursor.read(rows));
       } catch (cause) {
-        throw unusableAt({ path: this.#path, rowGroup: this.#place, column: name }, cause);
+        throw this.#unusable(name, cause);
       }
     }
     return columns;
@@ -150,7 +121,11 @@ class GroupReader {
     try {
       return work();
     } catch (cause) {
-      throw unusableAt({ path: this.#path, rowGroup: this.#place, column }, cause);
+      throw this.#unusable(column, cause);
     }
+  }
+
+  #unusable(column: string, cause: unknown): Error {
+    return unusableAt({ kind: "parquet", path: this.#path, piece: this.#place, column }, cause);
   }
 }

@@ -7,8 +7,7 @@
 //   weighted  map<id, weight>, and lists of struct<id, weight>: the first member is the id
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
-import type { ColumnForm } from "../columnar/column.ts";
-import { Damage } from "./damage.ts";
+import { Damage } from "../tables/damage.ts";
 
 /** How the values of a leaf are read. */
 export interface Leaf {
@@ -181,18 +180,3 @@ const refused = new Set([
   ...["TIME", "TIME_MILLIS", "TIME_MICROS", "INTERVAL", "UUID", "BSON"],
   ...["VARIANT", "GEOMETRY", "GEOGRAPHY", "NULL"],
 ]);
-
-/** The form in which a column's values are read. `isId`: integers and booleans as ids and texts. */
-export function formOf({ list, leaf }: ColumnShape, isId: boolean): ColumnForm {
-  const mayBeNumbers = !isId && list === "none";
-  switch (leaf.kind) {
-    case "text":
-      return "texts";
-    case "boolean":
-      return mayBeNumbers ? "numbers" : "texts";
-    case "integer":
-      return mayBeNumbers ? "numbers" : "ids";
-    default:
-      return "numbers";
-  }
-}

@@ -143,6 +143,7 @@ export function denseOf(options: ResolvedDataOptions): number {
       return criteoDense;
     case "csv":
     case "jsonl":
+    case "arrow":
     case "parquet":
       return options.dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
     case "synthetic":

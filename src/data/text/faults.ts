@@ -39,6 +39,7 @@ const reasonsMax = 3;
 /** Where else than in a line a fault is. */
 export interface BadPlace {
   readonly rowGroup?: number | undefined;
+  readonly recordBatch?: number | undefined;
   readonly lines?: number;
 }
 
@@ -60,8 +61,10 @@ export class BadLines {
   }
 
   /** Counts a bad line; `lines`: so many from this one on, with one fault. */
-  add(file: string, line: number, fault: Fault, { rowGroup, lines = 1 }: BadPlace = {}): void {
-    const place = { file, line, ...(rowGroup === undefined ? {} : { rowGroup }) };
+  add(file: string, line: number, fault: Fault, within: BadPlace = {}): void {
+    const { rowGroup, recordBatch, lines = 1 } = within;
+    const piece = recordBatch === undefined ? {} : { recordBatch };
+    const place = { file, line, ...(rowGroup === undefined ? piece : { rowGroup }) };
     if (this.#kept.length < this.#keptMax) this.#kept.push({ ...place, reason: sentenceOf(fault) });
     this.#count += lines;
     const known = this.#reasons.get(fault.kind);

@@ -99,6 +99,7 @@ const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };
 
 /** What is said of files in which nothing is. */
 const emptyWords = {
+  arrow: "has no row, or none that `where` wants",
   "criteo-tsv": "is empty",
   csv: "has a header, and no line below it",
   jsonl: "has no line",

@@ -20,7 +20,8 @@ const input = z
           /** Stands between an id and its weight. @default none: no weights */
           weightSeparator: character.optional(),
           /**
-           * Of Parquet and JSON Lines: a list of values, or of ids with weights. @default none: one
+           * Of files with lists, as Parquet: a list of values, or of ids with weights. @default
+           * none: one
            */
           list: z.enum(["plain", "weighted"]).optional(),
         })

@@ -24,6 +24,13 @@ export const dataCases: readonly WrongInput[] = [
     ],
   },
   {
+    title: "text that is said to be Arrow",
+    set: { "data.kind": "arrow" },
+    says: [
+      "Cannot read the Arrow file clicks.csv: it begins neither with ARROW1 nor as a stream: it is another format; write the file again, or leave it out",
+    ],
+  },
+  {
     title: "rows that are wanted by a list",
     set: { "data.kind": "parquet", "data.where": [{ column: "user", equals: [1] }] },
     says: [
@@ -323,7 +330,7 @@ export const dataCases: readonly WrongInput[] = [
     title: "CSV without a cache",
     set: { "data.cache": "none" },
     says: [
-      "job.json: Expected `data.cache` to be a directory: only Parquet and generated samples do without a cache, by `cache: none`, got `none` (string)",
+      "job.json: Expected `data.cache` to be a directory: only Parquet, Arrow and generated samples do without a cache, by `cache: none`, got `none` (string)",
     ],
   },
   {

@@ -85,7 +85,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "an unknown kind of data",
     set: { "data.kind": "parquett" },
     says: [
-      'job.json: Expected `data.kind` to be one of "criteo-tsv", "csv", "jsonl", "parquet", "synthetic", got `parquett` (string); did you mean `parquet`?',
+      'job.json: Expected `data.kind` to be one of "arrow", "criteo-tsv", "csv", "jsonl", "parquet", "synthetic", got `parquett` (string); did you mean `parquet`?',
     ],
   },
   {

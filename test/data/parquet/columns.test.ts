@@ -5,12 +5,13 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
-import { openRanges } from "../../../src/data/parquet/byte-ranges.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
-import { lookAtParquet } from "../../../src/data/parquet/parquet-samples.ts";
-import { newReport, readParquet } from "../../../src/data/parquet/read-parquet.ts";
+import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
 import { shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { parquet } from "../../../src/data/sources.ts";
+import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
+import { newReport } from "../../../src/data/tables/table-file.ts";
+import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { fixtures } from "./parquet-files.ts";
 
@@ -20,7 +21,7 @@ const options = { batchSize: 8, label: "label", rejectedMax: 1 };
 function look(options: DataOptions, tables: readonly TableShape[] = []) {
   const data = checkOptions(dataOptions, options);
   if (data.kind !== "parquet") throw new Error("of Parquet");
-  return lookAtParquet(data, tables, 100);
+  return lookAtTables(data, tables, 100);
 }
 
 const tableOf = (name: string) => [{ name, rows: 100 }];

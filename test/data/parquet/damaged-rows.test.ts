@@ -8,11 +8,11 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
-import { openRanges } from "../../../src/data/parquet/byte-ranges.ts";
-import { isDamage } from "../../../src/data/parquet/damage.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
-import { lookAtParquet } from "../../../src/data/parquet/parquet-samples.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
+import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
+import { isDamage } from "../../../src/data/tables/damage.ts";
+import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { DataRejectedError, InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -121,7 +121,7 @@ test("rows that are left out count among the bad ones", async (t) => {
     message:
       /at most 10 % of the rows .* got 10,000 of 90,000, 11\.1 %: 10,000 × expected a row group that can be read \(.*b\.parquet, row group 2, row 20001/,
   });
-  const look = await lookAtParquet(options, tables, 90_000);
+  const look = await lookAtTables(options, tables, 90_000);
   t.deepEqual([look.problems, look.samples, look.rejected.count], [[], 80_000, 10_000]);
 });
 

@@ -3,10 +3,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Column } from "../../../src/data/columnar/column.ts";
-import { openRanges, type RangeReader } from "../../../src/data/parquet/byte-ranges.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
 import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
 import { shapeOf } from "../../../src/data/parquet/shapes.ts";
+import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
 
 /** The folder of files that pyarrow wrote (make.py), each with its values as JSON. */
 export const fixtures = "test/fixtures/parquet";
@@ -73,7 +73,8 @@ export async function readColumns(
   }
 }
 
-function plainValue(column: Column, row: number, isList: boolean): PlainValue {
+/** The value of a row, as make.py writes it. */
+export function plainValue(column: Column, row: number, isList: boolean): PlainValue {
   if (column.form === "numbers") {
     const value = column.values[row] as number;
     return Number.isNaN(value) ? null : Number.isFinite(value) ? value : value > 0 ? "inf" : "-inf";
@@ -95,3 +96,23 @@ function idAt(column: Extract<Column, { form: "ids" }>, i: number): string {
 function textAt(column: Extract<Column, { form: "texts" }>, i: number): string {
   return column.dictionary[column.codes[i] as number] as string;
 }
+
+/**
+ * What a value of pyarrow becomes: a number where no id is asked, float32 weights, no missing
+ * entries.
+ */
+export function asRead(column: string, value: PlainValue, isId: boolean): PlainValue {
+  const isNumber = !isId && numeric.test(column) && typeof value === "string";
+  return isNumber ? Number(value) : valueRead(value, isId);
+}
+
+function valueRead(value: PlainValue, isId: boolean, depth = 0): PlainValue {
+  if (Array.isArray(value)) {
+    if (depth === 1) return [value[0] as PlainValue, Math.fround(value[1] as number)];
+    return value.filter((one) => one !== null).map((one) => valueRead(one, true, 1));
+  }
+  if (typeof value === "boolean") return isId ? String(value) : Number(value);
+  return value;
+}
+
+const numeric = /^(u?int\d+|few|steps|struct.*)$/;

@@ -8,10 +8,10 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { Predicate } from "../../../src/data/columnar/row-filter.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { openParquet } from "../../../src/data/parquet/open-columns.ts";
-import { newReport } from "../../../src/data/parquet/read-parquet.ts";
-import { partitionsOf, tableFilesOf } from "../../../src/data/parquet/table-files.ts";
-import { wantedRows } from "../../../src/data/parquet/wanted-rows.ts";
 import { csv, parquet } from "../../../src/data/sources.ts";
+import { newReport } from "../../../src/data/tables/table-file.ts";
+import { partitionsOf, tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { wantedRows } from "../../../src/data/tables/wanted-rows.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -145,7 +145,7 @@ test("row groups that cannot hold are not read, and the samples are the same", a
   for await (const { batch } of wantedRows(opened, { report: some }))
     groups = Math.max(groups, 1 + (batch.rowGroup ?? 0));
   for await (const _ of wantedRows({ ...opened, tests: [] }, { report: whole }));
-  await opened.file.close();
+  await opened.close();
   t.is(groups, 1, "59 rows of the first group of 150 hold");
   t.true(some.read < 0.6 * whole.read);
 });

@@ -121,7 +121,7 @@ test("`cache: none` is a stream whose index lies where caches do; only Parquet h
   );
   t.regex(
     error?.message ?? "",
-    /`cache` to be a directory: only Parquet and generated samples do without a cache/,
+    /`cache` to be a directory: only Parquet, Arrow and generated samples do without a cache/,
   );
 });
 

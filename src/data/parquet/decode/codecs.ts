@@ -4,8 +4,8 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { snappyUncompress } from "hyparquet";
 import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
-import { Damage } from "../damage.ts";
-import { slackBytes } from "./hybrid.ts";
+import { slackBytes } from "../../tables/byte-ranges.ts";
+import { Damage } from "../../tables/damage.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
 export const pageBytesMax = 0x1000_0000;

@@ -3,8 +3,9 @@
 
 import type { Hash } from "node:crypto";
 import type { Column } from "../../columnar/column.ts";
-import { Damage } from "../damage.ts";
-import { type ColumnShape, formOf } from "../shapes.ts";
+import { formOf } from "../../tables/asked-columns.ts";
+import { Damage } from "../../tables/damage.ts";
+import type { ColumnShape } from "../shapes.ts";
 import {
   type ColumnCursor,
   columnOf,

@@ -5,8 +5,9 @@
 //   header   values of a block, mini-blocks of a block, values in all, first value
 //   block    least difference, a width for each mini-block, the mini-blocks' differences above it
 
-import { Damage } from "../damage.ts";
-import { bitsAt, slackBytes } from "./hybrid.ts";
+import { slackBytes } from "../../tables/byte-ranges.ts";
+import { Damage } from "../../tables/damage.ts";
+import { bitsAt } from "./hybrid.ts";
 
 /** Most values of a block: writers have some hundreds. */
 const blockMax = 1 << 20;

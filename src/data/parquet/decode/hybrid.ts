@@ -5,10 +5,7 @@
 //   run      = header value            header = 2 x length, value in whole bytes
 //   packed   = header bits             header = 2 x groups + 1, groups of 8 values of `width` bits
 
-import { Damage } from "../damage.ts";
-
-/** Bytes behind the end of any bytes given to a reader that may be read, and are not used. */
-export const slackBytes = 8;
+import { Damage } from "../../tables/damage.ts";
 
 /** Values of up to 32 bits. */
 export class HybridReader {

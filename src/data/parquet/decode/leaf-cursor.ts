@@ -3,8 +3,8 @@
 
 import type { Hash } from "node:crypto";
 import type { Column } from "../../columnar/column.ts";
-import type { ByteStream } from "../byte-ranges.ts";
-import { Damage } from "../damage.ts";
+import type { ByteStream } from "../../tables/byte-ranges.ts";
+import { Damage } from "../../tables/damage.ts";
 import type { Chunk } from "../footer.ts";
 import type { Leaf } from "../shapes.ts";
 import { type DataPage, PageReader } from "./pages.ts";

@@ -2,7 +2,7 @@
 // weights two leaves are read side by side.
 
 import type { Column } from "../../columnar/column.ts";
-import { Damage } from "../damage.ts";
+import { Damage } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { type ColumnCursor, columnOf, grown, type LeafCursor, levelsMax } from "./leaf-cursor.ts";
 

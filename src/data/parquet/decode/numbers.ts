@@ -1,7 +1,7 @@
 // The values of a page in the forms of PLAIN, BYTE_STREAM_SPLIT and DELTA_BINARY_PACKED: integers
 // as pairs of halves of 64 bits, fractions as doubles. Readers go on where they stopped.
 
-import { Damage } from "../damage.ts";
+import { Damage } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 
@@ -165,7 +165,7 @@ function widthOf({ element }: Leaf): number {
 }
 
 /** IEEE 754 binary16: a sign, five bits of exponent, ten of fraction. */
-function halfOf(bits: number): number {
+export function halfOf(bits: number): number {
   const sign = bits >> 15 === 0 ? 1 : -1;
   const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
   if (exponent === 31) return fraction === 0 ? sign * Infinity : Number.NaN;

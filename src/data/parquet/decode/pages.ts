@@ -4,11 +4,11 @@
 
 import type { Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { ByteStream } from "../byte-ranges.ts";
-import { Damage } from "../damage.ts";
+import { type ByteStream, slackBytes } from "../../tables/byte-ranges.ts";
+import { Damage } from "../../tables/damage.ts";
 import type { Chunk } from "../footer.ts";
 import { pageBytesMax, Unpacker } from "./codecs.ts";
-import { HybridReader, slackBytes } from "./hybrid.ts";
+import { HybridReader } from "./hybrid.ts";
 import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./thrift.ts";
 
 /** The levels and values of a page, unpacked; valid until the next page. */

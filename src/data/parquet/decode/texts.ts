@@ -1,7 +1,7 @@
 // The different texts of a column in a row group: those of its dictionary, and behind them those of
 // pages without one.
 
-import { Damage } from "../damage.ts";
+import { Damage } from "../../tables/damage.ts";
 
 /** Texts beyond the dictionary that are kept for the batches to come. */
 const textsMax = 65_536;

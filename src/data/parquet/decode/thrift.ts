@@ -2,7 +2,7 @@
 // ends: every number has at most ten bytes, nothing reaches beyond the end, and structures nest
 // only so far. https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
-import { Damage } from "../damage.ts";
+import { Damage } from "../../tables/damage.ts";
 
 /** The fields of a structure, by their numbers. */
 export type ThriftStruct = ReadonlyMap<number, ThriftValue>;

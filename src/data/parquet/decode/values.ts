@@ -1,7 +1,7 @@
 // Reads the values of a column's pages, whatever their encoding, in the form that the column is
 // wanted in. Dictionaries are decoded once, and their values gathered by place.
 
-import { Damage } from "../damage.ts";
+import { Damage } from "../../tables/damage.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 import { HybridReader } from "./hybrid.ts";

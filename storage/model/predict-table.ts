@@ -1,15 +1,14 @@
-// Predicts every row of a Parquet file, and writes a Parquet file of the same rows in the same
-// order: the number of the row, from 0, and its probability. Rows are decoded as in training; some
-// thousand are in memory at a time.
+// Predicts every row of a file of columns, and writes a file of the same format with the same rows
+// in the same order: the number of the row, from 0, and its probability. Rows are decoded as in
+// training; some thousand are in memory at a time.
 
-import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import type { RowBatch } from "../../src/data/columnar/column.ts";
 import { createRowEncoder, type RowEncoder } from "../../src/data/columnar/row-encoder.ts";
-import type { ResolvedParquetOptions } from "../../src/data/options.ts";
-import { openParquet } from "../../src/data/parquet/open-columns.ts";
-import { wantedRows } from "../../src/data/parquet/wanted-rows.ts";
+import type { ResolvedTableOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
+import { openTable } from "../../src/data/tables/open-table.ts";
+import { wantedRows } from "../../src/data/tables/wanted-rows.ts";
 import { denseOf, wideOf } from "../../src/data/text/columns.ts";
 import { sentenceOf } from "../../src/data/text/faults.ts";
 import { lineTransforms } from "../../src/data/text/made-lines.ts";
@@ -23,6 +22,7 @@ import {
   addedColumns,
   type PredictFileOptions,
   type PredictReport,
+  type ProbabilityWriter,
   usualColumn,
 } from "./predict-report.ts";
 
@@ -32,72 +32,49 @@ import {
  * @throws InvalidOptionError where a column is missing or of another kind
  * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
  */
-export async function predictParquet(
+export async function predictTable(
   model: Model,
   path: string,
   out: string,
   options: PredictFileOptions,
 ): Promise<PredictReport> {
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
-  const data = model.job.data as ResolvedParquetOptions;
-  const opened = await openParquet(path, data, shapesOf(model.job.model), undefined, true);
-  const { file, footer, columns, header } = opened;
+  const data = model.job.data as ResolvedTableOptions;
+  const opened = await openTable(path, data, shapesOf(model.job.model), undefined, true);
+  const { columns, header } = opened;
   try {
     const scorer = new RowScorer(
       model,
       createRowEncoder(columns, header, undefined, lineTransforms(data)),
     );
     const bytes = await writeWhole(disk, out, async (target) => {
-      const writer = probabilityWriter(target, addedColumns(model.tasks, column));
+      const writer = await writerOf(data, target, addedColumns(model.tasks, column));
       for await (const { batch } of wantedRows(opened)) {
-        writer.write(batch.firstRow, await scorer.score(batch));
-        onProgress?.(batch.firstRow + batch.rows, footer.rows);
+        await writer.write(batch.firstRow, await scorer.score(batch));
+        onProgress?.(batch.firstRow + batch.rows, opened.rows);
         signal?.throwIfAborted();
       }
-      writer.finish();
+      await writer.finish();
     });
     return { ...scorer.report(), file: out, bytes };
   } finally {
-    await file.close();
+    await opened.close();
   }
 }
 
-/** Writes rows as one row group a batch. */
-function probabilityWriter(target: DiskFile, names: readonly string[]) {
-  const bytes = new ByteWriter();
-  let at = 0;
-  const flush = () => {
-    const own = bytes.getBytes();
-    target.write(own, at);
-    at += own.length;
-    bytes.index = 0;
-  };
-  const writer = new ParquetWriter({
-    writer: Object.assign(bytes, { flush, finish: flush }),
-    schema: [
-      { name: "root", num_children: 1 + names.length },
-      { name: "row", type: "INT64", repetition_type: "REQUIRED" },
-      ...names.map((name) => {
-        return { name, type: "FLOAT", repetition_type: "OPTIONAL" } as const;
-      }),
-    ],
-    createdBy: "osiris",
-  });
-  return {
-    /** `tasks`: the probabilities of each task. */
-    write(firstRow: number, tasks: readonly (readonly (number | null)[])[]) {
-      const rows = tasks[0]?.length ?? 0;
-      const places = Array.from({ length: rows }, (_, row) => BigInt(firstRow + row));
-      void writer.write({
-        rowGroupSize: Math.max(1, rows),
-        columnData: [
-          { name: "row", data: places },
-          ...names.map((name, i) => ({ name, data: [...(tasks[i] ?? [])] })),
-        ],
-      });
-    },
-    finish: () => void writer.finish(),
-  };
+async function writerOf(
+  { kind }: ResolvedTableOptions,
+  target: DiskFile,
+  names: readonly string[],
+): Promise<ProbabilityWriter> {
+  switch (kind) {
+    case "arrow":
+      return (await import("./arrow-probabilities.ts")).arrowWriter(target, names);
+    case "parquet":
+      return (await import("./parquet-probabilities.ts")).parquetWriter(target, names);
+    default:
+      return kind satisfies never;
+  }
 }
 
 /** Scores rows, batch after batch, and counts what they come to. */

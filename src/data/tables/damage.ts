@@ -1,8 +1,9 @@
-// What is wrong with the bytes of a Parquet file, or what of the format is not read: thrown where
-// it is found, and told with file, row group and column by whoever knows them. A job may allow some
-// of it: what cannot be read is then left out and counted.
+// What is wrong with the bytes of a file of columns, or what of the format is not read: thrown
+// where it is found, and told with file, piece and column by whoever knows them. A job may allow
+// some of it: what cannot be read is then left out and counted.
 
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
+import { formatOf, pieceNameOf, pieceOf, type TableKind } from "../data-kinds.ts";
 import type { BadLines, Fault } from "../text/faults.ts";
 
 /** A fault of a file's bytes: a sentence without its place. */
@@ -10,28 +11,29 @@ export class Damage extends Error {}
 
 /** A place in a file. */
 export interface Place {
+  readonly kind: TableKind;
   readonly path: string;
-  /** From 0. */
-  readonly rowGroup?: number | undefined;
+  /** Which row group, or record batch; from 0. */
+  readonly piece?: number | undefined;
   readonly column?: string | undefined;
 }
 
 /** The error for a file at a place: `cause` may be whatever decoding its bytes threw. */
-export function unusableAt({ path, rowGroup, column }: Place, cause: unknown): TrainingError {
+export function unusableAt({ kind, path, piece, column }: Place, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause;
-  const group = rowGroup === undefined ? "" : `, row group ${rowGroup}`;
+  const within = piece === undefined ? "" : `, ${pieceNameOf({ kind })} ${piece}`;
   const name = column === undefined ? "" : `, column \`${column}\``;
   const what = cause instanceof Error ? cause.message : String(cause);
   const why = cause instanceof Damage ? what : `its bytes are damaged (${what})`;
   const message =
-    `Cannot read the Parquet file ${path}${group}${name}: ${why}; ` +
+    `Cannot read the ${formatOf({ kind })} file ${path}${within}${name}: ${why}; ` +
     "write the file again, or leave it out";
   return new InputUnusableError(path, message, { cause });
 }
 
-/** The rows of a row group, from one on, that cannot be read. */
+/** The rows of a row group, or record batch, from one on, that cannot be read. */
 export interface DamagedRows {
-  readonly rowGroup: number;
+  readonly piece: number;
   /** The first of them in the file, from 0. */
   readonly firstRow: number;
   readonly rows: number;
@@ -39,7 +41,7 @@ export interface DamagedRows {
 }
 
 /**
- * Whether the error is of bytes that say no Parquet, which they will not say tomorrow either. A
+ * Whether the error is of bytes that cannot be decoded, which they will not say tomorrow either. A
  * disk or a server that does not answer is none, nor is a file that has changed.
  */
 export function isDamage(error: unknown): error is InputUnusableError {
@@ -50,22 +52,29 @@ export function isDamage(error: unknown): error is InputUnusableError {
 
 /** Counts what cannot be read, up to what a job allows. */
 export class DamageCount {
+  readonly #kind: TableKind;
   readonly #max: number;
   readonly #bad: BadLines;
   #count = 0;
 
-  /** At most `max` row groups and files; their rows go to `bad`. */
-  constructor(max: number, bad: BadLines) {
-    this.#max = max;
+  /** At most `damagedMax` pieces and files; their rows go to `bad`. */
+  constructor(
+    { kind, damagedMax }: { readonly kind: TableKind; readonly damagedMax: number },
+    bad: BadLines,
+  ) {
+    this.#kind = kind;
+    this.#max = damagedMax;
     this.#bad = bad;
   }
 
-  /** What `readParquet` tells of a file's row groups; undefined: nothing may be damaged. */
+  /** What `TableFile.batches` tells of a file's pieces; undefined: nothing may be damaged. */
   of(path: string): ((rows: DamagedRows) => void) | undefined {
     if (this.#max === 0) return undefined;
-    return ({ rowGroup, firstRow, rows, error }) => {
+    return ({ piece, firstRow, rows, error }) => {
       this.#add(error);
-      this.#bad.add(path, firstRow + 1, faultOf("row group", error), { rowGroup, lines: rows });
+      const fault = faultOf(pieceNameOf({ kind: this.#kind }), error);
+      const place = pieceOf({ kind: this.#kind }, piece);
+      this.#bad.add(path, firstRow + 1, fault, { ...place, lines: rows });
     };
   }
 
@@ -80,7 +89,8 @@ export class DamageCount {
     if (++this.#count <= this.#max) return;
     const { cause, path } = error;
     const message =
-      `Expected at most ${this.#max} damaged row groups and files (\`damagedMax\`), and found ` +
+      `Expected at most ${this.#max} damaged ${pieceNameOf({ kind: this.#kind })}s and files ` +
+      "(`damagedMax`), and found " +
       `another one: ${error.message}; or raise \`damagedMax\``;
     throw new InputUnusableError(path, message, { cause });
   }
@@ -89,6 +99,6 @@ export class DamageCount {
 /** The error without its place, which is told beside the fault, and without its advice. */
 function faultOf(what: string, { message, path }: InputUnusableError): Fault {
   const rest = message.slice(message.indexOf(path) + path.length).replace(/; [^;]*$/, "");
-  const why = rest.replace(/^(, row group \d+)?[,:] /, "");
+  const why = rest.replace(/^(, (row group|record batch) \d+)?[,:] /, "");
   return { kind: `expected a ${what} that can be read`, got: why };
 }

@@ -9,7 +9,9 @@
 import { open } from "node:fs/promises";
 import { isAddress, openWebFile } from "../remote/web-ranges.ts";
 import { Damage } from "./damage.ts";
-import { slackBytes } from "./decode/hybrid.ts";
+
+/** Bytes behind the end of any bytes that are read, which readers may look at and do not use. */
+export const slackBytes = 8;
 
 /** Bytes of a file at places. */
 export interface RangeReader {

@@ -1,4 +1,4 @@
-// Makes the blocks of a cache that has none: reads the row groups that their samples lie in, and
+// Makes the blocks of a cache that has none: reads the pieces that their samples lie in, and
 // encodes their rows as when the index was made. Each block is compared with the index, so that a
 // file that has changed since is one error and never another model.
 
@@ -13,25 +13,26 @@ import {
   type Piece,
 } from "../cache/cache-format.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
+import { formatOf, pieceNameOf } from "../data-kinds.ts";
 import type { SampleRange } from "../dataset.ts";
-import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { lineTransforms } from "../text/made-lines.ts";
 import { KeyCollector } from "../text/split-keys.ts";
-import { openParquet, type ParquetFile } from "./open-columns.ts";
-import { newReport } from "./read-parquet.ts";
+import { openTable } from "./open-table.ts";
+import { newReport, type TableFile } from "./table-file.ts";
 import { wantedRows } from "./wanted-rows.ts";
 
 /** What decides the samples of the blocks. */
 export interface BlockOrigin {
-  readonly options: ResolvedParquetOptions;
+  readonly options: ResolvedTableOptions;
   readonly tables: readonly TableShape[];
   /** The column that splits the data: rows without a key of it are no samples. */
   readonly key?: KeyColumn | undefined;
 }
 
-/** A run of samples within a row group. */
+/** A run of samples within a piece. */
 interface Run extends Piece {
   /** Its first sample among all. */
   readonly first: number;
@@ -41,7 +42,7 @@ interface Run extends Piece {
  * Blocks that are made when they are read. Reading them throws InputUnusableError where a file
  * cannot be read or has changed.
  */
-export function parquetBlocks(
+export function tableBlocks(
   { options, tables, key }: BlockOrigin,
   meta: CacheMeta,
   table: BlockTable,
@@ -56,9 +57,9 @@ export function parquetBlocks(
     const path = options.paths[run.file] ?? "";
     const { first } = range;
     const end = Math.min(range.end, run.first + run.samples); // Damaged rows may lie behind it.
-    const opened = await openParquet(path, options, tables, key);
+    const opened = await openTable(path, options, tables, key);
     try {
-      checkSize(opened, meta, run.file);
+      checkSize(opened, options, meta, run.file);
       const keys = key && new KeyCollector(key);
       const encoder = createRowEncoder(opened.columns, opened.header, keys, transforms);
       let at = run.first;
@@ -73,7 +74,7 @@ export function parquetBlocks(
         if (at >= end) break;
       }
     } finally {
-      await opened.file.close();
+      await opened.close();
     }
   };
 
@@ -122,20 +123,29 @@ function runsOf({ pieces = [] }: CacheMeta): Run[] {
   });
 }
 
-function checkSize({ file }: ParquetFile, { sources = [] }: CacheMeta, place: number): void {
+function checkSize(
+  { path, size }: TableFile,
+  { kind }: ResolvedTableOptions,
+  { sources = [] }: CacheMeta,
+  place: number,
+): void {
   const then = sources[place]?.bytes;
-  if (then === undefined || file.size === then) return;
-  throw changedFile(file.path, `it has ${file.size} bytes, and had ${then}`);
+  if (then === undefined || size === then) return;
+  throw changedFile({ kind }, path, `it has ${size} bytes, and had ${then}`);
 }
 
-function changed({ paths }: ResolvedParquetOptions, run: Run | undefined): InputUnusableError {
-  const what = `the samples of row group ${run?.rowGroup} are other ones`;
-  return changedFile(paths[run?.file ?? 0] ?? "", what);
+function changed(options: ResolvedTableOptions, run: Run | undefined): InputUnusableError {
+  const what = `the samples of ${pieceNameOf(options)} ${run?.rowGroup} are other ones`;
+  return changedFile(options, options.paths[run?.file ?? 0] ?? "", what);
 }
 
-function changedFile(path: string, what: string): InputUnusableError {
+function changedFile(
+  { kind }: Pick<ResolvedTableOptions, "kind">,
+  path: string,
+  what: string,
+): InputUnusableError {
   const message =
-    `The Parquet file ${path} has changed since its index was made: ${what}; put the file back as ` +
+    `The ${formatOf({ kind })} file ${path} has changed since its index was made: ${what}; put the file back as ` +
     "it was, or train a new run on the changed data";
   return new InputUnusableError(path, message);
 }

@@ -1,10 +1,11 @@
-// Reads Parquet files into the cache, and looks at their first rows. Bad rows go to the quarantine,
-// with file, row group and row, and do not affect others.
+// Reads files of columns into the cache, and looks at their first rows. Bad rows go to the
+// quarantine, with file, piece and row, and do not affect others.
 
 import type { Piece } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
-import type { ResolvedParquetOptions, TableShape } from "../options.ts";
+import { pieceOf } from "../data-kinds.ts";
+import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { factsOf } from "../remote/file-facts.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
@@ -17,20 +18,20 @@ import { KeyCollector } from "../text/split-keys.ts";
 import { TextFacts } from "../text/text-facts.ts";
 import { noSamples, type TextMeta } from "../text/text-samples.ts";
 import { DamageCount } from "./damage.ts";
-import { openParquet } from "./open-columns.ts";
-import { newReport } from "./read-parquet.ts";
+import { openTable } from "./open-table.ts";
+import { newReport } from "./table-file.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
 /**
  * Appends every good row of the files, in order, to the cache. Returns what else is to be known,
- * and for each file the SHA-256 of what was read of it, hex: its footer and the wanted columns;
+ * and for each file the SHA-256 of what was read of it, hex: its schema and the wanted columns;
  * none of a file whose partitions are not wanted.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or there is no good row
  */
-export async function writeParquet(
+export async function writeTables(
   writer: CacheWriter,
-  options: ResolvedParquetOptions,
+  options: ResolvedTableOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
   key?: KeyColumn,
@@ -45,7 +46,7 @@ export async function writeParquet(
   const collector = key && new KeyCollector(key);
   const transforms = lineTransforms(options);
   const bad = new BadLines(options.quarantineMax);
-  const damage = new DamageCount(options.damagedMax, bad);
+  const damage = new DamageCount(options, bad);
   const about = new TextFacts();
   const sizes = await Promise.all(options.paths.map(async (path) => (await factsOf(path)).bytes));
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
@@ -58,7 +59,7 @@ export async function writeParquet(
       hashes.push(undefined);
       continue;
     }
-    const opened = await openParquet(path, options, tables, key).catch((error) => {
+    const opened = await openTable(path, options, tables, key).catch((error) => {
       damage.addFile(path, error);
     });
     if (opened === undefined) {
@@ -66,12 +67,12 @@ export async function writeParquet(
       hashes.push(undefined);
       continue;
     }
-    const { file, footer, columns, header } = opened;
+    const { columns, header } = opened;
     try {
       const encoder = createRowEncoder(about.of(columns), header, collector, transforms);
       const before = { samples: writer.samples, bad: bad.count };
       const report = newReport();
-      const rows = wantedRows(opened, { report, onDamage: damage.of(file.path) });
+      const rows = wantedRows(opened, { report, onDamage: damage.of(opened.path) });
       for await (const { batch, isWanted } of rows) {
         encoder.begin(batch, place);
         const samplesBefore = writer.samples;
@@ -82,19 +83,21 @@ export async function writeParquet(
             writer.append(sample);
             about.add(sample);
             collector?.keep();
-          } else bad.add(file.path, batch.firstRow + row + 1, fault, { rowGroup: batch.rowGroup });
+          } else
+            bad.add(opened.path, batch.firstRow + row + 1, fault, pieceOf(options, batch.rowGroup));
         }
         addPiece(pieces, place, batch.rowGroup ?? 0, writer.samples - samplesBefore);
-        const done = (batch.firstRow + batch.rows) / footer.rows;
+        const done = (batch.firstRow + batch.rows) / opened.rows;
         const fraction = (bytesBefore + (sizes[place] ?? 0) * done) / bytesTotal;
         onProgress({ samples: writer.samples, quarantined: bad.count, fraction });
       }
       const { samples } = writer;
-      if (samples === before.samples) about.addEmptyFile(file.path, bad.count - before.bad, "row");
+      if (samples === before.samples)
+        about.addEmptyFile(opened.path, bad.count - before.bad, "row");
       bytesBefore += sizes[place] ?? 0;
       hashes.push(report.sha256);
     } finally {
-      await file.close();
+      await opened.close();
     }
   }
   if (writer.samples === 0) throw noSamples(options, bad);
@@ -102,7 +105,7 @@ export async function writeParquet(
   return { quarantine: bad.summary(), ...about.meta(), hashes, pieces, ...keys };
 }
 
-/** Adds samples of a row group, whose rows come in several batches. */
+/** Adds samples of a piece, whose rows come in several batches. */
 function addPiece(pieces: Piece[], file: number, rowGroup: number, samples: number): void {
   const last = pieces.at(-1);
   const isSame = last?.file === file && last.rowGroup === rowGroup;
@@ -114,8 +117,8 @@ function addPiece(pieces: Piece[], file: number, rowGroup: number, samples: numb
 const rowsMin = 100;
 
 /** Looks at the first rows of all files, about `rowsMax` in all. */
-export async function lookAtParquet(
-  options: ResolvedParquetOptions,
+export async function lookAtTables(
+  options: ResolvedTableOptions,
   tables: readonly TableShape[],
   rowsMax: number,
   key?: KeyColumn,
@@ -124,7 +127,7 @@ export async function lookAtParquet(
   const problems: string[] = [];
   const transforms = lineTransforms(options);
   const bad = new BadLines(0);
-  const damage = new DamageCount(options.damagedMax, bad);
+  const damage = new DamageCount(options, bad);
   const sample = new Sample({
     dense: denseOf(options),
     features: tables.length,
@@ -137,15 +140,15 @@ export async function lookAtParquet(
     try {
       bytes += (await factsOf(path)).bytes;
       if (!isInWanted(path, options)) continue;
-      const opened = await openParquet(path, options, tables, key).catch((error) => {
+      const opened = await openTable(path, options, tables, key).catch((error) => {
         damage.addFile(path, error);
       });
       if (opened === undefined) continue;
-      const { file, columns, header } = opened;
+      const { columns, header } = opened;
       try {
         const encoder = createRowEncoder(columns, header, keys, transforms);
         let left = ofFile;
-        const rows = wantedRows(opened, { onDamage: damage.of(file.path) });
+        const rows = wantedRows(opened, { onDamage: damage.of(opened.path) });
         for await (const { batch, isWanted } of rows) {
           encoder.begin(batch);
           for (let row = 0; row < batch.rows && left > 0; row++) {
@@ -153,7 +156,12 @@ export async function lookAtParquet(
             left--;
             const fault = encoder.encode(sample, row);
             if (fault !== undefined)
-              bad.add(file.path, batch.firstRow + row + 1, fault, { rowGroup: batch.rowGroup });
+              bad.add(
+                opened.path,
+                batch.firstRow + row + 1,
+                fault,
+                pieceOf(options, batch.rowGroup),
+              );
             else {
               samples++;
               if (sample.label === 1) positives++;
@@ -164,7 +172,7 @@ export async function lookAtParquet(
           if (left === 0) break;
         }
       } finally {
-        await file.close();
+        await opened.close();
       }
     } catch (error) {
       problems.push(...problemsOf(error, path));

@@ -1,12 +1,10 @@
-// The rows of a file that a job wants: row groups that cannot have one are not read, the keys of
-// its partitions are columns beside its own, and each batch comes with the test of its rows.
+// The rows of a file that a job wants: pieces that cannot have one are not read, the keys of its
+// partitions are columns beside its own, and each batch comes with the test of its rows.
 
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { rowFilter, rowTest } from "../columnar/row-filter.ts";
-import type { ResolvedParquetOptions } from "../options.ts";
-import type { ParquetFile } from "./open-columns.ts";
-import { mayHaveWanted } from "./prune.ts";
-import { type ReadLimits, readParquet } from "./read-parquet.ts";
+import type { ResolvedTableOptions } from "../options.ts";
+import type { TableFile, TableLimits } from "./table-file.ts";
 import { partitionsOf } from "./table-files.ts";
 
 /** Some rows of a file. */
@@ -16,23 +14,13 @@ export interface WantedRows {
   readonly isWanted: (row: number) => boolean;
 }
 
-/** As those of `readParquet`; `only`: the rows of one row group. */
-export interface WantedLimits extends Omit<ReadLimits, "isWanted"> {
-  readonly only?: number | undefined;
-}
-
-/** The rows of a file in order, valid until the next batch. @throws as `readParquet` */
+/** The rows of a file in order, valid until the next batch. @throws InputUnusableError */
 export async function* wantedRows(
-  { file, footer, wanted, tests, partitions }: ParquetFile,
-  { only, ...limits }: WantedLimits = {},
+  table: TableFile,
+  limits: TableLimits = {},
 ): AsyncGenerator<WantedRows> {
-  const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
-  const isWanted = (place: number) => {
-    if (only !== undefined && place !== only) return false;
-    const group = footer.groups[place];
-    return group !== undefined && mayHaveWanted(group, tests, shapes);
-  };
-  for await (const batch of readParquet(file, footer, wanted, { ...limits, isWanted })) {
+  const { tests, partitions } = table;
+  for await (const batch of table.batches(tests, limits)) {
     const whole = withPartitions(batch, partitions);
     yield { batch: whole, isWanted: rowFilter(tests, whole) };
   }
@@ -41,7 +29,7 @@ export async function* wantedRows(
 /** Whether the partitions that a file lies in may have a row that is wanted. */
 export function isInWanted(
   path: string,
-  { where = [] }: Pick<ResolvedParquetOptions, "where">,
+  { where = [] }: Pick<ResolvedTableOptions, "where">,
 ): boolean {
   const partitions = partitionsOf(path);
   return where.every((predicate) => {

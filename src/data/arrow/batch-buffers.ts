@@ -1,0 +1,137 @@
+// The buffers of a record batch: which of them belong to which field, and their bytes, unpacked.
+// Buffers stand in the order of the schema, field by field, a field's own before its children's.
+
+import { Type } from "apache-arrow/fb/type";
+import { decompressZstd } from "hyparquet-compressors";
+import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
+import { Damage } from "../tables/damage.ts";
+import { unpackLz4 } from "./lz4-frame.ts";
+import type { Body } from "./messages.ts";
+import type { ArrowField, BatchLayout } from "./metadata.ts";
+
+/** A field in a record batch. */
+export interface FieldPlace {
+  readonly field: ArrowField;
+  /** Its node, and the first of its buffers, among those of the batch. */
+  readonly node: number;
+  readonly buffer: number;
+  readonly buffers: number;
+  readonly children: readonly FieldPlace[];
+}
+
+/** Largest buffer that is unpacked. */
+const bufferBytesMax = 2 ** 30;
+
+/** The places of all fields in a record batch. @throws Damage */
+export function placesOf(fields: readonly ArrowField[], layout: BatchLayout): FieldPlace[] {
+  let [node, buffer, view] = [0, 0, 0];
+  const place = (field: ArrowField): FieldPlace => {
+    const own = { field, node: node++, buffer };
+    let buffers = buffersOf(field, layout);
+    if (isView(field)) buffers += layout.viewBuffers(view++);
+    buffer += buffers;
+    const isCode = field.dictionary !== undefined; // The values lie in the dictionary.
+    return { ...own, buffers, children: isCode ? [] : field.children.map(place) };
+  };
+  return fields.map(place);
+}
+
+function isView({ type, dictionary }: ArrowField): boolean {
+  return dictionary === undefined && (type === Type.Utf8View || type === Type.BinaryView);
+}
+
+/** Buffers of a field without its children; the buffers of a view's texts are told by the batch. */
+function buffersOf({ type, dictionary, size }: ArrowField, { isOlder }: BatchLayout): number {
+  if (dictionary !== undefined) return 2;
+  switch (type) {
+    case Type.Null:
+    case Type.RunEndEncoded:
+      return 0;
+    case Type.Struct_:
+    case Type.FixedSizeList:
+      return 1;
+    case Type.Union:
+      return 1 + size + (isOlder ? 1 : 0);
+    case Type.Utf8:
+    case Type.LargeUtf8:
+    case Type.Binary:
+    case Type.LargeBinary:
+    case Type.ListView:
+    case Type.LargeListView:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+/** The bytes of a column's buffers, by their places in the batch. */
+export type ColumnBytes = ReadonlyMap<number, Uint8Array>;
+
+/** Gives the bytes of a column, its buffers once; `take` is shown them as they lie in the file. */
+export type ReadColumn = (take: (bytes: Uint8Array) => void) => Promise<ColumnBytes>;
+
+/**
+ * For each column, given by its places, what reads its buffers: those of all columns that lie close
+ * together are read in one go. @throws Damage
+ */
+export function columnReaders(
+  file: RangeReader,
+  { layout, start, end }: Body,
+  columns: readonly (readonly FieldPlace[])[],
+  counts: ReadCounts,
+): ReadColumn[] {
+  const own = columns.map((places) => {
+    return places.flatMap(({ buffer, buffers }) => {
+      return Array.from({ length: buffers }, (_, i) => {
+        const { offset, length } = layout.buffer(buffer + i);
+        const range = { start: start + offset, end: start + offset + length };
+        if (range.end > end) {
+          throw new Damage(`buffer ${buffer + i} ends ${range.end - end} bytes behind the batch`);
+        }
+        return { place: buffer + i, range };
+      });
+    });
+  });
+  const streams = openStreams(
+    file,
+    own.flat().map(({ range }) => range),
+    counts,
+  );
+  let next = 0;
+  return own.map((buffers) => {
+    const first = next;
+    next += buffers.length;
+    return async (take) => {
+      const bytes = new Map<number, Uint8Array>();
+      for (const [i, { place, range }] of buffers.entries()) {
+        const length = range.end - range.start;
+        const some = await streams[first + i]?.peek(length);
+        const packed = some?.subarray(0, length) ?? new Uint8Array(0);
+        take(packed);
+        bytes.set(place, unpacked(packed, layout.codec));
+      }
+      return bytes;
+    };
+  });
+}
+
+/** The bytes of a buffer: behind 8 bytes with their number, or -1 where they are not packed. */
+function unpacked(bytes: Uint8Array, codec: BatchLayout["codec"]): Uint8Array {
+  if (codec === undefined || bytes.length === 0) return bytes;
+  if (bytes.length < 8) throw new Damage("a buffer ends before its length");
+  const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigInt64(0, true));
+  const packed = bytes.subarray(8);
+  if (size === -1) return packed;
+  if (size < 0 || size > bufferBytesMax) {
+    const advice = `Osiris unpacks ${bufferBytesMax} at most: write smaller record batches`;
+    throw new Damage(`a buffer says that it unpacks to ${size} bytes, and ${advice}`);
+  }
+  const out = new Uint8Array(size);
+  if (codec === "LZ4") unpackLz4(packed, out);
+  else {
+    const is = decompressZstd(packed, out);
+    if (is.length !== size) throw new Damage(`a buffer unpacks to ${is.length} bytes, not ${size}`);
+    if (is !== out) return is;
+  }
+  return out;
+}

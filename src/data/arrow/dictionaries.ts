@@ -1,0 +1,108 @@
+// The dictionaries of an Arrow file: those that its wanted columns name, each read when the first
+// record batch asks for it. In a stream a dictionary may grow, or be another one from a batch on.
+
+import type { RangeReader, ReadCounts } from "../tables/byte-ranges.ts";
+import { Damage } from "../tables/damage.ts";
+import { columnReaders, placesOf } from "./batch-buffers.ts";
+import { type ArrowIndex, bodyAt, type DictionaryPlace } from "./messages.ts";
+import type { ArrowLeaf } from "./shapes.ts";
+import { type ArrowDictionary, type Values, valuesOf } from "./values.ts";
+
+/** Reads dictionaries, and remembers the one of each id that was asked last. */
+export class Dictionaries {
+  readonly #file: RangeReader;
+  readonly #index: ArrowIndex;
+  readonly #counts: ReadCounts;
+  readonly #known = new Map<number, { readonly key: string; readonly own: ArrowDictionary }>();
+
+  constructor(file: RangeReader, index: ArrowIndex, counts: ReadCounts) {
+    this.#file = file;
+    this.#index = index;
+    this.#counts = counts;
+  }
+
+  /**
+   * The dictionary of a leaf at record batch `batch`; `take` is shown what is read for it. Nothing
+   * is read where the leaf has none. @throws Damage
+   */
+  async of(
+    { field, kind }: ArrowLeaf,
+    batch: number,
+    take: (bytes: Uint8Array) => void,
+  ): Promise<ArrowDictionary | undefined> {
+    const id = field.dictionary?.id;
+    if (id === undefined) return undefined;
+    const known = this.#index.dictionaries.filter((one) => {
+      return one.id === id && one.batchesBefore <= batch;
+    });
+    const places = known.slice(
+      Math.max(
+        0,
+        known.findLastIndex(({ isDelta }) => !isDelta),
+      ),
+    );
+    const key = places.map(({ block }) => block.start).join();
+    const before = this.#known.get(id);
+    if (before?.key === key) return before.own;
+    const plain = { kind, field: { ...field, dictionary: undefined } };
+    const parts: Values[] = [];
+    for (const place of places) parts.push(await this.#read(place, plain, take));
+    const own = dictionaryOf(parts);
+    this.#known.set(id, { key, own });
+    return own;
+  }
+
+  async #read(
+    { block }: DictionaryPlace,
+    leaf: ArrowLeaf,
+    take: (bytes: Uint8Array) => void,
+  ): Promise<Values> {
+    const body = await bodyAt(this.#file, block);
+    const places = placesOf([leaf.field], body.layout);
+    const [read] = columnReaders(this.#file, body, [places], this.#counts);
+    const [place] = places;
+    if (read === undefined || place === undefined) throw new TypeError("a dictionary has a column");
+    const dictionaryOf = () => {
+      throw new Damage("its dictionary has a dictionary");
+    };
+    return valuesOf(place, leaf, { layout: body.layout, bytes: await read(take), dictionaryOf });
+  }
+}
+
+/** A dictionary of parts, one behind the other. */
+function dictionaryOf(parts: readonly Values[]): ArrowDictionary {
+  const values = parts.length === 1 && parts[0] !== undefined ? parts[0] : joined(parts);
+  let texts: readonly string[] | undefined;
+  return {
+    values,
+    texts() {
+      texts ??= Array.from({ length: values.length }, (_, at) => {
+        return values.isThere(at) ? values.textAt(at) : "";
+      });
+      return texts;
+    },
+  };
+}
+
+function joined(parts: readonly Values[]): Values {
+  const starts: number[] = [];
+  let length = 0;
+  for (const part of parts) {
+    starts.push(length);
+    length += part.length;
+  }
+  const ask = <Result>(at: number, question: (part: Values, at: number) => Result): Result => {
+    const which = starts.findLastIndex((start) => start <= at);
+    const part = parts[which];
+    if (part === undefined) throw new TypeError("a value of the dictionary");
+    return question(part, at - (starts[which] ?? 0));
+  };
+  return {
+    length,
+    isThere: (at) => ask(at, (part, i) => part.isThere(i)),
+    numberAt: (at) => ask(at, (part, i) => part.numberAt(i)),
+    lowAt: (at) => ask(at, (part, i) => part.lowAt(i)),
+    highAt: (at) => ask(at, (part, i) => part.highAt(i)),
+    textAt: (at) => ask(at, (part, i) => part.textAt(i)),
+  };
+}

@@ -1,0 +1,307 @@
+// The metadata of Arrow's messages: a schema, a record batch, a dictionary, a footer. They are
+// flatbuffers, whose own readers believe every offset; here each byte that is read is checked to be
+// there, so that damaged metadata is an error and never an endless walk.
+// https://arrow.apache.org/docs/format/IPC.html
+
+import { Date as DateTable } from "apache-arrow/fb/date";
+import { DateUnit } from "apache-arrow/fb/date-unit";
+import { Decimal } from "apache-arrow/fb/decimal";
+import { DictionaryBatch } from "apache-arrow/fb/dictionary-batch";
+import { Endianness } from "apache-arrow/fb/endianness";
+import type { Field } from "apache-arrow/fb/field";
+import { FixedSizeBinary } from "apache-arrow/fb/fixed-size-binary";
+import { FixedSizeList } from "apache-arrow/fb/fixed-size-list";
+import { FloatingPoint } from "apache-arrow/fb/floating-point";
+import { Footer } from "apache-arrow/fb/footer";
+import { Int } from "apache-arrow/fb/int";
+import { Message } from "apache-arrow/fb/message";
+import { MessageHeader } from "apache-arrow/fb/message-header";
+import { MetadataVersion } from "apache-arrow/fb/metadata-version";
+import { RecordBatch } from "apache-arrow/fb/record-batch";
+import { Schema } from "apache-arrow/fb/schema";
+import { TimeUnit } from "apache-arrow/fb/time-unit";
+import { Timestamp } from "apache-arrow/fb/timestamp";
+import { Type } from "apache-arrow/fb/type";
+import { Union } from "apache-arrow/fb/union";
+import { UnionMode } from "apache-arrow/fb/union-mode";
+import { ByteBuffer } from "flatbuffers";
+import { Damage } from "../tables/damage.ts";
+
+/** Integers as they lie in a buffer. */
+export interface IntegerType {
+  readonly bits: number;
+  readonly isUnsigned: boolean;
+}
+
+/** A field of a schema: its type, and the fields within it. */
+export interface ArrowField extends IntegerType {
+  readonly name: string;
+  /** Of the values, where they lie in a dictionary. */
+  readonly type: Type;
+  /** What a value is divided by: decimals, and units of time. */
+  readonly divisor: number;
+  /** Bytes of a value, or entries of a list, where all have as many. Of a union: 1 if dense. */
+  readonly size: number;
+  /** The dictionary that the values lie in, and the integers that name them. */
+  readonly dictionary?: (IntegerType & { readonly id: number }) | undefined;
+  readonly children: readonly ArrowField[];
+}
+
+/** What a schema says. */
+export interface ArrowSchema {
+  readonly fields: readonly ArrowField[];
+}
+
+/** Where the values of a record batch lie. */
+export interface BatchLayout {
+  readonly rows: number;
+  readonly codec: "LZ4" | "ZSTD" | undefined;
+  /** Whether the metadata is of version 4, in which unions have a buffer more. */
+  readonly isOlder: boolean;
+  /** Values of node `i`, and those without one. */
+  node(i: number): { readonly length: number; readonly nulls: number };
+  /** Buffer `i`: bytes of the body. */
+  buffer(i: number): { readonly offset: number; readonly length: number };
+  /** Buffers of the texts of view `i`. */
+  viewBuffers(i: number): number;
+}
+
+/** A message, without its body. */
+export type ArrowMessage = { readonly bodyBytes: number } & (
+  | { readonly kind: "schema"; readonly schema: ArrowSchema }
+  | { readonly kind: "batch"; readonly layout: BatchLayout }
+  | {
+      readonly kind: "dictionary";
+      readonly id: number;
+      readonly isDelta: boolean;
+      readonly layout: BatchLayout;
+    }
+);
+
+/** Where a message lies in a file: its metadata, and then its body. */
+export interface Block {
+  readonly start: number;
+  readonly metadataBytes: number;
+  readonly bodyBytes: number;
+}
+
+/** Structs and lists within each other. */
+const depthMax = 32;
+/** Reads of a metadata's bytes, for each of them: an honest walk needs a few. */
+const readsPerByte = 64;
+
+/** Bytes of flatbuffers, each looked at only where it is there. */
+class CheckedBytes extends ByteBuffer {
+  #readsLeft: number;
+
+  constructor(bytes: Uint8Array) {
+    super(bytes);
+    this.#readsLeft = 4096 + readsPerByte * bytes.length;
+  }
+
+  override readUint8(offset: number): number {
+    this.#check(offset, 1);
+    return super.readUint8(offset);
+  }
+
+  override readUint16(offset: number): number {
+    this.#check(offset, 2);
+    return super.readUint16(offset);
+  }
+
+  override readInt32(offset: number): number {
+    this.#check(offset, 4);
+    return super.readInt32(offset);
+  }
+
+  override __vector_len(offset: number): number {
+    const length = super.__vector_len(offset);
+    if (length >= 0 && length <= this.capacity()) return length;
+    throw new Damage(`its metadata has a list of ${length} entries`);
+  }
+
+  #check(offset: number, width: number): void {
+    const isThere = offset >= 0 && offset + width <= this.capacity();
+    if (isThere && this.#readsLeft-- > 0) return;
+    throw new Damage("its metadata is damaged");
+  }
+}
+
+/** The message whose metadata these bytes are. @throws Damage */
+export function readMessage(bytes: Uint8Array): ArrowMessage {
+  const message = Message.getRootAsMessage(new CheckedBytes(bytes));
+  const version = message.version();
+  if (version !== MetadataVersion.V4 && version !== MetadataVersion.V5) {
+    throw new Damage(`its metadata has the version ${version + 1}, and Osiris reads 4 and 5`);
+  }
+  const isOlder = version === MetadataVersion.V4;
+  const bodyBytes = countOf(message.bodyLength(), "bytes");
+  switch (message.headerType()) {
+    case MessageHeader.Schema: {
+      const schema = schemaOf(message.header(new Schema()));
+      return { kind: "schema", bodyBytes, schema };
+    }
+    case MessageHeader.RecordBatch: {
+      const layout = layoutOf(message.header(new RecordBatch()), isOlder);
+      return { kind: "batch", bodyBytes, layout };
+    }
+    case MessageHeader.DictionaryBatch: {
+      const batch: DictionaryBatch | null = message.header(new DictionaryBatch());
+      const layout = layoutOf(batch?.data() ?? null, isOlder);
+      const id = Number(batch?.id() ?? 0n);
+      return { kind: "dictionary", bodyBytes, id, isDelta: batch?.isDelta() === true, layout };
+    }
+    default:
+      throw new Damage(`it has a message of the type ${message.headerType()}, which is not read`);
+  }
+}
+
+/** What the footer of a file says. @throws Damage */
+export function readFooter(bytes: Uint8Array): {
+  readonly schema: ArrowSchema;
+  readonly dictionaries: readonly Block[];
+  readonly batches: readonly Block[];
+} {
+  const footer = Footer.getRootAsFooter(new CheckedBytes(bytes));
+  const schema = schemaOf(footer.schema());
+  const dictionaries = blocksOf(footer.dictionariesLength(), (i) => footer.dictionaries(i));
+  const batches = blocksOf(footer.recordBatchesLength(), (i) => footer.recordBatches(i));
+  return { schema, dictionaries, batches };
+}
+
+function blocksOf(
+  count: number,
+  blockAt: (i: number) => ReturnType<Footer["dictionaries"]>,
+): Block[] {
+  return Array.from({ length: count }, (_, i) => {
+    const block = blockAt(i);
+    return {
+      start: countOf(block?.offset() ?? -1n, "bytes before it"),
+      metadataBytes: countOf(BigInt(block?.metaDataLength() ?? -1), "bytes of metadata"),
+      bodyBytes: countOf(block?.bodyLength() ?? -1n, "bytes"),
+    };
+  });
+}
+
+function layoutOf(batch: RecordBatch | null, isOlder: boolean): BatchLayout {
+  if (batch === null) throw new Damage("a message has no record batch");
+  const [nodes, buffers] = [batch.nodesLength(), batch.buffersLength()];
+  const views = batch.variadicBufferCountsLength();
+  const compression = batch.compression();
+  return {
+    rows: rowsOf(batch.length()),
+    codec: compression === null ? undefined : compression.codec() === 0 ? "LZ4" : "ZSTD",
+    isOlder,
+    node(i) {
+      const node = i < nodes ? batch.nodes(i) : null;
+      if (node === null) throw new Damage("the record batch lacks it");
+      return { length: rowsOf(node.length()), nulls: rowsOf(node.nullCount()) };
+    },
+    buffer(i) {
+      const buffer = i < buffers ? batch.buffers(i) : null;
+      if (buffer === null) throw new Damage("the record batch lacks it");
+      const offset = countOf(buffer.offset(), "bytes before it");
+      return { offset, length: countOf(buffer.length(), "bytes") };
+    },
+    viewBuffers: (i) => (i < views ? rowsOf(batch.variadicBufferCounts(i) ?? 0n) : 0),
+  };
+}
+
+function schemaOf(schema: Schema | null): ArrowSchema {
+  if (schema === null) throw new Damage("it has no schema");
+  if (schema.endianness() !== Endianness.Little) {
+    throw new Damage("its numbers have their highest byte first, and Osiris reads the other order");
+  }
+  const fields = Array.from({ length: schema.fieldsLength() }, (_, i) => {
+    return fieldOf(schema.fields(i), 0);
+  });
+  return { fields };
+}
+
+function fieldOf(field: Field | null, depth: number): ArrowField {
+  if (field === null) throw new Damage("its schema lacks a field");
+  if (depth > depthMax) throw new Damage(`its schema has more than ${depthMax} types in a type`);
+  const dictionary = field.dictionary();
+  const index = dictionary?.indexType();
+  const children = Array.from({ length: field.childrenLength() }, (_, i) => {
+    return fieldOf(field.children(i), depth + 1);
+  });
+  return {
+    name: field.name() ?? "",
+    type: field.typeType(),
+    ...typeOf(field),
+    children,
+    dictionary: dictionary
+      ? {
+          id: Number(dictionary.id()),
+          bits: index?.bitWidth() ?? 32,
+          isUnsigned: index?.isSigned() === false,
+        }
+      : undefined,
+  };
+}
+
+type TypeDetails = Pick<ArrowField, "bits" | "isUnsigned" | "divisor" | "size">;
+
+function typeOf(field: Field): TypeDetails {
+  const plain = { bits: 0, isUnsigned: false, divisor: 1, size: 0 };
+  switch (field.typeType()) {
+    case Type.Int: {
+      const type: Int = field.type(new Int());
+      return { ...plain, bits: type.bitWidth(), isUnsigned: !type.isSigned() };
+    }
+    case Type.FloatingPoint: {
+      const type: FloatingPoint = field.type(new FloatingPoint());
+      return { ...plain, bits: 16 << type.precision() };
+    }
+    case Type.Decimal: {
+      const type: Decimal = field.type(new Decimal());
+      const scale = type.scale();
+      // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
+      const divisor = scale < 0 || scale > 22 ? Number.NaN : 10 ** scale;
+      return { ...plain, bits: type.bitWidth(), divisor };
+    }
+    case Type.Date: {
+      const type: DateTable = field.type(new DateTable());
+      return type.unit() === DateUnit.DAY
+        ? { ...plain, bits: 32, divisor: 1 / 86_400 }
+        : { ...plain, bits: 64, divisor: 1e3 };
+    }
+    case Type.Timestamp: {
+      const type: Timestamp = field.type(new Timestamp());
+      return { ...plain, bits: 64, divisor: perSecond[type.unit()] };
+    }
+    case Type.FixedSizeBinary: {
+      const type: FixedSizeBinary = field.type(new FixedSizeBinary());
+      return { ...plain, size: type.byteWidth() };
+    }
+    case Type.FixedSizeList: {
+      const type: FixedSizeList = field.type(new FixedSizeList());
+      return { ...plain, size: type.listSize() };
+    }
+    case Type.Union: {
+      const type: Union = field.type(new Union());
+      return { ...plain, size: type.mode() === UnionMode.Dense ? 1 : 0 };
+    }
+    default:
+      return plain;
+  }
+}
+
+const perSecond: Readonly<Record<TimeUnit, number>> = {
+  [TimeUnit.SECOND]: 1,
+  [TimeUnit.MILLISECOND]: 1e3,
+  [TimeUnit.MICROSECOND]: 1e6,
+  [TimeUnit.NANOSECOND]: 1e9,
+};
+
+/** Rows and values: with 31 bits they fit into every counter. */
+function rowsOf(value: bigint): number {
+  if (value >= 0n && value <= 0x7fff_ffffn) return Number(value);
+  throw new Damage(`it says that it has ${value} values`);
+}
+
+function countOf(value: bigint, what: string): number {
+  if (value >= 0n && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
+  throw new Damage(`it says that it has ${value} ${what}`);
+}

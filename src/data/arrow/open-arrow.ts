@@ -1,0 +1,47 @@
+// Opens an Arrow file or stream for a job: its messages, and the columns that the job asks for.
+
+import type { ResolvedArrowOptions, TableShape } from "../options.ts";
+import type { KeyColumn } from "../split-keys.ts";
+import { askedColumns } from "../tables/asked-columns.ts";
+import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import type { TableFile } from "../tables/table-file.ts";
+import { unreadable } from "../text/text-lines.ts";
+import { openIndex } from "./messages.ts";
+import { readArrow } from "./read-arrow.ts";
+import { columnNames, shapeOf } from "./shapes.ts";
+
+/** As `openTable`. */
+export async function openArrow(
+  path: string,
+  options: ResolvedArrowOptions,
+  tables: readonly TableShape[],
+  key?: KeyColumn,
+  isPrediction = false,
+): Promise<TableFile> {
+  let file: RangeReader;
+  try {
+    file = await openRanges(path);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+  try {
+    const index = await openIndex(file);
+    const { schema, batches } = index;
+    const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
+    const { wanted, ...asked } = askedColumns(path, inFile, options, tables, { key, isPrediction });
+    return {
+      path: file.path,
+      size: file.size,
+      rows: batches.reduce((sum, { rows }) => sum + rows, 0),
+      ...asked,
+      batches(_, { names, ...limits }) {
+        const some = wanted.filter(({ shape }) => names?.has(shape.name) !== false);
+        return readArrow(file, index, some, limits);
+      },
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}

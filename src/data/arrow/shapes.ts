@@ -1,0 +1,129 @@
+// Which columns of an Arrow schema can be read, and how: flat ones, and one level of lists.
+// Everything else is refused by name. The same as of Parquet (../parquet/shapes.ts).
+//
+//   flat      a field, also within structs: `user.id`
+//   list      list, large_list, fixed_size_list
+//   weighted  map<id, weight>, and lists of struct<id, weight>: the first member is the id
+
+import { Type } from "apache-arrow/fb/type";
+import type { AskedShape } from "../tables/asked-columns.ts";
+import { Damage } from "../tables/damage.ts";
+import type { ArrowField, ArrowSchema } from "./metadata.ts";
+
+/** A field of values. */
+export interface ArrowLeaf {
+  readonly field: ArrowField;
+  readonly kind: AskedShape["leaf"]["kind"];
+}
+
+/** How a column is read. */
+export interface ArrowShape extends AskedShape {
+  /** The places of the column's field and of the structs around it, from the outermost on. */
+  readonly path: readonly number[];
+  readonly leaf: ArrowLeaf;
+  /** Of a weighted list: the weights. */
+  readonly weights?: ArrowLeaf | undefined;
+}
+
+/** The names that a column can be asked for by, for messages. */
+export function columnNames({ fields }: ArrowSchema): string[] {
+  return fields.map(({ name }) => name);
+}
+
+/** The column of a name; undefined: there is none. @throws Damage where it cannot be read */
+export function shapeOf({ fields }: ArrowSchema, name: string): ArrowShape | undefined {
+  const found = find(fields, name, []);
+  if (found === undefined) return undefined;
+  const { field, path } = found;
+  if (!isList(field)) return { name, path, list: "none", leaf: leafOf(field) };
+  const [entry] = field.children;
+  if (entry === undefined) throw new Damage("it is a list of nothing");
+  const { children } = entry;
+  if (entry.type !== Type.Struct_ || entry.dictionary !== undefined) {
+    return { name, path, list: "plain", leaf: idLeaf(entry) };
+  }
+  const [id, weight, ...others] = children;
+  if (id === undefined || weight === undefined || others.length > 0 || isNested(id)) {
+    throw new Damage("it is a list of what is neither a value nor a pair of id and weight");
+  }
+  const weights = isNested(weight) ? undefined : leafOf(weight);
+  if (weights === undefined || weights.kind === "text" || weights.kind === "moment") {
+    throw new Damage(`\`${weight.name}\`, the weight of its entries, is no number`);
+  }
+  return { name, path, list: "weighted", leaf: idLeaf(id), weights };
+}
+
+/** The field of a name. A name may have dots of its own. */
+function find(
+  fields: readonly ArrowField[],
+  name: string,
+  above: readonly number[],
+): { readonly field: ArrowField; readonly path: readonly number[] } | undefined {
+  const whole = fields.findIndex((one) => one.name === name);
+  const field = fields[whole];
+  if (field !== undefined) return { field, path: [...above, whole] };
+  const outer = fields.findIndex((one) => {
+    return name.startsWith(`${one.name}.`) && one.type === Type.Struct_;
+  });
+  const struct = fields[outer];
+  if (struct === undefined) return undefined;
+  return find(struct.children, name.slice(struct.name.length + 1), [...above, outer]);
+}
+
+/** Whether the field's values are lists. */
+export function isList({ type, dictionary }: ArrowField): boolean {
+  return listTypes.has(type) && dictionary === undefined;
+}
+
+const listTypes = new Set([Type.List, Type.LargeList, Type.FixedSizeList, Type.Map]);
+
+function isNested({ children }: ArrowField): boolean {
+  return children.length > 0;
+}
+
+/** The leaf of a list's ids. @throws Damage where its values can be none */
+function idLeaf(field: ArrowField): ArrowLeaf {
+  const leaf = leafOf(field);
+  if (leaf.kind !== "fraction" && leaf.kind !== "moment") return leaf;
+  throw new Damage("it is a list of fractions or times, and lists are of ids: integers or text");
+}
+
+/** @throws Damage where there is no number or text in it */
+function leafOf(field: ArrowField): ArrowLeaf {
+  const { type, children, name } = field;
+  if (type === Type.Struct_ && field.dictionary === undefined) {
+    const members = children.map((one) => `\`${name}.${one.name}\``).join(", ");
+    throw new Damage(`it is a struct; name one of its members, ${members}`);
+  }
+  const kind = kinds.get(type);
+  if (kind === undefined) {
+    throw new Damage(`it has the type ${Type[type]?.replace("_", "") ?? type}, which is not read`);
+  }
+  if (Number.isNaN(field.divisor)) throw new Damage("it is a decimal of a scale beyond 0 to 22");
+  const { bits, dictionary } = field;
+  if (!widths.has(bits) || !(widths.has(dictionary?.bits ?? 8) && (dictionary?.bits ?? 8) <= 64)) {
+    throw new Damage(`its values have ${dictionary?.bits ?? bits} bits`);
+  }
+  if (type === Type.FixedSizeBinary && field.size < 0) {
+    throw new Damage(`its values have ${field.size} bytes`);
+  }
+  return { field, kind };
+}
+
+/** Bits of numbers; 0: of everything else. */
+const widths = new Set([0, 8, 16, 32, 64, 128, 256]);
+
+const kinds: ReadonlyMap<Type, ArrowLeaf["kind"]> = new Map([
+  [Type.Int, "integer"],
+  [Type.FloatingPoint, "fraction"],
+  [Type.Decimal, "fraction"],
+  [Type.Bool, "boolean"],
+  [Type.Date, "moment"],
+  [Type.Timestamp, "moment"],
+  ...[Type.Utf8, Type.LargeUtf8, Type.Utf8View, Type.Binary, Type.LargeBinary].map(asText),
+  ...[Type.BinaryView, Type.FixedSizeBinary].map(asText),
+]);
+
+function asText(type: Type): [Type, "text"] {
+  return [type, "text"];
+}

@@ -1,0 +1,55 @@
+// Arrow files of a test, and their columns as plain values.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { openIndex } from "../../../src/data/arrow/messages.ts";
+import { readArrow } from "../../../src/data/arrow/read-arrow.ts";
+import { shapeOf } from "../../../src/data/arrow/shapes.ts";
+import { openRanges, type RangeReader } from "../../../src/data/tables/byte-ranges.ts";
+import { expectedOf, type PlainValue, plainValue } from "../parquet/parquet-files.ts";
+
+/** The folder of files that pyarrow wrote (make.py), of the tables of the Parquet files. */
+export const fixtures = "test/fixtures/arrow";
+
+/** The files with a JSON of their values. */
+export const fixtureNames = readdirSync(fixtures).filter((name) => /^(flat|lists)-/.test(name));
+
+/** The bytes of a file that pyarrow wrote. */
+export function bytesOf(name: string): Buffer {
+  return readFileSync(join(fixtures, name));
+}
+
+/** What pyarrow says is in a file. */
+export function expectedIn(name: string): Record<string, readonly PlainValue[]> {
+  return expectedOf(name.startsWith("flat") ? "flat/snappy" : "lists/snappy").columns;
+}
+
+/** The rows of some columns as plain values by column. */
+export async function readColumns(
+  from: string | RangeReader,
+  names: readonly string[],
+  isId = false,
+): Promise<Record<string, PlainValue[]>> {
+  const file = typeof from === "string" ? await openRanges(from) : from;
+  try {
+    const index = await openIndex(file);
+    const wanted = names.map((name) => {
+      const shape = shapeOf(index.schema, name);
+      if (shape === undefined) throw new Error(`no column ${name}`);
+      return { shape, isId };
+    });
+    const found: Record<string, PlainValue[]> = Object.fromEntries(names.map((name) => [name, []]));
+    for await (const { columns, rows } of readArrow(file, index, wanted)) {
+      for (const { shape } of wanted) {
+        const column = columns.get(shape.name);
+        if (column === undefined) throw new Error(`no column ${shape.name}`);
+        for (let row = 0; row < rows; row++) {
+          found[shape.name]?.push(plainValue(column, row, shape.list !== "none"));
+        }
+      }
+    }
+    return found;
+  } finally {
+    await file.close();
+  }
+}

@@ -121,6 +121,18 @@ export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // Tables of Parquet files ----
 export {
+  type CompactedPartition,
+  type CompactOptions,
+  type CompactReport,
+  compactWarehouse,
+} from "./storage/warehouse/compact-warehouse.ts";
+export { codecs as warehouseCodecs } from "./storage/warehouse/parquet-writer.ts";
+export {
+  type WriteOptions,
+  type WriteReport,
+  writeWarehouse,
+} from "./storage/warehouse/write-warehouse.ts";
+export {
   type ColumnReport,
   inspectWarehouse,
   type PartitionReport,

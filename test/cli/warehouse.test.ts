@@ -1,4 +1,4 @@
-// From a shell: what a table of Parquet files is made of, and what a job reads of it.
+// From a shell: tables of Parquet files, looked at, written and compacted.
 
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -44,4 +44,31 @@ test.serial("a table at a glance, and for machines", async (t) => {
   const none = await runCli(["warehouse", "inspect", "nowhere"], directory);
   t.is(none.code, 2);
   t.regex(none.stderr, /^osiris: .*nowhere/);
+});
+
+test.serial("a table is written, and compacted", async (t) => {
+  const directory = directoryOf(t);
+  const lines = Array.from({ length: 100 }, (_, i) => `${i % 2},${i},${i % 4}`);
+  writeFileSync(join(directory, "clicks.csv"), `${["label,price,day", ...lines].join("\n")}\n`);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const args = ["warehouse", "write", "clicks.csv", "-o", "table", "--row-group", "5"];
+  const more = ["--partition-by", "day", "--order-from", "job.json", "--codec", "gzip"];
+  const written = await runCli([...args, ...more], directory);
+  t.is(written.code, 0, written.stderr);
+  t.regex(written.stdout, /^table: 4 files, 100 rows in 20 row groups, /);
+  const again = await runCli(args, directory);
+  t.is(again.code, 2);
+  t.regex(again.stderr, /^osiris: Expected a new directory for the table, and table is there/);
+  const compacted = await runCli(["warehouse", "compact", "table"], directory);
+  t.is(compacted.code, 0, compacted.stderr);
+  t.regex(
+    compacted.stdout,
+    /^table\/day=0: 1 file of .* to 1 file of .*, 5 to 1 row group, 25 rows$/m,
+  );
+  const nothing = await runCli(["warehouse", "compact", "table"], directory);
+  t.is(nothing.stdout, "table: nothing to compact\n");
+  const report = lastJson<{ partitions: readonly unknown[] }>(
+    await runCli(["warehouse", "compact", "table", "--json"], directory),
+  );
+  t.deepEqual(report.partitions, []);
 });

@@ -48,7 +48,7 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** The object that a line is; undefined: it is none, or is not UTF-8. */
-function objectIn(line: string): Record<string, unknown> | undefined {
+export function objectIn(line: string): Record<string, unknown> | undefined {
   try {
     const isAscii = !/[^\0-\x7f]/.test(line);
     const text = isAscii ? line : utf8.decode(Buffer.from(line, "latin1"));

@@ -1,0 +1,121 @@
+// The type of a column of text or JSON, by all of its values: the narrowest that holds each of them
+// without a change that a reader could see.
+//
+//   integers of 64 bits              INT64
+//   numbers                          DOUBLE; with integers beyond 2^53 among them text
+//   true and false                   BOOLEAN
+//   all else, mixtures               STRING
+//   lists of integers, of others     list<INT64>, list<STRING>
+//   weights by id, pairs             map<INT64, DOUBLE>, map<STRING, DOUBLE>
+
+import type { SchemaElement } from "hyparquet";
+
+/** What a value is. `long`: an integer that a float64 does not hold. */
+type Kind = "integer" | "long" | "fraction" | "boolean" | "text";
+type Form = "value" | "list" | "map";
+type LeafType = "INT64" | "DOUBLE" | "BOOLEAN" | "BYTE_ARRAY";
+
+/** A value of a column, without its type. */
+export type Loose =
+  | { readonly form: "value"; readonly value: string | number | boolean }
+  | { readonly form: "list"; readonly items: readonly (string | number | boolean)[] }
+  | { readonly form: "map"; readonly pairs: readonly (readonly [string | number, number])[] };
+
+/** Grows with the values of a column. */
+export class InferredType {
+  readonly #kinds = new Set<Kind>();
+  readonly #forms = new Set<Form>();
+  #sealed: LeafType | undefined;
+
+  add(loose: Loose): void {
+    this.#forms.add(loose.form);
+    if (loose.form === "value") this.#kinds.add(kindOf(loose.value));
+    else if (loose.form === "list") for (const item of loose.items) this.#kinds.add(kindOf(item));
+    else for (const [id] of loose.pairs) this.#kinds.add(kindOf(id));
+  }
+
+  /** Values, lists and maps in one column have no type. */
+  get isMixed(): boolean {
+    return this.#forms.size > 1;
+  }
+
+  get #form(): Form {
+    const [form = "value"] = this.#forms;
+    return form;
+  }
+
+  get #leaf(): LeafType {
+    const kinds = this.#kinds;
+    const only = (...some: readonly Kind[]) => [...kinds].every((kind) => some.includes(kind));
+    if (kinds.size === 0) return "BYTE_ARRAY";
+    if (only("integer", "long")) return "INT64";
+    if (this.#form !== "value") return "BYTE_ARRAY";
+    if (only("integer", "fraction")) return "DOUBLE";
+    return only("boolean") ? "BOOLEAN" : "BYTE_ARRAY";
+  }
+
+  /** The nodes of a column of this type. */
+  elements(name: string): SchemaElement[] {
+    const leaf = leafNamed(this.#leaf);
+    const group = { repetition_type: "OPTIONAL", num_children: 1 } as const;
+    switch (this.#form) {
+      case "value":
+        return [leaf(name, "OPTIONAL")];
+      case "list":
+        return [
+          { name, ...group, converted_type: "LIST" },
+          { name: "list", repetition_type: "REPEATED", num_children: 1 },
+          leaf("element", "OPTIONAL"),
+        ];
+      case "map":
+        return [
+          { name, ...group, converted_type: "MAP" },
+          { name: "key_value", repetition_type: "REPEATED", num_children: 2 },
+          leaf("key", "REQUIRED"),
+          { name: "value", type: "DOUBLE", repetition_type: "REQUIRED" },
+        ];
+      default:
+        return this.#form satisfies never;
+    }
+  }
+
+  /** A value as a column of this type stores it; no more are added. */
+  stored(loose: Loose): unknown {
+    this.#sealed ??= this.#leaf;
+    const leaf = this.#sealed;
+    if (loose.form === "value") return storedAs(leaf, loose.value);
+    if (loose.form === "list") return loose.items.map((item) => storedAs(leaf, item));
+    return loose.pairs.map(([id, value]) => ({ key: storedAs(leaf, id), value }));
+  }
+}
+
+function leafNamed(type: LeafType) {
+  return (name: string, repetition: "OPTIONAL" | "REQUIRED"): SchemaElement => {
+    const own = { name, type, repetition_type: repetition };
+    return type === "BYTE_ARRAY" ? { ...own, converted_type: "UTF8" } : own;
+  };
+}
+
+/** Without leading zeros and signs that would not come back. */
+const integer = /^(?:0|-?[1-9]\d{0,18})$/;
+const fraction = /^-?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n];
+
+function kindOf(value: string | number | boolean): Kind {
+  if (typeof value === "boolean") return "boolean";
+  if (typeof value === "number") return Number.isSafeInteger(value) ? "integer" : "fraction";
+  if (integer.test(value)) {
+    if (value.length < 16) return "integer";
+    const exact = BigInt(value);
+    if (exact < least || exact > most) return "text";
+    return Number.isSafeInteger(Number(value)) ? "integer" : "long";
+  }
+  return fraction.test(value) ? "fraction" : "text";
+}
+
+function storedAs(leaf: LeafType, value: string | number | boolean): unknown {
+  if (leaf === "INT64") return BigInt(value);
+  if (leaf === "DOUBLE") return Number(value);
+  if (leaf === "BOOLEAN") return value === true;
+  return Buffer.from(String(value), "latin1");
+}

@@ -1,0 +1,189 @@
+// Parquet files as rows of stored values, exactly: what a logical type means is left to readers, so
+// that a moment or a decimal is copied bit for bit. One row group is in memory at a time.
+//
+// Columns are values, structs, lists of values or of structs, and maps; others are refused by name.
+
+import {
+  type AsyncBuffer,
+  type FileMetaData,
+  parquetMetadataAsync,
+  parquetScan,
+  parquetSchema,
+  type SchemaElement,
+  type SchemaTree,
+} from "hyparquet";
+import { compressors } from "hyparquet-compressors";
+import { readFooter } from "../../src/data/parquet/footer.ts";
+import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
+import { unreadable } from "../../src/data/text/text-lines.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { typeOf } from "./column-types.ts";
+import type { TableColumn, TableRows, TableSource } from "./table-columns.ts";
+
+/**
+ * The rows of files that have the same columns, in any order.
+ * @throws InputUnusableError where a file cannot be read, has other columns, or one that is refused
+ */
+export async function openParquetTable(paths: readonly string[]): Promise<TableSource> {
+  const columns = await columnsOf(paths[0] ?? "");
+  return {
+    columns,
+    async *chunks() {
+      for (const path of paths) {
+        const own = await columnsOf(path);
+        const wrong = differenceOf(columns, own);
+        if (wrong !== undefined) {
+          const other = `${wrong} in ${paths[0]} and in ${path}`;
+          throw new InputUnusableError(path, `Expected files with the same columns, got ${other}`);
+        }
+        yield* rowGroupsOf(path);
+      }
+    },
+  };
+}
+
+/** The column that two files do not both have, with the same type. */
+function differenceOf(
+  one: readonly TableColumn[],
+  other: readonly TableColumn[],
+): string | undefined {
+  const types = (columns: readonly TableColumn[]) => {
+    return new Map(columns.map(({ name, elements }) => [name, JSON.stringify(elements)]));
+  };
+  const [a, b] = [types(one), types(other)];
+  const wrong = [...new Set([...a.keys(), ...b.keys()])].find(
+    (name) => a.get(name) !== b.get(name),
+  );
+  return wrong === undefined ? undefined : `another \`${wrong}\``;
+}
+
+async function columnsOf(path: string): Promise<TableColumn[]> {
+  return withFile(path, async (file) => {
+    await readFooter(file); // Checks every number that is relied on.
+    return columnsIn(path, await metadataOf(file));
+  });
+}
+
+function columnsIn(path: string, metadata: FileMetaData): TableColumn[] {
+  return parquetSchema(metadata).children.map((node) => {
+    const { name } = node.element;
+    if (!isWritten(node)) {
+      const why = `its column \`${name}\` is ${typeOf(node)}`;
+      const form = "a value, a struct, a list of either, or a map";
+      throw new InputUnusableError(path, `Cannot copy ${path}: ${why}; expected ${form}`);
+    }
+    return { name, elements: elementsOf(node) };
+  });
+}
+
+function elementsOf({ element, children }: SchemaTree): SchemaElement[] {
+  return [element, ...children.flatMap(elementsOf)];
+}
+
+/** Whether a column is one of the forms above, in the way that every writer of today has. */
+function isWritten({ element, children }: SchemaTree): boolean {
+  if (element.repetition_type === "REPEATED") return false;
+  if (children.length === 0) return isLeaf(element);
+  const [repeated] = children;
+  if (children.every((child) => child.element.repetition_type !== "REPEATED")) {
+    return element.converted_type === undefined && children.every(isWritten);
+  }
+  if (children.length > 1 || repeated?.element.repetition_type !== "REPEATED") return false;
+  const isList = element.converted_type === "LIST" && repeated.children.length === 1;
+  const isMap = element.converted_type === "MAP" && repeated.children.length === 2;
+  const names = repeated.children.map((child) => child.element.name).join();
+  if (!isList && !(isMap && names === "key,value")) return false;
+  const [item] = repeated.children;
+  const leaves =
+    isList && item !== undefined && item.children.length > 0 ? item.children : repeated.children;
+  return leaves.every((leaf) => {
+    const isFlat = leaf.children.length === 0 && leaf.element.repetition_type !== "REPEATED";
+    return isFlat && isLeaf(leaf.element);
+  });
+}
+
+function isLeaf({ type }: SchemaElement): boolean {
+  return type !== undefined && type !== "INT96";
+}
+
+async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
+  const file = await opened(path);
+  try {
+    const metadata = await metadataOf(file);
+    const stored = { ...metadata, schema: metadata.schema.map(asStored) };
+    const scan = await attempt(path, () =>
+      parquetScan({ file: bufferOf(file), metadata: stored, compressors, utf8: false }),
+    );
+    let rowStart = 0;
+    for (const { num_rows: count } of metadata.row_groups) {
+      const rowEnd = rowStart + Number(count);
+      const columns = new Map<string, readonly unknown[]>();
+      for (const { element } of parquetSchema(metadata).children) {
+        const { name: column } = element;
+        const values = await attempt(path, () => scan.readColumn({ column, rowStart, rowEnd }));
+        columns.set(column, element.converted_type === "MAP" ? pairsOf(values) : [...values]);
+      }
+      yield { rows: rowEnd - rowStart, columns };
+      rowStart = rowEnd;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Maps as lists of pairs, in their order and with keys of any type. */
+function pairsOf(values: ArrayLike<unknown>): unknown[] {
+  return Array.from(values, (value) => {
+    const pairs = Object.values(value ?? {})[0];
+    return value === null || value === undefined ? undefined : (pairs ?? []);
+  });
+}
+
+/** A node without what its values mean; of groups, lists alone keep their form. */
+function asStored(element: SchemaElement): SchemaElement {
+  const { logical_type: _logical, converted_type: converted, ...rest } = element;
+  const isList = element.type === undefined && converted === "LIST";
+  return isList ? { ...rest, converted_type: "LIST" } : rest;
+}
+
+async function metadataOf(file: RangeReader): Promise<FileMetaData> {
+  return attempt(file.path, () => parquetMetadataAsync(bufferOf(file)));
+}
+
+function bufferOf(file: RangeReader): AsyncBuffer {
+  return {
+    byteLength: file.size,
+    async slice(start, end = file.size) {
+      const bytes = await file.read(start, end);
+      return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + end - start) as ArrayBuffer;
+    },
+  };
+}
+
+async function opened(path: string): Promise<RangeReader> {
+  try {
+    return await openRanges(path);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+async function withFile<Result>(path: string, work: (file: RangeReader) => Promise<Result>) {
+  const file = await opened(path);
+  try {
+    return await work(file);
+  } finally {
+    await file.close();
+  }
+}
+
+/** If the library cannot read the file, the file is to blame. */
+async function attempt<Result>(path: string, body: () => Result | Promise<Result>) {
+  try {
+    return await body();
+  } catch (cause) {
+    if (cause instanceof InputUnusableError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path} as Parquet: ${why}`, { cause });
+  }
+}

@@ -1,0 +1,44 @@
+// Columns of a table while it is written anew: what every reader of rows hands to every writer.
+
+import type { SchemaElement } from "hyparquet";
+import { dataColumnsOf } from "../../src/data/data-columns.ts";
+import { keyColumnOf } from "../../src/data/split-keys.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+
+/** A column as a Parquet schema has it. */
+export interface TableColumn {
+  readonly name: string;
+  /** Its node and those below it, in the order of the schema. */
+  readonly elements: readonly SchemaElement[];
+}
+
+/** Some consecutive rows. */
+export interface TableRows {
+  readonly rows: number;
+  /**
+   * By name, a value a row, as Parquet stores it: number, bigint, boolean, bytes; a list; a map as
+   * a list of `{ key, value }`. Null and undefined: there is none.
+   */
+  readonly columns: ReadonlyMap<string, readonly unknown[]>;
+}
+
+/** Rows that can be read once. */
+export interface TableSource {
+  readonly columns: readonly TableColumn[];
+  chunks(): AsyncGenerator<TableRows>;
+}
+
+/** The columns by how many of the jobs read them, most first; of equal ones the earlier first. */
+export function orderedByJobs(
+  columns: readonly TableColumn[],
+  jobs: readonly JobSpec[],
+): TableColumn[] {
+  const readers = new Map<string, number>();
+  for (const { data, evaluation } of jobs) {
+    const key = keyColumnOf(evaluation?.split)?.column;
+    const names = [...dataColumnsOf(data), ...(key === undefined ? [] : [key])];
+    for (const name of new Set(names)) readers.set(name, (readers.get(name) ?? 0) + 1);
+  }
+  const count = ({ name }: TableColumn) => readers.get(name) ?? 0;
+  return [...columns].sort((a, b) => count(b) - count(a));
+}

@@ -1,0 +1,183 @@
+// CSV and JSON Lines as rows of stored values. All lines are read twice: for the types of the
+// columns, and for the rows. A line that is none ends it, with its number.
+
+import { headerNames } from "../../src/data/text/header.ts";
+import { objectIn } from "../../src/data/text/json-lines.ts";
+import { splitLine } from "../../src/data/text/line-decoder.ts";
+import { readLines } from "../../src/data/text/text-lines.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { InferredType, type Loose } from "./inferred-type.ts";
+import type { TableRows, TableSource } from "./table-columns.ts";
+
+/** How the lines of a file are read. */
+export type TextKind = "csv" | "tsv" | "jsonl";
+
+/** Rows of a chunk. */
+const chunkRows = 4096;
+
+/** A row, by column. */
+type LooseRow = Iterable<readonly [string, Loose]>;
+
+/**
+ * The rows of files, with the columns of all of them.
+ * @throws InputUnusableError where a file or a line cannot be read, or a column has no one type
+ */
+export async function openTextTable(
+  paths: readonly string[],
+  kind: TextKind,
+  isStopped: () => void,
+): Promise<TableSource> {
+  const types = new Map<string, InferredType>();
+  for (const path of paths) {
+    for await (const { names = [], row, line } of rowsOf(path, kind)) {
+      if (line % chunkRows === 0) isStopped();
+      for (const name of names) if (!types.has(name)) types.set(name, new InferredType());
+      for (const [name, loose] of row) {
+        const type = types.get(name) ?? new InferredType();
+        types.set(name, type);
+        type.add(loose);
+        if (type.isMixed) throw refused(path, line, `\`${name}\` is now one value, now several`);
+      }
+    }
+  }
+  return {
+    columns: [...types].map(([name, type]) => ({ name, elements: type.elements(name) })),
+    async *chunks() {
+      for (const path of paths) yield* chunksOf(path, kind, types);
+    },
+  };
+}
+
+async function* chunksOf(
+  path: string,
+  kind: TextKind,
+  types: ReadonlyMap<string, InferredType>,
+): AsyncGenerator<TableRows> {
+  let chunk = new Chunk(types);
+  for await (const { row, names } of rowsOf(path, kind)) {
+    if (names !== undefined) continue;
+    chunk.add(row);
+    if (chunk.rows < chunkRows) continue;
+    yield chunk;
+    chunk = new Chunk(types);
+  }
+  if (chunk.rows > 0) yield chunk;
+}
+
+class Chunk implements TableRows {
+  readonly columns: Map<string, unknown[]>;
+  readonly #types: ReadonlyMap<string, InferredType>;
+  rows = 0;
+
+  constructor(types: ReadonlyMap<string, InferredType>) {
+    this.#types = types;
+    this.columns = new Map([...types.keys()].map((name) => [name, []]));
+  }
+
+  add(row: LooseRow): void {
+    for (const values of this.columns.values()) values.push(undefined);
+    for (const [name, loose] of row) {
+      const values = this.columns.get(name);
+      if (values !== undefined) values[this.rows] = this.#types.get(name)?.stored(loose);
+    }
+    this.rows++;
+  }
+}
+
+interface TextRow {
+  /** The columns that the file has, instead of a row: its header. */
+  readonly names?: readonly string[];
+  readonly row: LooseRow;
+  readonly line: number;
+}
+
+async function* rowsOf(path: string, kind: TextKind): AsyncGenerator<TextRow> {
+  let names: string[] | undefined;
+  const delimiter = kind === "tsv" ? "\t" : ",";
+  for await (const { firstLine, lines } of readLines(path)) {
+    for (const [i, text] of lines.entries()) {
+      const line = firstLine + i;
+      if (kind !== "jsonl" && names === undefined) {
+        names = headerNames(path, text, delimiter);
+        yield { names, row: [], line };
+        continue;
+      }
+      if (text === "") continue;
+      if (text === undefined) throw refused(path, line, "it is too long");
+      yield {
+        row:
+          names === undefined
+            ? jsonRow(path, line, text)
+            : csvRow(path, line, text, names, delimiter),
+        line,
+      };
+    }
+  }
+}
+
+function csvRow(
+  path: string,
+  line: number,
+  text: string,
+  names: readonly string[],
+  delimiter: string,
+): LooseRow {
+  const fields = splitLine(text, delimiter, true);
+  if (typeof fields === "string") throw refused(path, line, fields);
+  if (fields.length !== names.length) {
+    throw refused(
+      path,
+      line,
+      `expected ${names.length} fields, as the header has, got ${fields.length}`,
+    );
+  }
+  return fields.flatMap((value, i): [string, Loose][] => {
+    return value === "" ? [] : [[names[i] ?? "", { form: "value", value }]];
+  });
+}
+
+function jsonRow(path: string, line: number, text: string): LooseRow {
+  const object = objectIn(text);
+  if (object === undefined) throw refused(path, line, "expected a JSON object");
+  return Object.entries(object).flatMap(([name, value]): [string, Loose][] => {
+    if (value === null) return [];
+    const loose = looseOf(value);
+    if (loose === undefined) {
+      const forms = "a value, a list of values, an object of weights by id, or a list of pairs";
+      throw refused(path, line, `expected \`${name}\` to be ${forms}`);
+    }
+    return [[name, loose]];
+  });
+}
+
+function looseOf(value: unknown): Loose | undefined {
+  if (isScalar(value)) return { form: "value", value: bytesOf(value) };
+  if (!Array.isArray(value)) return mapOf(Object.entries(value as object));
+  if (value.length > 0 && value.every((one) => Array.isArray(one))) return mapOf(value);
+  return value.every(isScalar) ? { form: "list", items: value.map(bytesOf) } : undefined;
+}
+
+function mapOf(entries: readonly unknown[]): Loose | undefined {
+  const pairs: (readonly [string | number, number])[] = [];
+  for (const entry of entries) {
+    const [id, weight, ...more] = entry as readonly unknown[];
+    const isPair = isScalar(id) && typeof id !== "boolean" && more.length === 0;
+    if (!isPair || typeof weight !== "number") return undefined;
+    pairs.push([bytesOf(id), weight]);
+  }
+  return { form: "map", pairs };
+}
+
+function isScalar(value: unknown): value is string | number | boolean {
+  return ["string", "number", "boolean"].includes(typeof value);
+}
+
+/** Text as its UTF-8 bytes, one character each, as a line of CSV has it. */
+function bytesOf<Value extends string | number | boolean>(value: Value): Value {
+  if (typeof value !== "string") return value;
+  return Buffer.from(value, "utf8").toString("latin1") as Value;
+}
+
+function refused(path: string, line: number, why: string): InputUnusableError {
+  return new InputUnusableError(path, `Cannot copy line ${line} of ${path}: ${why}`);
+}

@@ -1,5 +1,6 @@
 // What an export takes of a checkpoint: dense parameters by their names, tables, and what tells
-// where the file comes from. Nothing here is as large as a table.
+// where the file comes from. Where a job averages weights, these are the averages, as predictions
+// take them. Nothing here is as large as a table.
 
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import type { Graph } from "../../src/model/graph/graph.ts";
@@ -49,7 +50,9 @@ export function openExported(directory: string, options: ExportedOptions): Expor
   const { job, manifest, store } = checkpoint;
   const graph = graphOf(job.model);
   const { parameters, length } = graph.layout;
-  const [flat] = decodeDense(store.readWholePart(manifest, densePart), densePart);
+  const tensors = decodeDense(store.readWholePart(manifest, densePart), densePart);
+  const isAveraged = job.optimizer.dense.ema !== undefined;
+  const flat = isAveraged ? averaged(tensors, graph) : tensors[0];
   if (flat?.length !== length) {
     const wanted = `it has ${flat?.length} parameters, expected ${length} of its job's model`;
     throw new CheckpointCorruptError(densePart, wanted);
@@ -73,6 +76,13 @@ export function openExported(directory: string, options: ExportedOptions): Expor
       ...(manifest.means && { means: JSON.stringify(manifest.means) }),
     },
   };
+}
+
+/** The moving average of trained parameters, which comes last, and statistics as they are. */
+function averaged(tensors: readonly Float32Array[], { layout }: Graph): Float32Array | undefined {
+  const flat = tensors[0]?.slice();
+  flat?.set(tensors.at(-1)?.subarray(0, layout.trained) ?? []);
+  return flat;
 }
 
 /** The name of a table's rows, as TorchRec has it. */

@@ -9,6 +9,7 @@ import { rowBirthOf } from "../../src/embedding/rows/slab.ts";
 import { rowDecayOf } from "../../src/embedding/tables/row-decay.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { keyOf } from "../../src/ports/random.ts";
+import { averagesOf, rowAverageIn } from "../checkpoints/averaged-rows.ts";
 import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
@@ -26,8 +27,9 @@ const chunkBytes = 2 ** 20;
 
 /**
  * The rows of a table in chunks; each is valid until the next one. Rows that decay together
- * (row-decay.ts) are given as weights, rounded to float32. The hashes are checked at the end, so
- * output made from earlier chunks must not count before. @throws CheckpointCorruptError
+ * (row-decay.ts) are given as weights, and rows with a moving average as averages, rounded to
+ * float32. The hashes are checked at the end, so output made from earlier chunks must not count
+ * before. @throws CheckpointCorruptError
  */
 export async function* wholeRows(
   checkpoint: OpenCheckpoint,
@@ -39,12 +41,16 @@ export async function* wholeRows(
   const { job, manifest } = checkpoint;
   const share = rowDecayOf(job.optimizer.sparse, spec)?.shareAt(manifest.cut) ?? 1;
   const initial = initialRows(table, job.seed);
+  const average = rowAverageIn(checkpoint);
   const trained = rowsOfTable(checkpoint, table, progress);
-  let chunk: RowRecords | undefined;
+  let chunk: Pick<RowRecords, "rows" | "weights"> | undefined;
   let at = 0;
   const next = async () => {
     const found = await trained.next();
-    chunk = found.done === true ? undefined : found.value;
+    chunk =
+      found.done === true
+        ? undefined
+        : { rows: found.value.rows, weights: averagesOf(found.value, average) };
     at = 0;
   };
   try {

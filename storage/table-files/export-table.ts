@@ -1,9 +1,8 @@
 // Exports a table of a checkpoint to a file. The table is read as a stream. The file gets its name
 // only when all of it is right and on disk.
 
-import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
-import { lagShare, type RowAverage } from "../../src/kernels/contract/row-average.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { averagesOf, rowAverageIn } from "../checkpoints/averaged-rows.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable } from "../checkpoints/part-ids.ts";
 import { rowsOfTable, type StoredTable, storedTable } from "../checkpoints/table-rows.ts";
@@ -60,7 +59,7 @@ export async function exportTable(
   const stored = storedTable(checkpoint, table);
   const { dim } = stored.spec;
   const width = options.state === true ? stored.width : 0;
-  const average = options.state === true ? undefined : averageIn(checkpoint);
+  const average = options.state === true ? undefined : rowAverageIn(checkpoint);
   const progress = progressOf(options);
   progress.expect((format.isCounted ? 2 : 1) * stored.bytes);
   const counted = format.isCounted ? await countRows(checkpoint, stored, progress) : 0;
@@ -72,7 +71,7 @@ export async function exportTable(
     const writer = format.open(file, { dim, width }, notes, counted);
     for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
       const ids = BigInt64Array.from(chunk.rows, (row) => dynamic?.idOf(row) ?? BigInt(row));
-      const vectors = average === undefined ? chunk.weights : averagesOf(chunk, dim, average);
+      const vectors = averagesOf(chunk, average);
       writer.write({ ids, vectors, state: width > 0 ? chunk.state : undefined });
       rows += ids.length;
     }
@@ -80,31 +79,6 @@ export async function exportTable(
   });
   const { cut, sha256: manifest } = checkpoint.manifest;
   return { table, file: path, rows, dim, stateWidth: width, bytes, cut, manifest };
-}
-
-/** The moving average of a checkpoint's rows; undefined: they have none. */
-function averageIn({ job, manifest }: OpenCheckpoint): RowAverage | undefined {
-  const { ema } = job.optimizer.sparse;
-  return ema && { decay: ema.decay, steps: manifest.cut };
-}
-
-/** The averages (n, D) of rows, as an evaluation after the checkpoint's last step takes them. */
-function averagesOf(
-  { weights, state }: RowRecords,
-  dim: number,
-  average: RowAverage,
-): Float32Array {
-  const rows = weights.length / dim;
-  const width = state.length / rows;
-  const averages = new Float32Array(weights.length);
-  for (let row = 0; row < rows; row++) {
-    const share = Math.fround(lagShare(average, state[(row + 1) * width - 1] ?? 0));
-    for (let c = 0; c < dim; c++) {
-      const lag = state[row * width + c] ?? 0;
-      averages[row * dim + c] = (weights[row * dim + c] ?? 0) + share * lag;
-    }
-  }
-  return averages;
 }
 
 async function countRows(

@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import {
   CheckpointCorruptError,
@@ -79,15 +79,19 @@ test("every parameter and row has the bits of the model, from any number of tile
   }
 });
 
-test("rows that decay together leave as the weights that the model computes with", async (t) => {
+/** A regression that was trained for five steps: its rows in memory, and as they are exported. */
+async function regressionOf(
+  t: ExecutionContext,
+  table: object,
+  optimizer: NonNullable<JobOptions["optimizer"]>,
+) {
   const home = startDirectory(t);
-  const job: JobOptions = {
-    model: { kind: "lr", tables: [{ name: "A", rows: 40, dim: 1, l2: 0.5, l2Scope: "decayed" }] },
+  const trained = await startTrained({
+    model: { kind: "lr", tables: [{ name: "A", rows: 40, dim: 1, ...table }] },
     data: { kind: "synthetic", samples: 64, dense: 0, batchSize: 64, cache: join(home, "cache") },
-    optimizer: { sparse: { kind: "sgd", learningRate: 0.3 } },
+    optimizer,
     checkpoint: { directory: join(home, "checkpoints") },
-  };
-  const trained = await startTrained(job);
+  });
   for (let cut = 1; cut <= 5; cut++) await trained.train({ cut });
   const path = join(home, "lr.safetensors");
   await exportModel(join(home, "checkpoints"), path);
@@ -100,12 +104,34 @@ test("rows that decay together leave as the weights that the model computes with
     ...{ samples: 40, dense: new Float32Array(), lengths: ids.map(() => 1), ids },
     ...{ highs: undefined, weights: undefined },
   });
-  const stored = rowsInMemory(trained).get("A") ?? new Float32Array();
   for (const [row, probability] of all.entries()) {
     const own = 1 / (1 + Math.exp(-(bias + (weights[row] ?? 0))));
     t.true(Math.abs(own - probability) < 1e-6, `row ${row}: ${own}, ${probability}`);
-    t.true(Math.abs(stored[row] ?? 0) > Math.abs(weights[row] ?? 0));
   }
+  const [state] = trained.devices.states;
+  return {
+    ...{ weights, bias, stored: rowsInMemory(trained).get("A") ?? new Float32Array() },
+    storedBias: state?.kernels.read(state.network.flat)[0] ?? 0,
+  };
+}
+
+test("rows that decay together leave as the weights that the model computes with", async (t) => {
+  const decayed = { l2: 0.5, l2Scope: "decayed" };
+  const optimizer = { sparse: { kind: "sgd", learningRate: 0.3 } } as const;
+  const { weights, stored } = await regressionOf(t, decayed, optimizer);
+  t.true(weights.every((own, row) => Math.abs(stored[row] ?? 0) > Math.abs(own)));
+});
+
+test("weights with moving averages leave as the averages, which predictions take", async (t) => {
+  const ema = { decay: 0.9 };
+  const optimizer = {
+    dense: { kind: "sgd", learningRate: 1, ema },
+    sparse: { kind: "sgd", learningRate: 1, ema },
+  } as const;
+  const { weights, stored, bias, storedBias } = await regressionOf(t, {}, optimizer);
+  const apart = weights.filter((own, row) => Math.abs(own - (stored[row] ?? 0)) > 1e-4);
+  t.true(apart.length > 10 && apart.length < 40, `${apart.length}`);
+  t.true(Math.abs(bias - storedBias) > 1e-4);
 });
 
 test("a table of dynamic ids leaves with its ids and the rows that they have", async (t) => {

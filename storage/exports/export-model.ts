@@ -12,8 +12,8 @@ import { writeSafetensors } from "./safetensors-model.ts";
 /** Options of `exportModel`. */
 export interface ModelExportOptions extends ExportedOptions {
   /**
-   * Of ONNX: the most bytes of tables that lie in the model itself; with more, all of them lie in
-   * `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
+   * Of ONNX: the most bytes of all weights that lie in the model itself; with more, the tables lie
+   * in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
    */
   readonly inlineBytesMax?: number | undefined;
 }

@@ -41,7 +41,8 @@ export interface WrittenOnnx {
 }
 
 /**
- * Puts a model at `path`, and tables that make it larger than `inlineMax` bytes into `path.data`.
+ * Puts a model at `path`; its tables into `path.data` where they, with all dense parameters, have
+ * more than `inlineMax` bytes.
  * @throws InvalidOptionError (translateModel), InputUnusableError, CheckpointCorruptError
  */
 export async function writeOnnx(
@@ -53,7 +54,7 @@ export async function writeOnnx(
 ): Promise<WrittenOnnx> {
   const dataFile = `${path}.data`;
   const ofTables = model.tables.reduce((sum, table) => sum + bytesOf(table), 0);
-  const isBeside = ofTables > inlineMax;
+  const isBeside = ofTables + 4 * model.graph.layout.length > inlineMax;
   const { pieces, beside } = layOut(model, isBeside ? basename(dataFile) : undefined);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   progress.expect(ofTables);

@@ -18,6 +18,7 @@ import { drawBatch, runOnnx } from "../../helpers/models/onnx.ts";
 import { moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 import { zoo } from "../../helpers/models/zoo.ts";
 import { drawModel } from "../../helpers/stores/drawn-model.ts";
+import { readTensorFile } from "../../helpers/stores/tensor-file.ts";
 
 const tolerance = 1e-6;
 
@@ -224,6 +225,40 @@ test.serial(
     t.false(readdirSync(own).some((name) => name.includes("onnx")));
   },
 );
+
+test.serial("dense parameters count beside the tables", async (t) => {
+  const { checkpoint } = await drawModel(jobOf(startDirectory(t), dlrm));
+  const path = `${checkpoint.directory}.onnx`;
+  const ofTables = 4 * 4 * (50 + 40 + 30);
+  const { parameters, dataFile } = await exportModel(checkpoint.directory, path, {
+    inlineBytesMax: ofTables,
+  });
+  t.is(dataFile, `${path}.data`);
+  const inlineBytesMax = ofTables + 4 * parameters;
+  const whole = await exportModel(checkpoint.directory, path, { inlineBytesMax });
+  t.is(whole.dataFile, undefined);
+});
+
+test.serial("the rows of a bag are added in their order, with the bits of float32", async (t) => {
+  const model = { kind: "lr" as const, tables: [{ name: "a", rows: 50, dim: 1 }] };
+  const job = await drawModel(jobOf(startDirectory(t), model));
+  const { directory } = job.checkpoint;
+  await exportModel(directory, `${directory}.onnx`);
+  await exportModel(directory, `${directory}.safetensors`);
+  const { tensors } = readTensorFile(`${directory}.safetensors`);
+  const weights = tensors.get("embedding_bags.a.weight")?.values as Float32Array;
+  const bias = Number(tensors.get("bias")?.values[0]);
+  const batch = drawBatch(job, new RandomStream(9, 1, 3), { samples: 200, idsMax: 30 });
+  const { logits } = await runOnnx(`${directory}.onnx`, job, batch);
+  let at = 0;
+  const sums = Float32Array.from(batch.lengths, (length) => {
+    const own = batch.ids.subarray(at, at + length);
+    at += length;
+    const sum = own.reduce((total, row) => Math.fround(total + (weights[row] ?? 0)), 0);
+    return Math.fround(sum + bias);
+  });
+  t.deepEqual(new Uint32Array(logits.slice().buffer), new Uint32Array(sums.buffer));
+});
 
 /** A module whose model has a block of its own, which adds nothing to what it takes. */
 const ownBlock = `export default defineModel({ build(graph, features) {

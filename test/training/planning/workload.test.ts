@@ -40,12 +40,14 @@ test("weights and state have the bytes that the runtime gives them", (t) => {
     return { name: precision, rows: 100, dim: 48, precision };
   });
   for (const kind of ["sgd", "rowWiseAdagrad", "adam", "partialRowWiseAdam"] as const) {
-    const job = startJob({ tables, optimizer: { sparse: { kind } } });
-    const state = 4 * stateWidth(kind, 48);
-    for (const [i, planned] of workloadOf(job).tables.entries()) {
-      t.is(planned.weightBytes, [4, 2, 1][i] ?? 0);
-      const extra = planned.name === "int8" ? 2 : 1; // Touched, and int8's exponent.
-      t.is(planned.dim * planned.stateBytes + planned.rowBytes, state + extra);
+    for (const ema of [undefined, {}]) {
+      const job = startJob({ tables, optimizer: { sparse: { kind, ema } } });
+      const state = 4 * stateWidth(kind, 48) + (ema ? 4 * 49 : 0); // Lags, and their steps.
+      for (const [i, planned] of workloadOf(job).tables.entries()) {
+        t.is(planned.weightBytes, [4, 2, 1][i] ?? 0);
+        const extra = planned.name === "int8" ? 2 : 1; // Touched, and int8's exponent.
+        t.is(planned.dim * planned.stateBytes + planned.rowBytes, state + extra);
+      }
     }
   }
 });

@@ -84,6 +84,11 @@ test.serial(
     t.deepEqual(Object.keys(rows[0]?.read ?? {}).sort(), ["price", "scored"]);
     t.is(rows[1]?.made.logPrice, String(Math.log(Number(rows[1]?.read.price) + 1)));
     t.regex(rows[0]?.made.best ?? "", /^\[2:0\.9375\]$/);
+    copyFileSync("test/fixtures/arrow/clicks.arrows", join(directory, "clicks.arrows"));
+    const ofArrow = { ...job, data: { ...job.data, kind: "arrow", paths: ["clicks.arrows"] } };
+    writeFileSync(join(directory, "arrow.json"), JSON.stringify(ofArrow));
+    const asArrow = ["transform", "clicks.arrows", "--job", "arrow.json", "--head", "3", "--json"];
+    t.deepEqual(lastJson<Report>(await runCli(asArrow, directory)).rows, rows);
     const none = await runCli(["transform", "none.csv", "--job", "job.yaml"], directory);
     t.is(none.code, 2);
     t.regex(none.stderr, /^osiris: .*none\.csv/);

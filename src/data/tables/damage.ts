@@ -88,8 +88,9 @@ export class DamageCount {
   #add(error: InputUnusableError): void {
     if (++this.#count <= this.#max) return;
     const { cause, path } = error;
+    const pieces = this.#kind === "arrow" ? "record batches" : "row groups";
     const message =
-      `Expected at most ${this.#max} damaged ${pieceNameOf({ kind: this.#kind })}s and files ` +
+      `Expected at most ${this.#max} damaged ${pieces} and files ` +
       "(`damagedMax`), and found " +
       `another one: ${error.message}; or raise \`damagedMax\``;
     throw new InputUnusableError(path, message, { cause });

@@ -1,5 +1,5 @@
-// Transforms of Parquet files and JSON Lines: the samples are those of the same rows as CSV, and of
-// records.
+// Transforms of Parquet and Arrow files, and of JSON Lines: the samples are those of the same rows
+// as CSV, and of records.
 
 import { join } from "node:path";
 import test from "ava";
@@ -8,15 +8,16 @@ import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { fixtures as arrowFixtures } from "../arrow/arrow-files.ts";
 import { startDirectory } from "../data-files.ts";
 import { writeLines } from "../json/click-lines.ts";
 import { fixtures } from "../parquet/parquet-files.ts";
 
 /** The same transforms; a list is split in text, and is one in tables. */
 function optionsOf(
-  kind: "csv" | "parquet" | "jsonl",
+  kind: "csv" | "parquet" | "arrow" | "jsonl",
   own: readonly object[] = [],
-  path = join(fixtures, `clicks.${kind}`),
+  path = join(kind === "arrow" ? arrowFixtures : fixtures, `clicks.${kind}`),
 ) {
   const list = (column: string, form: "plain" | "weighted" = "plain") => {
     if (kind !== "csv") return { column, list: form };
@@ -80,6 +81,7 @@ test("the samples are those of the same rows as CSV, sampled or not", async (t) 
     const one = await cacheOf(optionsOf("csv", own), cache);
     const other = await cacheOf(optionsOf("parquet", own), cache);
     t.is(other.digest, one.digest);
+    t.is((await cacheOf(optionsOf("arrow", own), cache)).digest, one.digest);
     const json = await cacheOf(optionsOf("jsonl", own, path), cache);
     t.deepEqual([json.samples, json.digest], [one.samples, one.digest]);
     t.is(json.quarantine.count, one.quarantine.count);
@@ -102,12 +104,13 @@ test("a record has the sample of its row, from any kind", (t) => {
     ratio: 0.25,
     item: 77,
   };
-  const encodedBy = (kind: "csv" | "parquet" | "jsonl") => {
+  const encodedBy = (kind: "csv" | "parquet" | "arrow" | "jsonl") => {
     return createRecordEncoder(checkOptions(dataOptions, optionsOf(kind)), tables).encode([record]);
   };
   const batch = encodedBy("parquet");
   t.deepEqual(batch, encodedBy("csv"));
   t.deepEqual(batch, encodedBy("jsonl"));
+  t.deepEqual(batch, encodedBy("arrow"));
   t.deepEqual([...batch.dense], [Math.log(3.5), 1, 0.25].map(Math.fround));
   t.deepEqual([...batch.lengths], [1, 1, 1, 2, 2, 2, 2, 1]);
 });

@@ -1,14 +1,19 @@
-// A model of Parquet files, which is that of the same rows as CSV, bit for bit; its predictions,
-// and those of a model of JSON Lines.
+// A model of Parquet or Arrow files, which is that of the same rows as CSV, bit for bit; its
+// predictions, and those of a model of JSON Lines.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { tableFromIPC, tableToIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { csv, jsonl, parquet } from "../../../src/data/sources.ts";
+import { arrow, csv, jsonl, parquet } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { predictFile } from "../../../storage/model/predict-file.ts";
+import {
+  fixtures as arrowFixtures,
+  readColumns as readArrowColumns,
+} from "../../data/arrow/arrow-files.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { fixtures, readColumns } from "../../data/parquet/parquet-files.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
@@ -20,6 +25,15 @@ const common = {
   batchSize: 16,
 };
 const one = { column: "shop", ids: "integer" as const };
+const ofLists = {
+  ...common,
+  categorical: [
+    "colour",
+    one,
+    { column: "tags", list: "plain" as const },
+    { column: "scored", list: "weighted" as const },
+  ],
+};
 const sources = {
   csv: (cache: string) =>
     csv(join(fixtures, "clicks.csv"), {
@@ -32,19 +46,12 @@ const sources = {
         { column: "scored", separator: "|", weightSeparator: ":" },
       ],
     }),
-  parquet: (cache: string) =>
-    parquet(join(fixtures, "clicks.parquet"), {
-      ...common,
-      cache,
-      categorical: [
-        "colour",
-        one,
-        { column: "tags", list: "plain" },
-        { column: "scored", list: "weighted" },
-      ],
-    }),
+  parquet: (cache: string) => parquet(join(fixtures, "clicks.parquet"), { ...ofLists, cache }),
+  arrow: (cache: string) => arrow(join(arrowFixtures, "clicks.arrow"), { ...ofLists, cache }),
+  stream: (cache: string) => arrow(join(arrowFixtures, "clicks.arrows"), { ...ofLists, cache }),
 };
 
+const fixtureOfArrow = join(arrowFixtures, "clicks.arrow");
 const place = await startTestCluster();
 test.after.always(() => place[Symbol.asyncDispose]());
 
@@ -71,10 +78,31 @@ async function trainedOn(t: ExecutionContext, kind: keyof typeof sources) {
   return { home, model };
 }
 
-test("the same rows as CSV and as Parquet train the same model, bit for bit", async (t) => {
-  const [text, table] = [await trainedOn(t, "csv"), await trainedOn(t, "parquet")];
-  t.is(table.model.digest, text.model.digest);
-  t.true(table.model.step > 10);
+test("the same rows as CSV, Parquet and Arrow train the same model, bit for bit", async (t) => {
+  const text = await trainedOn(t, "csv");
+  t.true(text.model.step > 10);
+  for (const kind of ["parquet", "arrow", "stream"] as const) {
+    const table = await trainedOn(t, kind);
+    t.is(table.model.digest, text.model.digest, kind);
+  }
+});
+
+test("predictions of Arrow are those of the same rows as Parquet, as an Arrow file", async (t) => {
+  const { home, model } = await trainedOn(t, "arrow");
+  const theirs = await trainedOn(t, "parquet");
+  const [out, other] = [join(home, "scored.arrow"), join(home, "scored.parquet")];
+  const options = { column: "click" };
+  const report = await predictFile(model, join(arrowFixtures, "clicks.arrow"), out, options);
+  const wanted = await predictFile(theirs.model, join(fixtures, "clicks.parquet"), other, options);
+  t.deepEqual({ ...report, file: "", bytes: 0 }, { ...wanted, file: "", bytes: 0 });
+  const names = ["row", "click"];
+  t.deepEqual(await readArrowColumns(out, names), await readColumns(other, names));
+  const table = tableFromIPC(readFileSync(out)); // As Arrow's own library reads it.
+  t.deepEqual([table.numRows, table.schema.names], [400, names]);
+  const empty = join(home, "empty.arrow");
+  writeFileSync(empty, tableToIPC(tableFromIPC(readFileSync(fixtureOfArrow)).slice(0, 0), "file"));
+  await predictFile(model, empty, out, options);
+  t.deepEqual(await readArrowColumns(out, names), { row: [], click: [] });
 });
 
 test("a file of JSON Lines gets a member more in each object", async (t) => {

@@ -1,10 +1,10 @@
-// Which text has which row, of Parquet: what the same rows as CSV come to, and the wanted rows
-// alone.
+// Which text has which row, of Parquet and Arrow: what the same rows as CSV come to, and the wanted
+// rows alone.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { csv, type DataOptions, dlrm, parquet } from "../../../index.ts";
+import { arrow, csv, type DataOptions, dlrm, parquet } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { tableIds } from "../../../storage/table-files/table-ids.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -18,24 +18,34 @@ function jobOf(data: DataOptions) {
   return resolveJob({ model, data });
 }
 
-test("texts and rows of Parquet are those of the same rows as CSV", async (t) => {
-  const home = startDirectory(t);
-  const tags = { column: "tags", separator: "|" };
-  const text = jobOf(
-    csv(join(fixtures, "clicks.csv"), { ...common, categorical: ["colour", one, tags] }),
-  );
-  const categorical = ["colour", one, { column: "tags", list: "plain" as const }];
-  const of = (more: object) =>
-    jobOf(parquet(join(fixtures, "clicks.parquet"), { ...common, categorical, ...more }));
-  const [ours, theirs] = [join(home, "ours.csv"), join(home, "theirs.csv")];
-  for (const table of ["colour", "digest", "tags"]) {
-    const report = await tableIds(of({}), table, ours);
-    const other = await tableIds(text, table, theirs);
-    t.is(report.lines, 400);
-    t.is(report.texts, other.texts);
-    t.is(readFileSync(ours, "utf8"), readFileSync(theirs, "utf8"), table);
-  }
-  const some = await tableIds(of({ where: [{ column: "colour", equals: "red" }] }), "colour", ours);
-  t.is(some.texts, 1);
-  t.true(some.lines > 0 && some.lines < 200);
-});
+const files = {
+  Arrow: arrow.bind(undefined, "test/fixtures/arrow/clicks.arrow"),
+  Parquet: parquet.bind(undefined, join(fixtures, "clicks.parquet")),
+};
+
+for (const [name, file] of Object.entries(files)) {
+  test(`texts and rows of ${name} are those of the same rows as CSV`, async (t) => {
+    const home = startDirectory(t);
+    const tags = { column: "tags", separator: "|" };
+    const text = jobOf(
+      csv(join(fixtures, "clicks.csv"), { ...common, categorical: ["colour", one, tags] }),
+    );
+    const categorical = ["colour", one, { column: "tags", list: "plain" as const }];
+    const of = (more: object) => jobOf(file({ ...common, categorical, ...more }));
+    const [ours, theirs] = [join(home, "ours.csv"), join(home, "theirs.csv")];
+    for (const table of ["colour", "digest", "tags"]) {
+      const report = await tableIds(of({}), table, ours);
+      const other = await tableIds(text, table, theirs);
+      t.is(report.lines, 400);
+      t.is(report.texts, other.texts);
+      t.is(readFileSync(ours, "utf8"), readFileSync(theirs, "utf8"), table);
+    }
+    const some = await tableIds(
+      of({ where: [{ column: "colour", equals: "red" }] }),
+      "colour",
+      ours,
+    );
+    t.is(some.texts, 1);
+    t.true(some.lines > 0 && some.lines < 200);
+  });
+}

@@ -1,0 +1,52 @@
+// Frames of LZ4: what a damaged one says, and the forms that pyarrow does not write.
+
+import test from "ava";
+import { unpackLz4 } from "../../../src/data/arrow/lz4-frame.ts";
+import { Damage } from "../../../src/data/tables/damage.ts";
+
+const head = [0x04, 0x22, 0x4d, 0x18];
+/** Flags of version 1, blocks of up to 64 KiB, a check that nobody looks at. */
+const plain = [...head, 0x40, 0x40, 0];
+/** `abc`, six bytes from three before, and `d` alone at the end. */
+const block = [0x32, 97, 98, 99, 3, 0, 0x10, 100];
+const ended = [0, 0, 0, 0];
+
+function unpack(bytes: readonly number[], size: number): string {
+  const out = new Uint8Array(size);
+  unpackLz4(Uint8Array.from(bytes), out);
+  return Buffer.from(out).toString("latin1");
+}
+
+test("a copy may reach into the block before, and over what it writes", (t) => {
+  t.is(unpack([...plain, 8, 0, 0, 0, ...block, ...ended], 10), "abcabcabcd");
+  const copies = [0x02, 5, 0, 0x10, 101]; // Six bytes from five before, and `e`.
+  const two = [...plain, 8, 0, 0, 0, ...block, 5, 0, 0, 0, ...copies, ...ended];
+  t.is(unpack(two, 17), "abcabcabcdcabcdce");
+});
+
+test("blocks that are not packed, sizes and checksums are read", (t) => {
+  const sized = [...head, 0x58, 0x40, 3, 0, 0, 0, 0, 0, 0, 0, 0];
+  t.is(unpack([...sized, 3, 0, 0, 0x80, 97, 98, 99, 1, 2, 3, 4, ...ended], 3), "abc");
+});
+
+const broken: readonly [string, readonly number[], RegExp][] = [
+  ["nothing", [], /a buffer's LZ4 frame has no head/],
+  ["other bytes", [1, 2, 3, 4, 5, 6, 7, 8], /has no head/],
+  ["another version", [...head, 0x80, 0x40, 0], /is of version 2/],
+  ["a dictionary", [...head, 0x41, 0x40, 0], /asks for a dictionary/],
+  ["no end", plain, /ends before its last block/],
+  ["half a block", [...plain, 9, 0, 0, 0, ...block], /ends within a block/],
+  ["few bytes", [...plain, ...ended], /has 0 bytes, and not 10/],
+  ["many bytes", [...plain, 11, 0, 0, 0x80, ...Array(11).fill(1)], /has more than 10 bytes/],
+  ["many literals", [...plain, 2, 0, 0, 0, 0xb0, 1, ...ended], /ends within its literals/],
+  ["a length without end", [...plain, 2, 0, 0, 0, 0xf0, 255, ...ended], /ends within a length/],
+  ["half a copy", [...plain, 3, 0, 0, 0, 0x10, 97, 1, ...ended], /ends within a copy/],
+  ["a copy of before", [...plain, 4, 0, 0, 0, 0x10, 97, 2, 0], /copies from 2 bytes before/],
+  ["a long copy", [...plain, 5, 0, 0, 0, 0x1f, 97, 1, 0, 99], /has more than 10 bytes/],
+];
+
+for (const [title, bytes, message] of broken) {
+  test(`refused: ${title}`, (t) => {
+    t.throws(() => unpack(bytes, 10), { instanceOf: Damage, message });
+  });
+}

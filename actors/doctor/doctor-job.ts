@@ -37,7 +37,7 @@ export async function checkJob(given: JobOptions, devices?: number): Promise<Job
 
 /** Memory, directories, checkpoints, and the data of training, evaluation and test. */
 export async function jobChecks(given: JobSpec, devices: number): Promise<Check[]> {
-  const job = withModel(withFiles(given));
+  const job = withModel(await withFiles(given));
   const { data: held, test, split } = job.evaluation ?? {};
   const key = keyColumnOf(split);
   return [

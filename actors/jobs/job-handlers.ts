@@ -167,7 +167,7 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const { input, tenant } = asked;
   const { registry, network } = input;
   const asIs = withinRoots(resolveJob(request.job), input.access, tenant);
-  const job = withWarmStart(withModel(withFiles(asIs)), network.disk);
+  const job = withWarmStart(withModel(await withFiles(asIs)), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
   if (known === undefined) {

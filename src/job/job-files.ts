@@ -3,19 +3,24 @@
 // of vocabularies for their contents.
 
 import { isTable } from "../data/data-kinds.ts";
+import { s3FilesOf } from "../data/remote/s3-list.ts";
 import { tableFilesOf } from "../data/tables/table-files.ts";
 import { filesOf } from "../data/text/files.ts";
 import { withVocabularies } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
-/** The job with its files by name. @throws InputUnusableError where a path names no file */
-export function withFiles(job: JobSpec): JobSpec {
-  const { data, evaluation } = job;
-  if (evaluation === undefined) return { ...job, data: named(data) };
+/**
+ * The job with its files by name. @throws InputUnusableError where a path names no file;
+ * StoreFailedError where a store of objects does not answer
+ */
+export async function withFiles(job: JobSpec): Promise<JobSpec> {
+  const { evaluation } = job;
+  const data = await named(job.data);
+  if (evaluation === undefined) return { ...job, data };
   const { test } = evaluation;
-  const held = { ...withNamed(evaluation), ...(test && { test: withNamed(test) }) };
-  return { ...job, data: named(data), evaluation: held };
+  const tested = test && { test: await withNamed(test) };
+  return { ...job, data, evaluation: { ...(await withNamed(evaluation)), ...tested } };
 }
 
 /** The job with the hash of its model's module, checked. @throws InvalidOptionError */
@@ -24,13 +29,15 @@ export function withModel(job: JobSpec): JobSpec {
 }
 
 /** The section with the files of its data by name, where it has data of its own. */
-function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(of: Section): Section {
-  return of.data === undefined ? of : { ...of, data: named(of.data) };
+async function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(
+  of: Section,
+): Promise<Section> {
+  return of.data === undefined ? of : { ...of, data: await named(of.data) };
 }
 
-function named(data: JobSpec["data"]): JobSpec["data"] {
+async function named(data: JobSpec["data"]): Promise<JobSpec["data"]> {
   if (data.kind === "synthetic") return data;
-  const paths = isTable(data) ? tableFilesOf(data.paths) : filesOf(data.paths);
+  const paths = isTable(data) ? tableFilesOf(await s3FilesOf(data.paths)) : filesOf(data.paths);
   if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
   return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };

@@ -19,7 +19,7 @@ import type {
   TableShape,
 } from "../options.ts";
 import { type FileFacts, factsOf, factsOnDisk } from "../remote/file-facts.ts";
-import { isAddress, shownAddress } from "../remote/web-ranges.ts";
+import { isAddress, shownAddress } from "../remote/web-requests.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { generatedPieces, generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";

@@ -4,7 +4,8 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { unreadable } from "../text/text-lines.ts";
-import { isAddress, openWebFile } from "./web-ranges.ts";
+import { openWebFile } from "./web-ranges.ts";
+import { isAddress } from "./web-requests.ts";
 
 export interface FileFacts {
   readonly path: string;

@@ -6,7 +6,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { isAddress, shownAddress } from "../remote/web-ranges.ts";
+import { isS3 } from "../remote/s3-address.ts";
+import { isAddress, shownAddress } from "../remote/web-requests.ts";
 import { unreadable } from "../text/text-lines.ts";
 
 /** Directories within each other. */
@@ -30,9 +31,9 @@ export function tableFilesOf(paths: readonly string[]): string[] {
   });
 }
 
-/** A web server lists no files. @throws InputUnusableError */
+/** A web server lists no files; what an `s3://` prefix stands for, `s3FilesOf` has said. */
 function addressOfFile(address: string): string {
-  if (!new URL(address).pathname.endsWith("/")) return address;
+  if (isS3(address) || !new URL(address).pathname.endsWith("/")) return address;
   throw none(
     address,
     `${shownAddress(address)} is no file: a web server lists none, name each file`,

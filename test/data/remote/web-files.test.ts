@@ -120,7 +120,7 @@ test("what repeating does not mend is told with the address", async (t) => {
     ["whole", InputUnusableError, /the server reads no ranges of files \(Range\); name another/],
     ["503", StoreFailedError, /clicks\.parquet.*the server says 503.*the last of 3 times/],
     ["slow", StoreFailedError, /no answer within 150 ms, the last of 3 times/],
-    ["short", StoreFailedError, /the server sent 0 bytes of 1, the last of 3 times/],
+    ["short", StoreFailedError, /the server sent 1 bytes of 2, the last of 3 times/],
   ];
   for (const [fault, kind, message] of cases) {
     const { at } = await startServer(t, [fault]);

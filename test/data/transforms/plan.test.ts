@@ -191,7 +191,7 @@ test("the identity of a job has its transforms, and not their order", (t) => {
   t.not(identity(logged, bucket, { op: "sampling", rate: 0.5 }), before);
 });
 
-test("a vocabulary is known by its contents, and no other goes in its place", (t) => {
+test("a vocabulary is known by its contents, and no other goes in its place", async (t) => {
   const directory = startDirectory(t);
   const write = (name: string, text: string) => writeText(directory, { name, text });
   const paths = [write("x.csv", "y,price,brand\n1,2,a\n")];
@@ -199,10 +199,10 @@ test("a vocabulary is known by its contents, and no other goes in its place", (t
     const mapId = { op: "mapId", input: "brand", output: "bucket", vocabulary };
     return withFiles(jobOf([logged, mapId], {}, paths));
   };
-  const first = jobWith(write("a.txt", "a\nb\n"));
-  t.is(jobIdentity(jobWith(write("b.txt", "a\nb\n"))), jobIdentity(first));
-  t.not(jobIdentity(jobWith(write("c.txt", "b\na\n"))), jobIdentity(first));
+  const first = await jobWith(write("a.txt", "a\nb\n"));
+  t.is(jobIdentity(await jobWith(write("b.txt", "a\nb\n"))), jobIdentity(first));
+  t.not(jobIdentity(await jobWith(write("c.txt", "b\na\n"))), jobIdentity(first));
   write("a.txt", "a\nc\n");
-  t.is(jobIdentity(withFiles(first)), jobIdentity(first));
-  t.throws(() => jobWith(join(directory, "none.txt")), { code: "INPUT_UNUSABLE" });
+  t.is(jobIdentity(await withFiles(first)), jobIdentity(first));
+  await t.throwsAsync(jobWith(join(directory, "none.txt")), { code: "INPUT_UNUSABLE" });
 });

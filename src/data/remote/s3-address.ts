@@ -1,0 +1,100 @@
+// Addresses of objects in S3-compatible stores, `s3://bucket/key`, and the requests that mean them.
+// The environment says which store, and who asks, as for every tool of S3:
+//
+//   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL           the store @default Amazon's, of the region
+//   AWS_REGION, AWS_DEFAULT_REGION                  @default us-east-1
+//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,       who asks @default nobody: public objects
+//   AWS_SESSION_TOKEN
+//
+// None of them is in a job, a message or a log. Requests are signed (Signature Version 4).
+
+import { InputUnusableError } from "../../errors/errors.ts";
+
+/** Whether a path of a job is the address of an object, or of objects. */
+export function isS3(path: string): boolean {
+  return /^s3:\/\//i.test(path);
+}
+
+/** Bucket and key of an address. @throws InputUnusableError where it has no bucket */
+export function s3Parts(address: string): { readonly bucket: string; readonly key: string } {
+  const [, bucket = "", key = ""] = /^s3:\/\/([^/]*)\/?(.*)$/is.exec(address) ?? [];
+  if (bucket !== "") return { bucket, key };
+  const message = `Cannot read the data: ${address} names no bucket; write s3://bucket/key`;
+  throw new InputUnusableError(address, message);
+}
+
+function environment() {
+  const { env } = process;
+  return {
+    endpoint: env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL,
+    region: env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? "us-east-1",
+    accessKeyId: env.AWS_ACCESS_KEY_ID,
+    secretAccessKey: env.AWS_SECRET_ACCESS_KEY,
+    sessionToken: env.AWS_SESSION_TOKEN,
+  };
+}
+
+/** Where an object lies on the web; `key` "": the bucket. */
+function urlOf(bucket: string, key: string): URL {
+  const { endpoint, region } = environment();
+  const path = key === "" ? "" : `/${key.split("/").map(encodeURIComponent).join("/")}`;
+  if (endpoint !== undefined) return new URL(`${endpoint.replace(/\/+$/, "")}/${bucket}${path}`);
+  const host = `s3.${region}.amazonaws.com`;
+  // A certificate of the store holds for names without dots alone.
+  return new URL(
+    bucket.includes(".") ? `https://${host}/${bucket}${path}` : `https://${bucket}.${host}${path}`,
+  );
+}
+
+/** The signed request for an address; with a query, for the bucket of it. */
+export async function s3Request(
+  address: string,
+  headers: Readonly<Record<string, string>>,
+  query: Readonly<Record<string, string>>,
+): Promise<
+  readonly [url: string, request: { readonly headers: Headers; readonly redirect: "manual" }]
+> {
+  const { bucket, key } = s3Parts(address);
+  const isBucket = Object.keys(query).length > 0;
+  const url = urlOf(bucket, isBucket ? "" : key);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const { accessKeyId, secretAccessKey, sessionToken, region } = environment();
+  const redirect = "manual"; // Another region's store would refuse the signature.
+  if (accessKeyId === undefined || secretAccessKey === undefined) {
+    return [url.href, { headers: new Headers(headers), redirect }];
+  }
+  const { AwsV4Signer } = await import("aws4fetch");
+  const signer = new AwsV4Signer({
+    ...{ url: url.href, method: "GET", service: "s3" },
+    ...{ region, accessKeyId, secretAccessKey },
+    ...(sessionToken === undefined ? {} : { sessionToken }),
+  });
+  const signed = await signer.sign();
+  // What is not signed may be changed on the way: no store needs its signature.
+  for (const [name, value] of Object.entries(headers)) signed.headers.set(name, value);
+  return [signed.url.href, { headers: signed.headers, redirect }];
+}
+
+/** Bytes of a refusal that are looked at. */
+const problemMax = 4096;
+
+/** Why a store refuses, and what to do. */
+export async function s3Problem(response: Response, address: string): Promise<string> {
+  const { bucket } = s3Parts(address);
+  const { status, headers } = response;
+  const text = await response.text().catch(() => "");
+  const [, code] = /<Code>(\w+)<\/Code>/.exec(text.slice(0, problemMax)) ?? [];
+  const region = headers.get("x-amz-bucket-region");
+  const said = `the store says ${status}${code === undefined ? "" : ` ${code}`}`;
+  const advice =
+    region !== null && region !== environment().region
+      ? `the bucket lies in ${region}: set AWS_REGION`
+      : status === 403
+        ? "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and what they may read"
+        : code === "NoSuchBucket"
+          ? `look at the name of the bucket \`${bucket}\`, AWS_REGION and AWS_ENDPOINT_URL`
+          : status === 404
+            ? "look at its key; all objects below a prefix are named by a `/` at its end"
+            : "look at AWS_REGION and AWS_ENDPOINT_URL";
+  return `Cannot read the data file ${address}: ${said}; ${advice}`;
+}

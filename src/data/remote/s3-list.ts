@@ -1,0 +1,119 @@
+// The objects that a path of a job stands for: those below a prefix that ends in `/`, or those that
+// a pattern matches, as directories and patterns of a disk do (ListObjectsV2).
+
+import type { XmlElement } from "@rgrove/parse-xml";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { isS3, s3Parts } from "./s3-address.ts";
+import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
+
+/** Objects of one listing that are looked at. */
+const objectsMax = 1_000_000;
+
+/**
+ * The paths, with the objects' own instead of a prefix and a pattern of them: sorted by the bytes
+ * of their keys, without names that begin with `.` or `_`. Any other path is as it was.
+ * @throws InputUnusableError where a store refuses, or has no such object
+ * @throws StoreFailedError where it does not answer as it should
+ */
+export async function s3FilesOf(
+  paths: readonly string[],
+  limits: WebLimits = usualLimits,
+): Promise<string[]> {
+  const found: string[] = [];
+  for (const path of paths) {
+    if (isS3(path) && /[*?]|\/$/.test(path)) found.push(...(await objectsOf(path, limits)));
+    else found.push(path);
+  }
+  return found;
+}
+
+async function objectsOf(address: string, limits: WebLimits): Promise<string[]> {
+  const { bucket, key } = s3Parts(address);
+  const [prefix = ""] = /^[^*?]*/.exec(key) ?? [];
+  const meant = patternOf(key);
+  const keys: string[] = [];
+  let token: string | undefined;
+  do {
+    const page = await pageOf(address, prefix, token, limits);
+    keys.push(...page.keys.filter((one) => meant.test(one) && !isHidden(one, prefix)));
+    token = page.next;
+    if (keys.length > objectsMax)
+      throw none(address, `${address} has more than ${objectsMax} objects`);
+  } while (token !== undefined);
+  if (keys.length === 0) throw none(address, `no object matches ${address}`);
+  keys.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  return keys.map((one) => `s3://${bucket}/${one}`);
+}
+
+/** `*` and `?` match within a name; what matches stands for all below it. */
+function patternOf(key: string): RegExp {
+  const source = key
+    .replace(/\/$/, "")
+    .replace(/[.+^${}()|[\]\\]/g, "\\$&")
+    .replaceAll("*", "[^/]*")
+    .replaceAll("?", "[^/]");
+  return new RegExp(`^${source}${source === "" ? "" : "(/|$)"}`, "s");
+}
+
+/** What writers leave beside their data, and what stands for a directory. */
+function isHidden(key: string, prefix: string): boolean {
+  const names = key.slice(prefix.lastIndexOf("/") + 1).split("/");
+  return key.endsWith("/") || names.some((name) => /^[._]/.test(name));
+}
+
+interface Page {
+  readonly keys: readonly string[];
+  /** What the next page is asked with. */
+  readonly next: string | undefined;
+}
+
+async function pageOf(
+  address: string,
+  prefix: string,
+  token: string | undefined,
+  limits: WebLimits,
+): Promise<Page> {
+  const query = {
+    ...{ "list-type": "2", prefix, "encoding-type": "url" },
+    ...(token === undefined ? {} : { "continuation-token": token }),
+  };
+  const { parseXml } = await import("@rgrove/parse-xml");
+  return askServer(
+    { address, query },
+    async (response) => {
+      const text = await response.text();
+      const { root } = read(() => parseXml(text));
+      if (root?.name !== "ListBucketResult") throw new Passing("the store sent no list of objects");
+      const textOf = (name: string) => named(root, name)[0]?.text;
+      const contents = named(root, "Contents").flatMap((one) => named(one, "Key"));
+      const keys = contents.map(({ text: key }) => key);
+      return {
+        keys: textOf("EncodingType") === "url" ? keys.map(decoded) : keys,
+        next: textOf("IsTruncated") === "true" ? textOf("NextContinuationToken") : undefined,
+      };
+    },
+    limits,
+  );
+}
+
+/** The elements of a name in an element. */
+function named({ children }: XmlElement, name: string): XmlElement[] {
+  return children.filter((one): one is XmlElement => "name" in one && one.name === name);
+}
+
+/** A list that was cut off is asked for again. */
+function read<Result>(parse: () => Result): Result {
+  try {
+    return parse();
+  } catch (cause) {
+    throw new Passing("the store sent a list of objects that ends early", 0, { cause });
+  }
+}
+
+function decoded(key: string): string {
+  return decodeURIComponent(key.replaceAll("+", " "));
+}
+
+function none(address: string, what: string): InputUnusableError {
+  return new InputUnusableError(address, `Cannot read the data: ${what}`);
+}

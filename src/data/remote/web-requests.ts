@@ -1,0 +1,135 @@
+// Requests to a web server or a store of objects that may be slow, cut answers off, or refuse for a
+// while: they are made again, a few times and later each time. What no repeating mends is an error
+// that names the file.
+
+import { InputUnusableError, StoreFailedError } from "../../errors/errors.ts";
+import { type Clock, realClock } from "../../ports/clock.ts";
+import { isS3, s3Problem, s3Request } from "./s3-address.ts";
+
+/** How often and how long a server is asked. */
+export interface WebLimits {
+  readonly attemptsMax: number;
+  /** For one answer, with its body. */
+  readonly deadlineMs: number;
+  /** Before the second attempt; twice as long before each further one. */
+  readonly backoffMs: number;
+  readonly clock: Clock;
+}
+
+export const usualLimits: WebLimits = {
+  attemptsMax: 6,
+  deadlineMs: 30_000,
+  backoffMs: 200,
+  clock: realClock,
+};
+/** Longest wait before an attempt, also where the server asks for a longer one. */
+const backoffMsMax = 10_000;
+
+/** Whether a path of a job is an address. */
+export function isAddress(path: string): boolean {
+  return /^https?:\/\//i.test(path) || isS3(path);
+}
+
+/** An address without user, password and query: a query may sign a request. */
+export function shownAddress(address: string): string {
+  if (isS3(address)) return address;
+  const { origin, pathname } = new URL(address);
+  return origin + pathname;
+}
+
+/** Another attempt may get an answer. */
+export class Passing extends Error {
+  /** How long the server asks to wait. */
+  readonly afterMs: number;
+
+  constructor(message: string, afterMs = 0, options?: ErrorOptions) {
+    super(message, options);
+    this.afterMs = afterMs;
+  }
+}
+
+/** What is asked of a server. */
+export interface WebQuestion {
+  readonly address: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Of a store of objects, beside the address. */
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Asks until `read` has taken an answer; `read` may throw `Passing`, too. Rejects with
+ * InputUnusableError where the server refuses, StoreFailedError where it does not answer.
+ */
+export async function askServer<Answer>(
+  question: WebQuestion,
+  read: (response: Response) => Promise<Answer>,
+  limits: WebLimits,
+): Promise<Answer> {
+  const path = shownAddress(question.address);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await attemptOf(question, read, limits.deadlineMs);
+    } catch (error) {
+      if (!(error instanceof Passing)) throw error;
+      if (attempt === limits.attemptsMax) {
+        const cause = new Error(`${error.message}, the last of ${attempt} times`, { cause: error });
+        throw new StoreFailedError("read", path, { cause });
+      }
+      const backoffMs = limits.backoffMs * 2 ** (attempt - 1);
+      const waitMs = Math.min(backoffMsMax, Math.max(backoffMs, error.afterMs));
+      await new Promise<void>((resume) => limits.clock.after(waitMs, resume));
+    }
+  }
+}
+
+async function attemptOf<Answer>(
+  { address, headers = {}, query = {} }: WebQuestion,
+  read: (response: Response) => Promise<Answer>,
+  deadlineMs: number,
+): Promise<Answer> {
+  const signal = AbortSignal.timeout(deadlineMs);
+  try {
+    const [url, own] = isS3(address)
+      ? await s3Request(address, headers, query)
+      : [address, { headers }];
+    const response = await fetch(url, { ...own, signal });
+    await checkStatus(response, address);
+    return await read(response);
+  } catch (error) {
+    if (error instanceof Passing || error instanceof InputUnusableError) throw error;
+    const reason = signal.aborted ? `no answer within ${deadlineMs} ms` : reasonOf(error);
+    throw new Passing(reason, 0, { cause: error });
+  }
+}
+
+async function checkStatus(response: Response, address: string): Promise<void> {
+  const { status, statusText, headers } = response;
+  if (response.ok || status === 416) return;
+  const path = shownAddress(address);
+  if (status === 412) throw changed(path);
+  const said = `the server says ${status}${statusText === "" ? "" : ` ${statusText}`}`;
+  if (status === 408 || status === 429 || status >= 500) {
+    throw new Passing(said, 1000 * (Number(headers.get("retry-after")) || 0));
+  }
+  if (isS3(address)) throw new InputUnusableError(path, await s3Problem(response, address));
+  throw refused(path, said);
+}
+
+/** The error of a server that will not answer. */
+export function refused(path: string, why: string): InputUnusableError {
+  const message = `Cannot read the data file ${path}: ${why}; name another address, or copy the file`;
+  return new InputUnusableError(path, message);
+}
+
+/** The error of a file that is another one now. */
+export function changed(path: string): InputUnusableError {
+  const message =
+    `The data file ${path} has changed while it was read: put it back as it was, or start again ` +
+    "with the changed data";
+  return new InputUnusableError(path, message);
+}
+
+function reasonOf(error: unknown): string {
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return inner instanceof Error ? inner.message : String(inner);
+}

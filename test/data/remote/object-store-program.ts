@@ -1,0 +1,24 @@
+// The program of a store of objects for a test: s3rver, which checks signatures. Its lists of many
+// pages need a cipher of old, which Node has in a process that is started for that.
+//
+//   node --openssl-legacy-provider object-store-program.js DIRECTORY BUCKET …   prints its port
+
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+
+interface Server {
+  run(): Promise<AddressInfo>;
+}
+
+const [directory = "", ...names] = process.argv.slice(2);
+const S3rver = createRequire(import.meta.url)("@20minutes/s3rver") as new (
+  options: object,
+) => Server;
+const { port } = await new S3rver({
+  ...{ port: 0, address: "127.0.0.1", silent: true, vhostBuckets: false },
+  directory,
+  configureBuckets: names.map((name) => ({ name })),
+}).run();
+process.stdout.write(`${port}\n`);
+// It ends with who started it.
+process.stdin.on("end", () => process.exit(0)).resume();

@@ -1,0 +1,102 @@
+// A store of objects for a test: s3rver, which keeps them on the disk and checks signatures, behind
+// a proxy that misbehaves when it is told to.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import type { ExecutionContext } from "ava";
+import { AwsClient } from "aws4fetch";
+import { startDirectory } from "../data-files.ts";
+
+/** What the proxy does to an answer. */
+export type StoreFault = "none" | "503" | "cut" | "slow";
+
+/** A store, and the hand that fills it. */
+export interface ObjectStore {
+  readonly endpoint: string;
+  /** What becomes of the next answers, one after the other; then none. */
+  readonly faults: StoreFault[];
+  /** Paths that were asked for, with their queries. */
+  readonly asked: string[];
+  put(bucket: string, key: string, bytes: Uint8Array): Promise<void>;
+}
+
+const bucketNames = ["clicks", "other.bucket"];
+
+/** Who may read and write in the store. */
+export const keyId = "S3RVER";
+
+/** Starts a store with empty buckets; it ends with the test. */
+export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore> {
+  const port = await startProgram(t);
+  const faults: StoreFault[] = [];
+  const asked: string[] = [];
+  const proxy = createServer((incoming, outgoing) => {
+    asked.push(incoming.url ?? "");
+    pass(incoming, outgoing, port, faults.shift() ?? "none");
+  });
+  await new Promise<void>((resume) => proxy.listen(0, "127.0.0.1", resume));
+  t.teardown(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  const endpoint = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const client = new AwsClient({ accessKeyId: keyId, secretAccessKey: keyId, service: "s3" });
+  return {
+    endpoint,
+    faults,
+    asked,
+    async put(bucket, key, bytes) {
+      const url = `${endpoint}/${bucket}/${key.split("/").map(encodeURIComponent).join("/")}`;
+      const { ok, status } = await client.fetch(url, {
+        method: "PUT",
+        body: new Uint8Array(bytes),
+      });
+      if (!ok) throw new Error(`put ${key}: ${status}`);
+    },
+  };
+}
+
+/** Starts the store's process. Returns its port. */
+async function startProgram(t: ExecutionContext): Promise<number> {
+  const program = join(import.meta.dirname, "object-store-program.js");
+  const flags = ["--openssl-legacy-provider", program, join(startDirectory(t), "objects")];
+  const child = spawn(process.execPath, [...flags, ...bucketNames], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  t.teardown(async () => {
+    const ended = once(child, "exit");
+    child.kill();
+    await ended;
+  });
+  const [chunk] = await once(child.stdout, "data");
+  return Number(String(chunk));
+}
+
+/** Hands a request on, with the host that was signed. */
+function pass(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  port: number,
+  fault: StoreFault,
+): void {
+  const { method, url, headers } = incoming;
+  if (fault === "503") return void outgoing.writeHead(503, { "retry-after": "0" }).end();
+  if (fault === "slow") return void setTimeout(() => outgoing.destroy(), 5000).unref();
+  const inner = request({ port, host: "127.0.0.1", method, path: url, headers }, (answer) => {
+    const chunks: Buffer[] = [];
+    answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+    answer.on("end", () => {
+      const body = Buffer.concat(chunks);
+      const { "transfer-encoding": _, ...own } = answer.headers;
+      outgoing.writeHead(answer.statusCode ?? 500, { ...own, "content-length": body.length });
+      const half = body.subarray(0, body.length / 2);
+      if (fault === "cut") return void outgoing.write(half, () => outgoing.destroy());
+      outgoing.end(body);
+    });
+  });
+  inner.on("error", () => outgoing.destroy());
+  incoming.pipe(inner);
+}

@@ -1,0 +1,184 @@
+// Parquet files in a store of objects: the samples of the same files on a disk, whatever the store
+// does meanwhile; what a prefix and a pattern stand for; and what no repeating mends.
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { openSamples } from "../../../src/data/open-samples.ts";
+import type { DataOptions } from "../../../src/data/options.ts";
+import { holdAt } from "../../../src/data/pieces-at.ts";
+import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
+import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
+import { parquet } from "../../../src/data/sources.ts";
+import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { withFiles } from "../../../src/job/job-files.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { readPlain, startDirectory } from "../data-files.ts";
+import { fixtures } from "../parquet/parquet-files.ts";
+import { keyId, type ObjectStore, startObjectStore } from "./object-store.ts";
+
+const clicks = readFileSync(join(fixtures, "clicks.parquet"));
+const days = [
+  "date=2026-11-01/a.parquet",
+  "date=2026-11-01/b c+d.parquet",
+  "date=2026-11-02/a.parquet",
+];
+/** What writers leave beside their data. */
+const besides = ["_SUCCESS", "date=2026-11-02/.a.parquet.crc"];
+const tables = [{ name: "colour", rows: 100 }];
+const quick = { attemptsMax: 3, deadlineMs: 20_000, backoffMs: 1, clock: realClock };
+
+/** The environment of who reads; put back after the test. */
+function asks(t: ExecutionContext, { endpoint }: ObjectStore, secret = keyId): void {
+  const own: Record<string, string> = {
+    AWS_ENDPOINT_URL_S3: endpoint,
+    AWS_ACCESS_KEY_ID: keyId,
+    AWS_SECRET_ACCESS_KEY: secret,
+  };
+  for (const [name, value] of Object.entries(own)) {
+    const before = process.env[name];
+    process.env[name] = value;
+    t.teardown(() => {
+      if (before === undefined) delete process.env[name];
+      else process.env[name] = before;
+    });
+  }
+}
+
+async function startDays(t: ExecutionContext): Promise<{ store: ObjectStore; home: string }> {
+  const store = await startObjectStore(t);
+  const home = startDirectory(t);
+  for (const key of [...days, ...besides]) {
+    await store.put("clicks", `log/${key}`, clicks);
+    mkdirSync(dirname(join(home, "log", key)), { recursive: true });
+    writeFileSync(join(home, "log", key), clicks);
+  }
+  asks(t, store);
+  return { store, home };
+}
+
+const dataOf = (path: string, cache: string, rest: object = {}): DataOptions =>
+  parquet(path, {
+    ...{ label: "label", dense: ["age"], categorical: ["colour"], batchSize: 8 },
+    ...{ positive: [1, 2], rejectedMax: 0.5, cache, ...rest },
+  });
+
+/** The data with its files by name, as a run has them. */
+async function optionsOf(path: string, cache: string, rest: object = {}) {
+  const model = { kind: "lr" as const, tables: [{ name: "colour", rows: 100, dim: 1 }] };
+  const { data } = await withFiles(resolveJob({ model, data: dataOf(path, cache, rest) }));
+  return data;
+}
+
+test.serial("a prefix of a store is the directory on a disk: the same samples", async (t) => {
+  const { store, home } = await startDays(t);
+  const where = [{ column: "date", in: ["2026-11-01", "2026-11-02"] }];
+  const onDisk = await optionsOf(`${join(home, "log")}/`, home, { where });
+  const local = await prepareCache(onDisk, tables, realDisk);
+  const options = await optionsOf("s3://clicks/log/", home, { where });
+  t.deepEqual(
+    "paths" in options && options.paths,
+    days.map((key) => `s3://clicks/log/${key}`),
+  );
+  store.faults.push("none", "503", "cut", "none", "cut", "503", "503");
+  const remote = await prepareCache(options, tables, realDisk);
+  t.is(remote.digest, local.digest);
+  t.deepEqual(store.faults, []);
+  // Without a cache the store is asked for row groups.
+  const streamed = await optionsOf("s3://clicks/log/", home, { where, streamed: true });
+  const { path, digest } = await prepareCache(streamed, tables, realDisk);
+  t.is(digest, local.digest);
+  const dataset = await openSamples(path, realDisk, { options: streamed, tables });
+  const whole = await openSamples(local.path, realDisk, { options: onDisk, tables });
+  const some = Array.from({ length: 50 }, (_, i) => 100 + i);
+  await holdAt(dataset, 100, 50);
+  t.deepEqual(readPlain(dataset, some), readPlain(whole, some));
+  dataset.close();
+  whole.close();
+});
+
+test.serial("patterns match within a name; lists come page by page", async (t) => {
+  const { store } = await startDays(t);
+  const listed = async (path: string) =>
+    (await s3FilesOf([path], quick)).map((one) => one.replace("s3://clicks/log/", ""));
+  t.deepEqual(await listed("s3://clicks/log/date=2026-11-0?/a.parquet"), [days[0], days[2]]);
+  t.deepEqual(await listed("s3://clicks/log/date=*-01"), days.slice(0, 2));
+  t.deepEqual(await listed("s3://clicks/log/date=*-01/"), days.slice(0, 2));
+  t.deepEqual(await listed("s3://clicks/*/*/*c+d*"), [days[1]]);
+  t.deepEqual(await listed("s3://clicks/"), days);
+  // What names one object is not asked for.
+  store.asked.length = 0;
+  t.deepEqual(await s3FilesOf(["s3://clicks/log/x.parquet", "a.parquet"]), [
+    "s3://clicks/log/x.parquet",
+    "a.parquet",
+  ]);
+  t.deepEqual(store.asked, []);
+  for (let first = 0; first < 1100; first += 50) {
+    const some = Array.from({ length: 50 }, (_, i) => `n/${first + i}`);
+    await Promise.all(some.map((key) => store.put("other.bucket", key, clicks.subarray(0, 9))));
+  }
+  store.asked.length = 0;
+  store.faults.push("none", "cut", "503");
+  const many = await s3FilesOf(["s3://other.bucket/n/"], quick);
+  t.is(many.length, 1100);
+  t.deepEqual(many, [...new Set(many)].sort());
+  t.is(store.asked.length, 4, "two pages, and two attempts more");
+});
+
+test.serial("what no repeating mends is one sentence, without a secret in it", async (t) => {
+  const { store, home } = await startDays(t);
+  const refused = async (path: string, message: RegExp) => {
+    const error = await t.throwsAsync(
+      optionsOf(path, home).then((of) => prepareCache(of, tables, realDisk)),
+      {
+        instanceOf: InputUnusableError,
+        message,
+      },
+    );
+    t.notRegex(error?.message ?? "", /not-the-secret|Signature=|127\.0\.0\.1/);
+  };
+  await refused(
+    "s3://nowhere/log/",
+    /s3:\/\/nowhere\/log\/: the store says 404 NoSuchBucket; look at the name of the bucket/,
+  );
+  await refused(
+    "s3://clicks/none/",
+    /^Cannot read the data: no object matches s3:\/\/clicks\/none\/$/,
+  );
+  await refused(
+    "s3://clicks/log",
+    /s3:\/\/clicks\/log: the store says 404 NoSuchKey; .*named by a `\/` at its end$/,
+  );
+  await refused(
+    "s3://",
+    /^Cannot read the data: s3:\/\/ names no bucket; write s3:\/\/bucket\/key$/,
+  );
+  asks(t, store, "not-the-secret");
+  await refused(
+    "s3://clicks/log/",
+    /the store says 403 SignatureDoesNotMatch; look at AWS_ACCESS_KEY_ID, /,
+  );
+});
+
+test.serial(
+  "a store that does not answer fails by name; an object that changes is told",
+  async (t) => {
+    const { store } = await startDays(t);
+    const address = `s3://clicks/log/${days[0]}`;
+    store.faults.push("slow", "slow", "slow");
+    const error = await t.throwsAsync(openWebFile(address, quick), {
+      instanceOf: StoreFailedError,
+    });
+    t.regex(error?.message ?? "", /s3:\/\/clicks\/log\/date=2026-11-01\/a\.parquet/);
+    const file = await openWebFile(address, quick);
+    t.deepEqual(Buffer.from(await file.read(10, 200)), clicks.subarray(10, 200));
+    await store.put("clicks", `log/${days[0]}`, Buffer.concat([clicks, clicks]));
+    await t.throwsAsync(file.read(10, 200), {
+      instanceOf: InputUnusableError,
+      message: /a\.parquet has changed while it was read/,
+    });
+  },
+);

@@ -5,6 +5,7 @@ import type { ParticipantTask } from "../../actors/threads/thread-program.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
 import { type Launcher, type Thread, workerLauncher } from "../../src/ports/launcher.ts";
 import type { ThreadFault } from "./breaking-cells.ts";
+import type { BreakingTask } from "./breaking-entry.ts";
 
 export interface BreakableLauncher {
   /** For `Cluster.start`. */
@@ -13,6 +14,8 @@ export interface BreakableLauncher {
   kill(actor: string): boolean;
   /** Actors with a running thread. */
   running(): string[];
+  /** Whether the last fault that was planned for a thread of the actor has been injected. */
+  isInjected(actor: string): boolean;
   /** How many threads have been started so far. */
   started(): number;
   /**
@@ -30,11 +33,14 @@ export interface CommandFault {
   readonly command: "run" | "evaluate" | "save";
 }
 
+const unbroken = new Int32Array(1);
+
 const breakingEntry = entryFile("threads", "chaos/faults/breaking-entry.js");
 
 /** Worker threads, until something breaks them. */
 export function breakableLauncher(): BreakableLauncher {
   const threads = new Map<string, Pick<Thread<never, never>, "kill" | "ended">>();
+  const injections = new Map<string, Int32Array>();
   let faults: readonly (ThreadFault | CommandFault)[] = [];
   let started = 0;
   const launcher: Launcher = {
@@ -45,10 +51,15 @@ export function breakableLauncher(): BreakableLauncher {
         (one) => one.actor === actor && one.generation === spec?.generation,
       );
       faults = faults.filter((one) => one !== fault);
-      const start = (): Thread<Command, Report> =>
-        fault === undefined || "command" in fault
-          ? workerLauncher.start(entry, data, name)
-          : workerLauncher.start(breakingEntry, { task: data, fault }, name);
+      const start = (): Thread<Command, Report> => {
+        if (fault === undefined || "command" in fault) {
+          return workerLauncher.start(entry, data, name);
+        }
+        const injected = new Int32Array(new SharedArrayBuffer(4));
+        injections.set(actor, injected);
+        const task = { task: data, fault, injected } as BreakingTask;
+        return workerLauncher.start(breakingEntry, task, name);
+      };
       const thread =
         fault !== undefined && "command" in fault ? killedAt(start(), fault.command) : start();
       started++;
@@ -67,6 +78,7 @@ export function breakableLauncher(): BreakableLauncher {
       return thread !== undefined;
     },
     running: () => [...threads.keys()],
+    isInjected: (actor) => Atomics.load(injections.get(actor) ?? unbroken, 0) === 1,
     started: () => started,
     plan(next) {
       faults = next;

@@ -21,7 +21,10 @@ export type ThreadFault = Effect & {
   readonly actor: string;
   /** In which generation of a run. */
   readonly generation: number;
-  /** In step `step`, counted from 0: once that many steps are done. */
+  /**
+   * In step `step`, counted from 0: once that many steps are done. A reader, who is not in step with
+   * the devices: from then on.
+   */
   readonly step: number;
   /**
    * At the so many-th store or wait since then, counted from 0. An evaluation at this cut counts.
@@ -30,8 +33,16 @@ export type ThreadFault = Effect & {
   readonly point: number;
 };
 
-/** `stepsDone` tells how many steps the thread's devices have done. */
-export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () => number): Cells {
+/** What the cells of a thread that is to break know of it. */
+export interface BreakingPlace {
+  readonly fault: ThreadFault;
+  /** How many steps the thread's devices have done. */
+  stepsDone(): number;
+  /** Its first word becomes 1 when the fault is injected. */
+  readonly injected: Int32Array;
+}
+
+export function breakingCells(cells: Cells, { fault, stepsDone, injected }: BreakingPlace): Cells {
   let step = -1;
   let point = 0;
   let slowStep = -1;
@@ -41,7 +52,10 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
       step = now;
       point = 0;
     }
-    if (step === fault.step && point === fault.point && fault.effect !== "slow") inject(fault);
+    if (step === fault.step && point === fault.point && fault.effect !== "slow") {
+      Atomics.store(injected, 0, 1);
+      inject(fault);
+    }
     point++;
   };
   return {
@@ -51,6 +65,7 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
       // Not while it waits: it would be one who waits for others.
       if (fault.effect === "slow" && step >= fault.step && step !== slowStep) {
         slowStep = step;
+        Atomics.store(injected, 0, 1);
         hang(fault.slowMs);
       }
       cells.store(cell, value, wake);

@@ -8,10 +8,23 @@ import { type ParticipantTask, runThread } from "../../actors/threads/thread-pro
 import type { Cells } from "../../src/exchange/cells.ts";
 import { breakingCells, type ThreadFault } from "./breaking-cells.ts";
 
+/** The data of the thread. */
+export interface BreakingTask {
+  readonly task: ParticipantTask | ReaderTask;
+  readonly fault: ThreadFault;
+  /** Shared with who started the thread. */
+  readonly injected: Int32Array;
+}
+
 if (parentPort === null) throw new Error("breaking-entry.js is started as a thread");
-const { task, fault } = workerData as { task: ParticipantTask | ReaderTask; fault: ThreadFault };
+const { task, fault, injected } = workerData as BreakingTask;
 const { steps } = progressOver(task.memory, task.spec.devices);
-const own = task.program === "reader" ? 0 : task.index;
-const stepsDone = () => Atomics.load(steps, own);
-const wrapCells = (cells: Cells) => breakingCells(cells, fault, stepsDone);
+const isReader = task.program === "reader";
+const own = isReader ? 0 : task.index;
+/** A reader may sleep through the fault's step: from then on it stands in it. */
+const stepsDone = () => {
+  const done = Atomics.load(steps, own);
+  return isReader ? Math.min(done, fault.step) : done;
+};
+const wrapCells = (cells: Cells) => breakingCells(cells, { fault, stepsDone, injected });
 void runThread(task, { ...workerPorts(parentPort), wrapCells });

@@ -37,7 +37,7 @@ export const layers: readonly Rooms[] = [
     "src/training/meters": 550,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 400,
-    "src/wire/splits": 550,
+    "src/wire/splits": 720,
     "src/wire/tenancy": 350,
   },
   { "src/model/blocks/sequences": 320 },

@@ -21,12 +21,13 @@ import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { heatWords } from "../../src/training/meters/shard-heat.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
 import { columnWords } from "../../src/training/meters/tier-column.ts";
+import { shelfBytes } from "../../src/wire/splits/split-shelves.ts";
 import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { boardBytes, boardOf } from "./data/reader-board.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
-import { type GenerationSpec, type HostPlace, hasBuddies } from "./generation-spec.ts";
+import { type GenerationSpec, type HostPlace, hasBuddies, shelvesOf } from "./generation-spec.ts";
 
 /** A generation as one thread has it: what the thread was told, the layout, and the memory. */
 export interface Generation {
@@ -65,6 +66,8 @@ export interface GenerationMemory {
   readonly heat: SharedArrayBuffer;
   /** What the readers of this host are told, and what they count (data/reader-board.ts). */
   readonly readers: SharedArrayBuffer;
+  /** From preprocessing workers of this host to its readers (src/wire/splits/split-shelves.ts). */
+  readonly splits: SharedArrayBuffer;
   readonly replicas: ReplicasAtHand;
 }
 
@@ -120,6 +123,7 @@ function allocate(
     columns,
     heat: new SharedArrayBuffer(8 * heatWords(topology)),
     readers: new SharedArrayBuffer(boardBytes(spec.job.readers)),
+    splits: new SharedArrayBuffer(shelfBytes(shelvesOf(spec))),
     replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
   };
   progressOver(memory, spec.devices).pause.fill(-1);

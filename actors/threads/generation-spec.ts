@@ -7,6 +7,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { RunPlan } from "../../src/training/planning/run-plan.ts";
+import type { ShelfShape } from "../../src/wire/splits/split-shelves.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import type { DataPlan, GenerationSpecRecord } from "./generation-schema.ts";
@@ -78,6 +79,12 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
  * p * poolMax + i.
  */
 export const poolMax = 64;
+
+/** The shared memory between the workers of a host and its readers. */
+export function shelvesOf({ job }: Pick<GenerationSpec, "job">): ShelfShape {
+  const { workersMax = 0, threads = false } = job.preprocessing ?? {};
+  return { readers: job.readers, shelves: threads ? Math.min(poolMax, workersMax) : 0 };
+}
 
 /** How the readers of a host share its batches. */
 export function dealingOf({ data }: Pick<GenerationSpec, "data">): Dealing {

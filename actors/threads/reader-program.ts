@@ -14,13 +14,20 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
+import { createShelfReader } from "../../src/wire/splits/split-shelves.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { BatchSource } from "./data/batch-source.ts";
 import { type BlockService, type Datasets, openDatasets } from "./data/open-datasets.ts";
 import { createRateLimiter, type RateLimiter } from "./data/rate-limiter.ts";
 import { boardOf, type ReaderBoard } from "./data/reader-board.ts";
 import { type Generation, type GenerationMemory, progressOver } from "./generation-memory.ts";
-import { dealingOf, type GenerationSpec, type HostPlace, hostPlaces } from "./generation-spec.ts";
+import {
+  dealingOf,
+  type GenerationSpec,
+  type HostPlace,
+  hostPlaces,
+  shelvesOf,
+} from "./generation-spec.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
@@ -29,6 +36,8 @@ export interface ReaderPorts {
   readonly clock: Clock;
   /** How it waits for its turn. @default it blocks the thread */
   readonly sleep?: Sleep | undefined;
+  /** How it waits for preprocessing workers of its host. */
+  readonly sleepTurning: Sleep;
   /** A connection of its own, to the preprocessing service. */
   dial(connection: Connection, name: string): Promise<Transport>;
   /** Passes on the trace of a step. */
@@ -56,13 +65,17 @@ export async function runReader(
   ports: ReaderPorts,
 ): Promise<void> {
   if (service === undefined) return await serve(generation, reader, ports);
-  const { run, generation: number, job } = generation.spec;
+  const { spec, memory } = generation;
+  const { run, generation: number, job } = spec;
   const transport = await ports.dial(service.connection, `osiris-${service.cluster}-reader`);
   const { SplitClient } = await import("../../src/wire/splits/split-client.ts");
   const place = { cluster: service.cluster, run, generation: number };
-  const { clock } = ports;
+  const { clock, sleepTurning: sleep } = ports;
   const deadlineMs = deadlinesOf(job).split;
-  const client = new SplitClient({ transport, place, reader, clock, deadlineMs });
+  const own = reader % job.readers;
+  const shape = shelvesOf(spec);
+  const shelves = createShelfReader({ memory: memory.splits, shape, sleep, reader: own });
+  const client = new SplitClient({ transport, place, reader, clock, deadlineMs, shelves });
   try {
     await serve(generation, reader, ports, client);
   } finally {

@@ -96,7 +96,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "worker": {
         const { runWorker } = await import("./data/worker-program.ts");
         const take = () => ports.take() as DrainWorker | undefined;
-        return await runWorker(task, { clock, disk, dial: ports.dial, take });
+        const { sleepTurning, dial } = ports;
+        return await runWorker(task, { clock, disk, sleepTurning, dial, take });
       }
       case "bridge": {
         const generation = openGeneration(task);
@@ -155,10 +156,10 @@ async function reader(task: ReaderTask, given: ThreadPorts): Promise<void> {
   const generation = openGeneration(task);
   const { devices, job } = generation.spec;
   const cells = ports.wrapCells(openIdle(generation, devices + (index % job.readers), ports));
-  const { disk, clock, sleep, dial } = ports;
+  const { disk, clock, sleep, sleepTurning, dial } = ports;
   const traced = tracedTo(task, ports);
   const { runReader } = await import("./reader-program.ts");
-  await runReader(generation, task, { cells, disk, clock, sleep, dial, traced });
+  await runReader(generation, task, { cells, disk, clock, sleep, sleepTurning, dial, traced });
 }
 
 /** Writes log lines that name the thread's actor and, if it has one, its generation. */

@@ -1,13 +1,17 @@
 // The program of a preprocessing worker's thread: makes splits of the files for the readers of its
-// generation, over a connection of its own, until the generation ends or it is drained.
+// generation until the generation ends or it is drained. It has a connection of its own; to the
+// readers of its host the blocks go through shared memory.
 
+import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
+import { deadlinesOf } from "../../../src/ports/deadlines.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
 import type { Transport } from "../../../src/wire/messages/transport.ts";
-import { serveSplits } from "../../../src/wire/splits/split-worker.ts";
+import { createShelfWriter } from "../../../src/wire/splits/split-shelves.ts";
+import { type NearReaders, serveSplits } from "../../../src/wire/splits/split-worker.ts";
 import type { Connection } from "../../runtime/mailbox.ts";
 import { type GenerationMemory, isAborted } from "../generation-memory.ts";
-import type { GenerationSpec } from "../generation-spec.ts";
+import { type GenerationSpec, poolMax, shelvesOf } from "../generation-spec.ts";
 import { createSplitMaker } from "./split-maker.ts";
 import { streamOriginsOf } from "./stream-origins.ts";
 
@@ -32,15 +36,18 @@ export interface DrainWorker {
 export interface WorkerPorts {
   readonly clock: Clock;
   readonly disk: Disk;
+  /** How it waits for a reader: its connection is served meanwhile. */
+  readonly sleepTurning: Sleep;
   dial(connection: Connection, name: string): Promise<Transport>;
   take(): DrainWorker | undefined;
 }
 
 /** Resolves when the generation is over, or the worker is drained. @throws TransportLostError */
 export async function runWorker(
-  { spec, memory, worker, cluster, connection }: WorkerTask,
-  { clock, disk, dial, take }: WorkerPorts,
+  task: WorkerTask,
+  { clock, disk, sleepTurning, dial, take }: WorkerPorts,
 ): Promise<void> {
+  const { spec, memory, worker, cluster, connection } = task;
   const transport = await dial(connection, `osiris-${cluster}-worker`);
   const maker = createSplitMaker(streamOriginsOf(spec), disk);
   const { run, generation } = spec;
@@ -50,10 +57,34 @@ export async function runWorker(
     return isDrained || isAborted({ memory });
   };
   const place = { cluster, run, generation };
+  const near = nearReadersOf(task, clock, sleepTurning);
   try {
-    await serveSplits({ transport, place, worker, clock, maker, isOver });
+    await serveSplits({ transport, place, worker, clock, maker, isOver, near });
   } finally {
     maker.close();
     await transport.close();
   }
+}
+
+/**
+ * The readers of its host, which are counted through all hosts, as the workers are. The shelf is
+ * its own: the pool has seen the exit of the thread that was in its place before (law 3).
+ */
+function nearReadersOf(
+  { spec, memory, index }: WorkerTask,
+  clock: Clock,
+  sleep: Sleep,
+): NearReaders {
+  const { readers } = spec.job;
+  const [position, shelf] = [Math.floor(index / poolMax), index % poolMax];
+  const writer = createShelfWriter({
+    ...{ memory: memory.splits, shape: shelvesOf(spec), shelf, clock, sleep },
+    // Later the split is made again.
+    patienceMs: deadlinesOf(spec.job).resend,
+    isAborted: () => isAborted({ memory }),
+  });
+  return {
+    has: (reader) => Math.floor(reader / readers) === position,
+    send: (reader, split, bytes) => writer.send(reader % readers, split, bytes),
+  };
 }

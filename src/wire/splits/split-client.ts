@@ -20,8 +20,10 @@ import {
   partOf,
   readerSubject,
   type Split,
+  type SplitPart,
   type SplitPlace,
 } from "./split-frames.ts";
+import type { ShelfReader } from "./split-shelves.ts";
 
 export interface SplitClientOptions {
   readonly transport: Transport;
@@ -30,6 +32,8 @@ export interface SplitClientOptions {
   readonly clock: Clock;
   /** How long a split may take, with all that goes wrong meanwhile. */
   readonly deadlineMs: number;
+  /** What comes from the workers of its host; left out: all splits come in frames. */
+  readonly shelves?: ShelfReader | undefined;
 }
 
 /** How often it says what it needs. */
@@ -60,12 +64,15 @@ export class SplitClient {
   #cancel = () => {};
 
   constructor(options: SplitClientOptions) {
-    const { transport, place, reader } = options;
+    const { transport, place, reader, shelves } = options;
     this.#options = options;
     this.#subscriptions = [
-      transport.subscribe(readerSubject(place, reader, "data"), (frame) => this.#take(frame)),
+      transport.subscribe(readerSubject(place, reader, "data"), (frame) =>
+        this.#take(partOf(frame), frame.payload),
+      ),
       transport.subscribe(readerSubject(place, reader, "failed"), (frame) => this.#lose(frame)),
     ];
+    void shelves?.serve((part, bytes) => this.#take(part, bytes));
     this.#say();
   }
 
@@ -93,6 +100,7 @@ export class SplitClient {
   close(): void {
     this.#isClosed = true;
     this.#cancel();
+    this.#options.shelves?.close();
     for (const one of this.#subscriptions) one.unsubscribe();
   }
 
@@ -133,14 +141,14 @@ export class SplitClient {
     this.#cancel = clock.after(sayMs, () => this.#say());
   }
 
-  #take(frame: Frame): void {
-    const { split, at, bytes } = partOf(frame);
+  /** A part of a split: `payload` is its bytes. */
+  #take({ split, at, bytes }: SplitPart, payload: Uint8Array): void {
     const one = this.#awaited.get(nameOf(split));
     if (one === undefined || one.parts.has(at)) return; // It came before.
     if (bytes !== one.bytes.length) return; // Of another index.
-    one.bytes.set(frame.payload, at);
+    one.bytes.set(payload, at);
     one.parts.add(at);
-    one.arrived += frame.payload.length;
+    one.arrived += payload.length;
     if (one.arrived < bytes) return;
     if (!areWhole(one)) {
       one.parts.clear(); // P2

@@ -4,7 +4,8 @@
 //   reader ──▶ master    want      all splits that it needs now or next, again and again
 //   worker ──▶ master    lease     a question for a split; answered when there is one
 //   worker ──▶ master    working   it lives, and makes the split
-//   worker ──▶ reader    data      a part of a split's blocks, raw
+//   worker ──▶ reader    data      a part of a split's blocks, raw: of a thread to a reader of its
+//                                  host no frame, but through shared memory (split-shelves.ts)
 //   worker ──▶ master    done      the split is sent, or why it cannot be made
 //   pool   ──▶ master    gone      a worker's thread has ended
 //   master ──▶ reader    failed    why a split will not come

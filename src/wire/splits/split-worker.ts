@@ -14,6 +14,7 @@ import {
   type Split,
   type SplitPlace,
 } from "./split-frames.ts";
+import type { ShelfWriter } from "./split-shelves.ts";
 
 /** Makes the blocks of splits. */
 export interface SplitMaker {
@@ -31,6 +32,13 @@ export interface SplitWorkerOptions {
   readonly maker: SplitMaker;
   /** Whether it is to end: it finishes what it has begun. */
   readonly isOver: () => boolean;
+  /** The way to the readers of its own host; left out: it belongs to none. */
+  readonly near?: NearReaders | undefined;
+}
+
+/** The readers that share memory with a worker (split-shelves.ts). */
+export interface NearReaders extends ShelfWriter {
+  has(reader: number): boolean;
 }
 
 /** A question is answered after half a second if there is no split; then it is lost. */
@@ -44,7 +52,7 @@ const headerRoom = 1024;
 
 /** Serves one run's splits until it is told to end. */
 export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
-  const { transport, place, worker, clock, maker, isOver } = options;
+  const { transport, place, worker, clock, maker, isOver, near } = options;
   let [busyMs, fromMs] = [0, clock.now()];
   while (!isOver()) {
     const nowMs = clock.now();
@@ -56,7 +64,8 @@ export async function serveSplits(options: SplitWorkerOptions): Promise<void> {
     const done = await during(options, lease, async () => {
       try {
         const { bytes, samples } = await maker.make(split);
-        await send(options, reader, split, bytes);
+        if (near?.has(reader) === true) await near.send(reader, split, bytes);
+        else await send(options, reader, split, bytes);
         return { worker, lease, samples };
       } catch (error) {
         return { worker, lease, samples: 0, error: recordError(error) };

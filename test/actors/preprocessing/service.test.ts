@@ -1,5 +1,6 @@
 // The preprocessing service in simulated time: readers get every split that they ask for, with the
-// bytes of the index, whatever is lost on the way and whoever dies.
+// bytes of the index, whatever is lost on the way and whoever dies. Two workers share memory with
+// the readers, the third is a process.
 
 import { crc32 } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
@@ -8,12 +9,22 @@ import { masterMachine } from "../../../actors/preprocessing/master.ts";
 import { actorClock } from "../../../actors/runtime/actor-clock.ts";
 import type { BlockTable } from "../../../src/data/cache/cache-format.ts";
 import { InputUnusableError, SplitFailedError } from "../../../src/errors/errors.ts";
+import type { Sleep } from "../../../src/exchange/atomic-cells.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import type { Transport } from "../../../src/wire/messages/transport.ts";
 import { SplitClient } from "../../../src/wire/splits/split-client.ts";
 import type { Split } from "../../../src/wire/splits/split-frames.ts";
-import { type SplitMaker, serveSplits } from "../../../src/wire/splits/split-worker.ts";
+import {
+  createShelfReader,
+  createShelfWriter,
+  shelfBytes,
+} from "../../../src/wire/splits/split-shelves.ts";
+import {
+  type NearReaders,
+  type SplitMaker,
+  serveSplits,
+} from "../../../src/wire/splits/split-worker.ts";
 import {
   createMemoryBroker,
   type MemoryBroker,
@@ -51,6 +62,12 @@ interface World {
   readonly table: BlockTable;
   /** What the clients had put before their readers. */
   readonly place: { cluster: string; run: string; generation: number };
+  /** Between the workers in two places and both readers. */
+  readonly shelves: {
+    readonly memory: SharedArrayBuffer;
+    readonly shape: { readonly readers: number; readonly shelves: number };
+    readonly sleep: Sleep;
+  };
   startMaster(): { stop(): void };
 }
 
@@ -76,7 +93,26 @@ function startWorld(seed: number, attemptsMax = 3): World {
     return actor;
   };
   const place = { cluster: network.cluster, ...scope };
-  return { clock, broker, stream, ...dataOf(stream), place, startMaster };
+  const shape = { readers: 2, shelves: 2 };
+  const shelves = {
+    memory: new SharedArrayBuffer(shelfBytes(shape)),
+    shape,
+    sleep: sleepOn(clock),
+  };
+  return { clock, broker, stream, ...dataOf(stream), place, shelves, startMaster };
+}
+
+/** Looks at the word again every hundredth of a second. */
+function sleepOn(clock: SimulatedClock): Sleep {
+  return (words, at, seen, ms) =>
+    new Promise<void>((resume) => {
+      const untilMs = clock.now() + ms;
+      const look = () => {
+        if (Atomics.load(words, at) !== seen || clock.now() >= untilMs) resume();
+        else clock.after(10, look);
+      };
+      clock.after(10, look);
+    });
 }
 
 /** Makes splits in a time that chance draws. */
@@ -92,13 +128,26 @@ function makerOf({ clock, stream, words }: World, isBad: (split: Split) => boole
   };
 }
 
-/** A worker, and its end: at once, with what it has begun. */
-function startWorker(world: World, name: string, isBad: (split: Split) => boolean = () => false) {
-  const { broker, clock, place } = world;
+/** A worker, and its end: at once, with what it has begun. `shelf`: its place, of a thread. */
+function startWorker(
+  world: World,
+  name: string,
+  isBad: (split: Split) => boolean = () => false,
+  shelf?: number,
+) {
+  const { broker, clock, place, shelves } = world;
   const transport: Transport = broker.connect(name);
   let isOver = false;
+  const isAborted = () => isOver;
+  const writing = { ...shelves, clock, patienceMs: 500, isAborted };
+  const writer = shelf === undefined ? undefined : createShelfWriter({ ...writing, shelf });
+  const near: NearReaders | undefined = writer && {
+    has: () => true,
+    // A thread that has ended writes nothing.
+    send: (...sent) => (isOver ? new Promise(() => {}) : writer.send(...sent)),
+  };
   const serving = serveSplits({
-    ...{ transport, place, worker: name, clock, maker: makerOf(world, isBad) },
+    ...{ transport, place, worker: name, clock, maker: makerOf(world, isBad), near },
     isOver: () => isOver,
   }).catch(() => {}); // It was cut off.
   return {
@@ -117,7 +166,9 @@ function startWorker(world: World, name: string, isBad: (split: Split) => boolea
 async function readAll(t: ExecutionContext, world: World, reader: number): Promise<void> {
   const { broker, clock, place, table, words } = world;
   const transport = broker.connect(`reader-${reader}`);
-  const client = new SplitClient({ transport, place, reader, clock, deadlineMs: 300_000 });
+  const shelves = createShelfReader({ ...world.shelves, reader });
+  const how = { transport, place, reader, clock, deadlineMs: 300_000, shelves };
+  const client = new SplitClient(how);
   const own = client.blocksOf("training", "an index", table);
   const asked: Promise<void>[] = [];
   for (let first = 0; first < blocks; first += 7) {
@@ -157,14 +208,16 @@ for (const seed of inSoak("seeds of the preprocessing service", few(12), few(200
     const faults = { drop: 0.05, duplicate: 0.05, reorder: 0.1, corrupt: 0.03 };
     broker.setFaults({ delayMs: [0, 3], ...faults });
     let master = world.startMaster();
-    const workers = [0, 1, 2].map((i) => startWorker(world, `worker:${i}`));
+    const shelfOf = (at: number) => (at < world.shelves.shape.shelves ? at : undefined);
+    const start = (at: number, name: string) => startWorker(world, name, undefined, shelfOf(at));
+    const workers = [0, 1, 2].map((i) => start(i, `worker:${i}`));
     let [starts, breaks] = [workers.length, 0];
     let cancel = () => {};
     const breakOne = () => {
       breaks++;
       const at = stream.below(4);
       workers[at]?.kill();
-      if (at < workers.length) workers[at] = startWorker(world, `worker:${starts++}`);
+      if (at < workers.length) workers[at] = start(at, `worker:${starts++}`);
       else {
         master.stop();
         master = world.startMaster();

@@ -1,6 +1,6 @@
 // Files of a test, in a directory that is removed when the test ends; and the real data.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -8,6 +8,8 @@ import type { ExecutionContext } from "ava";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
 import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
+import { readFooter } from "../../src/data/parquet/footer.ts";
+import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { groupWords } from "../../src/data/targets.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -103,4 +105,21 @@ export function wholeId(low: number, high = 0): bigint {
 export function realData(t: ExecutionContext, file: string): string | undefined {
   if (lacks(t, dataFile(file))) return undefined;
   return resolve(dataHome, file);
+}
+
+/** Fills a part of a column's bytes in a row group with what is no page, from this share on. */
+export async function damageColumn(
+  path: string,
+  rowGroup: number,
+  column: string,
+  from: number,
+): Promise<void> {
+  const file = await openRanges(path);
+  const { groups } = await readFooter(file);
+  await file.close();
+  const chunk = groups[rowGroup]?.chunks.get(column);
+  if (chunk === undefined) throw new Error(`no ${column}`);
+  const bytes = readFileSync(path);
+  bytes.fill(0xee, Math.floor(chunk.start + from * (chunk.end - chunk.start)), chunk.end);
+  writeFileSync(path, bytes);
 }

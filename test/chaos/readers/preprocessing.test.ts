@@ -1,8 +1,14 @@
 // Runs whose samples are made by preprocessing workers: the model is that of readers that make them
 // themselves, whoever makes which split, and whatever dies.
 
+import { statSync, utimesSync } from "node:fs";
 import test from "ava";
 import { type RunEvent, throwIn } from "../../../index.ts";
+import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { RemoteError } from "../../../src/errors/errors.ts";
+import { subjectPattern } from "../../../src/wire/messages/subjects.ts";
+import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { damageColumn } from "../../data/data-files.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
 
@@ -16,6 +22,58 @@ test.serial("workers make the splits: the model is that of the readers alone", a
     t.deepEqual(served, calm, `${devices} devices`);
   }
 });
+
+test.serial("what threads make goes through shared memory: no broker sees it", async (t) => {
+  const home = writeDays(t);
+  await using place = await startTestCluster(2);
+  const { url, token, name: cluster } = place.cluster;
+  const at = { servers: url, token, name: "spy", deadlineMs: 10_000 };
+  const spy = await connectNats({ ...at, onError() {} });
+  t.teardown(() => spy.close());
+  const seen = { want: 0, done: 0, data: 0 };
+  for (const action of ["want", "done", "data"] as const) {
+    const subject = subjectPattern({ cluster, role: "splits", action });
+    spy.subscribe(subject, () => void seen[action]++);
+  }
+  await spy.flush();
+  const job = jobOnDays(place, home, { streamed: true }, { preprocessing, readers: 2 });
+  await runJob(place, job);
+  t.log(seen);
+  t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
+  t.is(seen.data, 0);
+});
+
+test.serial(
+  "what is damaged when the index is made is left out; later it ends the run",
+  async (t) => {
+    const home = writeDays(t);
+    const [first = "", second = ""] = tableFilesOf([home]);
+    await damageColumn(first, 3, "user", 0);
+    const damaged = { damagedMax: 5, rejectedMax: 0.5 };
+    const cached = await streamedOutcome(1, home, { order: "split", ...damaged });
+    await using place = await startTestCluster(2);
+    const data = { streamed: true, ...damaged };
+    const { result, events } = await runJob(place, jobOnDays(place, home, data, { preprocessing }));
+    t.deepEqual({ digest: result.digest, history: result.history }, cached);
+    const [kept, ...others] = only(events, "run.prepared")[0]?.quarantine ?? [];
+    t.like(kept, { file: first, rowGroup: 3 });
+    t.is(others.length, 0);
+
+    const passes = 50;
+    const run = await place.cluster.submit(
+      jobOnDays(place, home, { ...data, passes }, { preprocessing }),
+    );
+    const { atime, mtime } = statSync(second);
+    for await (const event of run.events()) {
+      if (event.type !== "run.checkpointed" || event.step !== 10) continue;
+      await damageColumn(second, 2, "user", 0);
+      utimesSync(second, atime, mtime); // As a disk would do it.
+    }
+    const error = await t.throwsAsync(run.result(), { instanceOf: RemoteError });
+    t.log(error?.message);
+    t.regex(error?.message ?? "", /date=2026-11-02.*row group 2/);
+  },
+);
 
 test.serial("workers, the master, readers and devices may end at any time", async (t) => {
   const home = writeDays(t);

@@ -8,15 +8,13 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
-import { readFooter } from "../../../src/data/parquet/footer.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
-import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { isDamage } from "../../../src/data/tables/damage.ts";
 import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { DataRejectedError, InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
-import { readPlain, startDirectory } from "../data-files.ts";
+import { damageColumn, readPlain, startDirectory } from "../data-files.ts";
 
 const rowsOfFile = 30_000;
 const rowsOfGroup = 10_000;
@@ -41,18 +39,6 @@ function threeFiles(t: ExecutionContext): { readonly home: string; readonly path
   return { home, paths };
 }
 
-/** Fills a part of a column's bytes in a row group with what is no page. */
-async function damage(path: string, rowGroup: number, column: string, from: number) {
-  const file = await openRanges(path);
-  const { groups } = await readFooter(file);
-  await file.close();
-  const chunk = groups[rowGroup]?.chunks.get(column);
-  if (chunk === undefined) throw new Error(`no ${column}`);
-  const bytes = readFileSync(path);
-  bytes.fill(0xee, Math.floor(chunk.start + from * (chunk.end - chunk.start)), chunk.end);
-  writeFileSync(path, bytes);
-}
-
 function optionsOf(home: string, rest: object) {
   const data = checkOptions(dataOptions, {
     ...{ kind: "parquet", paths: [join(home, "clicks")], cache: join(home, "cache") },
@@ -66,8 +52,8 @@ function optionsOf(home: string, rest: object) {
 test("damaged row groups and files are left out and counted, up to `damagedMax`", async (t) => {
   const { home, paths } = threeFiles(t);
   const [a = "", b = ""] = paths;
-  await damage(a, 1, "item", 0.85); // Its last pages alone.
-  await damage(b, 0, "label", 0);
+  await damageColumn(a, 1, "item", 0.85); // Its last pages alone.
+  await damageColumn(b, 0, "label", 0);
   writeFileSync(join(home, "clicks/c.parquet"), readFileSync(a).subarray(0, 5000));
   const prepared = (rest: object) => prepareCache(optionsOf(home, rest), tables, realDisk);
 
@@ -114,7 +100,7 @@ test("damaged row groups and files are left out and counted, up to `damagedMax`"
 
 test("rows that are left out count among the bad ones", async (t) => {
   const { home, paths } = threeFiles(t);
-  await damage(paths[1] ?? "", 2, "item", 0);
+  await damageColumn(paths[1] ?? "", 2, "item", 0);
   const options = optionsOf(home, { damagedMax: 1, rejectedMax: 0.1 });
   await t.throwsAsync(prepareCache(options, tables, realDisk), {
     instanceOf: DataRejectedError,

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
-import { calmResult, only } from "../../helpers/clusters/clusters.ts";
+import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 import { leftToSoak } from "../../helpers/thinned.ts";
@@ -46,8 +46,12 @@ async function follow(
 }
 
 /** The run went on under another leader, once, with the same result. */
-async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
-  const reference = await calmResult(epochs);
+async function assertTakenOver(
+  t: ExecutionContext,
+  { events, result, seconds }: Story,
+  calm?: Pick<RunResult, "digest" | "history">,
+) {
+  const reference = calm ?? (await calmResult(epochs));
   t.is(result.digest, reference.digest);
   t.deepEqual(result.history, reference.history);
   t.is(result.generation, 2);
@@ -84,6 +88,22 @@ for (const devices of [2, 0]) {
     },
   );
 }
+
+test.serial(
+  "P9: the root is killed, and the master with it, in the midst of splits: the next one hands out the others",
+  async (t) => {
+    // Readers that make the samples themselves.
+    const data = { epochs: 4, streamed: true, splitSamples: 256 } as object as JobOptions["data"];
+    await using calm = await startTestCluster(2);
+    const { result: reference } = await runJob(calm, calm.job({ data }));
+    const { place, root } = await startTwo(t, 0);
+    await place.startHost();
+    const preprocessing = { workersMin: 2, workersMax: 2 };
+    const run = await place.client.submit(place.job({ data, preprocessing }));
+    const story = await follow(run, () => root.kill("SIGKILL"));
+    await assertTakenOver(t, story, reference);
+  },
+);
 
 test.serial(
   "P8: a root that stood still in the midst of a write is none any more: it writes nothing",

@@ -1,14 +1,15 @@
 // Question: how long does a trainer wait for its input, if the input needs transforms: with readers
 // that make the samples on their own threads, and with 1, 2 and more preprocessing workers? Limit:
 // the same job with its samples in a cache in memory. And what does a run lose whose workers are
-// killed every two seconds? Its digest must be that of the others.
+// killed every two seconds? Its digest must be that of the others. Beside samples/s, on Linux: the
+// processor time of a sample in the whole process, and in the broker's thread.
 //
 // The rows have the shape of PreSto's RM5 (ISCA 2024, Table I) at an eighth: 63 dense columns, 5
 // lists of 20 ids, 5 columns of 4096 buckets. The model has the layers and the dim of configuration
 // b. One device.
 
 import { strict as assert } from "node:assert";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -20,6 +21,7 @@ import {
   type StepTimes,
 } from "../../index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { type Bench, positive } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { type WrittenColumn, writeParquet } from "./ingest-files.ts";
@@ -62,9 +64,14 @@ export const stallBench: Bench<StallBenchOptions> = {
     new Option("--rounds <count>", "turns of each").argParser(positive).default(3),
   ],
   measurements(options) {
-    const names = Object.keys(makers).map((maker) => `stall.${maker}`);
+    const makersOf = Object.keys(makers);
+    const names = makersOf.flatMap((maker) => [
+      `stall.${maker}`,
+      `stall.${maker}.processor`,
+      `stall.${maker}.broker`,
+    ]);
     const each = 2 + (options.rows * options.epochs) / 8000;
-    const seconds = 5 + options.rounds * names.length * each;
+    const seconds = 5 + options.rounds * makersOf.length * each;
     return [{ names, seconds, measure: () => stallRows(options) }];
   },
 };
@@ -73,36 +80,56 @@ async function* stallRows({ rows, epochs, rounds }: StallBenchOptions) {
   const home = mkdtempSync(join(tmpdir(), "osiris-stall-"));
   try {
     writeRows(join(home, "rm5.parquet"), rows);
-    const rates = Object.fromEntries(Object.keys(makers).map((maker) => [maker, []])) as never as {
-      [Name in Maker]: number[];
+    const found = Object.fromEntries(Object.keys(makers).map((maker) => [maker, []])) as never as {
+      [Name in Maker]: Awaited<ReturnType<typeof run>>[];
     };
-    const times: Partial<Record<Maker, StepTimes | undefined>> = {};
-    const digests = new Set<string>();
     for (let round = 0; round < rounds; round++) {
       for (const maker of Object.keys(makers) as Maker[]) {
-        const found = await run(maker, home, epochs);
-        rates[maker].push(found.perSecond);
-        times[maker] = found.times;
-        digests.add(found.digest);
+        found[maker].push(await run(maker, home, { rows, epochs }));
       }
     }
+    const digests = new Set(Object.values(found).flatMap((all) => all.map(({ digest }) => digest)));
     assert.equal(digests.size, 1, "one model, whoever makes the samples");
     const limitIs = "the same from a cache in memory";
     for (const maker of Object.keys(makers) as Maker[]) {
-      const named = { name: `stall.${maker}`, unit: "samples/s", limitIs };
-      const limits = maker === "cache" ? [] : rates.cache;
-      const row: BenchRow = { ...rowOf(named, rates[maker], limits), times: times[maker] };
-      yield row;
+      const row = (what: string, unit: string, of: (run: Found) => number) => {
+        const limits = maker === "cache" ? [] : found.cache.map(of);
+        const named = { name: `stall.${maker}${what}`, unit, limitIs };
+        return rowOf(named, found[maker].map(of), limits);
+      };
+      const times = found[maker].at(-1)?.times;
+      yield { ...row("", "samples/s", ({ perSecond }) => perSecond), times } satisfies BenchRow;
+      yield row(".processor", "us/sample", ({ processorUs }) => processorUs);
+      if (found[maker].some(({ brokerUs }) => brokerUs === undefined)) continue;
+      yield row(".broker", "us/sample", ({ brokerUs = 0 }) => brokerUs);
     }
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
 }
 
+interface Found {
+  readonly digest: string;
+  readonly times: StepTimes;
+  readonly perSecond: number;
+  /** Of a sample, from the first step on: in all threads, and in the broker's. */
+  readonly processorUs: number;
+  readonly brokerUs: number | undefined;
+}
+
 /** A run to its end. */
-async function run(maker: Maker, home: string, epochs: number) {
+async function run(
+  maker: Maker,
+  home: string,
+  { rows, epochs }: Pick<StallBenchOptions, "rows" | "epochs">,
+): Promise<Found> {
   const threads = breakableLauncher();
-  await using cluster = await Cluster.start({ devices: 1, launcher: threads.launcher });
+  const before = threadsOfProcess();
+  const token = "bench";
+  await using broker = await startBrokerThread({ auth: { token } });
+  const brokerThreads = threadsOfProcess().filter((thread) => !before.includes(thread));
+  const at = { nats: broker.url, token };
+  await using cluster = await Cluster.start({ devices: 1, launcher: threads.launcher, ...at });
   const directory = join(home, "run");
   const submitted = await cluster.submit(jobOn(maker, home, directory, epochs));
   let [isTraining, kills] = [false, 0];
@@ -110,18 +137,47 @@ async function run(maker: Maker, home: string, epochs: number) {
     if (maker === "workers.2.killed" && isTraining) threads.kill(`worker:${kills++ % 2}`);
   }, killEveryMs);
   try {
+    const spentUs = () => {
+      const { user, system } = process.cpuUsage();
+      return { all: user + system, broker: spentUsOf(brokerThreads) };
+    };
+    let from = spentUs();
     for await (const { type } of submitted.events()) {
-      if (type === "run.started") isTraining = true;
+      if (type !== "run.started") continue;
+      isTraining = true;
+      from = spentUs();
     }
+    const to = spentUs();
     const { digest, times } = await submitted.result();
     assert(times !== undefined, "times of the steps");
     // What the disk takes for the last checkpoint is no matter of the input.
     const stepMs = times.stepMs * (1 - times.shares.checkpoint);
-    return { digest, times, perSecond: (1000 * batchSize) / stepMs };
+    const samples = rows * epochs;
+    const brokerUs = to.broker === undefined ? undefined : to.broker - (from.broker ?? 0);
+    return {
+      ...{ digest, times, perSecond: (1000 * batchSize) / stepMs },
+      processorUs: (to.all - from.all) / samples,
+      brokerUs: brokerUs === undefined ? undefined : brokerUs / samples,
+    };
   } finally {
     clearInterval(killing);
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+const tasks = "/proc/self/task";
+
+/** The threads of this process; elsewhere than on Linux: none. */
+function threadsOfProcess(): readonly string[] {
+  return process.platform === "linux" ? readdirSync(tasks) : [];
+}
+
+/** The processor time that threads have had; undefined: unknown. */
+function spentUsOf(threads: readonly string[]): number | undefined {
+  if (threads.length === 0) return undefined;
+  const nsOf = (thread: string) =>
+    Number(readFileSync(join(tasks, thread, "schedstat"), "utf8").split(" ")[0]);
+  return threads.reduce((sum, thread) => sum + nsOf(thread) / 1000, 0);
 }
 
 const batchSize = 1024;

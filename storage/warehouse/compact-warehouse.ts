@@ -19,7 +19,7 @@ import { onDisk, readWhole, replaceDurably, temporarySuffix } from "../disk/dura
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { ContentsDigest } from "./contents-digest.ts";
 import { openParquetTable } from "./parquet-table.ts";
-import { type Codec, codecOf, openGroupWriter } from "./parquet-writer.ts";
+import { type Codec, codecOf, openGroupWriter, openSuffix } from "./parquet-writer.ts";
 import { PartitionRows } from "./partitions.ts";
 import { usualGroupRows } from "./write-warehouse.ts";
 
@@ -90,6 +90,7 @@ interface Note {
 function filesByDirectory(directory: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const path of tableFilesOf([directory])) {
+    if (path.endsWith(openSuffix)) continue; // An ingestion writes it again.
     found.set(dirname(path), [...(found.get(dirname(path)) ?? []), path]);
   }
   return found;

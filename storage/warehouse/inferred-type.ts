@@ -21,11 +21,24 @@ export type Loose =
   | { readonly form: "list"; readonly items: readonly (string | number | boolean)[] }
   | { readonly form: "map"; readonly pairs: readonly (readonly [string | number, number])[] };
 
+/** The types of columns of text and JSON, as `osiris warehouse inspect` names them. */
+export const columnTypes = {
+  INT64: { form: "value", leaf: "INT64" },
+  DOUBLE: { form: "value", leaf: "DOUBLE" },
+  BOOLEAN: { form: "value", leaf: "BOOLEAN" },
+  STRING: { form: "value", leaf: "BYTE_ARRAY" },
+  "list<INT64>": { form: "list", leaf: "INT64" },
+  "list<STRING>": { form: "list", leaf: "BYTE_ARRAY" },
+  "map<INT64, DOUBLE>": { form: "map", leaf: "INT64" },
+  "map<STRING, DOUBLE>": { form: "map", leaf: "BYTE_ARRAY" },
+} as const satisfies Record<string, { readonly form: Form; readonly leaf: LeafType }>;
+export type ColumnType = keyof typeof columnTypes;
+
 /** Grows with the values of a column. */
 export class InferredType {
   readonly #kinds = new Set<Kind>();
   readonly #forms = new Set<Form>();
-  #sealed: LeafType | undefined;
+  #sealed: ColumnType | undefined;
 
   add(loose: Loose): void {
     this.#forms.add(loose.form);
@@ -54,39 +67,74 @@ export class InferredType {
     return only("boolean") ? "BOOLEAN" : "BYTE_ARRAY";
   }
 
+  /** The type of the values so far. */
+  get type(): ColumnType {
+    const leaf = this.#leaf === "BYTE_ARRAY" ? "STRING" : this.#leaf;
+    if (this.#form === "value") return leaf;
+    const inner = leaf === "INT64" ? "INT64" : "STRING";
+    return this.#form === "list" ? `list<${inner}>` : `map<${inner}, DOUBLE>`;
+  }
+
   /** The nodes of a column of this type. */
   elements(name: string): SchemaElement[] {
-    const leaf = leafNamed(this.#leaf);
-    const group = { repetition_type: "OPTIONAL", num_children: 1 } as const;
-    switch (this.#form) {
-      case "value":
-        return [leaf(name, "OPTIONAL")];
-      case "list":
-        return [
-          { name, ...group, converted_type: "LIST" },
-          { name: "list", repetition_type: "REPEATED", num_children: 1 },
-          leaf("element", "OPTIONAL"),
-        ];
-      case "map":
-        return [
-          { name, ...group, converted_type: "MAP" },
-          { name: "key_value", repetition_type: "REPEATED", num_children: 2 },
-          leaf("key", "REQUIRED"),
-          { name: "value", type: "DOUBLE", repetition_type: "REQUIRED" },
-        ];
-      default:
-        return this.#form satisfies never;
-    }
+    return elementsOf(name, this.type);
   }
 
   /** A value as a column of this type stores it; no more are added. */
   stored(loose: Loose): unknown {
-    this.#sealed ??= this.#leaf;
-    const leaf = this.#sealed;
-    if (loose.form === "value") return storedAs(leaf, loose.value);
-    if (loose.form === "list") return loose.items.map((item) => storedAs(leaf, item));
-    return loose.pairs.map(([id, value]) => ({ key: storedAs(leaf, id), value }));
+    this.#sealed ??= this.type;
+    return storedOf(this.#sealed, loose);
   }
+}
+
+/** The nodes of a column of a type. */
+export function elementsOf(name: string, type: ColumnType): SchemaElement[] {
+  const { form, leaf: leafType } = columnTypes[type];
+  const leaf = leafNamed(leafType);
+  const group = { repetition_type: "OPTIONAL", num_children: 1 } as const;
+  switch (form) {
+    case "value":
+      return [leaf(name, "OPTIONAL")];
+    case "list":
+      return [
+        { name, ...group, converted_type: "LIST" },
+        { name: "list", repetition_type: "REPEATED", num_children: 1 },
+        leaf("element", "OPTIONAL"),
+      ];
+    case "map":
+      return [
+        { name, ...group, converted_type: "MAP" },
+        { name: "key_value", repetition_type: "REPEATED", num_children: 2 },
+        leaf("key", "REQUIRED"),
+        { name: "value", type: "DOUBLE", repetition_type: "REQUIRED" },
+      ];
+    default:
+      return form satisfies never;
+  }
+}
+
+/** A value as a column of a type stores it. */
+export function storedOf(type: ColumnType, loose: Loose): unknown {
+  const { leaf } = columnTypes[type];
+  if (loose.form === "value") return storedAs(leaf, loose.value);
+  if (loose.form === "list") return loose.items.map((item) => storedAs(leaf, item));
+  return loose.pairs.map(([id, value]) => ({ key: storedAs(leaf, id), value }));
+}
+
+/** Whether a column of a type holds a value as it is. */
+export function fits(type: ColumnType, loose: Loose): boolean {
+  const { form, leaf } = columnTypes[type];
+  if (loose.form !== form) return false;
+  if (loose.form === "value") return isOf(leaf, loose.value);
+  if (loose.form === "list") return loose.items.every((item) => isOf(leaf, item));
+  return loose.pairs.every(([id]) => isOf(leaf, id));
+}
+
+function isOf(leaf: LeafType, value: string | number | boolean): boolean {
+  if (leaf === "BYTE_ARRAY") return true;
+  const kind = kindOf(value);
+  if (leaf === "INT64") return kind === "integer" || kind === "long";
+  return leaf === "DOUBLE" ? kind === "integer" || kind === "fraction" : kind === "boolean";
 }
 
 function leafNamed(type: LeafType) {

@@ -11,11 +11,15 @@ import type { TableColumn } from "./table-columns.ts";
 export const codecs = ["snappy", "zstd", "gzip", "brotli", "none"] as const;
 export type Codec = (typeof codecs)[number];
 
+/** What ends the name of a file that will be written again, with more rows. */
+export const openSuffix = ".open.parquet";
+
 /** Writes row groups to a file. */
 export interface GroupWriter {
   /** `values`: by column, a value a row, as `TableRows` has them. */
   write(values: ReadonlyMap<string, readonly unknown[]>): void;
-  finish(): void;
+  /** Ends the file. `metadata`: what its footer says besides, by key. */
+  finish(metadata?: Readonly<Record<string, string>>): void;
 }
 
 type Compress = (bytes: Uint8Array) => Uint8Array;
@@ -73,7 +77,9 @@ export function openGroupWriter(
       const rows = columnData[0]?.data.length ?? 0;
       if (rows > 0) void writer.write({ rowGroupSize: rows, columnData });
     },
-    finish() {
+    finish(metadata = {}) {
+      const entries = Object.entries(metadata);
+      if (entries.length > 0) writer.kvMetadata = entries.map(([key, value]) => ({ key, value }));
       // What the values mean: it is not for the library to convert them.
       writer.schema = schema;
       void writer.finish();

@@ -5,6 +5,7 @@ export * from "./access.ts";
 export * from "./chaos.ts";
 export * from "./checkpoints.ts";
 export * from "./cluster.ts";
+export * from "./ingest.ts";
 export * from "./input.ts";
 export * from "./runs.ts";
 export * from "./step.ts";

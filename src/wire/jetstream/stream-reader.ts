@@ -1,0 +1,221 @@
+// Reads the messages of JetStream streams in the order of their sequences, from any sequence on,
+// over a connection of its own. The caller remembers how far it came: nothing is acknowledged.
+//
+// Invariants
+//   J1. Messages come in the order of their sequences, each once. A delivery that does not follow
+//       the one before was lost on its way: a new consumer begins at the sequence that is wanted.
+//   J2. At most `bytesMax` bytes are asked for at a time, and the next ones when those are taken.
+//   J3. A stream that has dropped a wanted message is an error, and no gap in what is read.
+//       Messages that were deleted one by one, from the midst of a stream, are left out.
+
+import {
+  AckPolicy,
+  type Consumer,
+  type ConsumerMessages,
+  DeliverPolicy,
+  JetStreamApiCodes,
+  type JetStreamManager,
+  type JsMsg,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+} from "@nats-io/jetstream";
+import type { NatsConnection } from "nats";
+import {
+  InputUnusableError,
+  StreamTrimmedError,
+  TrainingError,
+  TransportLostError,
+} from "../../errors/errors.ts";
+import { type Clock, realClock } from "../../ports/clock.ts";
+import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
+
+/** A message of a stream. */
+export interface StoredMessage {
+  /** Its sequence in the stream, from 1. */
+  readonly sequence: number;
+  /** When the stream stored it: milliseconds since 1970. */
+  readonly storedMs: number;
+  /** Valid until the next message is asked for. */
+  readonly data: Uint8Array;
+}
+
+/** What a stream has now. */
+export interface StreamFacts {
+  /** When it was made: a stream of the same name that was made anew has other messages. */
+  readonly created: string;
+  /** Sequences of its oldest message and of its newest one; an empty one: `first` > `last`. */
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Which messages to read. */
+export interface ReadOptions {
+  /** The first sequence. */
+  readonly from: number;
+  /** The last sequence; undefined: whatever comes, until the signal. */
+  readonly until: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Streams that can be read again and again. */
+export interface StreamSource {
+  facts(stream: string): Promise<StreamFacts>;
+  read(stream: string, options: ReadOptions): AsyncGenerator<StoredMessage, void>;
+  close(): Promise<void>;
+}
+
+/** J2 */
+const bytesMax = 128 * 2 ** 20;
+/** Messages that are asked for at a time, however small. */
+const messagesMax = 1000;
+/** Longest wait for one answer of the server. */
+const answerMs = 10_000;
+/** How long a request for messages waits for the first one; then the next request is made. */
+const pollMs = 5000;
+/** How long the server may say nothing at all. */
+const silenceMs = 60_000;
+const againMs = 200;
+
+/**
+ * Opens the streams of a server.
+ * @throws as `dialNats`; InputUnusableError where the server has no JetStream
+ */
+export async function openStreamSource(options: ConnectOptions): Promise<StreamSource> {
+  const connection = await dialNats(options);
+  const address = connection.getServer();
+  if (connection.info?.jetstream !== true) {
+    await connection.close();
+    const message = `The server ${address} has no JetStream: start it with \`-js\``;
+    throw new InputUnusableError(address, message);
+  }
+  return new NatsStreams(connection, address, options.clock ?? realClock);
+}
+
+class NatsStreams implements StreamSource {
+  readonly #connection: NatsConnection;
+  readonly #address: string;
+  readonly #clock: Clock;
+  #manager: JetStreamManager | undefined;
+
+  constructor(connection: NatsConnection, address: string, clock: Clock) {
+    this.#connection = connection;
+    this.#address = address;
+    this.#clock = clock;
+  }
+
+  async facts(stream: string): Promise<StreamFacts> {
+    const manager = await this.#managed();
+    const { created, config, state } = await manager.streams.info(stream).catch((cause) => {
+      throw this.#unusable(stream, cause);
+    });
+    if (config.retention !== RetentionPolicy.Limits) {
+      const why = `has the retention \`${config.retention}\`: it drops what others acknowledge`;
+      const message = `Cannot ingest ${stream}: it ${why}; make a stream with the retention limits`;
+      throw new InputUnusableError(stream, message);
+    }
+    return { created, first: Math.max(1, state.first_seq), last: state.last_seq };
+  }
+
+  async *read(stream: string, options: ReadOptions): AsyncGenerator<StoredMessage, void> {
+    const { until, signal } = options;
+    const place = { wanted: options.from, delivered: 0, isDone: false };
+    let consumer: Consumer | undefined;
+    let heardMs = this.#clock.now();
+    while (!signal.aborted && !place.isDone && place.wanted <= (until ?? place.wanted)) {
+      try {
+        if (consumer === undefined) {
+          consumer = await this.#consumerFrom(stream, place.wanted);
+          place.delivered = 0;
+          const { num_pending } = await consumer.info(true);
+          if (num_pending === 0 && until !== undefined) return;
+        }
+        for await (const message of this.#batch(consumer, signal)) {
+          heardMs = this.#clock.now();
+          // J1
+          if (message.info.deliverySequence !== place.delivered + 1) throw new Error("lost");
+          if (message.seq > place.wanted) await this.#checkKept(stream, place.wanted);
+          if (message.seq > (until ?? message.seq)) return;
+          place.delivered++;
+          place.wanted = message.seq + 1;
+          yield storedOf(message);
+          place.isDone = until !== undefined && message.info.pending === 0;
+          if (place.isDone) break;
+        }
+        heardMs = this.#clock.now();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof TrainingError) throw error;
+        if (this.#clock.now() - heardMs > silenceMs) throw this.#lost(error);
+        consumer = undefined;
+        await new Promise<void>((resolve) => this.#clock.after(againMs, resolve));
+      }
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  async *#batch(consumer: Consumer, signal: AbortSignal): AsyncGenerator<JsMsg, void> {
+    const payload = this.#connection.info?.max_payload ?? 2 ** 20;
+    const max_messages = Math.max(1, Math.min(messagesMax, Math.floor(bytesMax / payload))); // J2
+    const batch: ConsumerMessages = await consumer.fetch({ max_messages, expires: pollMs });
+    const stop = () => batch.stop();
+    signal.addEventListener("abort", stop);
+    try {
+      if (!signal.aborted) yield* batch;
+    } finally {
+      signal.removeEventListener("abort", stop);
+      batch.stop();
+    }
+  }
+
+  /** A consumer that JetStream forgets by itself. @throws InputUnusableError */
+  async #consumerFrom(stream: string, from: number): Promise<Consumer> {
+    const manager = await this.#managed();
+    await this.#checkKept(stream, from);
+    const { name } = await manager.consumers
+      .add(stream, {
+        ack_policy: AckPolicy.None,
+        deliver_policy: DeliverPolicy.StartSequence,
+        opt_start_seq: from,
+        mem_storage: true,
+        inactive_threshold: 60_000 * 1e6,
+      })
+      .catch((cause) => {
+        throw this.#unusable(stream, cause);
+      });
+    return jetstream(this.#connection, { timeout: answerMs }).consumers.get(stream, name);
+  }
+
+  /** J3. @throws StreamTrimmedError */
+  async #checkKept(stream: string, wanted: number): Promise<void> {
+    const { first } = await this.facts(stream);
+    if (first > wanted) throw new StreamTrimmedError(stream, wanted, first);
+  }
+
+  /** An error that no repetition mends, or the error itself. */
+  #unusable(stream: string, cause: unknown): unknown {
+    if (!(cause instanceof Error) || !("code" in cause)) return cause;
+    if (cause.code !== JetStreamApiCodes.StreamNotFound) return cause;
+    const message = `The server ${this.#address} has no stream ${stream}`;
+    return new InputUnusableError(stream, message, { cause });
+  }
+
+  #lost(cause: unknown): TransportLostError {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return new TransportLostError(this.#address, `silent for ${silenceMs} ms (${why})`, { cause });
+  }
+
+  async #managed(): Promise<JetStreamManager> {
+    const options = { timeout: answerMs, checkAPI: false };
+    this.#manager ??= await jetstreamManager(this.#connection, options);
+    return this.#manager;
+  }
+}
+
+function storedOf(message: JsMsg): StoredMessage {
+  const storedMs = Number(message.timestampNanos / 1_000_000n);
+  return { sequence: message.seq, storedMs, data: message.data };
+}

@@ -1,0 +1,172 @@
+// Joins two streams into a table of Parquet files. The position of the table says how far both
+// streams were read; an ingestion that ends anywhere, in any way, is gone on with from there, and
+// the files are those of an ingestion that was never disturbed.
+//
+//   features ──▶ ┌──────┐  rows   ┌────────────┐  files, then their position
+//   events   ──▶ │ join │ ──────▶ │ PartWriter │ ──────────▶ directory
+//                └──────┘         └────────────┘
+//
+// Invariants
+//   I1. Which message is taken next follows from the messages: events until a message of features
+//       needs no more of them, then that message. Where a file ends does, too.
+//   I2. A finished file has all rows of its stretch of the features' stream. Rows behind the last
+//       finished file are the open end: they are read again and written again.
+
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import {
+  openStreamSource,
+  type StoredMessage,
+  type StreamFacts,
+  type StreamSource,
+} from "../../src/wire/jetstream/stream-reader.ts";
+import type { Credentials } from "../../src/wire/transports/credentials.ts";
+import { makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
+import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";
+import { type Ingested, Ingestion } from "./ingestion.ts";
+import { lockDirectory, openPosition } from "./position.ts";
+
+/** Options of an ingestion besides its join. */
+export interface IngestRunOptions {
+  /** Stay, and read what comes, until the signal; else read what both streams have now. */
+  readonly follow?: boolean | undefined;
+  /** Ends the ingestion: what was read is written first. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called when files were finished, and often with the messages read. */
+  readonly onProgress?: ((progress: IngestProgress) => void) | undefined;
+  /** @default the machine's own */
+  readonly disk?: Disk | undefined;
+}
+
+/** How far an ingestion is. */
+export interface IngestProgress {
+  /** Messages of both streams that were read, and those that there were at the start. */
+  readonly read: number;
+  readonly total: number;
+  /** Files that were just finished; else none. */
+  readonly finished: readonly string[];
+  readonly rows: number;
+}
+
+/** The result of an ingestion. */
+export interface IngestReport extends Ingested {
+  /** Whether the signal ended it. */
+  readonly stopped: boolean;
+}
+
+/** Options of `ingest`. */
+export interface IngestOptions extends IngestJoinOptions, IngestRunOptions, Credentials {
+  /** Address of the server, as `nats://127.0.0.1:4222`. */
+  readonly nats: string;
+}
+
+/** Longest wait for the first connection. */
+const connectMs = 10_000;
+
+/**
+ * Joins a stream of features with a stream of events, both of JetStream, into a table of Parquet
+ * files: the rows of what both streams have now, or, with `follow`, of what comes.
+ * @throws as `ingestStreams`; TransportLostError where the server cannot be reached;
+ * InputUnusableError where it has no such streams
+ */
+export async function ingest(options: IngestOptions): Promise<IngestReport> {
+  const { nats, follow, signal, onProgress, disk, token, user, pass, nkey, creds, tls, ...join } =
+    options;
+  resolveIngest(join); // Before anything is asked for.
+  const credentials = { token, user, pass, nkey, creds, tls };
+  const source = await openStreamSource({
+    ...credentials,
+    servers: nats,
+    name: "osiris ingest",
+    deadlineMs: connectMs,
+  });
+  try {
+    return await ingestStreams(source, join, { follow, signal, onProgress, disk });
+  } finally {
+    await source.close();
+  }
+}
+
+/**
+ * Ingests two streams of `source`.
+ * @throws InvalidOptionError, IngestForeignError, StreamTrimmedError, WindowFullError,
+ * DataRejectedError; StoreFailedError where the disk refuses, TransportLostError
+ */
+export async function ingestStreams(
+  source: StreamSource,
+  options: IngestJoinOptions,
+  run: IngestRunOptions = {},
+): Promise<IngestReport> {
+  const spec = resolveIngest(options);
+  const { disk = realDisk, signal = new AbortController().signal } = run;
+  const home = spec.out.replace(/(?<=.)\/+$/, "");
+  onDisk("write", home, () => makeDurableDirectory(disk, home));
+  using _lock = lockDirectory(disk, home); // P3
+  const position = openPosition(disk, home);
+  const facts = {
+    features: await source.facts(spec.features),
+    events: await source.facts(spec.events),
+  };
+  const ingestion = new Ingestion({ disk, home, spec, position, facts });
+  const from = ingestion.from;
+  const total = leftOf(facts.features, from.features) + leftOf(facts.events, from.events);
+  const inner = new AbortController();
+  const stop = () => inner.abort();
+  signal.addEventListener("abort", stop);
+  if (signal.aborted) stop();
+  const reader = (stream: "features" | "events") => {
+    const until = run.follow === true ? undefined : facts[stream].last;
+    return source.read(spec[stream], { from: from[stream], until, signal: inner.signal });
+  };
+  const features = reader("features");
+  const events = reader("events");
+  const counted = { read: 0, atMs: 0 };
+  const tell = (finished: readonly string[] = []) => {
+    const { read } = counted;
+    run.onProgress?.({ read, total: Math.max(total, read), finished, rows: ingestion.rows });
+  };
+  const next = async (stream: AsyncGenerator<StoredMessage, void>) => {
+    const { value } = await stream.next();
+    if (value !== undefined && ++counted.read % tellEvery === 0) tell();
+    return value ?? undefined;
+  };
+  try {
+    const [nextFeatures, nextEvent] = [() => next(features), () => next(events)];
+    if (await ingestion.replay(nextFeatures, nextEvent, () => signal.aborted)) {
+      await pump(ingestion, { features: nextFeatures, events: nextEvent, tell });
+    }
+    return { ...ingestion.end(facts.features.last), stopped: signal.aborted };
+  } finally {
+    ingestion.discard();
+    signal.removeEventListener("abort", stop);
+    stop();
+    await Promise.all([features.return(), events.return()]);
+  }
+}
+
+/** Messages between two calls of `onProgress`. */
+const tellEvery = 1000;
+
+type Next = () => Promise<StoredMessage | undefined>;
+
+/** I1 */
+async function pump(
+  ingestion: Ingestion,
+  streams: { features: Next; events: Next; tell: (finished: readonly string[]) => void },
+): Promise<void> {
+  for (;;) {
+    const message = await streams.features();
+    if (message === undefined) return;
+    const said = ingestion.read(message);
+    while (ingestion.needsEvents(said)) {
+      const event = await streams.events();
+      if (event === undefined) return;
+      ingestion.takeEvent(event);
+    }
+    const finished = ingestion.takeFeatures(said);
+    if (finished.length > 0) streams.tell(finished);
+  }
+}
+
+function leftOf({ last }: StreamFacts, from: number): number {
+  return Math.max(0, last - from + 1);
+}

@@ -1,0 +1,159 @@
+// What a message of a stream says: features of a request, an event, or a tick. A message is an
+// object of JSON or MessagePack. What is wrong with it is told in the words of bad lines.
+
+import { decode } from "@msgpack/msgpack";
+import { type Fault, show } from "../../src/data/text/faults.ts";
+import { objectIn } from "../../src/data/text/json-lines.ts";
+import { momentOf } from "../../src/data/text/split-keys.ts";
+import type { StoredMessage } from "../../src/wire/jetstream/stream-reader.ts";
+import type { Loose } from "../warehouse/inferred-type.ts";
+import { looseOf } from "../warehouse/loose-values.ts";
+import type { IngestSpec } from "./ingest-options.ts";
+
+/** Features of a request. */
+export interface FeaturesMessage {
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly timeMs: number;
+  readonly features: readonly (readonly [name: string, value: Loose])[];
+  /** Of the message. */
+  readonly bytes: number;
+}
+
+/** An event of a request. */
+export interface EventMessage {
+  readonly id: string;
+  readonly timeMs: number;
+  /** The label, then the values of the job; undefined: it has no such value. */
+  readonly numbers: readonly (number | undefined)[];
+}
+
+/** A message, a tick, which has a time alone and moves the time of its stream, or a fault. */
+export type Said<Message> =
+  | { readonly kind: "message"; readonly message: Message }
+  | { readonly kind: "tick"; readonly timeMs: number }
+  | { readonly kind: "bad"; readonly fault: Fault };
+
+/** How far the time of a message may lie after the time when its stream stored it. */
+const aheadMsMax = 60 * 60 * 1000;
+/** Times that have the name of a partition: until the year 9999. */
+const timeMsMax = 253_402_300_799_999;
+
+type Named = Pick<IngestSpec, "id" | "time" | "timeUnit" | "label" | "values">;
+
+/** The features that a message has. Members that the event decides are left out. */
+export function featuresIn(stored: StoredMessage, named: Named): Said<FeaturesMessage> {
+  const read = headIn(stored, named);
+  if (read.kind !== "head") return read;
+  const { object, id, timeMs } = read;
+  const own = new Set([named.id, named.time, named.label, sequenceColumn, ...named.values]);
+  const features: (readonly [string, Loose])[] = [];
+  for (const [name, value] of Object.entries(object)) {
+    if (own.has(name) || value === null || value === undefined) continue;
+    const loose = looseOf(value);
+    if (loose === undefined) {
+      const kind = `expected \`${name}\` to be a value, a list of values, or weights by id`;
+      return bad(kind, value);
+    }
+    features.push([name, loose]);
+  }
+  return { kind: "message", message: { id, timeMs, features, bytes: stored.data.length } };
+}
+
+/** The event that a message has. */
+export function eventIn(stored: StoredMessage, named: Named): Said<EventMessage> {
+  const read = headIn(stored, named);
+  if (read.kind !== "head") return read;
+  const { object, id, timeMs } = read;
+  const numbers: (number | undefined)[] = [];
+  for (const name of [named.label, ...named.values]) {
+    const value = object[name];
+    const number = typeof value === "boolean" ? Number(value) : value;
+    const isMissing = number === undefined || number === null;
+    if (isMissing && name !== named.label) numbers.push(undefined);
+    else if (typeof number === "number" && Number.isFinite(number)) numbers.push(number);
+    else return bad(`expected \`${name}\` of an event to be a number`, value);
+  }
+  return { kind: "message", message: { id, timeMs, numbers } };
+}
+
+/** The column with the sequence of a row's features in their stream. */
+export const sequenceColumn = "sequence";
+
+interface Head {
+  readonly kind: "head";
+  readonly object: Readonly<Record<string, unknown>>;
+  readonly id: string;
+  readonly timeMs: number;
+}
+
+/** What features and events have: a request and a time. */
+function headIn(
+  { data, storedMs }: StoredMessage,
+  named: Named,
+): Head | Exclude<Said<never>, { kind: "message" }> {
+  const object = objectOf(data);
+  if (object === undefined) {
+    const text = Buffer.from(data.subarray(0, 100)).toString("latin1");
+    const kind = "expected an object of JSON or MessagePack";
+    return { kind: "bad", fault: { kind, got: show(text) } };
+  }
+  const timeMs = timeOf(object[named.time], named.timeUnit);
+  if (timeMs === undefined) {
+    const kind = `expected \`${named.time}\` to be a time from 1970 on`;
+    return bad(kind, object[named.time]);
+  }
+  if (timeMs > storedMs + aheadMsMax) {
+    const kind = `expected \`${named.time}\` not to lie an hour after the stream stored it`;
+    return bad(kind, object[named.time]);
+  }
+  if (Object.keys(object).length === 1) return { kind: "tick", timeMs };
+  const id = object[named.id];
+  const isId = (typeof id === "string" && id !== "") || Number.isSafeInteger(id);
+  if (!isId) return bad(`expected \`${named.id}\` to be text or an integer`, id);
+  return { kind: "head", object, id: String(id), timeMs };
+}
+
+function bad(kind: string, value: unknown): { kind: "bad"; fault: Fault } {
+  const text = value === undefined ? undefined : (JSON.stringify(value) ?? String(value));
+  const bytes = text === undefined ? undefined : Buffer.from(text, "utf8").toString("latin1");
+  return { kind: "bad", fault: { kind, got: show(bytes) } };
+}
+
+/** The first byte of a map of MessagePack; no text of JSON begins so. */
+function isMessagePack(first: number): boolean {
+  return (first >= 0x80 && first <= 0x8f) || first === 0xde || first === 0xdf;
+}
+
+function objectOf(data: Uint8Array): Readonly<Record<string, unknown>> | undefined {
+  if (!isMessagePack(data[0] ?? 0)) return objectIn(Buffer.from(data).toString("latin1"));
+  try {
+    const object = plain(decode(data, { useBigInt64: true }));
+    return object as Readonly<Record<string, unknown>>;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Integers of 64 bits as JSON has them here: those that a float64 does not hold as text. */
+function plain(value: unknown): unknown {
+  if (typeof value === "bigint") {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : String(value);
+  }
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return "";
+  return Object.fromEntries(Object.entries(value).map(([name, own]) => [name, plain(own)]));
+}
+
+const unitMs = { s: 1000, ms: 1, us: 1e-3 } as const;
+
+function timeOf(value: unknown, unit: keyof typeof unitMs): number | undefined {
+  if (typeof value !== "string" && typeof value !== "number") return undefined;
+  const moment = momentOf(String(value));
+  if (moment === undefined) return undefined;
+  const ms = moment.form === "date" ? moment.value : moment.value * unitMs[unit];
+  const timeMs = Math.floor(ms);
+  return timeMs >= 0 && timeMs <= timeMsMax ? timeMs : undefined;
+}

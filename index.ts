@@ -140,6 +140,17 @@ export {
   type WarehouseReport,
 } from "./storage/warehouse/inspect-warehouse.ts";
 
+// Streams of messages, joined into such tables ----
+export {
+  ingest,
+  type IngestOptions,
+  type IngestProgress,
+  type IngestReport,
+} from "./storage/ingest/ingest.ts";
+export type { IngestCounts } from "./storage/ingest/position.ts";
+export type { BadMessage } from "./storage/ingest/quarantine.ts";
+export { columnTypes as ingestColumnTypes } from "./storage/warehouse/inferred-type.ts";
+
 // The checkpoints of a directory ----
 export {
   type HistoryFigures,

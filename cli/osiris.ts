@@ -40,6 +40,7 @@ import { addSchema } from "./commands/train/schema.ts";
 import { addSweep } from "./commands/train/sweep.ts";
 import { addTrain } from "./commands/train/train.ts";
 import { addTransform } from "./commands/train/transform.ts";
+import { addIngest } from "./commands/warehouse/ingest.ts";
 import { addWarehouse } from "./commands/warehouse/warehouse.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
 import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
@@ -67,6 +68,7 @@ const commands = [
   addDoctor,
   addGenerate,
   addTransform,
+  addIngest,
   addWarehouse,
   addEval,
   addPredict,

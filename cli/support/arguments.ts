@@ -179,11 +179,11 @@ export function bytesFrom(text: string): number {
   throw new InvalidArgumentError("Expected bytes > 0, as in 16000000000, 16GB or 16GiB.");
 }
 
-const timeUnits: Readonly<Record<string, number>> = { m: 60, h: 3600, d: 86_400, w: 604_800 };
+const timeUnits: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
 
-/** Reads a time, in seconds: `30m`, `12h`, `30d`, `2w`. */
+/** Reads a time, in seconds: `90s`, `30m`, `12h`, `30d`, `2w`. */
 export function secondsFrom(text: string): number {
-  const [, digits = "", unit = ""] = /^([\d.]+)\s*([mhdw])$/i.exec(text.trim()) ?? [];
+  const [, digits = "", unit = ""] = /^([\d.]+)\s*([smhdw])$/i.exec(text.trim()) ?? [];
   const value = Number(digits) * (timeUnits[unit.toLowerCase()] ?? Number.NaN);
   if (digits !== "" && Number.isFinite(value)) return value;
   throw new InvalidArgumentError("Expected a time, as in 30m, 12h, 30d or 2w.");

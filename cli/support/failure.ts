@@ -21,6 +21,9 @@ const wrongCodes = new Set([
   "RUN_STATE",
   "CLUSTER_SERVED",
   "NOT_REPLAYABLE",
+  "INGEST_FOREIGN",
+  "STREAM_TRIMMED",
+  "WINDOW_FULL",
 ]);
 
 /** The exit code of a command that ended with `error`. */

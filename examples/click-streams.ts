@@ -1,0 +1,61 @@
+// Two streams for `osiris ingest`: the features of requests, and their clicks half a minute later.
+// Some users like some items, so that there is something to learn.
+//
+//   nats-server -js -sd /tmp/streams &
+//   node dist/examples/click-streams.js [--nats nats://127.0.0.1:4222] [--requests 20000]
+//   osiris ingest --features impressions --events clicks -o clicks
+//   osiris warehouse inspect clicks
+//   osiris train examples/clicks.yaml
+
+import { parseArgs } from "node:util";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect } from "nats";
+
+const { values: flags } = parseArgs({
+  options: {
+    nats: { type: "string", default: "nats://127.0.0.1:4222" },
+    requests: { type: "string", default: "20000" },
+  },
+});
+
+const requests = Number(flags.requests);
+const startMs = Date.UTC(2024, 4, 31);
+/** One request a second, and a click after so long. */
+const [everyMs, clickMs] = [1000, 30_000];
+
+/** A number from 0 to 1 that follows from two others. */
+function drawn(one: number, other: number): number {
+  let bits = Math.imul(one + 1, 0x9e3779b1) ^ Math.imul(other + 7, 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 15), 0x2c1b3c6d);
+  return ((bits ^ (bits >>> 13)) >>> 0) / 2 ** 32;
+}
+
+const connection = await connect({ servers: flags.nats });
+const manager = await jetstreamManager(connection);
+const client = jetstream(connection);
+
+/** Makes a stream, and publishes messages in their order. */
+async function fill(stream: string, messages: readonly object[]): Promise<void> {
+  await manager.streams.add({ name: stream, subjects: [stream] });
+  for (let i = 0; i < messages.length; i += 1000) {
+    const some = messages.slice(i, i + 1000);
+    await Promise.all(some.map((message) => client.publish(stream, JSON.stringify(message))));
+  }
+  console.log(`${stream}: ${messages.length} messages`);
+}
+
+const impressions = Array.from({ length: requests }, (_, i) => {
+  const [user, item] = [Math.floor(200 * drawn(i, 1)), Math.floor(100 * drawn(i, 2))];
+  const time = startMs + everyMs * i;
+  return { request: `r${i}`, time, user, item, price: Math.round(1000 * drawn(item, 3)) / 10 };
+});
+const clicks = impressions.flatMap(({ request, time, user, item }, i) => {
+  const likes = drawn(user % 10, 100 + (item % 10)) < 0.3;
+  const isClicked = drawn(i, 4) < (likes ? 0.7 : 0.05);
+  return isClicked ? [{ request, time: time + clickMs, label: 1 }] : [];
+});
+// The last message of each stream is a tick: no request waits for events after it.
+const endMs = startMs + everyMs * requests + 3_600_000;
+await fill("impressions", [...impressions, { time: endMs }]);
+await fill("clicks", [...clicks, { time: endMs + 3_600_000 }]);
+await connection.close();

@@ -23,8 +23,8 @@ import {
 import type { NatsConnection } from "nats";
 import {
   InputUnusableError,
+  RequestFailedError,
   StreamTrimmedError,
-  TrainingError,
   TransportLostError,
 } from "../../errors/errors.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
@@ -76,6 +76,8 @@ const pollMs = 5000;
 /** How long the server may say nothing at all. */
 const silenceMs = 60_000;
 const againMs = 200;
+/** How long a consumer that nobody asks is taken to be there. */
+const idleMs = 120_000;
 
 /**
  * Opens the streams of a server.
@@ -107,7 +109,7 @@ class NatsStreams implements StreamSource {
   async facts(stream: string): Promise<StreamFacts> {
     const manager = await this.#managed();
     const { created, config, state } = await manager.streams.info(stream).catch((cause) => {
-      throw this.#unusable(stream, cause);
+      throw this.#refusal(stream, cause);
     });
     if (config.retention !== RetentionPolicy.Limits) {
       const why = `has the retention \`${config.retention}\`: it drops what others acknowledge`;
@@ -121,8 +123,11 @@ class NatsStreams implements StreamSource {
     const { until, signal } = options;
     const place = { wanted: options.from, delivered: 0, isDone: false };
     let consumer: Consumer | undefined;
-    let heardMs = this.#clock.now();
+    let usedMs = this.#clock.now();
+    let silentSinceMs: number | undefined;
     while (!signal.aborted && !place.isDone && place.wanted <= (until ?? place.wanted)) {
+      // Nobody asked for messages meanwhile, and the server has forgotten the consumer.
+      if (this.#clock.now() - usedMs > idleMs) consumer = undefined;
       try {
         if (consumer === undefined) {
           consumer = await this.#consumerFrom(stream, place.wanted);
@@ -131,7 +136,7 @@ class NatsStreams implements StreamSource {
           if (num_pending === 0 && until !== undefined) return;
         }
         for await (const message of this.#batch(consumer, signal)) {
-          heardMs = this.#clock.now();
+          silentSinceMs = undefined;
           // J1
           if (message.info.deliverySequence !== place.delivered + 1) throw new Error("lost");
           if (message.seq > place.wanted) await this.#checkKept(stream, place.wanted);
@@ -139,14 +144,17 @@ class NatsStreams implements StreamSource {
           place.delivered++;
           place.wanted = message.seq + 1;
           yield storedOf(message);
+          usedMs = this.#clock.now();
           place.isDone = until !== undefined && message.info.pending === 0;
           if (place.isDone) break;
         }
-        heardMs = this.#clock.now();
+        silentSinceMs = undefined;
+        usedMs = this.#clock.now();
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof TrainingError) throw error;
-        if (this.#clock.now() - heardMs > silenceMs) throw this.#lost(error);
+        if (error instanceof InputUnusableError || error instanceof StreamTrimmedError) throw error;
+        silentSinceMs ??= this.#clock.now();
+        if (this.#clock.now() - silentSinceMs > silenceMs) throw this.#lost(error);
         consumer = undefined;
         await new Promise<void>((resolve) => this.#clock.after(againMs, resolve));
       }
@@ -163,16 +171,32 @@ class NatsStreams implements StreamSource {
     const batch: ConsumerMessages = await consumer.fetch({ max_messages, expires: pollMs });
     const stop = () => batch.stop();
     signal.addEventListener("abort", stop);
+    // The client waits for ever where the connection is lost.
+    let isLate = false;
+    const watch = () =>
+      this.#clock.after(pollMs + answerMs, () => {
+        isLate = true;
+        stop();
+      });
+    let cancel = watch();
     try {
-      if (!signal.aborted) yield* batch;
+      if (signal.aborted) return;
+      for await (const message of batch) {
+        cancel();
+        yield message;
+        cancel = watch();
+      }
+      if (isLate) throw new Error("no answer");
     } finally {
+      cancel();
       signal.removeEventListener("abort", stop);
-      batch.stop();
+      stop();
     }
   }
 
   /** A consumer that JetStream forgets by itself. @throws InputUnusableError */
   async #consumerFrom(stream: string, from: number): Promise<Consumer> {
+    await this.#connection.flush(); // Fails at once where the connection is lost.
     const manager = await this.#managed();
     await this.#checkKept(stream, from);
     const { name } = await manager.consumers
@@ -181,10 +205,10 @@ class NatsStreams implements StreamSource {
         deliver_policy: DeliverPolicy.StartSequence,
         opt_start_seq: from,
         mem_storage: true,
-        inactive_threshold: 60_000 * 1e6,
+        inactive_threshold: 2 * idleMs * 1e6,
       })
       .catch((cause) => {
-        throw this.#unusable(stream, cause);
+        throw this.#refusal(stream, cause);
       });
     return jetstream(this.#connection, { timeout: answerMs }).consumers.get(stream, name);
   }
@@ -195,10 +219,13 @@ class NatsStreams implements StreamSource {
     if (first > wanted) throw new StreamTrimmedError(stream, wanted, first);
   }
 
-  /** An error that no repetition mends, or the error itself. */
-  #unusable(stream: string, cause: unknown): unknown {
-    if (!(cause instanceof Error) || !("code" in cause)) return cause;
-    if (cause.code !== JetStreamApiCodes.StreamNotFound) return cause;
+  /** Why a stream cannot be asked. */
+  #refusal(stream: string, cause: unknown): InputUnusableError | RequestFailedError {
+    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+    if (code !== JetStreamApiCodes.StreamNotFound) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      return new RequestFailedError(`the stream ${stream}`, why, { cause });
+    }
     const message = `The server ${this.#address} has no stream ${stream}`;
     return new InputUnusableError(stream, message, { cause });
   }

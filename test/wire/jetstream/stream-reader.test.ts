@@ -1,0 +1,133 @@
+// Streams of a real nats-server, read in order: what is deleted, dropped or stopped meanwhile.
+
+import test, { type ExecutionContext } from "ava";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
+import {
+  openStreamSource,
+  type StoredMessage,
+  type StreamSource,
+} from "../../../src/wire/jetstream/stream-reader.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
+import { startStreams, type TestStreams } from "../../storage/ingest/nats-streams.ts";
+
+const numbers = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, i) => ({ n: first + i }));
+
+async function startReader(t: ExecutionContext, count: number) {
+  const streams = await startStreams(t);
+  await streams.add("s");
+  await streams.publish("s", numbers(1, count));
+  const source = await openStreamSource({ servers: streams.url, name: "t", deadlineMs: 20_000 });
+  t.teardown(() => source.close());
+  const controller = new AbortController();
+  t.teardown(() => controller.abort());
+  const read = (from: number, until?: number) =>
+    source.read("s", { from, until, signal: controller.signal });
+  return { streams, source, read, controller };
+}
+
+async function all(reader: AsyncGenerator<StoredMessage, void>): Promise<number[]> {
+  const found: number[] = [];
+  for await (const { sequence, data } of reader) {
+    found.push(sequence, JSON.parse(Buffer.from(data).toString()).n);
+  }
+  return found;
+}
+
+/** The consumers of the stream go, as the server forgets those that nobody asks. */
+async function forgetConsumers({ manager }: TestStreams): Promise<number> {
+  let forgotten = 0;
+  for await (const { name } of manager.consumers.list("s")) {
+    await manager.consumers.delete("s", name);
+    forgotten++;
+  }
+  return forgotten;
+}
+
+test("messages come in order from any one on, up to any one, without those that were deleted", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const { streams, source, read } = await startReader(t, 10);
+  t.deepEqual(await all(read(8, 10)), [8, 8, 9, 9, 10, 10]);
+  t.deepEqual(await all(read(2, 3)), [2, 2, 3, 3]);
+  t.deepEqual(await all(read(11, 10)), []);
+  await streams.manager.streams.deleteMessage("s", 9);
+  t.deepEqual(await all(read(8, 10)), [8, 8, 10, 10]);
+  // The last ones: what does not come any more is not waited for.
+  await streams.manager.streams.deleteMessage("s", 10);
+  t.deepEqual(await all(read(7, 10)), [7, 7, 8, 8]);
+  t.deepEqual(await all(read(10, 10)), []);
+  const { first, last } = await source.facts("s");
+  t.deepEqual([first, last], [1, 10]);
+});
+
+test("a consumer that the server has forgotten is made again, at the next message", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const { streams, read } = await startReader(t, 3);
+  const reader = read(1);
+  const next = async () => (await reader.next()).value?.sequence;
+  t.deepEqual([await next(), await next(), await next()], [1, 2, 3]);
+  t.is(await forgetConsumers(streams), 1);
+  await streams.publish("s", numbers(4, 5));
+  t.deepEqual([await next(), await next()], [4, 5]);
+});
+
+test("messages that a stream drops before they are read are an error, and no gap", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const { streams, read } = await startReader(t, 300);
+  const reader = read(2);
+  await reader.next();
+  await streams.manager.streams.purge("s", { seq: 250 });
+  const message = /the stream s: its messages from \d+ to 249 are gone/;
+  await t.throwsAsync(all(reader), { code: "STREAM_TRIMMED", message });
+  await t.throwsAsync(all(read(1, 300)), { code: "STREAM_TRIMMED" });
+});
+
+test("a stopped reader ends, waiting or not", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const { read, controller } = await startReader(t, 2);
+  const reader = read(1);
+  await reader.next();
+  await reader.next();
+  const waiting = reader.next();
+  controller.abort();
+  t.is((await waiting).done, true);
+  t.deepEqual(await all(read(1, 2)), []);
+});
+
+test("a server that stays silent is lost, after a minute", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const { streams } = await startReader(t, 1);
+  const clock = new SimulatedClock();
+  // Dialled in real time: the clock is for the reader.
+  const source: StreamSource = await openStreamSource({
+    ...{ servers: streams.url, name: "t", deadlineMs: 20_000 },
+    clock,
+  });
+  t.teardown(() => source.close());
+  const { signal } = new AbortController();
+  const reader = source.read("s", { from: 1, until: undefined, signal });
+  t.is((await reader.next()).value?.sequence, 1);
+  await streams.stop();
+  const failed = t.throwsAsync(async () => reader.next(), {
+    code: "TRANSPORT_LOST",
+    message: /silent for 60000 ms/,
+  });
+  let isOver = false;
+  void failed.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    clock.advance(1000);
+  }
+  await failed;
+});
+
+test("a server without JetStream is refused", async (t) => {
+  if (lacks(t, natsServer)) return;
+  const server = await startNatsServer();
+  t.teardown(() => server.kill());
+  const opened = openStreamSource({ servers: server.url, name: "t", deadlineMs: 20_000 });
+  await t.throwsAsync(opened, { code: "INPUT_UNUSABLE", message: /has no JetStream: start it/ });
+});

@@ -22,7 +22,7 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, plural } from "../../support/format.ts";
-import { onInterrupt } from "../../support/interrupt.ts";
+import { runTask } from "../../views/task-view.ts";
 import { codecOption } from "./write.ts";
 
 type ColumnType = keyof typeof ingestColumnTypes;
@@ -108,35 +108,37 @@ function withFiles(command: Command): void {
     .addOption(codecOption());
 }
 
-async function run(options: IngestArguments): Promise<number> {
+function run(options: IngestArguments): Promise<number> {
   const { features, events, out, id, time, timeUnit, label, rule, partition, codec } = options;
   const { json, follow, nats, fileRows, stateBytes, quarantineMax, rejectedMax } = options;
-  const controller = new AbortController();
-  using _interrupt = onInterrupt(() => controller.abort());
-  const say = (line: string) => (json ? undefined : console.error(line));
-  const report = await ingest({
-    ...credentialsFor(nats, options),
-    ...{ nats, features, events, out, follow, id, time, timeUnit, label, rule, partition, codec },
-    ...{ fileRows, stateBytes, quarantineMax, rejectedMax },
-    windowMs: Math.round(1000 * options.window),
-    latenessMs: Math.round(1000 * options.lateness),
-    fileSpanMs: Math.round(1000 * options.fileSpan),
-    groupRows: options.rowGroup,
-    values: [...(options.value ?? [])],
-    columns: Object.fromEntries((options.column ?? []).map(columnOf)),
-    signal: controller.signal,
-    onProgress({ finished, rows, read, total }) {
-      if (finished.length === 0) return;
-      if (json) console.log(JSON.stringify({ report: "ingest.finished", files: finished, rows }));
-      else
-        say(
-          `${finished.join(", ")}: ${count(rows)} rows, ${count(read)} of ${count(total)} messages`,
-        );
+  const hasBar = process.stderr.isTTY;
+  return runTask(
+    "ingest",
+    ({ onProgress, signal }) =>
+      ingest({
+        ...credentialsFor(nats, options),
+        ...{ nats, features, events, out, follow, id, time, timeUnit, label, rule, partition },
+        ...{ codec, fileRows, stateBytes, quarantineMax, rejectedMax, signal },
+        windowMs: Math.round(1000 * options.window),
+        latenessMs: Math.round(1000 * options.lateness),
+        fileSpanMs: Math.round(1000 * options.fileSpan),
+        groupRows: options.rowGroup,
+        values: [...(options.value ?? [])],
+        columns: Object.fromEntries((options.column ?? []).map(columnOf)),
+        onProgress({ finished: files, rows, read, total }) {
+          onProgress?.(read, total);
+          if (files.length === 0) return;
+          if (json) console.log(JSON.stringify({ report: "ingest.finished", files, rows }));
+          else if (!hasBar) console.error(`${files.join(", ")}: ${count(rows)} rows so far`);
+        },
+      }),
+    (report) => {
+      if (json) console.log(JSON.stringify({ report: "ingest", ...report }));
+      else for (const line of linesOf(report, options)) console.log(line);
+      return report.stopped && follow !== true ? exitCodes.cancelled : exitCodes.done;
     },
-  });
-  if (json) console.log(JSON.stringify({ report: "ingest", ...report }));
-  else for (const line of linesOf(report, options)) console.log(line);
-  return report.stopped && follow !== true ? exitCodes.cancelled : exitCodes.done;
+    (messages) => `${count(messages)} messages`,
+  );
 }
 
 function columnOf(text: string): readonly [string, ColumnType] {

@@ -69,6 +69,22 @@ test("events within the window make the label; others are counted by what is wro
   });
 });
 
+test("an event that was counted is not counted again when its stream is read again", async (t) => {
+  const home = startDirectory(t);
+  const features = [request("a", 100), request("b", 135), request("c", 140), end];
+  // When `b` is done the second event is counted; the first one is held, and read again.
+  const events = [event("x", 130), event("y", 112), { time: 200 }, { time: 2_000_000_000 }];
+  const options = { windowMs: 10, latenessMs: 20, fileRows: 2 };
+  const twice = join(home, "twice");
+  const shown = { features: 2, events: 3 };
+  await ingestInto(twice, new MemoryStreams(features, events, { shown }), options);
+  for (const out of [twice, join(home, "once")]) {
+    const { counts } = await ingestInto(out, new MemoryStreams(features, events), options);
+    t.is(counts.orphanEvents, 2);
+  }
+  t.deepEqual(hashesOf(twice), hashesOf(join(home, "once")));
+});
+
 test("several events of a request make one label by the rule", async (t) => {
   const home = startDirectory(t);
   const events = [

@@ -24,6 +24,8 @@ export interface TestStreams {
   publish(stream: string, messages: readonly object[]): Promise<void>;
   /** Kills the server, and starts it again with what it has stored. */
   restart(): Promise<void>;
+  /** Kills the server. */
+  stop(): Promise<void>;
 }
 
 /** A server with JetStream, which ends with the test. */
@@ -58,6 +60,7 @@ export async function startStreams(t: ExecutionContext): Promise<TestStreams> {
         );
       }
     },
+    stop: () => server.kill(),
     async restart() {
       await server.kill();
       server = await startNatsServer(["-js", "-sd", directory, "-p", new URL(url).port]);

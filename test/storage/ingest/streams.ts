@@ -87,14 +87,8 @@ export function rowsByLaw(
   events: readonly Drawn[],
   { windowMs, latenessMs }: Law,
 ): [sequence: number, label: number][] {
-  const inTime = (stream: readonly Drawn[]) =>
-    stream.flatMap((one, i) => {
-      const before = stream.slice(0, i).map(({ time }) => time);
-      const isLate = before.some((time) => time - latenessMs > one.time);
-      return isLate || one.request === undefined ? [] : [{ ...one, sequence: i + 1 }];
-    });
-  const good = inTime(features);
-  const clicks = inTime(events);
+  const good = inTime(features, latenessMs);
+  const clicks = inTime(events, latenessMs);
   const first = good.filter(({ request, time }, i) => {
     return !good.slice(0, i).some((one) => one.request === request && one.time >= time - windowMs);
   });
@@ -117,4 +111,33 @@ export function rowsByLaw(
       });
       return [sequence, Math.max(0, ...own.map(({ label = 0 }) => label))];
     });
+}
+
+/** What the law makes of the events, once both streams are far beyond all of them. */
+export function eventsByLaw(
+  features: readonly Drawn[],
+  events: readonly Drawn[],
+  { windowMs, latenessMs }: Law,
+): Record<"lateEvents" | "matchedEvents" | "missedEvents" | "orphanEvents", number> {
+  const good = inTime(features, latenessMs);
+  const clicks = inTime(events, latenessMs);
+  const counts = { lateEvents: 0, matchedEvents: 0, missedEvents: 0, orphanEvents: 0 };
+  const all = events.filter(({ request }) => request !== undefined).length;
+  counts.lateEvents = all - clicks.length;
+  for (const { request, time } of clicks) {
+    const own = good.filter((one) => one.request === request).map((one) => time - one.time);
+    if (own.some((after) => after >= 0 && after <= windowMs)) counts.matchedEvents++;
+    else if (own.some((after) => after >= 0 && after <= 2 * windowMs)) counts.missedEvents++;
+    else counts.orphanEvents++;
+  }
+  return counts;
+}
+
+/** The messages of requests that are not late. */
+function inTime(stream: readonly Drawn[], latenessMs: number): (Drawn & { sequence: number })[] {
+  return stream.flatMap((one, i) => {
+    const before = stream.slice(0, i).map(({ time }) => time);
+    const isLate = before.some((time) => time - latenessMs > one.time);
+    return isLate || one.request === undefined ? [] : [{ ...one, sequence: i + 1 }];
+  });
 }

@@ -51,7 +51,7 @@ export class GenerationFencedError extends TrainingError {
   }
 }
 
-/** The disk refused a read or a write. */
+/** The disk refused a read or a write, or a server of data did not answer. */
 export class StoreFailedError extends TrainingError {
   readonly code = "STORE_FAILED";
   readonly recovery = "restore";

@@ -16,7 +16,7 @@ import type { JobSpec } from "./job.ts";
  */
 export async function withFiles(job: JobSpec): Promise<JobSpec> {
   const { evaluation } = job;
-  const data = await named(job.data);
+  const data = await namedFiles(job.data);
   if (evaluation === undefined) return { ...job, data };
   const { test } = evaluation;
   const tested = test && { test: await withNamed(test) };
@@ -32,12 +32,14 @@ export function withModel(job: JobSpec): JobSpec {
 async function withNamed<Section extends { data?: JobSpec["data"] | undefined }>(
   of: Section,
 ): Promise<Section> {
-  return of.data === undefined ? of : { ...of, data: await named(of.data) };
+  return of.data === undefined ? of : { ...of, data: await namedFiles(of.data) };
 }
 
-async function named(data: JobSpec["data"]): Promise<JobSpec["data"]> {
+/** Data with its files by name. @throws as `withFiles` */
+export async function namedFiles(data: JobSpec["data"]): Promise<JobSpec["data"]> {
   if (data.kind === "synthetic") return data;
-  const paths = isTable(data) ? tableFilesOf(await s3FilesOf(data.paths)) : filesOf(data.paths);
+  const named = await s3FilesOf(data.paths);
+  const paths = isTable(data) ? tableFilesOf(named) : filesOf(named);
   if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
   return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };

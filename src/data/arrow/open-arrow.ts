@@ -28,7 +28,10 @@ export async function openArrow(
     const index = await openIndex(file);
     const { schema, batches } = index;
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
-    const { wanted, ...asked } = askedColumns(path, inFile, options, tables, { key, isPrediction });
+    const { wanted, ...asked } = askedColumns(file.path, inFile, options, tables, {
+      key,
+      isPrediction,
+    });
     return {
       path: file.path,
       size: file.size,

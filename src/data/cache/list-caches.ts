@@ -9,7 +9,7 @@ import {
   InvalidOptionError,
 } from "../../errors/errors.ts";
 import { type Disk, realDisk } from "../../ports/disk.ts";
-import { isAddress } from "../remote/web-requests.ts";
+import { isAddress } from "../remote/addresses.ts";
 import { type CacheFile, cachesIn, inUseMs, leftoversIn } from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { onDisk, type SourceFile } from "./cache-format.ts";

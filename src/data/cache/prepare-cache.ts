@@ -18,8 +18,8 @@ import type {
   ResolvedSyntheticOptions,
   TableShape,
 } from "../options.ts";
-import { type FileFacts, factsOf, factsOnDisk } from "../remote/file-facts.ts";
-import { isAddress, shownAddress } from "../remote/web-requests.ts";
+import { isAddress, shownPath } from "../remote/addresses.ts";
+import { type FileFacts, factsOfAll, factsOnDisk } from "../remote/file-facts.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { generatedPieces, generateSamples } from "../synthetic/synthetic.ts";
 import { areNumeric, targetsOf } from "../targets.ts";
@@ -61,7 +61,7 @@ export async function prepareCache(
   key?: KeyColumn,
 ): Promise<CacheReport> {
   if (options.kind !== "synthetic") checkTables(options, tables);
-  const facts = await Promise.all(pathsOf(options).map(factsOf));
+  const facts = await factsOfAll(pathsOf(options));
   const path = pathOf(options, tables, key, facts);
   const check = (meta: CacheMeta) => {
     if (options.kind !== "synthetic") checkRejected(options, meta);
@@ -186,8 +186,7 @@ function cacheKey(
   const isText = options.kind !== "synthetic";
   const files = facts.map(({ path, bytes, version }) => [path, bytes, version]);
   // What signs a request is no part of the data.
-  const shown = (path: string) => (isAddress(path) ? shownAddress(path) : path);
-  const own = isText ? { paths: options.paths.map(shown) } : {};
+  const own = isText ? { paths: options.paths.map(shownPath) } : {};
   const shapes = tables.map(({ name, column, table, rows, idBits = 32, ids }) => {
     const shape = [name, rows, idBits, isText && idBits === 32 ? ids : undefined];
     return column === undefined ? shape : [...shape, column, table];
@@ -243,7 +242,14 @@ async function fill(
   const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
   const writer = new CacheWriter(file, { ...shape, ...labels }, isStreamed(options));
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
-  const { hashes, keys, ...meta } = await writeFiles(writer, options, tables, onProgress, key);
+  const { hashes, keys, ...meta } = await writeFiles(
+    writer,
+    options,
+    tables,
+    onProgress,
+    facts,
+    key,
+  );
   const sources = facts.map(({ path, bytes, version }, i) => {
     const modifiedMs = typeof version === "number" ? version : 0; // A server says otherwise.
     return { path, bytes, modifiedMs, sha256: hashes[i] };
@@ -256,12 +262,13 @@ async function writeFiles(
   options: ResolvedFileOptions,
   tables: readonly TableShape[],
   onProgress: OnProgress,
+  facts: readonly FileFacts[],
   key: KeyColumn | undefined,
 ) {
-  if (!isTable(options)) return writeText(writer, options, tables, onProgress, key);
+  if (!isTable(options)) return writeText(writer, options, tables, onProgress, facts, key);
   // Nothing that reads text needs its packages.
   const { writeTables } = await import("../tables/table-samples.ts");
-  return writeTables(writer, options, tables, onProgress, key);
+  return writeTables(writer, options, tables, onProgress, facts, key);
 }
 
 const noneRejected = { count: 0, kept: [], reasons: [] };

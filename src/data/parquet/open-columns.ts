@@ -36,7 +36,7 @@ export async function openParquet(
     const footer = await readFooter(file);
     const { schema } = footer;
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
-    const asked = askedColumns(path, inFile, options, tables, { key, isPrediction });
+    const asked = askedColumns(file.path, inFile, options, tables, { key, isPrediction });
     return tableOf(file, footer, asked);
   } catch (error) {
     await file.close();

@@ -4,8 +4,8 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { unreadable } from "../text/text-lines.ts";
+import { isAddress } from "./addresses.ts";
 import { openWebFile } from "./web-ranges.ts";
-import { isAddress } from "./web-requests.ts";
 
 export interface FileFacts {
   readonly path: string;
@@ -25,6 +25,18 @@ export async function factsOf(path: string): Promise<FileFacts> {
   } catch (cause) {
     throw unreadable(path, cause);
   }
+}
+
+/** Servers, or files, that are asked at once. */
+const askedAtOnce = 16;
+
+/** The same of several files, in their order. */
+export async function factsOfAll(paths: readonly string[]): Promise<FileFacts[]> {
+  const facts: FileFacts[] = [];
+  for (let first = 0; first < paths.length; first += askedAtOnce) {
+    facts.push(...(await Promise.all(paths.slice(first, first + askedAtOnce).map(factsOf))));
+  }
+  return facts;
 }
 
 /** The same of a file on a disk. @throws InputUnusableError where it cannot be read */

@@ -1,25 +1,34 @@
 // A file on a web server, or an object of a store, read by ranges (RFC 9110, section 14). A file
 // that changes while it is read is an error that names it.
 
+import { shownAddress } from "./addresses.ts";
 import {
   askServer,
   changed,
   Passing,
   refused,
-  shownAddress,
   usualLimits,
   type WebLimits,
 } from "./web-requests.ts";
 
 /** A file on a server. */
-export interface WebFile {
+export interface WebFile extends WebFacts {
   /** Its address without what may be secret in it. */
   readonly path: string;
+  /** Its first two bytes, if it has two. */
+  readonly head: Uint8Array;
+  /**
+   * The bytes start .. end-1. Rejects as `openWebFile` does, and with the reason of `signal` once
+   * nobody waits for them.
+   */
+  read(start: number, end: number, signal?: AbortSignal): Promise<Uint8Array>;
+}
+
+/** What each answer of a server says of a file. */
+interface WebFacts {
   readonly size: number;
   /** What the server says of its contents: the ETag, or when they were changed; "": nothing. */
   readonly tag: string;
-  /** The bytes start .. end-1. Rejects as `openWebFile` does. */
-  read(start: number, end: number): Promise<Uint8Array>;
 }
 
 /**
@@ -31,19 +40,15 @@ export async function openWebFile(
   address: string,
   limits: WebLimits = usualLimits,
 ): Promise<WebFile> {
-  const path = shownAddress(address);
   // Some stores take a range that ends at byte 0 for the whole file.
-  const first = await asked(address, { start: 0, end: 2 }, limits);
-  const { size, tag } = first;
+  const { bytes: head, ...known } = await asked(address, { start: 0, end: 2 }, limits);
   return {
-    path,
-    size,
-    tag,
-    async read(start, end) {
+    path: shownAddress(address),
+    ...known,
+    head,
+    async read(start, end, signal) {
       if (end <= start) return new Uint8Array();
-      const answer = await asked(address, { start, end, tag }, limits);
-      if (answer.size !== size || answer.tag !== tag) throw changed(path);
-      return answer.bytes;
+      return (await asked(address, { start, end, known, signal }, limits)).bytes;
     },
   };
 }
@@ -51,51 +56,100 @@ export async function openWebFile(
 interface Asked {
   readonly start: number;
   readonly end: number;
-  /** The tag that the file had. */
-  readonly tag?: string;
+  /** What the file was. */
+  readonly known?: WebFacts;
+  readonly signal?: AbortSignal | undefined;
 }
 
-interface Answer {
-  readonly size: number;
-  readonly tag: string;
+interface Answer extends WebFacts {
   readonly bytes: Uint8Array;
 }
 
+/** Asks for a range. What came of an answer that was cut off is not asked for again. */
 function asked(address: string, range: Asked, limits: WebLimits): Promise<Answer> {
-  const { start, end, tag } = range;
-  const headers: Record<string, string> = { Range: `bytes=${start}-${end - 1}` };
-  if (tag?.startsWith('"') === true) headers["If-Match"] = tag; // A strong ETag.
-  // The bytes of the file, as they are: ranges of what is compressed on the way are none of them.
-  headers["Accept-Encoding"] = "identity";
-  return askServer({ address, headers }, (response) => rangeOf(response, range, address), limits);
+  const { start, end, known, signal } = range;
+  const path = shownAddress(address);
+  const memory = new Uint8Array(end - start);
+  let done = 0;
+  const headers = () => headersOf(start + done, end, known?.tag);
+  const read = async (response: Response): Promise<Answer> => {
+    const found = factsIn(response, path);
+    if (known !== undefined && (found.size !== known.size || found.tag !== known.tag)) {
+      throw changed(path);
+    }
+    const [from, last] = [start + done, Math.min(end, found.size)];
+    if (found.size === 0) return { ...found, bytes: new Uint8Array() };
+    checkRange(response, from, last);
+    const wanted = memory.subarray(done, last - start);
+    const filled = await fill(wanted, response, (count) => {
+      done = from - start + count;
+    });
+    if (filled !== wanted.length) {
+      done = from - start; // The answer contradicts itself: none of it is taken.
+      throw new Passing(`the server sent ${filled} bytes of ${wanted.length}`);
+    }
+    return { ...found, bytes: memory.subarray(0, last - start) };
+  };
+  return askServer({ address, headers, signal }, read, limits);
 }
 
-async function rangeOf(
-  response: Response,
-  { start, end }: Asked,
-  address: string,
-): Promise<Answer> {
-  const { status } = response;
+function headersOf(start: number, end: number, tag = ""): Record<string, string> {
+  return {
+    Range: `bytes=${start}-${end - 1}`,
+    ...(tag.startsWith('"') ? { "If-Match": tag } : {}), // A strong ETag.
+    // The bytes of the file, as they are: ranges of what is compressed on the way are none of them.
+    "Accept-Encoding": "identity",
+  };
+}
+
+/** What an answer says of the file. @throws Passing, and where the server reads no ranges */
+function factsIn({ status, headers }: Response, path: string): WebFacts {
+  const tag = headers.get("etag") ?? headers.get("last-modified") ?? "";
+  // Some servers send no range of an empty file, and others refuse its first byte.
+  if (status === 200 && headers.get("content-length") === "0") return { size: 0, tag };
   if (status !== 206 && status !== 416) {
-    throw refused(shownAddress(address), "the server reads no ranges of files (Range)");
+    throw refused(path, "the server reads no ranges of files (Range)");
   }
-  const sizeOnly = status === 416; // An empty file has no first byte.
-  const [, from, to, size] =
-    /^bytes (?:(\d+)-(\d+)|\*)\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
+  const coding = headers.get("content-encoding") ?? "identity";
+  if (coding !== "identity") {
+    const why = `the server sends it as \`Content-Encoding: ${coding}\`, which has no ranges of it`;
+    throw refused(path, why);
+  }
+  const [, size] = /^bytes .*\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
   if (size === undefined) throw new Passing("the server told no range and no size");
-  const found = { size: Number(size), tag: tagOf(response) };
-  if (sizeOnly) return { ...found, bytes: new Uint8Array() };
-  const last = Math.min(end, found.size);
-  if (Number(from) !== start || Number(to) !== last - 1) {
-    throw new Passing(`the server sent bytes ${from} to ${to} for ${start} to ${last - 1}`);
-  }
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  if (bytes.length !== last - start) {
-    throw new Passing(`the server sent ${bytes.length} bytes of ${last - start}`);
-  }
-  return { ...found, bytes };
+  return { size: Number(size), tag };
 }
 
-function tagOf({ headers }: Response): string {
-  return headers.get("etag") ?? headers.get("last-modified") ?? "";
+/** @throws Passing where an answer has other bytes than start .. end-1 */
+function checkRange({ headers }: Response, start: number, end: number): void {
+  const range = headers.get("content-range") ?? "";
+  const [, from, to] = /^bytes (\d+)-(\d+)\//.exec(range) ?? [];
+  if (Number(from) === start && Number(to) === end - 1) return;
+  const sent = from === undefined ? "no bytes" : `bytes ${from} to ${to}`;
+  throw new Passing(`the server sent ${sent} for ${start} to ${end - 1}`);
+}
+
+/**
+ * Fills `memory` with the body of an answer, and tells after each piece how many bytes are there.
+ * Returns the bytes of the body, as far as it was read: more than `memory` has are too many.
+ */
+async function fill(
+  memory: Uint8Array,
+  { body }: Response,
+  onBytes: (count: number) => void,
+): Promise<number> {
+  let count = 0;
+  if (body === null) return count;
+  try {
+    for await (const piece of body) {
+      const { length } = piece as Uint8Array;
+      if (count + length > memory.length) return count + length;
+      memory.set(piece as Uint8Array, count);
+      count += length;
+      onBytes(count);
+    }
+  } catch (error) {
+    if (count < memory.length) throw error; // Cut off, and not behind the last byte.
+  }
+  return count;
 }

@@ -4,6 +4,7 @@
 
 import { InputUnusableError, StoreFailedError } from "../../errors/errors.ts";
 import { type Clock, realClock } from "../../ports/clock.ts";
+import { shownAddress } from "./addresses.ts";
 import { isS3, s3Problem, s3Request } from "./s3-address.ts";
 
 /** How often and how long a server is asked. */
@@ -25,18 +26,6 @@ export const usualLimits: WebLimits = {
 /** Longest wait before an attempt, also where the server asks for a longer one. */
 const backoffMsMax = 10_000;
 
-/** Whether a path of a job is an address. */
-export function isAddress(path: string): boolean {
-  return /^https?:\/\//i.test(path) || isS3(path);
-}
-
-/** An address without user, password and query: a query may sign a request. */
-export function shownAddress(address: string): string {
-  if (isS3(address)) return address;
-  const { origin, pathname } = new URL(address);
-  return origin + pathname;
-}
-
 /** Another attempt may get an answer. */
 export class Passing extends Error {
   /** How long the server asks to wait. */
@@ -51,10 +40,15 @@ export class Passing extends Error {
 /** What is asked of a server. */
 export interface WebQuestion {
   readonly address: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  /** Of the next attempt. */
+  readonly headers?: () => Headed;
   /** Of a store of objects, beside the address. */
   readonly query?: Readonly<Record<string, string>>;
+  /** Nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined;
 }
+
+type Headed = Readonly<Record<string, string>>;
 
 /**
  * Asks until `read` has taken an answer; `read` may throw `Passing`, too. Rejects with
@@ -71,35 +65,70 @@ export async function askServer<Answer>(
       return await attemptOf(question, read, limits.deadlineMs);
     } catch (error) {
       if (!(error instanceof Passing)) throw error;
+      question.signal?.throwIfAborted();
       if (attempt === limits.attemptsMax) {
         const cause = new Error(`${error.message}, the last of ${attempt} times`, { cause: error });
         throw new StoreFailedError("read", path, { cause });
       }
       const backoffMs = limits.backoffMs * 2 ** (attempt - 1);
       const waitMs = Math.min(backoffMsMax, Math.max(backoffMs, error.afterMs));
-      await new Promise<void>((resume) => limits.clock.after(waitMs, resume));
+      await pause(waitMs, limits.clock, question.signal);
     }
   }
 }
 
+/** Waits, or until nobody waits for the answer any more. */
+function pause(waitMs: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resume) => {
+    const cancel = clock.after(waitMs, () => {
+      signal?.removeEventListener("abort", end);
+      resume();
+    });
+    const end = () => {
+      cancel();
+      resume();
+    };
+    signal?.addEventListener("abort", end, { once: true });
+  });
+}
+
 async function attemptOf<Answer>(
-  { address, headers = {}, query = {} }: WebQuestion,
+  { address, headers = () => ({}), query = {}, signal }: WebQuestion,
   read: (response: Response) => Promise<Answer>,
   deadlineMs: number,
 ): Promise<Answer> {
-  const signal = AbortSignal.timeout(deadlineMs);
+  const deadline = AbortSignal.timeout(deadlineMs);
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  signal?.addEventListener("abort", end, { once: true });
   try {
+    signal?.throwIfAborted();
     const [url, own] = isS3(address)
-      ? await s3Request(address, headers, query)
-      : [address, { headers }];
-    const response = await fetch(url, { ...own, signal });
+      ? await s3Request(address, headers(), query)
+      : webRequest(address, headers());
+    const either = AbortSignal.any([deadline, ended.signal]);
+    const response = await fetch(url, { ...own, signal: either });
     await checkStatus(response, address);
     return await read(response);
   } catch (error) {
     if (error instanceof Passing || error instanceof InputUnusableError) throw error;
-    const reason = signal.aborted ? `no answer within ${deadlineMs} ms` : reasonOf(error);
+    const reason = deadline.aborted ? `no answer within ${deadlineMs} ms` : reasonOf(error);
     throw new Passing(reason, 0, { cause: error });
+  } finally {
+    signal?.removeEventListener("abort", end);
+    ended.abort(); // What is left of an answer is not waited for.
   }
+}
+
+/** The request for an address. A user and a password in it become a header. */
+function webRequest(address: string, headers: Headed): readonly [string, { headers: Headed }] {
+  if (!URL.canParse(address)) throw refused(shownAddress(address), "that is no address");
+  const url = new URL(address);
+  const { username, password } = url;
+  if (username === "" && password === "") return [address, { headers }];
+  [url.username, url.password] = ["", ""];
+  const pair = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
+  return [url.href, { headers: { ...headers, Authorization: `Basic ${pair.toString("base64")}` } }];
 }
 
 async function checkStatus(response: Response, address: string): Promise<void> {

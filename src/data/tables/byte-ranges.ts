@@ -7,8 +7,8 @@
 //            one span, the gap thrown away    a large column in windows
 
 import { open } from "node:fs/promises";
+import { isAddress } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
-import { isAddress } from "../remote/web-requests.ts";
 import { Damage } from "./damage.ts";
 
 /** Bytes behind the end of any bytes that are read, which readers may look at and do not use. */

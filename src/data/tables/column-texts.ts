@@ -4,6 +4,7 @@
 import type { CategoricalField } from "../columnar/named-columns.ts";
 import { textsAt } from "../columnar/row-text.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
 import { BadLines } from "../text/faults.ts";
 import { DamageCount } from "./damage.ts";
 import { openTable } from "./open-table.ts";
@@ -33,7 +34,7 @@ export async function* columnTexts(
   if (!isInWanted(path, options)) return;
   const damage = new DamageCount(options, new BadLines(0));
   const opened = await openTable(path, options, tables).catch((error) => {
-    damage.addFile(path, error);
+    damage.addFile(shownPath(path), error);
   });
   if (opened === undefined) return;
   const { columns, tests } = opened;

@@ -16,6 +16,7 @@ import { createRowEncoder } from "../columnar/row-encoder.ts";
 import { formatOf, pieceNameOf } from "../data-kinds.ts";
 import type { SampleRange } from "../dataset.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { lineTransforms } from "../text/made-lines.ts";
@@ -79,7 +80,7 @@ export function tableBlocks(
   };
 
   return {
-    path: options.paths[0] ?? "",
+    path: shownPath(options.paths[0] ?? ""),
     async read(bytes, blocks) {
       const first = blocks.first * blockSamples;
       const end = Math.min(blocks.end * blockSamples, meta.samples);
@@ -136,7 +137,7 @@ function checkSize(
 
 function changed(options: ResolvedTableOptions, run: Run | undefined): InputUnusableError {
   const what = `the samples of ${pieceNameOf(options)} ${run?.rowGroup} are other ones`;
-  return changedFile(options, options.paths[run?.file ?? 0] ?? "", what);
+  return changedFile(options, shownPath(options.paths[run?.file ?? 0] ?? ""), what);
 }
 
 function changedFile(

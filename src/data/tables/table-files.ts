@@ -6,8 +6,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { isS3 } from "../remote/s3-address.ts";
-import { isAddress, shownAddress } from "../remote/web-requests.ts";
+import { addressOfFile, isAddress, shownPath } from "../remote/addresses.ts";
 import { unreadable } from "../text/text-lines.ts";
 
 /** Directories within each other. */
@@ -29,15 +28,6 @@ export function tableFilesOf(paths: readonly string[]): string[] {
     if (files.length === 0) throw none(path, `${path} has no file in it`);
     return files;
   });
-}
-
-/** A web server lists no files; what an `s3://` prefix stands for, `s3FilesOf` has said. */
-function addressOfFile(address: string): string {
-  if (isS3(address) || !new URL(address).pathname.endsWith("/")) return address;
-  throw none(
-    address,
-    `${shownAddress(address)} is no file: a web server lists none, name each file`,
-  );
 }
 
 function none(path: string, what: string): InputUnusableError {
@@ -93,7 +83,7 @@ const noValue = "__HIVE_DEFAULT_PARTITION__";
 /** The keys of the partitions that a file lies in, with their values; undefined: it has none. */
 export function partitionsOf(path: string): Map<string, string | undefined> {
   const keys = new Map<string, string | undefined>();
-  const names = (isAddress(path) ? shownAddress(path) : path).split("/");
+  const names = shownPath(path).split("/");
   for (const name of names.slice(0, -1)) {
     const at = name.indexOf("=");
     if (at <= 0) continue;

@@ -6,7 +6,8 @@ import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import { pieceOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
-import { factsOf } from "../remote/file-facts.ts";
+import { shownPath } from "../remote/addresses.ts";
+import { type FileFacts, factsOf } from "../remote/file-facts.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
@@ -34,6 +35,7 @@ export async function writeTables(
   options: ResolvedTableOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
+  facts: readonly FileFacts[],
   key?: KeyColumn,
 ): Promise<
   TextMeta & {
@@ -48,7 +50,7 @@ export async function writeTables(
   const bad = new BadLines(options.quarantineMax);
   const damage = new DamageCount(options, bad);
   const about = new TextFacts();
-  const sizes = await Promise.all(options.paths.map(async (path) => (await factsOf(path)).bytes));
+  const sizes = facts.map(({ bytes }) => bytes);
   const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   let bytesBefore = 0;
   const hashes: (string | undefined)[] = [];
@@ -60,7 +62,7 @@ export async function writeTables(
       continue;
     }
     const opened = await openTable(path, options, tables, key).catch((error) => {
-      damage.addFile(path, error);
+      damage.addFile(shownPath(path), error);
     });
     if (opened === undefined) {
       bytesBefore += sizes[place] ?? 0;
@@ -141,7 +143,7 @@ export async function lookAtTables(
       bytes += (await factsOf(path)).bytes;
       if (!isInWanted(path, options)) continue;
       const opened = await openTable(path, options, tables, key).catch((error) => {
-        damage.addFile(path, error);
+        damage.addFile(shownPath(path), error);
       });
       if (opened === undefined) continue;
       const { columns, header } = opened;

@@ -5,6 +5,7 @@ import { DataRejectedError } from "../../errors/errors.ts";
 import type { CacheMeta, QuarantinedLine, RejectedReason } from "../cache/cache-format.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
 
 /** The fault of a line. */
 export interface Fault {
@@ -107,7 +108,7 @@ export function checkRejected(
 
 /** The names of some files, for a message. */
 export function named(paths: readonly string[]): string {
-  const [first = "", ...others] = paths;
+  const [first = "", ...others] = paths.map(shownPath);
   return others.length === 0 ? first : `${first} and ${others.length} more`;
 }
 

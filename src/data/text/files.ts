@@ -3,16 +3,18 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { addressOfFile, isAddress } from "../remote/addresses.ts";
 import { unreadable } from "./text-lines.ts";
 
 /**
  * The files of `paths`, in the order of the paths. A directory stands for its files, without those
  * in directories below it; a last name with `*` or `?` for the names that match. Both are sorted by
- * the bytes of their names, and leave out names that begin with a dot.
+ * the bytes of their names, and leave out names that begin with a dot. Addresses are as they are.
  * @throws InputUnusableError where a directory is empty, or a pattern matches nothing
  */
 export function filesOf(paths: readonly string[]): string[] {
   return paths.flatMap((path) => {
+    if (isAddress(path)) return addressOfFile(path);
     if (/[*?]/.test(basename(path))) return matching(path);
     return isDirectory(path) ? filesIn(path, () => true, `${path} has no file in it`) : path;
   });

@@ -1,10 +1,11 @@
 // A look at a job's data before anything is made of it: which files cannot be read, which columns
 // they lack, and what the first lines come to. Everything that is wrong is found in one go.
 
-import { statSync } from "node:fs";
 import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { ResolvedTextOptions, TableShape } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
+import { factsOf } from "../remote/file-facts.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
@@ -53,9 +54,9 @@ export async function lookAtText(
   for (const [place, path] of options.paths.entries()) {
     let left = ofFile;
     try {
-      bytes += statSync(path).size;
+      bytes += (await factsOf(path)).bytes;
       for await (const { columns, lines, tooLong } of textLines(path, options, tables, key)) {
-        for (const line of tooLong) bad.add(path, line, { kind: tooLongReason });
+        for (const line of tooLong) bad.add(shownPath(path), line, { kind: tooLongReason });
         const some = lines.slice(0, left);
         const texts = some.map(({ text }) => text);
         const first = { place, firstLine: some[0]?.line ?? 1 };
@@ -65,7 +66,7 @@ export async function lookAtText(
             made === undefined
               ? decodeLine(sample, text, columns, keys)
               : made.decode(sample, i, keys);
-          if (fault !== undefined) bad.add(path, line, fault);
+          if (fault !== undefined) bad.add(shownPath(path), line, fault);
           else {
             samples++;
             if (sample.label === 1) positives++;
@@ -92,5 +93,5 @@ export function problemsOf(error: unknown, path: string): string[] {
   if (error instanceof InputUnusableError) return [error.message];
   const code = (error as NodeJS.ErrnoException).code;
   if (code === undefined || !(error instanceof Error)) throw error;
-  return [`Cannot read the data file ${path}: ${error.message}`];
+  return [`Cannot read the data file ${shownPath(path)}: ${error.message}`];
 }

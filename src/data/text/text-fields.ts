@@ -3,6 +3,7 @@
 
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { ResolvedTextOptions, TableShape } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
@@ -33,13 +34,14 @@ export interface TextLines {
  * @throws InputUnusableError where it cannot be read, or is empty
  */
 export async function* textLines(
-  path: string,
+  address: string,
   options: ResolvedTextOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
 ): AsyncGenerator<TextLines> {
+  const path = shownPath(address);
   let columns = columnsAtOnce(options, tables, path, key);
-  for await (const { firstLine, lines, bytesRead } of readLines(path)) {
+  for await (const { firstLine, lines, bytesRead } of readLines(address)) {
     const good: TextLine[] = [];
     const tooLong: number[] = [];
     for (const [index, text] of lines.entries()) {

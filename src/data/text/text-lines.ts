@@ -4,9 +4,13 @@
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
-import { pipeline } from "node:stream";
+import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
+import { isAddress, shownPath } from "../remote/addresses.ts";
+import { openWebFile } from "../remote/web-ranges.ts";
+import { changed } from "../remote/web-requests.ts";
+import { streamOf } from "../remote/web-stream.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;
@@ -24,8 +28,8 @@ export interface LineChunk {
 }
 
 /**
- * The lines of a plain or gzip file, from its first. `hash` takes its text, unpacked.
- * @throws InputUnusableError
+ * The lines of a plain or gzip file, from its first, on a disk or a server. `hash` takes its text,
+ * unpacked. @throws InputUnusableError; StoreFailedError as `openWebFile`
  */
 export async function* readLines(path: string, hash?: Hash): AsyncGenerator<LineChunk> {
   for await (const chunk of readByteLines(path, hash)) {
@@ -88,9 +92,22 @@ export class ByteLines {
   }
 }
 
-/** As `readLines`, of lines as bytes, which are valid until the next chunk. */
-export async function* readByteLines(path: string, hash?: Hash): AsyncGenerator<ByteLines> {
-  const { file, content } = openText(path);
+/** What a server said of a file when it was asked first. */
+export interface KnownText {
+  readonly bytes: number;
+  readonly version: number | string;
+}
+
+/**
+ * As `readLines`, of lines as bytes, which are valid until the next chunk. `known`: a file on a
+ * server that is another one by now is refused.
+ */
+export async function* readByteLines(
+  path: string,
+  hash?: Hash,
+  known?: KnownText,
+): AsyncGenerator<ByteLines> {
+  const { file, content, close } = await openText(path, known);
   let firstLine = 1;
   const joiner = new Joiner();
   let tail: Buffer = Buffer.alloc(0);
@@ -114,6 +131,8 @@ export async function* readByteLines(path: string, hash?: Hash): AsyncGenerator<
     }
   } catch (cause) {
     throw unreadable(path, cause);
+  } finally {
+    close();
   }
   if (tail.length === 0 && !isTooLong) return;
   const last = new ByteLines(firstLine, tail, file.bytesRead);
@@ -137,16 +156,40 @@ class Joiner {
   }
 }
 
-function openText(path: string) {
-  const isGzip = startsAsGzip(path);
-  const file = createReadStream(path, { highWaterMark: chunkBytes });
-  if (!isGzip) return { file, content: file };
-  // The callback is empty because iterating over `content` throws the same error.
-  const content = pipeline(file, createGunzip({ chunkSize: chunkBytes }), () => {});
-  return { file, content };
+/** A text file that is open: how far it is read, and its bytes, unpacked. */
+interface OpenText {
+  readonly file: { readonly bytesRead: number };
+  readonly content: AsyncIterable<Uint8Array>;
+  close(): void;
 }
 
-function startsAsGzip(path: string): boolean {
+async function openText(path: string, known?: KnownText): Promise<OpenText> {
+  if (isAddress(path)) return openWebText(path, known);
+  const isGzip = isGzipped(firstBytes(path));
+  const file = createReadStream(path, { highWaterMark: chunkBytes });
+  const close = () => void file.destroy();
+  return { file, content: isGzip ? unpacked(file) : file, close };
+}
+
+async function openWebText(address: string, known?: KnownText): Promise<OpenText> {
+  const web = await openWebFile(address);
+  const isKnown = known === undefined || (web.size === known.bytes && web.tag === known.version);
+  if (!isKnown) throw changed(web.path);
+  const file = streamOf(web);
+  const packed = isGzipped(web.head) && Readable.from(file.content, { objectMode: false });
+  return { file, content: packed ? unpacked(packed) : file.content, close: file.close };
+}
+
+function unpacked(file: Readable): Readable {
+  // The callback is empty because iterating over what is returned throws the same error.
+  return pipeline(file, createGunzip({ chunkSize: chunkBytes }), () => {});
+}
+
+function isGzipped([first, second]: Uint8Array): boolean {
+  return first === 0x1f && second === 0x8b;
+}
+
+function firstBytes(path: string): Uint8Array {
   const magic = new Uint8Array(2);
   try {
     const descriptor = openSync(path, "r");
@@ -158,7 +201,7 @@ function startsAsGzip(path: string): boolean {
   } catch (cause) {
     throw unreadable(path, cause);
   }
-  return magic[0] === 0x1f && magic[1] === 0x8b;
+  return magic;
 }
 
 function hasByteOrderMark(bytes: Buffer, begin: number, end: number): boolean {
@@ -169,5 +212,6 @@ function hasByteOrderMark(bytes: Buffer, begin: number, end: number): boolean {
 export function unreadable(path: string, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause; // It names the file already.
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new InputUnusableError(path, `Cannot read the data file ${path}: ${reason}`, { cause });
+  const shown = shownPath(path);
+  return new InputUnusableError(shown, `Cannot read the data file ${shown}: ${reason}`, { cause });
 }

@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
+import { shownPath } from "../remote/addresses.ts";
+import type { FileFacts } from "../remote/file-facts.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
 import { byteDecoder } from "./bytes/byte-decoder.ts";
 import { csvColumns } from "./columns.ts";
@@ -24,8 +25,9 @@ import { lineBytesMax, readByteLines } from "./text-lines.ts";
 export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings">;
 
 /**
- * Appends every good line of the files, in order, to the cache. Returns what else is to be known,
- * and the SHA-256 of each file's text, hex.
+ * Appends every good line of the files, in order, to the cache. `facts`: what the files were when
+ * the cache got its name. Returns what else is to be known, and the SHA-256 of each file's text,
+ * hex.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or there is no good line
  */
@@ -34,6 +36,7 @@ export async function writeText(
   options: ResolvedTextOptions,
   tables: readonly TableShape[],
   onProgress: (progress: CacheProgress) => void,
+  facts: readonly FileFacts[],
   key?: KeyColumn,
 ): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
   const sample = writer.newSample();
@@ -42,17 +45,17 @@ export async function writeText(
   const readers: BagReaders = new Map();
   const bad = new BadLines(options.quarantineMax);
   const about = new TextFacts();
-  const sizes = options.paths.map((path) => statSync(path).size);
-  const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
+  const bytesTotal = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   let bytesBefore = 0;
   const hashes: string[] = [];
-  for (const [place, path] of options.paths.entries()) {
+  for (const [place, address] of options.paths.entries()) {
+    const path = shownPath(address);
     const hash = createHash("sha256");
     const before = { samples: writer.samples, bad: bad.count };
     const known = columnsAtOnce(options, tables, path, key);
     let columns = known && about.of(known);
     let decode = columns && byteDecoder(columns, collector);
-    for await (const chunk of readByteLines(path, hash)) {
+    for await (const chunk of readByteLines(address, hash, facts[place])) {
       const { firstLine, bytesRead } = chunk;
       let next = 0;
       if (columns === undefined || decode === undefined) {
@@ -87,7 +90,7 @@ export async function writeText(
     }
     if (columns === undefined) throw new InputUnusableError(path, `The data file ${path} is empty`);
     if (writer.samples === before.samples) about.addEmptyFile(path, bad.count - before.bad);
-    bytesBefore += sizes[place] ?? 0;
+    bytesBefore += facts[place]?.bytes ?? 0;
     hashes.push(hash.digest("hex"));
   }
   if (writer.samples === 0) throw noSamples(options, bad);
@@ -113,7 +116,7 @@ export function noSamples(
 ): InputUnusableError {
   const { count, reasons } = bad.summary();
   const [first] = reasons;
-  const path = paths.join(", ");
+  const path = paths.map(shownPath).join(", ");
   if (count === 0) {
     const rest = emptyWords[kind];
     const message = `${named(paths)} ${rest}`;

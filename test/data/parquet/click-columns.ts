@@ -49,7 +49,7 @@ const ofLists = [
 
 /** The data section of the clicks in the file with this ending. */
 export function clicksAs(
-  ending: "csv" | "parquet" | "arrow" | "arrows",
+  ending: "csv" | "parquet" | "arrow" | "arrows" | "jsonl",
   options: object,
 ): ResolvedDataOptions {
   const kind = ending === "arrows" ? "arrow" : ending;

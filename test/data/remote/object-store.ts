@@ -11,7 +11,7 @@ import { AwsClient } from "aws4fetch";
 import { startDirectory } from "../data-files.ts";
 
 /** What the proxy does to an answer. */
-export type StoreFault = "none" | "503" | "cut" | "slow";
+export type StoreFault = "none" | "503" | "cut" | "short" | "slow";
 
 /** A store, and the hand that fills it. */
 export interface ObjectStore {
@@ -59,6 +59,27 @@ export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore
   };
 }
 
+/** The environment of who reads; put back after the test. */
+export function asks(
+  t: ExecutionContext,
+  { endpoint }: Pick<ObjectStore, "endpoint">,
+  secret = keyId,
+): void {
+  const own: Record<string, string> = {
+    AWS_ENDPOINT_URL_S3: endpoint,
+    AWS_ACCESS_KEY_ID: keyId,
+    AWS_SECRET_ACCESS_KEY: secret,
+  };
+  for (const [name, value] of Object.entries(own)) {
+    const before = process.env[name];
+    process.env[name] = value;
+    t.teardown(() => {
+      if (before === undefined) delete process.env[name];
+      else process.env[name] = before;
+    });
+  }
+}
+
 /** Starts the store's process. Returns its port. */
 async function startProgram(t: ExecutionContext): Promise<number> {
   const program = join(import.meta.dirname, "object-store-program.js");
@@ -84,17 +105,18 @@ function pass(
 ): void {
   const { method, url, headers } = incoming;
   if (fault === "503") return void outgoing.writeHead(503, { "retry-after": "0" }).end();
-  if (fault === "slow") return void setTimeout(() => outgoing.destroy(), 5000).unref();
+  if (fault === "slow") return; // Until whoever asked goes away.
   const inner = request({ port, host: "127.0.0.1", method, path: url, headers }, (answer) => {
     const chunks: Buffer[] = [];
     answer.on("data", (chunk: Buffer) => chunks.push(chunk));
     answer.on("end", () => {
       const body = Buffer.concat(chunks);
       const { "transfer-encoding": _, ...own } = answer.headers;
-      outgoing.writeHead(answer.statusCode ?? 500, { ...own, "content-length": body.length });
+      const given = fault === "short" ? body.subarray(1) : body;
+      outgoing.writeHead(answer.statusCode ?? 500, { ...own, "content-length": given.length });
       const half = body.subarray(0, body.length / 2);
       if (fault === "cut") return void outgoing.write(half, () => outgoing.destroy());
-      outgoing.end(body);
+      outgoing.end(given);
     });
   });
   inner.on("error", () => outgoing.destroy());

@@ -14,11 +14,11 @@ import { parquet } from "../../../src/data/sources.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { withFiles } from "../../../src/job/job-files.ts";
-import { realClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
 import { fixtures } from "../parquet/parquet-files.ts";
-import { keyId, type ObjectStore, startObjectStore } from "./object-store.ts";
+import { asks, type ObjectStore, startObjectStore } from "./object-store.ts";
+import { quick } from "./places.ts";
 
 const clicks = readFileSync(join(fixtures, "clicks.parquet"));
 const days = [
@@ -29,24 +29,6 @@ const days = [
 /** What writers leave beside their data. */
 const besides = ["_SUCCESS", "date=2026-11-02/.a.parquet.crc"];
 const tables = [{ name: "colour", rows: 100 }];
-const quick = { attemptsMax: 3, deadlineMs: 20_000, backoffMs: 1, clock: realClock };
-
-/** The environment of who reads; put back after the test. */
-function asks(t: ExecutionContext, { endpoint }: ObjectStore, secret = keyId): void {
-  const own: Record<string, string> = {
-    AWS_ENDPOINT_URL_S3: endpoint,
-    AWS_ACCESS_KEY_ID: keyId,
-    AWS_SECRET_ACCESS_KEY: secret,
-  };
-  for (const [name, value] of Object.entries(own)) {
-    const before = process.env[name];
-    process.env[name] = value;
-    t.teardown(() => {
-      if (before === undefined) delete process.env[name];
-      else process.env[name] = before;
-    });
-  }
-}
 
 async function startDays(t: ExecutionContext): Promise<{ store: ObjectStore; home: string }> {
   const store = await startObjectStore(t);
@@ -169,7 +151,7 @@ test.serial(
     const { store } = await startDays(t);
     const address = `s3://clicks/log/${days[0]}`;
     store.faults.push("slow", "slow", "slow");
-    const error = await t.throwsAsync(openWebFile(address, quick), {
+    const error = await t.throwsAsync(openWebFile(address, { ...quick, deadlineMs: 200 }), {
       instanceOf: StoreFailedError,
     });
     t.regex(error?.message ?? "", /s3:\/\/clicks\/log\/date=2026-11-01\/a\.parquet/);

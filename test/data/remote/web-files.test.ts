@@ -1,11 +1,9 @@
 // Parquet files on a web server: the samples of the same files on a disk, whatever the server does
 // meanwhile; and what no repeating mends is told with the address.
 
-import { readFileSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
@@ -13,57 +11,16 @@ import { holdAt } from "../../../src/data/pieces-at.ts";
 import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
 import { parquet } from "../../../src/data/sources.ts";
 import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { filesOf } from "../../../src/data/text/files.ts";
 import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
-import { realClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
 import { fixtures } from "../parquet/parquet-files.ts";
+import { quick } from "./places.ts";
+import { startWebServer, type WebFault } from "./web-server.ts";
 
 const clicks = readFileSync(join(fixtures, "clicks.parquet"));
-
-type Fault = "none" | "503" | "cut" | "short" | "elsewhere" | "slow" | "404" | "whole" | "changed";
-
-/** A server of one file, which misbehaves by turns. */
-async function startServer(t: ExecutionContext, faults: readonly Fault[], bytes = clicks) {
-  let [turn, requests] = [0, 0];
-  const ranges: string[] = [];
-  const answer = (request: IncomingMessage, response: ServerResponse) => {
-    requests++;
-    const fault = faults[turn++ % faults.length] ?? "none";
-    ranges.push(request.headers.range ?? "");
-    const [, first = "0", last = "0"] =
-      /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "") ?? [];
-    const end = Math.min(Number(last) + 1, bytes.length);
-    const own = bytes.subarray(Number(first), end);
-    const etag = fault === "changed" ? '"two"' : '"one"';
-    const place = fault === "elsewhere" ? `bytes 1-9/${bytes.length}` : undefined;
-    if (fault === "503") return response.writeHead(503, { "retry-after": "0" }).end();
-    if (fault === "404") return response.writeHead(404).end();
-    if (fault === "whole") return response.writeHead(200, { etag }).end(bytes);
-    if (fault === "slow") return void setTimeout(() => response.destroy(), 5000).unref();
-    if (fault === "changed" && request.headers["if-match"] === '"one"') {
-      return response.writeHead(412).end();
-    }
-    response.writeHead(206, {
-      etag,
-      "content-range": place ?? `bytes ${first}-${end - 1}/${bytes.length}`,
-      ...(fault === "cut" ? { "content-length": own.length } : {}),
-    });
-    if (fault === "cut")
-      return response.write(own.subarray(0, own.length / 2), () => response.destroy());
-    return response.end(fault === "short" ? own.subarray(0, own.length - 1) : own);
-  };
-  const server = createServer((request, response) => void answer(request, response));
-  await new Promise<void>((resume) => server.listen(0, "127.0.0.1", resume));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  const at = `http://127.0.0.1:${port}/date=2026-11-01/clicks.parquet`;
-  return { at, ranges, requests: () => requests };
-}
 
 const tables = [{ name: "colour", rows: 100 }];
 
@@ -82,13 +39,15 @@ test("the samples are those of the file on a disk, whatever the server does", as
     tables,
     realDisk,
   );
-  const faults: Fault[] = ["none", "503", "cut", "none", "short", "elsewhere", "none", "none"];
-  const { at, ranges } = await startServer(t, faults);
+  const web = await startWebServer(t);
+  const at = web.put("date=2026-11-01/clicks.parquet", clicks);
+  web.faults.push("none", "503", "cut", "none", "short", "elsewhere", "none", "none");
   const signed = `${at}?signature=secret`;
   const remote = await prepareCache(optionsOf(signed, home), tables, realDisk);
   t.is(remote.digest, local.digest);
   t.is(remote.samples, local.samples);
-  t.true(ranges.every((range) => /^bytes=\d+-\d+$/.test(range)));
+  t.true(web.ranges.every((range) => /^\d+-\d+$/.test(range)));
+  t.deepEqual(web.faults, []);
   t.deepEqual(remote.sources?.[0]?.path, at, "without what signs it");
   // Signed again it is the same file, and its cache is there.
   const again = await prepareCache(optionsOf(`${at}?signature=other`, home), tables, realDisk);
@@ -108,23 +67,32 @@ test("the samples are those of the file on a disk, whatever the server does", as
   whole.close();
 });
 
-const quick = { attemptsMax: 3, deadlineMs: 150, backoffMs: 1, clock: realClock };
-
 test("what repeating does not mend is told with the address", async (t) => {
-  const cases: readonly [Fault, typeof InputUnusableError | typeof StoreFailedError, RegExp][] = [
+  const cases: readonly [WebFault, typeof InputUnusableError | typeof StoreFailedError, RegExp][] =
     [
-      "404",
-      InputUnusableError,
-      /Cannot read the data file http.*clicks\.parquet: the server says 404/,
-    ],
-    ["whole", InputUnusableError, /the server reads no ranges of files \(Range\); name another/],
-    ["503", StoreFailedError, /clicks\.parquet.*the server says 503.*the last of 3 times/],
-    ["slow", StoreFailedError, /no answer within 150 ms, the last of 3 times/],
-    ["short", StoreFailedError, /the server sent 1 bytes of 2, the last of 3 times/],
-  ];
+      [
+        "404",
+        InputUnusableError,
+        /Cannot read the data file http.*clicks\.parquet: the server says 404/,
+      ],
+      ["whole", InputUnusableError, /the server reads no ranges of files \(Range\); name another/],
+      [
+        "packed",
+        InputUnusableError,
+        /the server sends it as `Content-Encoding: gzip`, which has no /,
+      ],
+      ["503", StoreFailedError, /clicks\.parquet.*the server says 503.*the last of 3 times/],
+      ["slow", StoreFailedError, /no answer within 150 ms, the last of 3 times/],
+      ["short", StoreFailedError, /the server sent 1 bytes of 2, the last of 3 times/],
+      ["elsewhere", StoreFailedError, /the server sent bytes 1 to 1 for 0 to 1, the last of 3/],
+    ];
+  const web = await startWebServer(t);
+  const at = web.put("clicks.parquet", clicks);
   for (const [fault, kind, message] of cases) {
-    const { at } = await startServer(t, [fault]);
-    const error = await t.throwsAsync(openWebFile(`${at}?key=secret`, quick), { instanceOf: kind });
+    web.fault = fault;
+    const signed = `${at.replace("//", "//user:secret@")}?key=secret`;
+    const limits = fault === "slow" ? { ...quick, deadlineMs: 150 } : quick;
+    const error = await t.throwsAsync(openWebFile(signed, limits), { instanceOf: kind });
     t.regex(error?.message ?? "", message);
     t.notRegex(error?.message ?? "", /secret/);
   }
@@ -132,16 +100,58 @@ test("what repeating does not mend is told with the address", async (t) => {
   t.regex(gone?.message ?? "", /127\.0\.0\.1:9\/a\.parquet.*the last of 3 times/);
   const directory = t.throws(() => tableFilesOf(["https://data.example/clicks/"]));
   t.regex(directory?.message ?? "", /is no file: a web server lists none, name each file/);
+  for (const wrong of ["https://", "https://user:secret@a b/c.csv?key=secret"]) {
+    const error = t.throws(() => filesOf([wrong]), { instanceOf: InputUnusableError });
+    t.regex(error.message, /is no address: write https:\/\/host\/path$/);
+    t.notRegex(error.message, /secret/);
+    await t.throwsAsync(openWebFile(wrong, quick), { message: /: that is no address; name/ });
+  }
+});
+
+test("a user and a password go into a header, once, and into no name", async (t) => {
+  const web = await startWebServer(t);
+  const at = web.put("a.csv", Buffer.from("label\n1\n")).replace("//", "//us%C3%A9r:p%40ss@");
+  const file = await openWebFile(at, quick);
+  t.is(file.path, `${web.origin}/a.csv`);
+  const pair = Buffer.from("usér:p@ss").toString("base64");
+  t.is(web.headers.authorization, `Basic ${pair}`);
+});
+
+test("what came before a cut is not asked for again, and no connection twice", async (t) => {
+  const web = await startWebServer(t);
+  const file = await openWebFile(web.put("clicks.parquet", clicks), quick);
+  web.faults.push("cut", "cut", "none");
+  t.deepEqual(Buffer.from(await file.read(1000, 2000)), clicks.subarray(1000, 2000));
+  t.deepEqual(web.ranges, ["0-1", "1000-1999", "1500-1999", "1750-1999"]);
+  for (let i = 0; i < 20; i++) await file.read(i, 5000 + i);
+  t.true(web.connections < 6, `${web.connections} connections`);
 });
 
 test("a file that changes while it is read is named", async (t) => {
-  const { at } = await startServer(t, ["none", "none", "changed"]);
-  const file = await openWebFile(at, quick);
+  const web = await startWebServer(t);
+  const file = await openWebFile(web.put("clicks.parquet", clicks), quick);
   t.is(file.size, clicks.length);
   t.deepEqual(Buffer.from(await file.read(10, 20)), clicks.subarray(10, 20));
-  const error = await t.throwsAsync(file.read(20, 30), { instanceOf: InputUnusableError });
-  t.regex(error?.message ?? "", /clicks\.parquet has changed while it was read: put it back/);
-  const empty = join(startDirectory(t), "empty");
-  writeFileSync(empty, "");
   t.is((await file.read(5, 5)).length, 0);
+  const message = /clicks\.parquet has changed while it was read: put it back/;
+  web.put("clicks.parquet", clicks.subarray(0, 100));
+  await t.throwsAsync(file.read(20, 30), { instanceOf: InputUnusableError, message });
+  await t.throwsAsync(file.read(200, 300), { instanceOf: InputUnusableError, message });
+  // In the midst of an answer: what came before is not mixed with another file.
+  web.put("clicks.parquet", clicks);
+  web.faults.push("cut");
+  const read = file.read(0, clicks.length);
+  while (web.ranges.length < 5) await new Promise((resume) => setImmediate(resume));
+  web.put("clicks.parquet", Buffer.concat([clicks, clicks]));
+  await t.throwsAsync(read, { instanceOf: InputUnusableError, message });
+});
+
+test("a file without a byte is empty, whatever its server says of it", async (t) => {
+  const web = await startWebServer(t);
+  const at = web.put("a.csv", new Uint8Array());
+  for (const fault of ["none", "whole"] as const) {
+    web.fault = fault;
+    const file = await openWebFile(at, quick);
+    t.deepEqual([file.size, file.head.length, (await file.read(0, 0)).length], [0, 0, 0]);
+  }
 });

@@ -1,0 +1,50 @@
+// Where the tests of remote data put files: on a web server, or in a store of objects. Both repeat
+// the same faults.
+
+import type { ExecutionContext } from "ava";
+import { realClock } from "../../../src/ports/clock.ts";
+import { asks, startObjectStore } from "./object-store.ts";
+import { startWebServer } from "./web-server.ts";
+
+export const transports = ["http", "s3"] as const;
+export type Transport = (typeof transports)[number];
+
+/** Limits with which a test gives up soon. */
+export const quick = { attemptsMax: 3, deadlineMs: 20_000, backoffMs: 1, clock: realClock };
+
+/** A place for files. */
+export interface Place {
+  /** What becomes of the next answers, one after the other; then none. */
+  readonly faults: ("none" | "503" | "cut" | "short" | "slow")[];
+  /** Puts a file there. Returns its address, on the web with what would sign a request. */
+  put(name: string, bytes: Uint8Array): Promise<string>;
+  /** The paths that name all files `directory/…` that were put. */
+  allOf(directory: string): string[];
+}
+
+/** Starts a place; it ends with the test, which has to be a serial one: it sets the environment. */
+export async function startPlace(t: ExecutionContext, transport: Transport): Promise<Place> {
+  if (transport === "s3") {
+    const store = await startObjectStore(t);
+    asks(t, store);
+    return {
+      faults: store.faults,
+      async put(name, bytes) {
+        await store.put("clicks", name, bytes);
+        return `s3://clicks/${name}`;
+      },
+      allOf: (directory) => [`s3://clicks/${directory}/`],
+    };
+  }
+  const web = await startWebServer(t);
+  const addresses: string[] = [];
+  return {
+    faults: web.faults as Place["faults"],
+    async put(name, bytes) {
+      const address = `${web.put(name, bytes)}?signature=secret`;
+      if (!addresses.includes(address)) addresses.push(address);
+      return address;
+    },
+    allOf: (directory) => addresses.filter((one) => one.startsWith(`${web.origin}/${directory}/`)),
+  };
+}

@@ -63,7 +63,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 900,
   },
   {
-    "src/job": 1_800,
+    "src/job": 1_900,
     "storage/checkpoint-store": 1400,
   },
   {

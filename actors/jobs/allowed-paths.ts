@@ -5,6 +5,7 @@
 import { lstatSync, readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
+import { isAddress, shownAddress } from "../../src/data/remote/addresses.ts";
 import { PathForbiddenError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -138,6 +139,7 @@ function allowedModel(path: string, { roots, ownModels }: Access): string {
 /** @throws PathForbiddenError */
 function pathWithin(root: string | undefined, path: string, option: string): string {
   if (root === undefined) return path;
+  if (isAddress(path)) throw new PathForbiddenError(option, shownAddress(path), root);
   try {
     const realRoot = withoutLinks(resolve(root));
     const real = withoutLinks(resolve(realRoot, path));

@@ -4,6 +4,7 @@
 import { fromPromise } from "xstate";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../src/job/job.ts";
+import { shownJob } from "../../src/job/shown-job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type {
   CheckpointStore,
@@ -27,7 +28,7 @@ export const claiming = fromPromise<
     directory: job.checkpoint.directory,
     disk: network.disk,
     jobIdentity: jobIdentity(job),
-    jobText: JSON.stringify(job),
+    jobText: JSON.stringify(shownJob(job)),
   });
   network.assertLeading?.();
   const generation = store.beginGeneration(undefined, passedOver);

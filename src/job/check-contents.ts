@@ -7,6 +7,7 @@ import {
   haveSameSamples,
   type RunContents,
 } from "../data/contents.ts";
+import { shownPath } from "../data/remote/addresses.ts";
 import { DataChangedError } from "../errors/errors.ts";
 import type { JobSpec } from "./job.ts";
 
@@ -79,7 +80,7 @@ function changeOf(
     return { name, what: `The generated ${part} data have changed (${counts})` };
   }
   const [first = 0, ...others] = changedFiles(then, now);
-  const name = data.paths[first] ?? "";
+  const name = shownPath(data.paths[first] ?? "");
   const isSameText = then.text !== undefined && then.text === now.text;
   const [before, after] = [then.files[first]?.path, now.files[first]?.path];
   if (before !== undefined && before !== after) {

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
 import { type DataOptions, dataOptions } from "../data/options.ts";
+import { shownPath } from "../data/remote/addresses.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
 import {
@@ -349,8 +350,10 @@ function withoutPlace(data: JobSpec["data"]) {
   const { cache: _cache, cacheBytesMax: _bytes, passes: _passes, ...others } = data;
   const transforms = "transforms" in others ? others.transforms : undefined;
   const rest = { ...others, ...(transforms && { transforms: identityOf(transforms) }) };
+  // What signs a request is no part of the data.
+  const paths = "paths" in others ? { paths: others.paths.map(shownPath) } : {};
   const limits = { quarantineMax: undefined, rejectedMax: undefined, damagedMax: undefined };
-  return { ...rest, ...limits, labelAsFeature: undefined };
+  return { ...rest, ...paths, ...limits, labelAsFeature: undefined };
 }
 
 function canonical(value: unknown): string {

@@ -33,6 +33,7 @@ import {
 import { checkHeldOut } from "../../src/job/check-contents.ts";
 import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { namedFiles } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
@@ -291,7 +292,7 @@ export class Model implements AsyncDisposable {
   async #openData(data: EvaluationData, differs: boolean): Promise<Dataset> {
     const { job } = this;
     const shapes = shapesOf(job.model);
-    const named = evaluationDataOf(data, job.data, shapes, differs);
+    const named = await namedFiles(evaluationDataOf(data, job.data, shapes, differs));
     const report = await prepareCache(named, shapes, this.#parts.disk);
     return this.#open(report, { options: named, tables: shapes });
   }

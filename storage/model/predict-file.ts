@@ -1,9 +1,10 @@
 // Predicts every line of a text file, and writes the file again with one more column. Lines are
 // decoded as in training; a chunk of lines is in memory at a time.
 
-import { statSync } from "node:fs";
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { isTable } from "../../src/data/data-kinds.ts";
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { factsOf } from "../../src/data/remote/file-facts.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
@@ -20,7 +21,7 @@ import { hasKey, withMembers } from "../../src/data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
-import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
+import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -36,29 +37,31 @@ import {
 } from "./predict-report.ts";
 
 /**
- * Writes `path` to `out` with the probability of the label 1, or the value of a label that is a
- * number, at the end of each line. The file has the columns of the model's training data, with or
- * without the label; other columns stay as they are. Plain or gzip; the result is plain. A model of
- * files of columns reads one, and writes a file of rows and probabilities (predict-table.ts).
+ * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
+ * the value of a label that is a number, at the end of each line. The file has the columns of the
+ * model's training data, with or without the label; other columns stay as they are. Plain or gzip;
+ * the result is plain. A model of files of columns reads one, and writes a file of rows and
+ * probabilities (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
- * @throws InputUnusableError where `path` cannot be read or `out` cannot be written
+ * @throws InputUnusableError where it cannot be read or `out` cannot be written
  */
 export async function predictFile(
   model: Model,
-  path: string,
+  address: string,
   out: string,
   options: PredictFileOptions = {},
 ): Promise<PredictReport> {
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
-  const size = sizeOf(path);
+  const path = shownPath(address);
   if (isTable(model.job.data)) {
     const { predictTable } = await import("./predict-table.ts");
-    return predictTable(model, path, out, options);
+    return predictTable(model, address, out, options);
   }
+  const { bytes: size } = await factsOf(address);
   const scorer = new LineScorer(model, path, column);
   const bytes = await writeWhole(disk, out, async (file) => {
     let at = 0;
-    for await (const { firstLine, lines, bytesRead } of readLines(path)) {
+    for await (const { firstLine, lines, bytesRead } of readLines(address)) {
       const text = Buffer.from(await scorer.score(firstLine, lines), "latin1");
       file.write(text, at);
       at += text.length;
@@ -67,14 +70,6 @@ export async function predictFile(
     }
   });
   return { ...scorer.report(), file: out, bytes };
-}
-
-function sizeOf(path: string): number {
-  try {
-    return statSync(path).size;
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
 }
 
 /** Scores lines, chunk after chunk, and counts what they come to. */

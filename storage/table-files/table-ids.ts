@@ -1,7 +1,6 @@
 // The rows of a table, by the ids that the data has for them: which text of a column has which row.
 // A hash is not undone; the job's data is read again, and every text is hashed as in training.
 
-import { statSync } from "node:fs";
 import type { CategoricalField } from "../../src/data/columnar/named-columns.ts";
 import { isTable, namesColumns, transformsOf } from "../../src/data/data-kinds.ts";
 import type {
@@ -9,13 +8,13 @@ import type {
   ResolvedTextOptions,
   TableShape,
 } from "../../src/data/options.ts";
+import { factsOfAll } from "../../src/data/remote/file-facts.ts";
 import { Sample } from "../../src/data/sample.ts";
 import type { ColumnTexts } from "../../src/data/tables/column-texts.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
 import { decodeEntry, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { categoricalOf, feeds } from "../../src/data/text/match-features.ts";
 import { textLines } from "../../src/data/text/text-fields.ts";
-import { unreadable } from "../../src/data/text/text-lines.ts";
 import { planOf } from "../../src/data/transforms/plan.ts";
 import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
@@ -73,10 +72,11 @@ export async function tableIds(
   const counts = new Map<string, number>();
   let lines = 0;
   let columns: readonly CategoricalField[] = [];
-  const total = paths.reduce((sum, path) => sum + sizeOf(path), 0);
+  const facts = await factsOfAll(paths);
+  const total = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   let before = 0;
-  for (const path of paths) {
-    const size = sizeOf(path);
+  for (const [place, path] of paths.entries()) {
+    const size = facts[place]?.bytes ?? 0;
     const some = isTable(data)
       ? (await import("../../src/data/tables/column-texts.ts")).columnTexts(
           path,
@@ -206,14 +206,6 @@ function columnOf(data: ResolvedFileOptions, shapes: readonly TableShape[]) {
 
 function namesOf(columns: readonly CategoricalField[]): string {
   return columns.map(({ name }) => name).join(", ");
-}
-
-function sizeOf(path: string): number {
-  try {
-    return statSync(path).size;
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
 }
 
 /** Counts the texts of a field. A missing value has none. */

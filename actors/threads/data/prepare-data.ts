@@ -16,10 +16,12 @@ import {
   pieceNameOf,
   placeOf,
 } from "../../../src/data/data-kinds.ts";
+import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { piecesOf, planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
 import { heldBytesMax, lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
 import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
+import { named } from "../../../src/data/text/faults.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
@@ -137,7 +139,7 @@ function checkClasses(data: JobSpec["data"], report: CacheReport): void {
           "name the label that counts as positive with `data.positive`, or other files",
         ];
   const message = `Expected ${wanted}, and ${all} have the label ${label}${positive}${rest}; ${advice}`;
-  throw new InputUnusableError(data.paths[0] ?? "", message);
+  throw new InputUnusableError(shownPath(data.paths[0] ?? ""), message);
 }
 
 /** The first label of all good lines; undefined where they differ. */
@@ -248,7 +250,8 @@ function pieceTooLarge(
   const message =
     `A ${piece} of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
     `in ${megabytes(readerBytesMax)}: write smaller ones, or train with a cache`;
-  return new InputUnusableError(data.kind === "synthetic" ? "" : (data.paths[0] ?? ""), message);
+  const [path = ""] = data.kind === "synthetic" ? [] : data.paths;
+  return new InputUnusableError(shownPath(path), message);
 }
 
 /** Held-out samples that are training samples say how well a model remembers. */
@@ -308,7 +311,8 @@ function sharedFile(
 ): string | undefined {
   if (held.kind === "synthetic") return undefined;
   const texts = new Set(other?.sources?.flatMap(({ sha256 }) => sha256 ?? []));
-  return held.paths.find((_, i) => texts.has(report?.sources?.[i]?.sha256 ?? ""));
+  const file = held.paths.find((_, i) => texts.has(report?.sources?.[i]?.sha256 ?? ""));
+  return file === undefined ? undefined : shownPath(file);
 }
 
 /** Whether both are generated, and equal in all but their number. */
@@ -327,6 +331,5 @@ function isSameStream(data: JobSpec["data"], held: JobSpec["data"]): boolean {
 
 function namesOf(data: JobSpec["data"]): string {
   if (data.kind === "synthetic") return "generated";
-  const [first = "", ...others] = data.paths;
-  return others.length === 0 ? first : `${first} and ${others.length} more`;
+  return named(data.paths);
 }

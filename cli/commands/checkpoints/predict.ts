@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { loadModel, type PredictReport, predictFile } from "../../../index.ts";
+import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, metric } from "../../support/format.ts";
@@ -39,7 +40,7 @@ export function addPredict(program: Command): void {
       (report) => {
         const { digest, step } = model;
         if (json) console.log(JSON.stringify({ report: "predict", ...report, digest, step }));
-        else for (const line of linesOf(report, data)) console.log(line);
+        else for (const line of linesOf(report, shownPath(data))) console.log(line);
         return exitCodes.done;
       },
     );

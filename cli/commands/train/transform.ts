@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { resolveJob, type TransformedRow, transformedRows } from "../../../index.ts";
+import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { loadJob } from "../../support/job-file.ts";
 
@@ -21,7 +22,7 @@ export function addTransform(program: Command): void {
   withCommon(command, ["transform clicks.csv --job job.yaml --head 5"]).action(
     async (file: string, { job: path, head, json }: TransformOptions) => {
       const rows = await transformedRows(resolveJob(await loadJob(path)), file, head);
-      if (json) console.log(JSON.stringify({ report: "transform", file, rows }));
+      if (json) console.log(JSON.stringify({ report: "transform", file: shownPath(file), rows }));
       else for (const row of rows) for (const line of linesOf(row)) console.log(line);
     },
   );

@@ -5,6 +5,7 @@ import type { SchemaTree } from "hyparquet";
 import { type Footer, readFooter } from "../../src/data/parquet/footer.ts";
 import { openParquet } from "../../src/data/parquet/open-columns.ts";
 import { mayHaveWanted } from "../../src/data/parquet/prune.ts";
+import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
 import { keyColumnOf } from "../../src/data/split-keys.ts";
 import { openRanges, plannedReads } from "../../src/data/tables/byte-ranges.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
@@ -81,12 +82,12 @@ export async function inspectWarehouse(
   { job }: { readonly job?: JobSpec | undefined } = {},
 ): Promise<WarehouseReport> {
   const summary = new Summary();
-  for (const path of tableFilesOf(paths)) {
+  for (const path of tableFilesOf(await s3FilesOf(paths))) {
     const file = await openRanges(path).catch((cause) => {
       throw unreadable(path, cause);
     });
     try {
-      summary.add(path, file.size, await readFooter(file));
+      summary.add(file.path, file.size, await readFooter(file));
     } finally {
       await file.close();
     }

@@ -14,9 +14,10 @@ import {
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
 import { readFooter } from "../../src/data/parquet/footer.ts";
+import { shownPath } from "../../src/data/remote/addresses.ts";
 import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
-import { InputUnusableError } from "../../src/errors/errors.ts";
+import { InputUnusableError, TrainingError } from "../../src/errors/errors.ts";
 import { typeOf } from "./column-types.ts";
 import type { TableColumn, TableRows, TableSource } from "./table-columns.ts";
 
@@ -33,8 +34,11 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
         const own = await columnsOf(path);
         const wrong = differenceOf(columns, own);
         if (wrong !== undefined) {
-          const other = `${wrong} in ${paths[0]} and in ${path}`;
-          throw new InputUnusableError(path, `Expected files with the same columns, got ${other}`);
+          const other = `${wrong} in ${shownPath(paths[0] ?? "")} and in ${shownPath(path)}`;
+          throw new InputUnusableError(
+            shownPath(path),
+            `Expected files with the same columns, got ${other}`,
+          );
         }
         yield* rowGroupsOf(path);
       }
@@ -60,7 +64,7 @@ function differenceOf(
 async function columnsOf(path: string): Promise<TableColumn[]> {
   return withFile(path, async (file) => {
     await readFooter(file); // Checks every number that is relied on.
-    return columnsIn(path, await metadataOf(file));
+    return columnsIn(file.path, await metadataOf(file));
   });
 }
 
@@ -111,7 +115,7 @@ async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
   try {
     const metadata = await metadataOf(file);
     const stored = { ...metadata, schema: metadata.schema.map(asStored) };
-    const scan = await attempt(path, () =>
+    const scan = await attempt(file.path, () =>
       parquetScan({ file: bufferOf(file), metadata: stored, compressors, utf8: false }),
     );
     let rowStart = 0;
@@ -120,7 +124,9 @@ async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
       const columns = new Map<string, readonly unknown[]>();
       for (const { element } of parquetSchema(metadata).children) {
         const { name: column } = element;
-        const values = await attempt(path, () => scan.readColumn({ column, rowStart, rowEnd }));
+        const values = await attempt(file.path, () =>
+          scan.readColumn({ column, rowStart, rowEnd }),
+        );
         columns.set(column, element.converted_type === "MAP" ? pairsOf(values) : [...values]);
       }
       yield { rows: rowEnd - rowStart, columns };
@@ -182,7 +188,7 @@ async function attempt<Result>(path: string, body: () => Result | Promise<Result
   try {
     return await body();
   } catch (cause) {
-    if (cause instanceof InputUnusableError) throw cause;
+    if (cause instanceof TrainingError) throw cause; // It names the file already.
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new InputUnusableError(path, `Cannot read ${path} as Parquet: ${why}`, { cause });
   }

@@ -1,6 +1,7 @@
 // CSV and JSON Lines as rows of stored values. All lines are read twice: for the types of the
 // columns, and for the rows. A line that is none ends it, with its number.
 
+import { shownPath } from "../../src/data/remote/addresses.ts";
 import { headerNames } from "../../src/data/text/header.ts";
 import { objectIn } from "../../src/data/text/json-lines.ts";
 import { splitLine } from "../../src/data/text/line-decoder.ts";
@@ -37,7 +38,8 @@ export async function openTextTable(
         const type = types.get(name) ?? new InferredType();
         types.set(name, type);
         type.add(loose);
-        if (type.isMixed) throw refused(path, line, `\`${name}\` is now one value, now several`);
+        if (type.isMixed)
+          throw refused(shownPath(path), line, `\`${name}\` is now one value, now several`);
       }
     }
   }
@@ -92,10 +94,11 @@ interface TextRow {
   readonly line: number;
 }
 
-async function* rowsOf(path: string, kind: TextKind): AsyncGenerator<TextRow> {
+async function* rowsOf(address: string, kind: TextKind): AsyncGenerator<TextRow> {
+  const path = shownPath(address);
   let names: string[] | undefined;
   const delimiter = kind === "tsv" ? "\t" : ",";
-  for await (const { firstLine, lines } of readLines(path)) {
+  for await (const { firstLine, lines } of readLines(address)) {
     for (const [i, text] of lines.entries()) {
       const line = firstLine + i;
       if (kind !== "jsonl" && names === undefined) {

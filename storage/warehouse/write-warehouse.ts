@@ -3,6 +3,8 @@
 // is on disk.
 
 import { basename, dirname, join } from "node:path";
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
 import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -144,28 +146,32 @@ async function sourceOf(
   paths: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<TableSource> {
-  const files = paths.flatMap((path) => (isText(path) ? filesOf([path]) : tableFilesOf([path])));
+  const named = await s3FilesOf(paths);
+  const files = named.flatMap((path) => (isText(path) ? filesOf([path]) : tableFilesOf([path])));
   const found = files.map(kindOf);
   const [kind] = found;
   const other = files.find((_, i) => found[i] !== kind);
   if (other !== undefined) {
-    throw new InputUnusableError(other, `Expected files of one kind, got ${files[0]} and ${other}`);
+    throw new InputUnusableError(
+      shownPath(other),
+      `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
+    );
   }
   if (kind === "parquet") return openParquetTable(files);
   return openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
 }
 
 function isText(path: string): boolean {
-  return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(path);
+  return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
 }
 
 function kindOf(path: string): TextKind | "parquet" {
-  const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(path) ?? [];
+  const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
   const kind = kinds[ending];
   if (kind !== undefined) return kind;
   const endings = Object.keys(kinds).map((one) => `.${one}`);
-  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${path}`;
-  throw new InputUnusableError(path, message);
+  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${shownPath(path)}`;
+  throw new InputUnusableError(shownPath(path), message);
 }
 
 interface Layout {

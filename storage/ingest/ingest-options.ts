@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { checkAll, checkOptions, expected } from "../../src/ports/check-options.ts";
+import type { Written } from "../../src/ports/written.ts";
 import { type ColumnType, columnTypes } from "../warehouse/inferred-type.ts";
 import { codecs } from "../warehouse/parquet-writer.ts";
 
@@ -73,7 +74,7 @@ const schema = z.strictObject({
 });
 
 /** How streams are joined into a table. */
-export type IngestJoinOptions = z.input<typeof schema>;
+export type IngestJoinOptions = Written<z.input<typeof schema>>;
 export type IngestSpec = z.output<typeof schema>;
 
 /** The options, complete. @throws InvalidOptionError */

@@ -12,6 +12,7 @@
 //   I2. A finished file has all rows of its stretch of the features' stream. Rows behind the last
 //       finished file are the open end: they are read again and written again.
 
+import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import {
   openStreamSource,
@@ -21,9 +22,10 @@ import {
 } from "../../src/wire/jetstream/stream-reader.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
+import { holdDirectory } from "./held-directory.ts";
 import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";
 import { type Ingested, Ingestion } from "./ingestion.ts";
-import { lockDirectory, openPosition } from "./position.ts";
+import { openPosition } from "./position.ts";
 
 /** Options of an ingestion besides its join. */
 export interface IngestRunOptions {
@@ -35,6 +37,8 @@ export interface IngestRunOptions {
   readonly onProgress?: ((progress: IngestProgress) => void) | undefined;
   /** @default the machine's own */
   readonly disk?: Disk | undefined;
+  /** @default the machine's own */
+  readonly clock?: Clock | undefined;
 }
 
 /** How far an ingestion is. */
@@ -69,8 +73,21 @@ const connectMs = 10_000;
  * InputUnusableError where it has no such streams
  */
 export async function ingest(options: IngestOptions): Promise<IngestReport> {
-  const { nats, follow, signal, onProgress, disk, token, user, pass, nkey, creds, tls, ...join } =
-    options;
+  const {
+    nats,
+    follow,
+    signal,
+    onProgress,
+    disk,
+    clock,
+    token,
+    user,
+    pass,
+    nkey,
+    creds,
+    tls,
+    ...join
+  } = options;
   resolveIngest(join); // Before anything is asked for.
   const credentials = { token, user, pass, nkey, creds, tls };
   const source = await openStreamSource({
@@ -80,7 +97,7 @@ export async function ingest(options: IngestOptions): Promise<IngestReport> {
     deadlineMs: connectMs,
   });
   try {
-    return await ingestStreams(source, join, { follow, signal, onProgress, disk });
+    return await ingestStreams(source, join, { follow, signal, onProgress, disk, clock });
   } finally {
     await source.close();
   }
@@ -100,13 +117,13 @@ export async function ingestStreams(
   const { disk = realDisk, signal = new AbortController().signal } = run;
   const home = spec.out.replace(/(?<=.)\/+$/, "");
   onDisk("write", home, () => makeDurableDirectory(disk, home));
-  using _lock = lockDirectory(disk, home); // P3
+  using held = holdDirectory(disk, home, run.clock ?? realClock);
   const position = openPosition(disk, home);
   const facts = {
     features: await source.facts(spec.features),
     events: await source.facts(spec.events),
   };
-  const ingestion = new Ingestion({ disk, home, spec, position, facts });
+  const ingestion = new Ingestion({ disk, home, held, spec, position, facts });
   const from = ingestion.from;
   const total = leftOf(facts.features, from.features) + leftOf(facts.events, from.events);
   const inner = new AbortController();

@@ -4,6 +4,7 @@ import { IngestForeignError, StreamTrimmedError } from "../../src/errors/errors.
 import type { Disk } from "../../src/ports/disk.ts";
 import type { StoredMessage, StreamFacts } from "../../src/wire/jetstream/stream-reader.ts";
 import { FeatureColumns, inferredRows } from "./feature-columns.ts";
+import type { HeldDirectory } from "./held-directory.ts";
 import { type IngestSpec, settingsOf } from "./ingest-options.ts";
 import { Join, type Placed } from "./join.ts";
 import { eventIn, type FeaturesMessage, featuresIn, type Said } from "./messages.ts";
@@ -21,6 +22,7 @@ import { BadMessages, type Quarantine } from "./quarantine.ts";
 export interface IngestionInput {
   readonly disk: Disk;
   readonly home: string;
+  readonly held: Pick<HeldDirectory, "check">;
   readonly spec: IngestSpec;
   readonly position: Position | undefined;
   readonly facts: { readonly features: StreamFacts; readonly events: StreamFacts };
@@ -225,7 +227,8 @@ export class Ingestion {
   }
 
   #commit(position: Position, files: readonly IngestedFile[]): void {
-    const { disk, home } = this.#input;
+    const { disk, home, held } = this.#input;
+    held.check();
     commitPosition(disk, home, position, this.#position);
     this.#position = position;
     this.#written.push(...files.map(({ path }) => path));

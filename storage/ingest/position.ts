@@ -7,7 +7,6 @@
 //
 // P1: before 2 the files before are the table, and what is new is removed by the next ingestion.
 // P2: from 2 on the next ingestion does what is left of 3; each part of it may be done twice.
-// P3: one process at a time ingests into a directory.
 
 import { basename, dirname, join } from "node:path";
 import { IngestForeignError, InputUnusableError } from "../../src/errors/errors.ts";
@@ -74,7 +73,6 @@ export interface Position {
 }
 
 export const positionName = "_ingest.json";
-const lockPrefix = ".ingesting-";
 
 /** The name of a file before the position names it. */
 export function hiddenName(path: string): string {
@@ -124,30 +122,6 @@ export function commitPosition(
   const { text } = seal({ version, settings, begun, columns, finished, parts, files, open });
   onDisk("write", home, () => replaceDurably(disk, join(home, positionName), Buffer.from(text)));
   carryOut(disk, home, position, before.open?.files.map(({ path }) => path) ?? []);
-}
-
-/** Holds the directory until it is disposed of. P3. @throws InputUnusableError */
-export function lockDirectory(disk: Disk, home: string): Disposable {
-  const own = join(home, `${lockPrefix}${disk.writer}`);
-  onDisk("write", home, () => disk.open(own, "write").close());
-  for (const name of disk.list(home)) {
-    if (!name.startsWith(lockPrefix) || join(home, name) === own) continue;
-    if (disk.isGone(name.slice(lockPrefix.length))) disk.remove(join(home, name));
-    else {
-      disk.remove(own);
-      const message = `Cannot ingest into ${home}: another process does`;
-      throw new InputUnusableError(home, `${message}; if none does, remove ${join(home, name)}`);
-    }
-  }
-  return {
-    [Symbol.dispose]() {
-      try {
-        disk.remove(own);
-      } catch {
-        // The next process sees that this one has ended, and this one may have failed for a reason.
-      }
-    },
-  };
 }
 
 /** P2. `ends`: files of open ends, which go unless the position has them. */

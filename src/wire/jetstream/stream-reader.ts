@@ -27,7 +27,7 @@ import {
   StreamTrimmedError,
   TransportLostError,
 } from "../../errors/errors.ts";
-import { type Clock, realClock } from "../../ports/clock.ts";
+import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 
 /** A message of a stream. */
@@ -76,6 +76,8 @@ const pollMs = 5000;
 /** How long the server may say nothing at all. */
 const silenceMs = 60_000;
 const againMs = 200;
+/** Longest wait for a consumer to go. */
+const forgetMs = 1000;
 /** How long a consumer that nobody asks is taken to be there. */
 const idleMs = 120_000;
 
@@ -125,39 +127,44 @@ class NatsStreams implements StreamSource {
     let consumer: Consumer | undefined;
     let usedMs = this.#clock.now();
     let silentSinceMs: number | undefined;
-    while (!signal.aborted && !place.isDone && place.wanted <= (until ?? place.wanted)) {
-      // Nobody asked for messages meanwhile, and the server has forgotten the consumer.
-      if (this.#clock.now() - usedMs > idleMs) consumer = undefined;
-      try {
-        if (consumer === undefined) {
-          consumer = await this.#consumerFrom(stream, place.wanted);
-          place.delivered = 0;
-          const { num_pending } = await consumer.info(true);
-          if (num_pending === 0 && until !== undefined) return;
-        }
-        for await (const message of this.#batch(consumer, signal)) {
+    try {
+      while (!signal.aborted && !place.isDone && place.wanted <= (until ?? place.wanted)) {
+        // Nobody asked for messages meanwhile, and the server has forgotten the consumer.
+        if (this.#clock.now() - usedMs > idleMs) consumer = undefined;
+        try {
+          if (consumer === undefined) {
+            consumer = await this.#consumerFrom(stream, place.wanted);
+            place.delivered = 0;
+            const { num_pending } = await consumer.info(true);
+            if (num_pending === 0 && until !== undefined) return;
+          }
+          for await (const message of this.#batch(consumer, signal)) {
+            silentSinceMs = undefined;
+            // J1
+            if (message.info.deliverySequence !== place.delivered + 1) throw new Error("lost");
+            if (message.seq > place.wanted) await this.#checkKept(stream, place.wanted);
+            if (message.seq > (until ?? message.seq)) return;
+            place.delivered++;
+            place.wanted = message.seq + 1;
+            yield storedOf(message);
+            usedMs = this.#clock.now();
+            place.isDone = until !== undefined && message.info.pending === 0;
+            if (place.isDone) break;
+          }
           silentSinceMs = undefined;
-          // J1
-          if (message.info.deliverySequence !== place.delivered + 1) throw new Error("lost");
-          if (message.seq > place.wanted) await this.#checkKept(stream, place.wanted);
-          if (message.seq > (until ?? message.seq)) return;
-          place.delivered++;
-          place.wanted = message.seq + 1;
-          yield storedOf(message);
           usedMs = this.#clock.now();
-          place.isDone = until !== undefined && message.info.pending === 0;
-          if (place.isDone) break;
+        } catch (error) {
+          if (signal.aborted) return;
+          if (error instanceof InputUnusableError || error instanceof StreamTrimmedError)
+            throw error;
+          silentSinceMs ??= this.#clock.now();
+          if (this.#clock.now() - silentSinceMs > silenceMs) throw this.#lost(error);
+          consumer = undefined;
+          await new Promise<void>((resolve) => this.#clock.after(againMs, resolve));
         }
-        silentSinceMs = undefined;
-        usedMs = this.#clock.now();
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof InputUnusableError || error instanceof StreamTrimmedError) throw error;
-        silentSinceMs ??= this.#clock.now();
-        if (this.#clock.now() - silentSinceMs > silenceMs) throw this.#lost(error);
-        consumer = undefined;
-        await new Promise<void>((resolve) => this.#clock.after(againMs, resolve));
       }
+    } finally {
+      if (silentSinceMs === undefined) await this.#forget(consumer);
     }
   }
 
@@ -211,6 +218,17 @@ class NatsStreams implements StreamSource {
         throw this.#refusal(stream, cause);
       });
     return jetstream(this.#connection, { timeout: answerMs }).consumers.get(stream, name);
+  }
+
+  /** JetStream would forget it by itself, later. */
+  async #forget(consumer: Consumer | undefined): Promise<void> {
+    if (consumer === undefined || this.#connection.isClosed()) return;
+    let cancel: Cancel = () => {};
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#clock.after(forgetMs, resolve);
+    });
+    await Promise.race([consumer.delete().catch(() => false), late]);
+    cancel();
   }
 
   /** J3. @throws StreamTrimmedError */

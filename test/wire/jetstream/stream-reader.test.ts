@@ -59,6 +59,7 @@ test("messages come in order from any one on, up to any one, without those that 
   t.deepEqual(await all(read(10, 10)), []);
   const { first, last } = await source.facts("s");
   t.deepEqual([first, last], [1, 10]);
+  t.is(await forgetConsumers(streams), 0); // Each reader has seen to it.
 });
 
 test("a consumer that the server has forgotten is made again, at the next message", async (t) => {

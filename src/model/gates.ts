@@ -12,6 +12,7 @@ import { linear } from "./blocks/linear.ts";
 import { mlp } from "./blocks/mlp.ts";
 import { behindEachOther } from "./blocks/side-by-side.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
+import { glorot } from "./graph/parameters.ts";
 import type { GateSpec } from "./options/gate-options.ts";
 import { vectors } from "./vectors.ts";
 
@@ -74,7 +75,10 @@ function finalMlp(graph: GraphBuilder, spec: GateSpec & { kind: "finalMlp" }): V
   return Array.from({ length: heads }, (_, head) => {
     const [left, right] = [a, b].map((of) => headOf(graph, of, head, heads)) as [Value, Value];
     const name = `fusion.heads.${head}`;
-    const turned = linear(graph, left, { name, outputs: sizeOf(right), bias: false });
+    // All heads are one layer over all products, as in FuxiCTR: it begins with small weights.
+    const scale = glorot(heads * sizeOf(left) * sizeOf(right), 1);
+    const options = { name, outputs: sizeOf(right), bias: false, scale };
+    const turned = linear(graph, left, options);
     return reshaped(dotProducts(graph, turned, right), [1]);
   }).reduce((total, term) => sum(graph, total, term), linears);
 }

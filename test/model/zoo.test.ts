@@ -102,3 +102,14 @@ for (const [title, options, expected] of counts) {
     t.is(graphOf(modelOptions.parse(options)).layout.trained, expected);
   });
 }
+
+test("the heads of FinalMLP begin as one layer over the products of both streams", (t) => {
+  const streams = { first: [400], second: [100], heads: 5 };
+  const { layout } = graphOf(
+    modelOptions.parse({ kind: "finalMlp", tables: frappe(10), ...streams }),
+  );
+  const heads = layout.parameters.filter(({ name }) => name.startsWith("fusion.heads."));
+  t.is(heads.length, 5);
+  // Glorot's scale for the 5 · 80 · 20 inputs and the one output of that layer.
+  for (const { scale } of heads) t.is(scale, Math.sqrt(6 / 8001));
+});

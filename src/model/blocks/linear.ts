@@ -18,6 +18,8 @@ export interface LinearOptions {
   readonly bias?: boolean;
   /** @default false */
   readonly relu?: boolean;
+  /** Of the initial weights. @default that of Glorot and Bengio */
+  readonly scale?: number;
   /** Probability that an output is dropped in training. @default 0 */
   readonly dropout?: number;
   /** As of `NodeSpec`. */
@@ -28,6 +30,7 @@ export interface LinearOptions {
 export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): Value {
   const { name, outputs, bias: hasBias = true, dropout = 0, isInput = false } = options;
   const inputs = x.shape.at(-1) ?? 0;
+  const { scale = glorot(inputs, outputs) } = options;
   const rows = sizeOf(x) / Math.max(1, inputs);
   const weight = { name: `${name}.weight`, shape: [outputs, inputs] };
   const bias = { name: `${name}.bias`, shape: [outputs] };
@@ -35,7 +38,7 @@ export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): V
   return graph.add({
     inputs: [x],
     shape: [...x.shape.slice(0, -1), outputs],
-    parameters: [{ ...weight, scale: glorot(inputs, outputs) }, ...(hasBias ? [bias] : [])],
+    parameters: [{ ...weight, scale }, ...(hasBias ? [bias] : [])],
     isInput,
     products: rows * outputs * (inputs + (hasBias ? 1 : 0)),
     elements: rows * (inputs + outputs),

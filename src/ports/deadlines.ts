@@ -46,6 +46,12 @@ const rules = {
     share: 1 / 16,
     msMax: 2000,
   },
+  shelf: {
+    within: "split",
+    what: "a preprocessing worker waits for room for a reader of its host",
+    share: 1 / 16,
+    msMax: 2000,
+  },
   drain: { within: "step", what: "a reader that is drained finishes its batch", share: 1 / 4 },
   disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
   diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },

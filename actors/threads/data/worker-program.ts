@@ -79,8 +79,8 @@ function nearReadersOf(
   const [position, shelf] = [Math.floor(index / poolMax), index % poolMax];
   const writer = createShelfWriter({
     ...{ memory: memory.splits, shape: shelvesOf(spec), shelf, clock, sleep },
-    // Later the split is made again.
-    patienceMs: deadlinesOf(spec.job).resend,
+    // What the reader lacks then, it asks for again.
+    patienceMs: deadlinesOf(spec.job).shelf,
     isAborted: () => isAborted({ memory }),
   });
   return {

@@ -3,9 +3,11 @@
 
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { blockSamples, headerBytes } from "../../src/data/cache/cache-format.ts";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
+import { HeldRanges } from "../../src/data/cache/held-ranges.ts";
 import { synthetic } from "../../src/data/sources.ts";
 import { splitDataset } from "../../src/data/split.ts";
 import { evenSplits, SplitOrder, splitSamplesOf } from "../../src/data/split-order.ts";
@@ -70,6 +72,43 @@ test("samples of held ranges are the same, each range is read once, in one read"
   // A sample that nothing holds is read by its block.
   t.deepEqual(readPlain(streamed, [300]), [all[300]] as typeof all);
   t.true(streamed.bytesRead.file > file);
+});
+
+test("memory is that of what is held now and next, however large the data are", async (t) => {
+  const [splits, blocksOfSplit, wordsOfBlock] = [500, 8, 1000];
+  const words = new Int32Array(wordsOfBlock);
+  const block = [words.length, crc32(new Uint8Array(words.buffer))];
+  const table = Uint32Array.from(
+    Array(splits * blocksOfSplit)
+      .fill(block)
+      .flat(),
+  );
+  const memory = new Set<ArrayBufferLike>();
+  let bytesRead = 0;
+  const held = new HeldRanges(
+    {
+      path: "made",
+      async read(bytes) {
+        memory.add(bytes.buffer);
+        bytesRead += bytes.fill(0).length;
+        return bytes.length;
+      },
+      bytesRead,
+      close() {},
+    },
+    table,
+  );
+  const samplesOfSplit = blocksOfSplit * blockSamples;
+  const splitAt = (at: number) => range(at * samplesOfSplit, (at + 1) * samplesOfSplit);
+  for (let at = 0; at + 3 < splits; at++) {
+    await held.hold([splitAt(at), splitAt(at + 1)], [splitAt(at + 2), splitAt(at + 3)]);
+    const place = { words, at: 0 };
+    t.true(held.find(place, at * blocksOfSplit + blocksOfSplit - 1));
+  }
+  const bytes = [...memory].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const splitBytes = 4 * wordsOfBlock * blocksOfSplit;
+  t.is(bytesRead, splits * splitBytes, "all of it was read, once");
+  t.true(bytes <= 5 * splitBytes, `${bytes} bytes for 4 splits of ${splitBytes}`);
 });
 
 test("samples in the order of the file read each block once, however little memory there is", async (t) => {

@@ -1,8 +1,10 @@
 // Question: how long does a trainer wait for its input, if the input needs transforms: with readers
 // that make the samples on their own threads, and with 1, 2 and more preprocessing workers? Limit:
-// the same job with its samples in a cache in memory. And what does a run lose whose workers are
-// killed every two seconds? Its digest must be that of the others. Beside samples/s, on Linux: the
-// processor time of a sample in the whole process, and in the broker's thread.
+// the same job with its samples in a cache in memory. What does a run lose whose workers are killed
+// every two seconds, beside the same one undisturbed? Its digest must be that of the others, and
+// `--only stall.workers.2 --epochs 60` kills for a minute. Beside samples/s, on Linux: processor
+// time of a sample, in the whole process and in the broker's thread. And the way of splits from a
+// worker to a reader by itself: processor time of a megabyte, in frames and in shared memory.
 //
 // The rows have the shape of PreSto's RM5 (ISCA 2024, Table I) at an eighth: 63 dense columns, 5
 // lists of 20 ids, 5 columns of 4096 buckets. The model has the layers and the dim of configuration
@@ -22,9 +24,10 @@ import {
 } from "../../index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import { type Bench, positive } from "../bench.ts";
+import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, rowOf } from "../row.ts";
 import { type WrittenColumn, writeParquet } from "./ingest-files.ts";
+import { passSplits } from "./split-ways.ts";
 
 interface StallBenchOptions {
   readonly rows: number;
@@ -51,6 +54,7 @@ const makers = {
 } as const;
 
 type Maker = keyof typeof makers;
+const killed = "workers.2.killed" satisfies Maker;
 
 function workersOf(count: number) {
   return { preprocessing: { workersMin: count, workersMax: count } };
@@ -69,14 +73,24 @@ export const stallBench: Bench<StallBenchOptions> = {
       `stall.${maker}`,
       `stall.${maker}.processor`,
       `stall.${maker}.broker`,
+      ...(maker === killed ? [`stall.${maker}.kills`] : []),
     ]);
     const each = 2 + (options.rows * options.epochs) / 8000;
     const seconds = 5 + options.rounds * makersOf.length * each;
-    return [{ names, seconds, measure: () => stallRows(options) }];
+    return [
+      { names, seconds, measure: (isWanted) => stallRows(options, isWanted) },
+      together(["stall.frames", "stall.shelves"], 5 * options.rounds, () => wayRows(options)),
+    ];
   },
 };
 
-async function* stallRows({ rows, epochs, rounds }: StallBenchOptions) {
+async function* stallRows(
+  { rows, epochs, rounds }: StallBenchOptions,
+  isWanted: (name: string) => boolean,
+) {
+  const wanted = (Object.keys(makers) as Maker[]).filter((maker) =>
+    ["", ".processor", ".broker", ".kills"].some((what) => isWanted(`stall.${maker}${what}`)),
+  );
   const home = mkdtempSync(join(tmpdir(), "osiris-stall-"));
   try {
     writeRows(join(home, "rm5.parquet"), rows);
@@ -84,21 +98,25 @@ async function* stallRows({ rows, epochs, rounds }: StallBenchOptions) {
       [Name in Maker]: Awaited<ReturnType<typeof run>>[];
     };
     for (let round = 0; round < rounds; round++) {
-      for (const maker of Object.keys(makers) as Maker[]) {
+      for (const maker of wanted) {
         found[maker].push(await run(maker, home, { rows, epochs }));
       }
     }
     const digests = new Set(Object.values(found).flatMap((all) => all.map(({ digest }) => digest)));
     assert.equal(digests.size, 1, "one model, whoever makes the samples");
-    const limitIs = "the same from a cache in memory";
-    for (const maker of Object.keys(makers) as Maker[]) {
+    for (const maker of wanted) {
+      const [peer, limitIs] =
+        maker === killed
+          ? (["workers.2", "the same, undisturbed"] as const)
+          : (["cache", "the same from a cache in memory"] as const);
       const row = (what: string, unit: string, of: (run: Found) => number) => {
-        const limits = maker === "cache" ? [] : found.cache.map(of);
+        const limits = maker === peer ? [] : found[peer].map(of);
         const named = { name: `stall.${maker}${what}`, unit, limitIs };
         return rowOf(named, found[maker].map(of), limits);
       };
       const times = found[maker].at(-1)?.times;
       yield { ...row("", "samples/s", ({ perSecond }) => perSecond), times } satisfies BenchRow;
+      if (maker === killed) yield row(".kills", "kills", ({ kills }) => kills);
       yield row(".processor", "us/sample", ({ processorUs }) => processorUs);
       if (found[maker].some(({ brokerUs }) => brokerUs === undefined)) continue;
       yield row(".broker", "us/sample", ({ brokerUs = 0 }) => brokerUs);
@@ -108,6 +126,21 @@ async function* stallRows({ rows, epochs, rounds }: StallBenchOptions) {
   }
 }
 
+/** Megabytes that go each way in a round. */
+const wayMegabytes = 1000;
+
+/** What it costs to pass splits from thread to thread. */
+async function wayRows({ rounds }: StallBenchOptions): Promise<BenchRow[]> {
+  const [frames, shelves]: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round++) {
+    frames.push(await passSplits("frames", wayMegabytes));
+    shelves.push(await passSplits("shelves", wayMegabytes));
+  }
+  const row = (name: string) => ({ name: `stall.${name}`, unit: "us/MB" });
+  const limitIs = "frames by the embedded broker";
+  return [rowOf(row("frames"), frames, []), rowOf({ ...row("shelves"), limitIs }, shelves, frames)];
+}
+
 interface Found {
   readonly digest: string;
   readonly times: StepTimes;
@@ -115,6 +148,7 @@ interface Found {
   /** Of a sample, from the first step on: in all threads, and in the broker's. */
   readonly processorUs: number;
   readonly brokerUs: number | undefined;
+  readonly kills: number;
 }
 
 /** A run to its end. */
@@ -134,7 +168,7 @@ async function run(
   const submitted = await cluster.submit(jobOn(maker, home, directory, epochs));
   let [isTraining, kills] = [false, 0];
   const killing = setInterval(() => {
-    if (maker === "workers.2.killed" && isTraining) threads.kill(`worker:${kills++ % 2}`);
+    if (maker === killed && isTraining) threads.kill(`worker:${kills++ % 2}`);
   }, killEveryMs);
   try {
     const spentUs = () => {
@@ -155,7 +189,7 @@ async function run(
     const samples = rows * epochs;
     const brokerUs = to.broker === undefined ? undefined : to.broker - (from.broker ?? 0);
     return {
-      ...{ digest, times, perSecond: (1000 * batchSize) / stepMs },
+      ...{ digest, times, kills, perSecond: (1000 * batchSize) / stepMs },
       processorUs: (to.all - from.all) / samples,
       brokerUs: brokerUs === undefined ? undefined : brokerUs / samples,
     };

@@ -1,0 +1,38 @@
+// A preprocessing worker of the stall bench that has made its splits before: a thread that does no
+// more than pass them on.
+
+import { workerData } from "node:worker_threads";
+import { sleepTurning } from "../../src/exchange/atomic-cells.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import type { SplitPlace } from "../../src/wire/splits/split-frames.ts";
+import { createShelfWriter, type ShelfShape } from "../../src/wire/splits/split-shelves.ts";
+import { serveSplits } from "../../src/wire/splits/split-worker.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
+
+export interface SplitThreadData {
+  readonly servers: string;
+  readonly token: string;
+  readonly place: SplitPlace;
+  readonly splitBytes: number;
+  /** Left out: in frames. */
+  readonly shelves?: { readonly memory: SharedArrayBuffer; readonly shape: ShelfShape };
+}
+
+const { servers, token, place, splitBytes, shelves } = workerData as SplitThreadData;
+const clock = realClock;
+const transport = await connectNats({
+  ...{ servers, token, name: "worker", deadlineMs: 10_000, onError() {} },
+});
+const bytes = new Uint8Array(splitBytes);
+const how = { clock, sleep: sleepTurning, shelf: 0, patienceMs: 2000, isAborted: () => false };
+const near = shelves && { has: () => true, ...createShelfWriter({ ...shelves, ...how }) };
+const maker = { make: async () => ({ bytes, samples: 1 }), close() {} };
+await serveSplits({
+  transport,
+  place,
+  worker: "worker:0",
+  clock,
+  maker,
+  near,
+  isOver: () => false,
+});

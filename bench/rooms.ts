@@ -114,7 +114,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 1900,
-    bench: 8_250,
+    bench: 8_350,
     docs: 250,
   },
   { test: 61_000 },

@@ -23,14 +23,14 @@ export const layers: readonly Rooms[] = [
     "src/embedding/tables": 650,
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
-    "src/model/graph": 650,
+    "src/model/graph": 780,
     "src/wire/transports": 1400,
   },
   {
     "actors/runtime": 1000,
     "src/embedding/dynamic-ids": 550,
     "src/embedding/rows": 2200,
-    "src/kernels/checked": 950,
+    "src/kernels/checked": 1060,
     "src/kernels/native": 650,
     "src/model/blocks": 1_750,
     "src/model/options": 1100,
@@ -124,13 +124,13 @@ export const layers: readonly Rooms[] = [
 export const nativeRooms: Rooms = {
   native: 650,
   "native/bindings": 1250,
-  "native/blocks": 700,
+  "native/blocks": 930,
   "native/dense": 900,
   "native/embedding": 1250,
   "native/exchange": 300,
   "native/ingest": 320,
   "native/simd": 1000,
-  "native/test": 1100,
+  "native/test": 1240,
   "native/tiers": 650,
 };
 

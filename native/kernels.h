@@ -186,8 +186,22 @@ struct BatchNormColumns {
   const float *mean, *unit, *gain, *bias;
 };
 
+/// The most tensors that a kernel adds to an output (src/kernels/contract/blocks.ts).
+constexpr int64_t addendsMax = 16;
+
+/// Tensors in the layout of an output, which are added to it in order.
+struct Addends {
+  const float* const* of = nullptr;
+  int64_t count = 0;
+};
+
 /// How the operands of a product lie, T = transposed.
 enum class ProductForm { ab, abT, aTb };
+
+/// B samples of N vectors of D columns, and K sums of these vectors.
+struct RankShape {
+  int64_t samples, vectors, dim, rank;
+};
 
 /// One thread's scratch memory, by use.
 struct Scratches {
@@ -216,7 +230,7 @@ struct Kernels {
                  int64_t inputs, int64_t outputs, bool relu);
   void (*dRelu)(float* d, const float* out, int64_t n);
   void (*dLinearInput)(float* dX, const float* dOut, const float* w, int64_t samples,
-                       int64_t inputs, int64_t outputs);
+                       int64_t inputs, int64_t outputs, const Addends& plus);
   void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
                         int64_t inputs, int64_t outputs, const Slices& slices);
   /// The same with bfloat16 operands.
@@ -232,6 +246,9 @@ struct Kernels {
   /// Element by element: out = a + b, out = a * b.
   void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*multiply)(float* out, const float* a, const float* b, int64_t n);
+  /// out (rows,C) = `count` values (rows,widths[i]) side by side + other (rows,C).
+  void (*addBeside)(float* out, const float* const* values, const int32_t* widths, int64_t count,
+                    const float* other, int64_t rows);
   void (*relu)(float* out, const float* x, int64_t n);
   void (*scale)(float* out, const float* x, int64_t n, float factor);
   void (*leakyRelu)(float* out, const float* x, int64_t n, float slope);
@@ -248,11 +265,19 @@ struct Kernels {
   decltype(pairs) dPairsRight;
   /// For each sample out (rows,columns) = a * b, over `depth`; `shared`: a is that of all samples.
   void (*products)(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
-                   int64_t columns, int64_t depth, bool shared, ProductForm form);
+                   int64_t columns, int64_t depth, bool shared, ProductForm form,
+                   const Addends& plus);
   /// Subtree p of dA[p] (rows,depth): over samples and columns, of dOut (B,rows,columns) times b
   /// (B,depth,columns).
   void (*dShared)(float* const* dA, const float* dOut, const float* b, int64_t rows,
                   int64_t columns, int64_t depth, const Slices& slices);
+  /// y (B,K,D) = w (K,N) * x (B,N,D), and out (B,N,K) = x * y^T.
+  void (*rankProducts)(float* out, float* y, const float* x, const float* w,
+                       const RankShape& shape);
+  /// dX (B,N,D) and subtree p of dW[p] (K,N).
+  void (*dRankProducts)(float* dX, float* const* dW, const float* dOut, const float* x,
+                        const float* y, const float* w, const RankShape& shape,
+                        const Slices& slices, const Addends& plus);
   void (*pairSum)(float* out, const float* x, int64_t samples, int64_t count, int64_t dim);
   void (*dPairSum)(float* dX, const float* dOut, const float* x, int64_t samples, int64_t count,
                    int64_t dim);

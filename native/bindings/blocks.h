@@ -22,6 +22,19 @@ void multiply(Call& call) {
   if (call.valid()) running().multiply(out, a, b, n);
 }
 
+// addBeside(out, values[], widths, other)
+void addBeside(Call& call) {
+  float *out = call.floats(0), *other = call.floats(3);
+  const auto values = call.floatsOf(1);
+  const int32_t* widths = call.ints(2);
+  const int64_t count = call.length(2), n = call.length(0);
+  if (!call.valid()) return;
+  int64_t columns = 0;
+  for (int64_t i = 0; i < count; i++) columns += widths[i];
+  const int64_t rows = columns == 0 ? 0 : n / columns;
+  running().addBeside(out, values.data(), widths, count, other, rows);
+}
+
 // relu(out, x)
 void relu(Call& call) {
   float *out = call.floats(0), *x = call.floats(1);
@@ -99,15 +112,17 @@ void dPairsRight(Call& call) {
   callPairs(call, running().dPairsRight, call.length(0), call.integer(3) * call.integer(5));
 }
 
-// products(out, a, b, samples, rows, columns, depth, shared, form)
+// products(out, a, b, samples, rows, columns, depth, shared, form, plus[])
 void products(Call& call) {
   float *out = call.floats(0), *a = call.floats(1), *b = call.floats(2);
   const int64_t samples = call.integer(3), rows = call.integer(4), columns = call.integer(5);
   const int64_t depth = call.integer(6);
   const bool shared = call.flag(7);
   const auto form = static_cast<ProductForm>(call.integer(8));
+  const auto plus = call.floatsOf(9);
   if (!call.valid()) return;
-  running().products(out, a, b, samples, rows, columns, depth, shared, form);
+  const Addends addends = addendsOf(plus);
+  running().products(out, a, b, samples, rows, columns, depth, shared, form, addends);
 }
 
 // dShared(dA[], dOut, b, rows, columns, depth, firstSlice, bounds)
@@ -118,6 +133,30 @@ void dShared(Call& call) {
   const Slices slices = slicesOf(call, 6);
   if (!call.valid()) return;
   running().dShared(dA.data(), dOut, b, rows, columns, depth, slices);
+}
+
+/// Arguments i .. i+3: samples, vectors, columns and sums of them.
+RankShape rankShapeOf(Call& call, size_t i) {
+  return {call.integer(i), call.integer(i + 1), call.integer(i + 2), call.integer(i + 3)};
+}
+
+// rankProducts(out, y, x, w, samples, vectors, dim, rank)
+void rankProducts(Call& call) {
+  float *out = call.floats(0), *y = call.floats(1), *x = call.floats(2), *w = call.floats(3);
+  const RankShape shape = rankShapeOf(call, 4);
+  if (call.valid()) running().rankProducts(out, y, x, w, shape);
+}
+
+// dRankProducts(dX, dW[], dOut, x, y, w, samples, vectors, dim, rank, firstSlice, bounds, plus[])
+void dRankProducts(Call& call) {
+  const auto dW = call.floatsOf(1);
+  float *dX = call.floats(0), *dOut = call.floats(2);
+  float *x = call.floats(3), *y = call.floats(4), *w = call.floats(5);
+  const RankShape shape = rankShapeOf(call, 6);
+  const Slices slices = slicesOf(call, 10);
+  const auto plus = call.floatsOf(12);
+  if (!call.valid()) return;
+  running().dRankProducts(dX, dW.data(), dOut, x, y, w, shape, slices, addendsOf(plus));
 }
 
 // pairSum(out, x, count, dim)

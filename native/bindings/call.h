@@ -252,6 +252,11 @@ int64_t columnsOf(const std::vector<Table>& tables) {
   return tables.empty() ? 0 : tables.back().column + tables.back().dim;
 }
 
+/// A list of tensors that are added to an output.
+Addends addendsOf(const std::vector<float*>& list) {
+  return {list.data(), static_cast<int64_t>(list.size())};
+}
+
 /// Arguments i, i+1: index of the first slice, bounds.
 Slices slicesOf(Call& call, size_t i) {
   return {call.integer(i), call.length(i + 1) - 1, call.ints(i + 1)};

@@ -9,6 +9,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/slice-plan.h"
 #include "blocks/elements.h"
 #include "blocks/products.h"
+#include "blocks/rank-products.h"
 #include "blocks/layer-norm.h"
 #include "blocks/pair-sum.h"
 #include "blocks/batch-norm.h"
@@ -17,6 +18,7 @@ namespace osiris::OSIRIS_ISA {
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
+  kernels.addBeside = addBeside;
   kernels.relu = relu;
   kernels.scale = scale;
   kernels.leakyRelu = leakyRelu;
@@ -30,6 +32,8 @@ void addBlocks(Kernels& kernels) {
   kernels.dPairsRight = dPairsRight;
   kernels.products = products;
   kernels.dShared = dShared;
+  kernels.rankProducts = rankProducts;
+  kernels.dRankProducts = dRankProducts;
   kernels.pairSum = pairSum;
   kernels.dPairSum = dPairSum;
   kernels.layerNorm = layerNorm;

@@ -1,17 +1,41 @@
 // Arithmetic element by element. Included by blocks/blocks.cc for each instruction set.
 
+/// out = what `take` makes of a and b; `far`: past the caches.
+template <typename Take>
+INLINE void eachOfTwo(float* out, const float* a, const float* b, int64_t n, bool far, Take take) {
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) storeFar(out + i, lanes, take(load(a + i), load(b + i)), far);
+  const int64_t some = left(n, i);
+  if (some > 0) storeSome(out + i, some, take(loadSome(a + i, some), loadSome(b + i, some)));
+}
+
 inline void addElements(float* out, const float* a, const float* b, int64_t n) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t some = left(n, i);
-    storeSome(out + i, some, add(loadSome(a + i, some), loadSome(b + i, some)));
-  }
+  const bool far = n > farFloats && out != a && out != b;
+  eachOfTwo(out, a, b, n, far, [&](Vec x, Vec y) INLINE_LAMBDA { return add(x, y); });
+  endFar();
 }
 
 inline void multiplyElements(float* out, const float* a, const float* b, int64_t n) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t some = left(n, i);
-    storeSome(out + i, some, mul(loadSome(a + i, some), loadSome(b + i, some)));
+  const bool far = n > farFloats && out != a && out != b;
+  eachOfTwo(out, a, b, n, far, [&](Vec x, Vec y) INLINE_LAMBDA { return mul(x, y); });
+  endFar();
+}
+
+inline void addBeside(float* out, const float* const* values, const int32_t* widths, int64_t count,
+                      const float* other, int64_t rows) {
+  int64_t columns = 0;
+  for (int64_t i = 0; i < count; i++) columns += widths[i];
+  const bool far = rows * columns > farFloats;
+  for (int64_t row = 0; row < rows; row++) {
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t width = widths[i];
+      eachOfTwo(out, values[i] + row * width, other, width, far,
+                [&](Vec x, Vec y) INLINE_LAMBDA { return add(x, y); });
+      out += width;
+      other += width;
+    }
   }
+  endFar();
 }
 
 inline void relu(float* out, const float* x, int64_t n) {

@@ -59,7 +59,9 @@ INLINE Vec meansOf(int64_t rows, float count, Sums sums) {
 inline void layerNorm(float* out, float* saved, const float* x, const float* gain,
                       const float* bias, int64_t rows, int64_t dim, float epsilon) {
   const float count = static_cast<float>(dim);
+  const bool far = rows * dim > farFloats && out != x;
   float mean[lanes], unit[lanes];
+  float* centredRows = scratches().rightOperand.take<float>(rowsTogether * padded(dim));
   for (int64_t first = 0; first < rows; first += rowsTogether) {
     const int64_t some = rows - first < rowsTogether ? rows - first : rowsTogether;
     const Vec means = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
@@ -74,7 +76,7 @@ inline void layerNorm(float* out, float* saved, const float* x, const float* gai
     const Vec variances = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
       LaneSums squares;
       eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
-        float* own = out + r * dim + c;
+        float* own = centredRows + r * dim + c;
         storeUpTo(own, n, sub(loadUpTo(x + r * dim + c, n), broadcast(mean[r])));
         const Vec centred = loadUpTo(own, n);
         squares.acc[v] = fma(centred, centred, squares.acc[v]);
@@ -86,11 +88,12 @@ inline void layerNorm(float* out, float* saved, const float* x, const float* gai
       saved[0] = mean[r];
       saved[1] = unit[r];
       eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
-        const Vec scaled = mul(loadUpTo(out + c, n), broadcast(unit[r]));
-        storeUpTo(out + c, n, fma(scaled, loadUpTo(gain + c, n), loadUpTo(bias + c, n)));
+        const Vec scaled = mul(loadUpTo(centredRows + r * dim + c, n), broadcast(unit[r]));
+        storeFar(out + c, n, fma(scaled, loadUpTo(gain + c, n), loadUpTo(bias + c, n)), far);
       });
     }
   }
+  endFar();
 }
 
 /// Columns of a row, without its mean and in units of its deviation.
@@ -101,6 +104,7 @@ INLINE Vec scaledAt(const float* x, const float* saved, int64_t n) {
 inline void dLayerNorm(float* dX, const float* dOut, const float* saved, const float* x,
                        const float* gain, int64_t rows, int64_t dim) {
   const float count = static_cast<float>(dim);
+  const bool far = rows * dim > farFloats && dX != dOut && dX != x;
   float mean[lanes], slope[lanes];
   for (int64_t first = 0; first < rows; first += rowsTogether) {
     const int64_t some = rows - first < rowsTogether ? rows - first : rowsTogether;
@@ -123,10 +127,11 @@ inline void dLayerNorm(float* dX, const float* dOut, const float* saved, const f
         const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + c, n));
         const Vec centred = sub(own, broadcast(mean[r]));
         const Vec rest = fnma(scaledAt(x + c, saved, n), broadcast(slope[r]), centred);
-        storeUpTo(dX + c, n, mul(rest, broadcast(saved[1])));
+        storeFar(dX + c, n, mul(rest, broadcast(saved[1])), far);
       });
     }
   }
+  endFar();
 }
 
 /// Gradients of `vectors` vectors of columns from c on: sums row by row inside a slice, then over the

@@ -9,6 +9,10 @@
 /// Whole vectors that hold n floats, in floats.
 INLINE int64_t padded(int64_t n) { return (n + lanes - 1) / lanes * lanes; }
 
+/// The most rows of a tile: where the elements of a column of A lie side by side, and where those
+/// of a row do, each of which takes a pointer.
+constexpr int productRows = tileRows, pointedRows = lanes == 16 ? 9 : 4;
+
 /// One tile: out[m*stride + n] over k, A(m,k) = a[m*rowA + k*stepA], B(k,n) = b[k*stepB + n]. One
 /// of A's steps is 1.
 struct SmallTile {
@@ -19,6 +23,9 @@ struct SmallTile {
   const float* b;
   int64_t stepB;
   bool goesOn;  // from what `out` holds
+  const float* whole = nullptr;  // the output that `plus` is added to, of which `out` is a part
+  Addends plus = {};  // in the layout of `whole`
+  bool far = false;
 };
 
 /// acc += A * B, where the elements of a row of A lie side by side, or those of a column.
@@ -48,16 +55,28 @@ void productTile(const SmallTile& t) {
       acc[m][v] = t.goesOn ? loadSome(t.out + m * t.stride + v * lanes, n) : zero();
     }
   }
-  if (t.stepA == 1) smallChain<true>(acc, t);
-  else smallChain<false>(acc, t);
+  if constexpr (rows <= pointedRows) {
+    if (t.stepA == 1) smallChain<true>(acc, t);
+    else smallChain<false>(acc, t);
+  } else {
+    smallChain<false>(acc, t);
+  }
+  for (int64_t i = 0; i < t.plus.count; i++) {
+    const float* from = t.plus.of[i] + (t.out - t.whole);
+    UNROLL for (int m = 0; m < rows; m++, from += t.stride) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        acc[m][v] = add(acc[m][v], loadSome(from + v * lanes, left(t.columns, v * lanes)));
+      }
+    }
+  }
   UNROLL for (int m = 0; m < rows; m++) {
     UNROLL for (int v = 0; v < vectors; v++) {
-      storeSome(t.out + m * t.stride + v * lanes, left(t.columns, v * lanes), acc[m][v]);
+      const int64_t n = left(t.columns, v * lanes);
+      storeFar(t.out + m * t.stride + v * lanes, n, acc[m][v], t.far);
     }
   }
 }
 
-constexpr int productRows = lanes == 16 ? 8 : 4;
 using ProductKernel = void (*)(const SmallTile&);
 
 template <int... rows>
@@ -67,11 +86,15 @@ ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows.
   return (wide ? full : narrow)[m - 1];
 }
 
-/// All tiles of one sample's product: `t` is the first, for `rows` and t.columns in all.
+/// All tiles of one sample's product, alike in height: `t` is the first, for `rows` and t.columns
+/// in all.
 inline void productTiles(const SmallTile& t, int64_t rows) {
   constexpr std::make_integer_sequence<int, productRows> all{};
-  for (int64_t m = 0; m < rows; m += productRows) {
-    const int64_t some = rows - m < productRows ? rows - m : productRows;
+  const int64_t most = t.stepA == 1 ? pointedRows : productRows;
+  const int64_t tiles = (rows + most - 1) / most;
+  const int64_t height = rows == 0 ? 1 : (rows + tiles - 1) / tiles;
+  for (int64_t m = 0; m < rows; m += height) {
+    const int64_t some = rows - m < height ? rows - m : height;
     for (int64_t n = 0; n < t.columns; n += 2 * lanes) {
       SmallTile own = t;
       own.out += m * t.stride + n;
@@ -89,7 +112,10 @@ INLINE void askFloats(const float* p, int64_t n) {
 }
 
 inline void products(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
-                     int64_t columns, int64_t depth, bool shared, ProductForm form) {
+                     int64_t columns, int64_t depth, bool shared, ProductForm form,
+                     const Addends& plus) {
+  const float* whole = out;
+  const bool far = samples * rows * columns > farFloats;
   const bool turnsB = form == ProductForm::abT;
   const int64_t wide = padded(columns);
   const bool copiesB = turnsB || wide != columns;
@@ -100,45 +126,58 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
     const bool asks = s + 1 < samples;
     if (asks) askFloats(b + depth * columns, depth * columns);
     if (asks && !shared) askFloats(a + rows * depth, rows * depth);
+    for (int64_t i = 0; asks && i < plus.count; i++) {
+      askFloats(plus.of[i] + (out - whole) + rows * columns, rows * columns);
+    }
     if (turnsB) transpose(bs, wide, b, depth, columns, depth);
     for (int64_t k = 0; copiesB && !turnsB && k < depth; k++) {
       std::memcpy(bs + k * wide, b + k * columns, columns * sizeof(float));
     }
     const float* right = copiesB ? bs : b;
     const int64_t rowA = isColumn ? 1 : depth, stepA = isColumn ? rows : 1;
-    productTiles({out, columns, columns, depth, a, rowA, stepA, right, wide, false}, rows);
+    productTiles({out, columns, columns, depth, a, rowA, stepA, right, wide, false, whole, plus,
+                  far},
+                 rows);
     if (!shared) a += rows * depth;
   }
+  endFar();
 }
 
-/// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b
-/// (B,K,N). A slice's sum stays in the first-level cache from sample to sample.
-inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t rows,
-                    int64_t columns, int64_t depth, const Slices& slices) {
-  const int64_t wide = padded(depth), size = rows * depth;
+/// Subtree p of dA[p], of `size` elements: take(sample, sum) adds a sample to the sum of its slice,
+/// which stays in the first-level cache from sample to sample.
+template <typename Take>
+INLINE void foldShared(float* const* dA, int64_t size, const Slices& slices, Take take) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
-  float* bT = scratches().rightOperand.take<float>(columns * wide);
-  std::memset(bT, 0, columns * wide * sizeof(float));
   float* sum = scratches().leftOperand.take<float>((slots + 1) * size);
   float* waiting = sum + size;
   for (int64_t s = 0; s < slices.count; s++) {
     std::memset(sum, 0, size * sizeof(float));
-    for (int64_t i = slices.bounds[s]; i < slices.bounds[s + 1]; i++) {
-      const float *d = dOut + i * rows * columns, *own = b + i * depth * columns;
-      if (i + 1 < slices.bounds[slices.count]) {
-        askFloats(d + rows * columns, rows * columns);
-        askFloats(own + depth * columns, depth * columns);
-      }
-      transpose(bT, wide, own, columns, depth, columns);
-      productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows);
-    }
+    for (int64_t i = slices.bounds[s]; i < slices.bounds[s + 1]; i++) take(i, sum);
     const SlicePlan& p = plan[s];
     for (int64_t i = p.lefts - 1; i >= 0; i--) {
       addElements(sum, waiting + (p.slot + i) * size, sum, size);
     }
     std::memcpy(p.last ? dA[p.subtree] : waiting + p.slot * size, sum, size * sizeof(float));
   }
+}
+
+/// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b
+/// (B,K,N).
+inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t rows,
+                    int64_t columns, int64_t depth, const Slices& slices) {
+  const int64_t wide = padded(depth), end = slices.bounds[slices.count];
+  float* bT = scratches().rightOperand.take<float>(columns * wide);
+  std::memset(bT, 0, columns * wide * sizeof(float));
+  foldShared(dA, rows * depth, slices, [&](int64_t i, float* sum) INLINE_LAMBDA {
+    const float *d = dOut + i * rows * columns, *own = b + i * depth * columns;
+    if (i + 1 < end) {
+      askFloats(d + rows * columns, rows * columns);
+      askFloats(own + depth * columns, depth * columns);
+    }
+    transpose(bT, wide, own, columns, depth, columns);
+    productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows);
+  });
 }

@@ -25,7 +25,8 @@ struct Tile {
   int64_t resumedStride;
   const float* bias;  // else from this (N), or from 0
   bool relu;
-  /// Finished left neighbours in the tree over slices, nearest first: c = left + c for each.
+  /// Added to what the chain gives, first to last: finished left neighbours in the tree over
+  /// slices, nearest first, or addends.
   const float* lefts[32];
   int64_t leftCount;
   int64_t leftStride;
@@ -283,10 +284,10 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a,
   }
 }
 
-/// C (M,N) = bias or 0, + A * B, then ReLU if asked.
+/// C (M,N) = bias or 0, + A * B, + what else is added; then ReLU if asked.
 template <typename Format>
 void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
-             int64_t n, int64_t k) {
+             int64_t n, int64_t k, const Addends& plus = {}) {
   constexpr int64_t blockK = Format::blockK;
   float* packedA = scratches().packedA.take<float>(blockM * stridedK);
   float* packedB = scratches().packedB.take<float>(packedK * blockN);
@@ -307,6 +308,9 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         t.resumedStride = n;
         t.bias = bias == nullptr ? nullptr : bias + n0;
         t.relu = relu && kBlock == kBlocks - 1;
+        t.leftCount = kBlock == kBlocks - 1 ? plus.count : 0;
+        t.leftStride = n;
+        for (int64_t i = 0; i < t.leftCount; i++) t.lefts[i] = plus.of[i] + m0 * n + n0;
         const int64_t packedDepth = Format::packed(depth);
         blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.hasRows()),
                            panelsOfB(packedB, packedDepth));

@@ -187,22 +187,49 @@ INLINE int64_t left(int64_t n, int64_t at) {
   return rest > 0 ? rest : 0;
 }
 
+/// An output of more floats has left the second-level cache before anyone reads it. A whole line of
+/// it is then written without being read first, which saves a third of a copy's traffic.
+constexpr int64_t farFloats = 1 << 18;
+
+/// As storeSome; past the caches, where `far` and the vector is a whole one on its boundary. A
+/// kernel that calls it ends with `endFar`.
+INLINE void storeFar(float* p, int64_t n, Vec v, [[maybe_unused]] bool far) {
+#if defined(OSIRIS_AVX512)
+  if (far && n == lanes && reinterpret_cast<uintptr_t>(p) % sizeof v == 0) _mm512_stream_ps(p, v);
+  else storeSome(p, n, v);
+#elif defined(OSIRIS_AVX2)
+  if (far && n == lanes && reinterpret_cast<uintptr_t>(p) % sizeof v == 0) _mm256_stream_ps(p, v);
+  else storeSome(p, n, v);
+#else
+  storeSome(p, n, v);
+#endif
+}
+
+/// Other threads see what was stored past the caches before anything that is stored later.
+INLINE void endFar() {
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+  _mm_sfence();
+#endif
+}
+
 /// out[b*outStride + c] = from[b*fromStride + c] for c < columns. Prefetches explicitly: a sample
 /// has too few columns for the processor to predict the next addresses.
 inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
                         int64_t samples, int64_t columns) {
   constexpr int64_t ahead = 8;
+  const bool far = samples * columns > farFloats;
   for (int64_t b = 0; b < samples; b++, out += outStride, from += fromStride) {
     const bool asks = b + ahead < samples;
     for (int64_t c = 0; c < columns; c += lanes) {
       if (asks && c % 16 == 0) {
         __builtin_prefetch(from + ahead * fromStride + c, 0, 3);
-        __builtin_prefetch(out + ahead * outStride + c, 1, 3);
+        if (!far) __builtin_prefetch(out + ahead * outStride + c, 1, 3);
       }
-      if (c + lanes <= columns) store(out + c, load(from + c));
+      if (c + lanes <= columns) storeFar(out + c, lanes, load(from + c), far);
       else storeSome(out + c, left(columns, c), loadSome(from + c, left(columns, c)));
     }
   }
+  endFar();
 }
 
 /// out += row, over n columns.

@@ -18,13 +18,84 @@ inline void testElements(const Kernels& k) {
   k.dLeakyRelu(d.data(), leaky.data(), n, 0.25f);
   Buffer cut(n);
   k.relu(cut.data(), a.data(), n);
+  const int64_t first = below(n);
+  const int32_t widths[] = {static_cast<int32_t>(first), static_cast<int32_t>(n - first)};
+  Buffer beside(n);
+  const float* const values[] = {a.data(), a.data() + first};
+  k.addBeside(beside.data(), values, widths, 2, b.data(), 1);
   for (int64_t i = 0; i < n; i++) {
+    expect(beside[i] == sum[i], k.name, "addBeside");
     expect(cut[i] == std::max(a[i], 0.0f), k.name, "relu");
     expect(twice[i] == 2 * a[i], k.name, "scale");
     expect(leaky[i] == a[i] * (a[i] < 0 ? 0.25f : 1), k.name, "leakyRelu");
     expect(d[i] == before[i] * (a[i] < 0 ? 0.25f : 1), k.name, "dLeakyRelu");
     expect(near(sum[i], a[i] + b[i]), k.name, "add");
     expect(near(product[i], a[i] * b[i]), k.name, "multiply");
+  }
+}
+
+/// Outputs so large that they are written past the caches.
+inline void testLarge(const Kernels& k) {
+  const int64_t rows = 4100, dim = 65;
+  Buffer a(rows * dim), b(rows * dim), out(rows * dim), saved(rows * 2);
+  k.add(out.data(), a.data(), b.data(), rows * dim);
+  for (int64_t i = 0; i < rows * dim; i++) expect(near(out[i], a[i] + b[i]), k.name, "large add");
+  k.copyColumns(out.data(), dim, a.data(), dim, rows, dim);
+  for (int64_t i = 0; i < rows * dim; i++) expect(out[i] == a[i], k.name, "large copy");
+  k.layerNorm(out.data(), saved.data(), a.data(), b.data(), b.data(), rows, dim, 1e-2f);
+  k.dLayerNorm(out.data(), a.data(), saved.data(), b.data(), b.data(), rows, dim);
+  k.products(out.data(), a.data(), b.data(), rows, 1, dim, 1, true, ProductForm::ab, {});
+  for (int64_t i = 0; i < rows * dim; i++) {
+    expect(near(out[i], a[0] * b[i]), k.name, "large products");
+  }
+}
+
+inline void testRankProducts(const Kernels& k) {
+  const RankShape shape{1 + below(5), 1 + below(34), 1 + below(70), 1 + below(34)};
+  const int64_t n = shape.vectors, dim = shape.dim, rank = shape.rank;
+  Buffer x(shape.samples * n * dim), w(rank * n), y(shape.samples * rank * dim);
+  Buffer out(shape.samples * n * rank), dX(x.size()), dW(w.size());
+  k.rankProducts(out.data(), y.data(), x.data(), w.data(), shape);
+  const int64_t count = int64_t{1} << below(4);
+  const auto bounds = boundsOf(count, shape.samples);
+  float* const all[] = {dW.data()};
+  const float* const plus[] = {x.data()};
+  Buffer d(out.size());
+  k.dRankProducts(dX.data(), all, d.data(), x.data(), y.data(), w.data(), shape,
+                  {0, count, bounds.data()}, {plus, 1});
+  std::vector<double> dWs(w.size());
+  for (int64_t s = 0; s < shape.samples; s++) {
+    const float *xs = x.data() + s * n * dim, *ys = y.data() + s * rank * dim;
+    const float* ds = d.data() + s * n * rank;
+    for (int64_t c = 0; c < dim; c++) {
+      std::vector<double> dY(rank);
+      for (int64_t r = 0; r < rank; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+          sum += 1.0 * w[r * n + i] * xs[i * dim + c];
+          dY[r] += 1.0 * ds[i * rank + r] * xs[i * dim + c];
+        }
+        expect(near(ys[r * dim + c], sum), k.name, "rankProducts, sums");
+      }
+      for (int64_t i = 0; i < n; i++) {
+        double sum = xs[i * dim + c];
+        for (int64_t r = 0; r < rank; r++) {
+          sum += w[r * n + i] * dY[r] + 1.0 * ds[i * rank + r] * ys[r * dim + c];
+          dWs[r * n + i] += dY[r] * xs[i * dim + c];
+        }
+        expect(near(dX[(s * n + i) * dim + c], sum), k.name, "dRankProducts");
+      }
+    }
+    for (int64_t i = 0; i < n * rank; i++) {
+      double sum = 0;
+      for (int64_t c = 0; c < dim; c++) {
+        sum += 1.0 * xs[i / rank * dim + c] * ys[i % rank * dim + c];
+      }
+      expect(near(out[s * n * rank + i], sum), k.name, "rankProducts");
+    }
+  }
+  for (int64_t i = 0; i < w.size(); i++) {
+    expect(near(dW[i], dWs[i]), k.name, "dRankProducts, weights");
   }
 }
 
@@ -60,12 +131,14 @@ inline void testProducts(const Kernels& k) {
   const auto form = static_cast<ProductForm>(below(3));
   Buffer a((shared ? 1 : samples) * rows * depth), b(samples * depth * columns);
   Buffer out(samples * rows * columns), turned(samples * rows * columns);
-  k.products(out.data(), a.data(), b.data(), samples, rows, columns, depth, shared, form);
+  const float* const plus[] = {turned.data()};
+  k.products(out.data(), a.data(), b.data(), samples, rows, columns, depth, shared, form,
+             {plus, 1});
   const bool turnsA = form == ProductForm::aTb, turnsB = form == ProductForm::abT;
   for (int64_t s = 0; s < samples; s++) {
     for (int64_t m = 0; m < rows; m++) {
       for (int64_t n = 0; n < columns; n++) {
-        double total = 0;
+        double total = turned[(s * rows + m) * columns + n];
         for (int64_t p = 0; p < depth; p++) {
           const int64_t own = shared ? 0 : s * rows * depth;
           const double left = a[own + (turnsA ? p * rows + m : m * depth + p)];

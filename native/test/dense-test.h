@@ -19,10 +19,12 @@ inline void testLayer(const Kernels& k) {
   }
   Buffer d(samples * outputs), dX(samples * inputs);
   k.dRelu(d.data(), out.data(), d.size());
-  k.dLinearInput(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  Buffer more(samples * inputs);
+  const float* const plus[] = {more.data(), x.data()};
+  k.dLinearInput(dX.data(), d.data(), w.data(), samples, inputs, outputs, {plus, 2});
   for (int64_t s = 0; s < samples; s++) {
     for (int64_t i = 0; i < inputs; i++) {
-      double sum = 0;
+      double sum = more[s * inputs + i] + x[s * inputs + i];
       for (int64_t o = 0; o < outputs; o++) sum += 1.0 * d[s * outputs + o] * w[o * inputs + i];
       expect(near(dX[s * inputs + i], sum), k.name, "dLinearInput");
     }
@@ -63,7 +65,7 @@ inline void testBfloat16(const Kernels& k) {
   float* const dWs[] = {dW.data()};
   float* const dBs[] = {dB.data()};
   k.linearBfloat16(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, false);
-  k.dLinearInputBfloat16(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  k.dLinearInputBfloat16(dX.data(), d.data(), w.data(), samples, inputs, outputs, {});
   k.dLinearWeightBfloat16(dWs, dBs, d.data(), x.data(), inputs, outputs,
                           {0, count, bounds.data()});
   for (Buffer* operand : {&x, &w, &d}) {

@@ -24,7 +24,9 @@ int main() {
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;
+    testLarge(*kernels);
     for (int round = 0; round < 12; round++) {
+      testRankProducts(*kernels);
       testColumns(*kernels);
       testLayer(*kernels);
       testBfloat16(*kernels);

@@ -19,6 +19,13 @@ const blocksByHand: Cases = {
     t.deepEqual(list(k, b), [10, -7, -12, 2]);
   },
 
+  "values side by side are added to another": (t, k) => {
+    const out = k.tensor([2, 3]);
+    const values = [of(k, [2, 1], [1, 2]), of(k, [2, 2], [3, 4, 5, 6])];
+    k.addBeside(out, values, of(k, [2, 3], [10, 20, 30, 40, 50, 60]));
+    t.deepEqual(list(k, out), [11, 23, 34, 42, 55, 66]);
+  },
+
   "a leaky ReLU and a multiple may overwrite their operand": (t, k) => {
     const x = of(k, [4], [2, -4, 0, -0.5]);
     k.leakyRelu(x, x, 0.25);
@@ -63,6 +70,34 @@ const blocksByHand: Cases = {
     const shared = k.tensor([2, 2, 1]);
     k.products(shared, of(k, [2, 1], [2, 3]), of(k, [2, 1, 1], [5, 7]), "ab");
     t.deepEqual(list(k, shared), [10, 15, 14, 21]);
+  },
+
+  "what is added to a product is added behind its last term, in order": (t, k) => {
+    const large = 2 ** 24;
+    const plus = [of(k, [1, 1, 1], [large]), of(k, [1, 1, 1], [-large])];
+    const out = k.tensor([1, 1, 1]);
+    // 1 + 2 ** 24 is no float32: the 1 is lost if it is added in this order, and in no other.
+    k.products(out, of(k, [1, 1], [1]), of(k, [1, 1, 1], [1]), "ab", plus);
+    t.deepEqual(list(k, out), [0]);
+    const [d, w] = [of(k, [1, 2], [0.5, 1]), of(k, [2, 1], [1, 0.5])];
+    k.dLinearInput(out, d, w, undefined, plus);
+    t.deepEqual(list(k, out), [0]);
+    k.dLinearInput(out, d, w, "bfloat16", [...plus].reverse());
+    t.deepEqual(list(k, out), [1]);
+  },
+
+  "vectors are multiplied with sums of themselves": (t, k) => {
+    const [x, w] = [of(k, [1, 2, 2], [1, 2, 3, 4]), of(k, [1, 2], [10, 1])];
+    const [out, y] = [k.tensor([1, 2, 1]), k.tensor([1, 1, 2])];
+    k.rankProducts(out, y, x, w);
+    t.deepEqual(list(k, y), [13, 24]);
+    t.deepEqual(list(k, out), [13 + 48, 39 + 96]);
+    const [dX, dW] = [k.tensor([1, 2, 2]), k.tensor([1, 2])];
+    const [slices, plus] = [{ first: 0, bounds: Int32Array.of(0, 1) }, [of(k, [4], [1, 0, 0, 9])]];
+    k.dRankProducts(dX, [dW], of(k, [1, 2, 1], [1, 2]), { x, y, w }, slices, plus);
+    // dY is (7, 10).
+    t.deepEqual(list(k, dX), [70 + 13 + 1, 100 + 24, 7 + 26, 10 + 48 + 9]);
+    t.deepEqual(list(k, dW), [7 + 20, 21 + 40]);
   },
 
   "the gradient of a shared matrix is summed slice by slice": (t, k) => {
@@ -199,12 +234,61 @@ const elements: Scenario = (kernels, stream) => {
   const [sum, product] = [kernels.tensor([7, 13]), kernels.tensor([7, 13])];
   kernels.add(sum, a, b);
   kernels.multiply(product, a, b);
-  const [cut, shares, dShares] = [1, 2, 3].map(() => kernels.tensor([7, 13]));
+  const [cut, shares, dShares, both] = [1, 2, 3, 4].map(() => kernels.tensor([7, 13]));
   if (cut === undefined || shares === undefined || dShares === undefined) return [];
+  if (both === undefined) return [];
+  const first = 1 + stream.below(12);
+  const beside = [first, 13 - first].map((width) => random(kernels, stream, [7, width]));
+  kernels.addBeside(both, beside, a);
   kernels.relu(cut, a);
   kernels.softmax(shares, a);
   kernels.dSoftmax(dShares, b, shares);
-  return read(kernels, [sum, product, cut, shares, dShares]);
+  return read(kernels, [sum, product, cut, shares, dShares, both]);
+};
+
+/** Outputs so large that they are written past the caches. */
+const large: Scenario = (kernels, stream) => {
+  const [rows, dim, rank] = [2 ** 12 + 1 + stream.below(9), 64 + stream.below(2), 3];
+  const shape = [rows, dim];
+  const [a, b] = [random(kernels, stream, shape), random(kernels, stream, shape)];
+  const column = () => random(kernels, stream, [dim]);
+  const [sum, product, beside, norm, dX] = [1, 2, 3, 4, 5].map(() => kernels.tensor(shape));
+  if (sum === undefined || product === undefined || beside === undefined) return [];
+  if (norm === undefined || dX === undefined) return [];
+  kernels.add(sum, a, b);
+  kernels.multiply(product, a, b);
+  const halves = [dim - 20, 20].map((width) => random(kernels, stream, [rows, width]));
+  kernels.addBeside(beside, halves, a);
+  const [saved, gain] = [kernels.tensor([rows, 2]), column()];
+  kernels.layerNorm(norm, saved, a, gain, column(), 1e-2);
+  kernels.dLayerNorm(dX, b, saved, a, gain);
+  const made = kernels.tensor([rows, rank, dim]);
+  const x = kernels.reshape(a, [rows, 1, dim]);
+  kernels.products(made, random(kernels, stream, [rank, 1]), x, "ab");
+  const copied = kernels.tensor([rows, dim + 3]);
+  kernels.copyColumns(copied, 2, a, 0, dim);
+  return read(kernels, [sum, product, beside, norm, saved, dX, made, copied]);
+};
+
+const ranks: Scenario = (kernels, stream) => {
+  const shape = (most: number) => 1 + stream.below(most);
+  const [samples, vectors, dim, rank] = [2 + shape(9), shape(34), shape(70), shape(34)];
+  const slices = slicesOf(1, 3, 8, samples);
+  const own = slices.bounds.at(-1) ?? 0;
+  const [x, w] = [
+    random(kernels, stream, [own, vectors, dim]),
+    random(kernels, stream, [rank, vectors]),
+  ];
+  const [y, out] = [kernels.tensor([own, rank, dim]), kernels.tensor([own, vectors, rank])];
+  kernels.rankProducts(out, y, x, w);
+  const dX = kernels.tensor(x.shape);
+  const dW = subtreesOf(1, 3).map(() => kernels.tensor(w.shape));
+  const dOut = random(kernels, stream, out.shape);
+  // Three factors: the error of a portable sum grows with its terms.
+  kernels.scale(dOut, dOut, 2 ** -4);
+  const plus = Array.from({ length: stream.below(3) }, () => random(kernels, stream, x.shape));
+  kernels.dRankProducts(dX, dW, dOut, { x, y, w }, slices, plus);
+  return read(kernels, [y, out, dX, ...dW]);
 };
 
 const products: Scenario = (kernels, stream) => {
@@ -216,7 +300,9 @@ const products: Scenario = (kernels, stream) => {
       const extents = [samples, rows, columns, depth] as const;
       const [a, b] = operands(kernels, stream, form, extents, isShared);
       const out = kernels.tensor([samples, rows, columns]);
-      kernels.products(out, a, b, form);
+      const count = stream.below(3);
+      const plus = Array.from({ length: count }, () => random(kernels, stream, out.shape));
+      kernels.products(out, a, b, form, plus);
       outputs.push(out);
     }
   }
@@ -298,6 +384,8 @@ function read(kernels: Kernels, tensors: readonly Tensor[]): Float32Array[] {
 export const blockScenarios: Readonly<Record<string, Scenario>> = {
   "sums and products of elements": elements,
   "products of each sample's matrices": products,
+  "products of vectors and sums of them": ranks,
+  "large outputs": large,
   "products of all pairs of vectors": pairs,
   "sums of all dot products": pairSums,
   "layer normalisation": layerNorms,

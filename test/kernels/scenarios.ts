@@ -217,7 +217,9 @@ const layer =
     const d = random(kernels, stream, [samples, outputs]);
     kernels.dRelu(d, out);
     const dX = kernels.tensor([samples, inputs]);
-    kernels.dLinearInput(dX, d, w, precision);
+    const count = stream.below(3);
+    const plus = Array.from({ length: count }, () => random(kernels, stream, [samples, inputs]));
+    kernels.dLinearInput(dX, d, w, precision, plus);
     // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
     const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
     const trees = subtreesOf(slices.first, sliceCount);

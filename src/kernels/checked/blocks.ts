@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { BatchNormColumns, BlockKernels, Kernels, Tensor } from "../contract/kernels.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
-import { columns, covers, holds, size } from "./shapes.ts";
+import { addends, columns, covers, holds, size } from "./shapes.ts";
 
 /** The kernels of blocks behind checks. */
 export function checkBlocks(inner: Kernels): BlockKernels {
@@ -21,14 +21,15 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       holds("dOut", dOut, pairElements(a, dB));
       inner.dPairsRight(dB, dOut, a);
     },
-    products(out, a, b, form) {
+    products(out, a, b, form, plus = []) {
       const [samples, rows, columns] = ranks("out", out, 3);
       const shared = a.shape.length === 2;
       const depth = form === "aTb" ? a.shape.at(-2)! : a.shape.at(-1)!;
       ranks("a", a, shared ? 2 : 3);
       holds("a", a, (shared ? 1 : samples!) * rows! * depth);
       holds("b", b, samples! * depth * columns!);
-      inner.products(out, a, b, form);
+      addends(plus, out);
+      inner.products(out, a, b, form, plus);
     },
     dShared(dA, dOut, b, slices) {
       const [samples, rows, columns] = ranks("dOut", dOut, 3);
@@ -37,6 +38,19 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       covers(slices, samples!);
       eachSubtree("dA", dA, slices, rows! * depth!);
       inner.dShared(dA, dOut, b, slices);
+    },
+    rankProducts(out, y, x, w) {
+      rankShape(out, y, x, w);
+      inner.rankProducts(out, y, x, w);
+    },
+    dRankProducts(dX, dW, dOut, operands, slices, plus = []) {
+      const { x, y, w } = operands;
+      rankShape(dOut, y, x, w);
+      alike(dX, x);
+      covers(slices, x.shape[0]!);
+      eachSubtree("dW", dW, slices, size(w));
+      addends(plus, dX);
+      inner.dRankProducts(dX, dW, dOut, operands, slices, plus);
     },
     pairSum(out, x) {
       holds("x", x, size(out) * pairSize(x));
@@ -73,6 +87,7 @@ export function checkBlocks(inner: Kernels): BlockKernels {
 
 type ElementNames =
   | "add"
+  | "addBeside"
   | "multiply"
   | "relu"
   | "scale"
@@ -88,6 +103,15 @@ function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
     add(out, a, b) {
       alike(out, a, b);
       inner.add(out, a, b);
+    },
+    addBeside(out, values, other) {
+      const rows = out.shape[0] ?? 0;
+      const widths = values.map((value) => columns("a value", value));
+      for (const [i, value] of values.entries())
+        holds(`value ${i}`, value, rows * (widths[i] ?? 0));
+      holds("out", out, rows * widths.reduce((sum, width) => sum + width, 0));
+      alike(out, other);
+      inner.addBeside(out, values, other);
     },
     multiply(out, a, b) {
       alike(out, a, b);
@@ -197,6 +221,15 @@ function pairElements(a: Tensor, b: Tensor): number {
     "Expected vectors of the same samples and width",
   );
   return size(a) * count!;
+}
+
+/** Asserts the shapes of x (B,N,D), y (B,K,D), w (K,N) and out (B,N,K). */
+function rankShape(out: Tensor, y: Tensor, x: Tensor, w: Tensor): void {
+  const [samples, vectors, dim] = ranks("x", x, 3);
+  const [, rank] = ranks("y", y, 3);
+  holds("y", y, samples! * rank! * dim!);
+  holds("w", w, rank! * vectors!);
+  holds("out", out, samples! * vectors! * rank!);
 }
 
 /** Elements of a sample's vectors. */

@@ -22,7 +22,7 @@ import { sizeOf } from "../reference/memory.ts";
 import { checkBlocks } from "./blocks.ts";
 import { checkCache, checkRecords } from "./cache.ts";
 import { checkExchange } from "./exchange.ts";
-import { columns, covers, holds, size, within } from "./shapes.ts";
+import { addends, columns, covers, holds, size, within } from "./shapes.ts";
 import { completes } from "./sums.ts";
 
 /** `inner` with the shape of every argument asserted. Ids are checked where frames arrive. */
@@ -156,12 +156,13 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("d", d, size(out));
       inner.dRelu(d, out);
     },
-    dLinearInput(dX, dOut, w, precision) {
+    dLinearInput(dX, dOut, w, precision, plus = []) {
       const [outputs, inputs] = matrix("w", w);
       const samples = dOut.shape[0] ?? 0;
       holds("dOut", dOut, samples * outputs);
       holds("dX", dX, samples * inputs);
-      inner.dLinearInput(dX, dOut, w, precision);
+      addends(plus, dX);
+      inner.dLinearInput(dX, dOut, w, precision, plus);
     },
     dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const samples = dOut.shape[0] ?? 0;

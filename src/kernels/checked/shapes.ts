@@ -1,6 +1,7 @@
 // Assertions of shapes. Messages are built only on failure.
 
 import assert from "node:assert/strict";
+import { addendsMax } from "../contract/blocks.ts";
 import type { Tensor } from "../contract/kernels.ts";
 import type { Slices } from "../contract/slices.ts";
 import { valuesOf } from "../reference/memory.ts";
@@ -17,6 +18,12 @@ export function holds(name: string, t: Tensor, expected: number): void {
   assert.fail(
     `Expected ${name} (${t.shape.join(",")}) to hold ${expected} elements, not ${actual}`,
   );
+}
+
+/** Asserts tensors that may be added to `out`. */
+export function addends(plus: readonly Tensor[], out: Tensor): void {
+  assert(plus.length <= addendsMax, `Expected at most ${addendsMax} addends, got ${plus.length}`);
+  for (const [i, one] of plus.entries()) holds(`addend ${i}`, one, size(out));
 }
 
 /** Asserts that first .. first+count lies in 0..end. */

@@ -8,12 +8,17 @@
 import type { Slices } from "./slices.ts";
 import type { Tensor } from "./tensor.ts";
 
+/** Tensors that a product adds to what it multiplied: the kernels keep room for so many. */
+export const addendsMax = 16;
+
 /** How two matrices lie, T = transposed: see `BlockKernels.products`. */
 export type ProductForm = "ab" | "abT" | "aTb";
 
 export interface BlockKernels {
   /** out = a + b, element by element; `out` may be `a` or `b`. */
   add(out: Tensor, a: Tensor, b: Tensor): void;
+  /** out (R,C) = `values` (R,·) side by side, + other (R,C). */
+  addBeside(out: Tensor, values: readonly Tensor[], other: Tensor): void;
   /** out = a * b, element by element; `out` may be `a` or `b`. */
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
   /** out = x, or 0 where x is below it; `out` may be `x`. `dRelu` is its backward. */
@@ -44,15 +49,33 @@ export interface BlockKernels {
   /**
    * A product of matrices for each sample: out (B,M,N), the sum over k in order, from 0. `ab`: a
    * (B,M,K), b (B,K,N). `abT`: b (B,N,K). `aTb`: a (B,K,M). An `a` of two dimensions is the same
-   * for all samples.
+   * for all samples. Then each of `plus` (B,M,N), at most `addendsMax`, is added in order.
    */
-  products(out: Tensor, a: Tensor, b: Tensor, form: ProductForm): void;
+  products(out: Tensor, a: Tensor, b: Tensor, form: ProductForm, plus?: readonly Tensor[]): void;
   /**
    * The gradient of an `a` (M,K) that samples share, in the form `ab`: subtree p of dA[p] (M,K) is
    * the sum over the samples of its slices, and over n, of dOut (B,M,N) times b (B,K,N). Sample by
    * sample, n in order. dA holds one tensor for each of `subtreesOf(slices)`.
    */
   dShared(dA: readonly Tensor[], dOut: Tensor, b: Tensor, slices: Slices): void;
+
+  /**
+   * The products of x (B,N,D) and of sums of its vectors, y (B,K,D) = w (K,N) x: out (B,N,K), x
+   * times y transposed. As two `products`.
+   */
+  rankProducts(out: Tensor, y: Tensor, x: Tensor, w: Tensor): void;
+  /**
+   * dX (B,N,D), what comes by way of y first, then what comes to x itself, then each of `plus`
+   * (B,N,D); and subtree p of dW[p] (K,N). As `products` and `dShared`.
+   */
+  dRankProducts(
+    dX: Tensor,
+    dW: readonly Tensor[],
+    dOut: Tensor,
+    operands: { readonly x: Tensor; readonly y: Tensor; readonly w: Tensor },
+    slices: Slices,
+    plus?: readonly Tensor[],
+  ): void;
 
   /**
    * out (B): the sum of the dot products of all pairs of the vectors x (B,F,D), as half of the

@@ -24,7 +24,12 @@ import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, RowSums, Rows, RowsSpec } from "./tables.ts";
 import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
-export type { BatchNormColumns, BlockKernels, ProductForm } from "./blocks.ts";
+export {
+  addendsMax,
+  type BatchNormColumns,
+  type BlockKernels,
+  type ProductForm,
+} from "./blocks.ts";
 export {
   type CrossEntropyRule,
   type LossRule,
@@ -135,8 +140,17 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
   ): void;
   /** d (B,O): zero where out (B,O) is not positive. In place. */
   dRelu(d: Tensor, out: Tensor): void;
-  /** dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0. */
-  dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor, precision?: DensePrecision): void;
+  /**
+   * dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0; then each of `plus` (B,I), at
+   * most `addendsMax`, is added in order.
+   */
+  dLinearInput(
+    dX: Tensor,
+    dOut: Tensor,
+    w: Tensor,
+    precision?: DensePrecision,
+    plus?: readonly Tensor[],
+  ): void;
   /**
    * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
    * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB sums dOut

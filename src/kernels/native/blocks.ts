@@ -17,6 +17,11 @@ function listColumns({ mean, unit, gain, bias }: BatchNormColumns) {
 export function blocks(addon: Addon): BlockKernels {
   return {
     add: (out, a, b) => void addon.add!(data(out), data(a), data(b)),
+    addBeside(out, values, other) {
+      const rows = Math.max(1, out.shape[0] ?? 0);
+      const widths = Int32Array.from(values, (value) => data(value).length / rows);
+      addon.addBeside!(data(out), values.map(data), widths, data(other));
+    },
     multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
     relu: (out, x) => void addon.relu!(data(out), data(x)),
     scale: (out, x, factor) => void addon.scale!(data(out), data(x), factor),
@@ -36,16 +41,21 @@ export function blocks(addon: Addon): BlockKernels {
     wholeBatchStatistics,
     batchStatistics,
     divide,
-    products(out, a, b, form) {
-      const [samples, rows, columns] = out.shape;
+    products(out, a, b, form, plus = []) {
       const depth = form === "aTb" ? a.shape.at(-2) : a.shape.at(-1);
-      const operands = [data(out), data(a), data(b)];
+      const operands = [data(out), data(a), data(b), ...out.shape, depth];
       const isShared = a.shape.length === 2;
-      addon.products!(...operands, samples, rows, columns, depth, isShared, forms.indexOf(form));
+      addon.products!(...operands, isShared, forms.indexOf(form), plus.map(data));
     },
     dShared(dA, dOut, b, { first, bounds }) {
       const [, rows, columns] = dOut.shape;
       addon.dShared!(dA.map(data), data(dOut), data(b), rows, columns, b.shape[1], first, bounds);
+    },
+    rankProducts: (out, y, x, w) =>
+      void addon.rankProducts!(data(out), data(y), data(x), data(w), ...x.shape, y.shape[1]),
+    dRankProducts(dX, dW, dOut, { x, y, w }, { first, bounds }, plus = []) {
+      const operands = [data(dOut), data(x), data(y), data(w), ...x.shape, y.shape[1]];
+      addon.dRankProducts!(data(dX), dW.map(data), ...operands, first, bounds, plus.map(data));
     },
     pairSum: (out, x) => void addon.pairSum!(data(out), data(x), x.shape[1], x.shape[2]),
     dPairSum: (dX, dOut, x) =>

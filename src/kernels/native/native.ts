@@ -98,10 +98,11 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
       linear!(...operands, x.shape[0], inputs, outputs, relu, precision === "bfloat16");
     },
     dRelu: (d, out) => void dRelu!(data(d), data(out)),
-    dLinearInput(dX, dOut, w, precision) {
+    dLinearInput(dX, dOut, w, precision, plus = []) {
       const [outputs, inputs] = w.shape;
-      const operands = [data(dX), data(dOut), data(w)];
-      dLinearInput!(...operands, dOut.shape[0], inputs, outputs, precision === "bfloat16");
+      const shape = [dOut.shape[0], inputs, outputs];
+      const isShort = precision === "bfloat16";
+      dLinearInput!(data(dX), data(dOut), data(w), ...shape, isShort, plus.map(data));
     },
     dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const [outputs, inputs] = [dW[0]!.shape[0], dW[0]!.shape[1]];

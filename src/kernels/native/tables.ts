@@ -8,9 +8,11 @@ import { valuesOf as data } from "../reference/memory.ts";
 
 /**
  * Zeroed elements aligned to a cache line, so that a row never straddles one line more than needed.
+ * On large pages where the system gives some: the processor's prefetcher stops at a page's end.
  */
 export function aligned(addon: Addon, length: number): Float32Array {
   const room = new Float32Array(length + 15);
+  addon.useLargePages!(room);
   const first = Number(addon.skewOf!(room));
   return room.subarray(first, first + length);
 }

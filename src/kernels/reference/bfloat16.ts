@@ -64,8 +64,8 @@ export function withBfloat16(dense: DenseKernels, round: Round): DenseKernels {
     ...dense,
     linear: (out, x, w, b, relu, precision) =>
       (precision === "bfloat16" ? own : dense).linear(out, x, w, b, relu),
-    dLinearInput: (dX, dOut, w, precision) =>
-      (precision === "bfloat16" ? own : dense).dLinearInput(dX, dOut, w),
+    dLinearInput: (dX, dOut, w, precision, plus) =>
+      (precision === "bfloat16" ? own : dense).dLinearInput(dX, dOut, w, precision, plus),
     dLinearWeight: (dW, dB, dOut, x, slices, precision) =>
       (precision === "bfloat16" ? own : dense).dLinearWeight(dW, dB, dOut, x, slices),
   };
@@ -91,15 +91,17 @@ function createBfloat16(round: Round): Products {
       }
     },
 
-    dLinearInput(dX, dOut, w) {
-      const dx = valuesOf(dX);
+    dLinearInput(dX, dOut, w, _precision, plus = []) {
+      const [dx, more] = [valuesOf(dX), plus.map(valuesOf)];
       const [ds, ws] = [valuesOf(dOut).map(toBfloat16), valuesOf(w).map(toBfloat16)];
       const [outputs, inputs] = [w.shape[0]!, w.shape[1]!];
       const samples = dOut.shape[0]!;
       for (let s = 0; s < samples; s++) {
         for (let i = 0; i < inputs; i++) {
           const left = { values: ds, at: s * outputs, step: 1 };
-          dx[s * inputs + i] = dot(0, left, { values: ws, at: i, step: inputs }, outputs);
+          const at = s * inputs + i;
+          const acc = dot(0, left, { values: ws, at: i, step: inputs }, outputs);
+          dx[at] = more.reduce((sum, one) => round(sum + one[at]!), acc);
         }
       }
     },

@@ -6,14 +6,26 @@ import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
 import { dSigmoid, dSoftmax, sigmoid, softmax } from "./exponentials.ts";
-import { type Values, valuesOf } from "./memory.ts";
+import { HostTensor, type Values, valuesOf } from "./memory.ts";
 
 /** The reference kernels of blocks in the precision of `round`. */
 export function createBlocks(round: Round): BlockKernels {
+  const products = createProducts(round);
   return {
     add(out, a, b) {
       const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
       for (let i = 0; i < o.length; i++) o[i] = round(as[i]! + bs[i]!);
+    },
+    addBeside(out, values, other) {
+      const [o, more, rows] = [valuesOf(out), valuesOf(other), out.shape[0]!];
+      let at = 0;
+      for (let row = 0; row < rows; row++) {
+        for (const value of values) {
+          const width = valuesOf(value).length / rows;
+          const own = valuesOf(value).subarray(row * width, (row + 1) * width);
+          for (const left of own) o[at] = round(left + more[at++]!);
+        }
+      }
     },
     multiply(out, a, b) {
       const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
@@ -45,7 +57,8 @@ export function createBlocks(round: Round): BlockKernels {
     wholeBatchStatistics,
     batchStatistics,
     divide,
-    ...createProducts(round),
+    ...products,
+    ...createRankProducts(products),
     ...createPairSum(round),
     ...createLayerNorm(round),
     ...createBatchNorm(round),
@@ -54,8 +67,8 @@ export function createBlocks(round: Round): BlockKernels {
 
 function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"> {
   return {
-    products(out, a, b, form) {
-      const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
+    products(out, a, b, form, plus = []) {
+      const [o, as, bs, more] = [valuesOf(out), valuesOf(a), valuesOf(b), plus.map(valuesOf)];
       const [samples, rows, columns] = [out.shape[0]!, out.shape[1]!, out.shape[2]!];
       const depth = form === "aTb" ? a.shape.at(-2)! : a.shape.at(-1)!;
       const step = a.shape.length === 2 ? 0 : rows * depth;
@@ -69,7 +82,8 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
               const right = bs[s * depth * columns + k * bDepth + n * bColumn]!;
               acc = round(acc + as[s * step + m * aRow + k * aDepth]! * right);
             }
-            o[(s * rows + m) * columns + n] = acc;
+            const at = (s * rows + m) * columns + n;
+            o[at] = more.reduce((sum, one) => round(sum + one[at]!), acc);
           }
         }
       }
@@ -94,6 +108,31 @@ function createProducts(round: Round): Pick<BlockKernels, "products" | "dShared"
           });
         }
       }
+    },
+  };
+}
+
+/** From the kernels that it puts together. */
+function createRankProducts({
+  products,
+  dShared,
+}: Pick<BlockKernels, "products" | "dShared">): Pick<
+  BlockKernels,
+  "rankProducts" | "dRankProducts"
+> {
+  const like = (t: Tensor) => new HostTensor(t.shape, valuesOf(t).slice());
+  return {
+    rankProducts(out, y, x, w) {
+      products(y, w, x, "ab");
+      products(out, x, y, "abT");
+    },
+
+    dRankProducts(dX, dW, dOut, { x, y, w }, slices, plus = []) {
+      const [dY, direct] = [like(y), like(x)];
+      products(dY, dOut, x, "aTb");
+      products(direct, dOut, y, "ab");
+      dShared(dW, dY, x, slices);
+      products(dX, w, dY, "aTb", [direct, ...plus]);
     },
   };
 }

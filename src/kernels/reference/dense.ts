@@ -68,8 +68,8 @@ export function createDense(round: Round): DenseKernels {
       for (let i = 0; i < ds.length; i++) if (!(o[i]! > 0)) ds[i] = 0;
     },
 
-    dLinearInput(dX, dOut, w) {
-      const [dx, d, ws] = [valuesOf(dX), valuesOf(dOut), valuesOf(w)];
+    dLinearInput(dX, dOut, w, _precision, plus = []) {
+      const [dx, d, ws, more] = [valuesOf(dX), valuesOf(dOut), valuesOf(w), plus.map(valuesOf)];
       const [outputs, inputs] = [w.shape[0]!, w.shape[1]!];
       const samples = dOut.shape[0]!;
       for (let s = 0; s < samples; s++) {
@@ -78,7 +78,8 @@ export function createDense(round: Round): DenseKernels {
           for (let j = 0; j < outputs; j++) {
             acc = round(acc + d[s * outputs + j]! * ws[j * inputs + i]!);
           }
-          dx[s * inputs + i] = acc;
+          const at = s * inputs + i;
+          dx[at] = more.reduce((sum, one) => round(sum + one[at]!), acc);
         }
       }
     },

@@ -1,0 +1,102 @@
+// Dot products of each sample's vectors with some sums of them (Wukong's factorisation machine).
+// Included by blocks/blocks.cc for each instruction set, behind products.h.
+//
+// N = vectors of a sample, D = columns of each, K = sums. As products and dShared one after the
+// other, but a sample's operands stay in the first-level cache: what one product gives goes to the
+// next one without a way through memory.
+
+/// A matrix (depth, columns) as tiles read it: in whole vectors, `step` apart.
+struct Rows {
+  const float* p;
+  int64_t step;
+};
+
+/// In place where its rows are whole vectors, else in `copy`, whose rows end in zeros already.
+INLINE Rows rowsOf(float* copy, const float* from, int64_t depth, int64_t columns) {
+  const int64_t wide = padded(columns);
+  if (wide == columns) return {from, wide};
+  for (int64_t k = 0; k < depth; k++) {
+    std::memcpy(copy + k * wide, from + k * columns, columns * sizeof(float));
+  }
+  return {copy, wide};
+}
+
+/// Zeroed scratch.
+INLINE float* zeroed(Scratch& scratch, int64_t count) {
+  float* floats = scratch.take<float>(count);
+  std::memset(floats, 0, count * sizeof(float));
+  return floats;
+}
+
+inline void rankProducts(float* out, float* y, const float* x, const float* w,
+                         const RankShape& shape) {
+  const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;
+  const int64_t samples = shape.samples, wide = padded(rank), size = vectors * dim;
+  const bool far = samples * vectors * rank > farFloats;
+  float* copy = zeroed(scratches().mixed, vectors * padded(dim));
+  float* yT = zeroed(scratches().rightOperand, dim * wide);
+  for (int64_t s = 0; s < samples; s++, out += vectors * rank, y += rank * dim, x += size) {
+    if (s + 1 < samples) askFloats(x + size, size);
+    const Rows own = rowsOf(copy, x, vectors, dim);
+    productTiles({y, dim, dim, vectors, w, vectors, 1, own.p, own.step, false}, rank);
+    transpose(yT, wide, y, dim, rank, dim);
+    SmallTile dots{out, rank, rank, dim, x, dim, 1, yT, wide, false};
+    dots.far = far;
+    productTiles(dots, vectors);
+  }
+  endFar();
+}
+
+/// What a sample's gradients are made of, and where they go.
+struct RankSample {
+  float *dX, *sumW;
+  const float *dOut, *x, *y, *w;
+};
+
+/// What a sample's gradients need besides: rows of dY and of two copies end in zeros.
+struct RankScratch {
+  float *direct, *dY, *copyX, *copyY, *xT;
+};
+
+/// The gradients of one sample. `plus` of dX, the first of them `direct`.
+INLINE void dRankSample(const RankSample& t, const RankScratch& own, const RankShape& shape,
+                        const Addends& plus, bool far) {
+  const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;
+  const int64_t wide = padded(dim), wideT = padded(vectors);
+  const Rows x = rowsOf(own.copyX, t.x, vectors, dim), y = rowsOf(own.copyY, t.y, rank, dim);
+  productTiles({own.direct, dim, dim, rank, t.dOut, rank, 1, y.p, y.step, false}, vectors);
+  productTiles({own.dY, wide, dim, vectors, t.dOut, 1, rank, x.p, x.step, false}, rank);
+  transpose(own.xT, wideT, t.x, dim, vectors, dim);
+  productTiles({t.sumW, vectors, vectors, dim, own.dY, wide, 1, own.xT, wideT, true}, rank);
+  SmallTile back{t.dX, dim, dim, rank, t.w, 1, vectors, own.dY, wide, false, t.dX, plus, far};
+  productTiles(back, vectors);
+}
+
+inline void dRankProducts(float* dX, float* const* dW, const float* dOut, const float* x,
+                          const float* y, const float* w, const RankShape& shape,
+                          const Slices& slices, const Addends& plus) {
+  const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;
+  const int64_t size = vectors * dim, wide = padded(dim);
+  const bool far = shape.samples * size > farFloats;
+  RankScratch own{};
+  float* at = zeroed(scratches().mixed, size + (2 * rank + vectors) * wide);
+  own.direct = at;
+  own.dY = at += size;
+  own.copyX = at += rank * wide;
+  own.copyY = at + vectors * wide;
+  own.xT = zeroed(scratches().rightOperand, dim * padded(vectors));
+  const float* addends[addendsMax + 1] = {own.direct};
+  foldShared(dW, rank * vectors, slices, [&](int64_t s, float* sum) INLINE_LAMBDA {
+    for (int64_t i = 0; i < plus.count; i++) addends[i + 1] = plus.of[i] + s * size;
+    const RankSample t{dX + s * size, sum, dOut + s * vectors * rank, x + s * size,
+                       y + s * rank * dim, w};
+    if (s + 1 < shape.samples) {
+      askFloats(t.dOut + vectors * rank, vectors * rank);
+      askFloats(t.x + size, size);
+      askFloats(t.y + rank * dim, rank * dim);
+      for (int64_t i = 0; i < plus.count; i++) askFloats(addends[i + 1] + size, size);
+    }
+    dRankSample(t, own, shape, {addends, plus.count + 1}, far);
+  });
+  endFar();
+}

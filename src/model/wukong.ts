@@ -11,12 +11,11 @@
 //   R(X)   = X where N = F+L, else its linear compression to F+L vectors
 
 import { weightedSums } from "./blocks/attention.ts";
-import { dotProducts } from "./blocks/dot-products.ts";
-import { sum } from "./blocks/elements.ts";
+import { dotProducts, rankProducts } from "./blocks/dot-products.ts";
 import { layerNorm } from "./blocks/layer-norm.ts";
 import { mlp } from "./blocks/mlp.ts";
 import { sharedProduct } from "./blocks/shared-product.ts";
-import { sideBySide } from "./blocks/side-by-side.ts";
+import { sumBehindEachOther } from "./blocks/side-by-side.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { WukongSpec } from "./options/wukong-options.ts";
 import { vectors } from "./vectors.ts";
@@ -47,22 +46,17 @@ export function wukongBlocks(graph: GraphBuilder, spec: WukongSpec): Value {
 /** One layer: from x (N,D) to (F+L, D). */
 function wukongLayer(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const { name, interacted, compressed } = layer;
-  const [inputs = 0, dim = 0] = x.shape;
+  const [inputs = 0] = x.shape;
   const outputs = interacted + compressed;
-  const values = [
-    { value: factorisationMachine(graph, x, layer), column: 0 },
-    {
-      value: sharedProduct(graph, x, { name: `${name}.compress`, vectors: compressed }),
-      column: interacted * dim,
-    },
+  const made = [
+    factorisationMachine(graph, x, layer),
+    sharedProduct(graph, x, { name: `${name}.compress`, vectors: compressed }),
   ];
-  const columns = outputs * dim;
-  const both = sideBySide(graph, values, { columns, hasLookups: false });
   const residual =
     inputs === outputs
       ? x
       : sharedProduct(graph, x, { name: `${name}.residual`, vectors: outputs });
-  const total = sum(graph, reshaped(both, [outputs, dim]), residual);
+  const total = sumBehindEachOther(graph, made, residual);
   return layerNorm(graph, total, { name: `${name}.norm` });
 }
 
@@ -70,7 +64,7 @@ function wukongLayer(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
 function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
   const { name, hidden, interacted, dropout, batchNorm } = layer;
   const [, dim = 0] = x.shape;
-  const products = dotProducts(graph, x, others(graph, x, layer));
+  const products = interactions(graph, x, layer);
   const flat = layerNorm(graph, reshaped(products, [sizeOf(products)]), {
     name: `${name}.interact.norm`,
   });
@@ -78,17 +72,16 @@ function factorisationMachine(graph: GraphBuilder, x: Value, layer: NamedLayer):
   return mlp(graph, flat, { name: `${name}.interact`, widths, dropout, hasBatchNorm: batchNorm });
 }
 
-/** What the vectors are multiplied with: Y^T X (K,D), Y of the layer or of the sample; or X. */
-function others(graph: GraphBuilder, x: Value, { name, rank, attentive }: NamedLayer): Value {
-  if (rank === "full") return x;
-  if (attentive === undefined) {
-    return sharedProduct(graph, x, { name: `${name}.rank`, vectors: rank });
-  }
+/** The vectors times Y^T X (K,D), Y of the layer or of the sample; or times themselves. */
+function interactions(graph: GraphBuilder, x: Value, layer: NamedLayer): Value {
+  const { name, rank, attentive } = layer;
+  if (rank === "full") return dotProducts(graph, x, x);
+  if (attentive === undefined) return rankProducts(graph, x, { name: `${name}.rank`, rank });
   const [inputs = 0] = x.shape;
   const own = `${name}.attentive`;
   const { vectors: count, hidden } = attentive;
   const sums = sharedProduct(graph, x, { name: `${own}.compress`, vectors: count });
   const widths = [...hidden, rank * inputs];
   const made = mlp(graph, reshaped(sums, [sizeOf(sums)]), { name: own, widths });
-  return weightedSums(graph, reshaped(made, [rank, inputs]), x);
+  return dotProducts(graph, x, weightedSums(graph, reshaped(made, [rank, inputs]), x));
 }

@@ -17,6 +17,8 @@ export function sum(graph: GraphBuilder, a: Value, b: Value): Value {
   return graph.add({
     inputs: [a, b],
     shape: a.shape,
+    keepsGradient: true,
+    passes: [0, 1],
     elements: 3 * sizeOf(a),
     translate: both("Add"),
     start: startSum,
@@ -112,6 +114,7 @@ export function product(graph: GraphBuilder, a: Value, b: Value): Value {
   return graph.add({
     inputs: [a, b],
     shape: a.shape,
+    keepsGradient: true,
     elements,
     translate: both("Mul"),
     start: startProduct,

@@ -26,6 +26,7 @@ export function layerNorm(
       { name: weight, shape: [dim], center: 1 },
       { name: bias, shape: [dim] },
     ],
+    keepsGradient: true,
     elements: 2 * sizeOf(x),
     translate: (to) => {
       const inputs = [to.x(0), to.parameter(weight), to.parameter(bias)];

@@ -40,6 +40,8 @@ export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): V
     shape: [...x.shape.slice(0, -1), outputs],
     parameters: [{ ...weight, scale }, ...(hasBias ? [bias] : [])],
     isInput,
+    keepsGradient: options.relu !== true && site === undefined,
+    adds: true,
     products: rows * outputs * (inputs + (hasBias ? 1 : 0)),
     elements: rows * (inputs + outputs),
     translate: (to) => translateLinear(to, x.shape.length, options),
@@ -103,7 +105,9 @@ function startLinear(
       kernels.dLinearWeight(dWeight, dBias, d, x, { ...slices, bounds }, precision);
       const dX = memory.dX(0, samples);
       if (dX === undefined) return;
-      kernels.dLinearInput(kernels.reshape(dX, [samples * rows, inputs]), d, weight, precision);
+      const flat = [samples * rows, inputs];
+      const others = memory.others(0, samples).map((other) => kernels.reshape(other, flat));
+      kernels.dLinearInput(kernels.reshape(dX, flat), d, weight, precision, others);
     },
   };
 }

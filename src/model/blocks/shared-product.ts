@@ -28,6 +28,8 @@ export function sharedProduct(
     inputs: [x],
     shape: [vectors, dim],
     parameters: [{ name: weight, shape: [vectors, inputs], scale }],
+    keepsGradient: true,
+    adds: true,
     products: vectors * inputs * dim,
     elements: (vectors + inputs) * dim,
     translate: (to) => to.op("MatMul", [to.parameter(weight), to.x(0)]),
@@ -48,7 +50,8 @@ function startSharedProduct(memory: Memory, name: string) {
       const dOut = memory.dOut(samples);
       kernels.dShared(dWeight, dOut, memory.x(0, samples), slices);
       const dX = memory.dX(0, samples);
-      if (dX !== undefined) kernels.products(dX, weight, dOut, "aTb");
+      if (dX === undefined) return;
+      kernels.products(dX, weight, dOut, "aTb", memory.others(0, samples));
     },
   };
 }

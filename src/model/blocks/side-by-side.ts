@@ -1,7 +1,7 @@
 // Values and vectors of lookups, side by side in one row of columns.
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { reshaped, sizeOf } from "../graph/graph.ts";
+import { checkShapes, reshaped, sizeOf } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
 /** A value and the first column that it takes. */
@@ -23,21 +23,69 @@ export function sideBySide(
     inputs: values.map(({ value }) => value),
     shape: [options.columns],
     hasLookups: options.hasLookups,
+    keepsGradient: true,
     translate: (to) => translateSideBySide(to, values),
     start: (memory) => startSideBySide(memory, values),
   });
+}
+
+/**
+ * Values (·,D) with their vectors behind each other, + other (F,D). As the sum of `other` and of
+ * what `behindEachOther` makes of them, without a copy of them.
+ */
+export function sumBehindEachOther(
+  graph: GraphBuilder,
+  values: readonly Value[],
+  other: Value,
+): Value {
+  const columns = values.reduce((sum, value) => sum + sizeOf(value), 0);
+  checkShapes(columns === sizeOf(other), "values behind each other are as long", ...values, other);
+  return graph.add({
+    inputs: [...values, other],
+    shape: other.shape,
+    keepsGradient: true,
+    passes: [values.length],
+    elements: 3 * columns,
+    translate: (to) => {
+      const placed = translateSideBySide(to, placedBehind(values));
+      const shape = to.integers([-1, ...other.shape]);
+      return to.op("Add", [to.op("Reshape", [placed, shape]), to.x(values.length)]);
+    },
+    start: (memory) => startSum(memory, placedBehind(values)),
+  });
+}
+
+function startSum(memory: Memory, values: readonly ValueAt[]) {
+  const { kernels } = memory;
+  const { backward } = startSideBySide(memory, values);
+  return {
+    forward({ samples }: Pass): void {
+      const own = values.map((_, input) => memory.x(input, samples));
+      kernels.addBeside(memory.out(samples), own, memory.x(values.length, samples));
+    },
+
+    backward(pass: Pass): void {
+      backward(pass);
+      const dX = memory.dX(values.length, pass.samples);
+      if (dX !== undefined) kernels.copy(dX, memory.dOut(pass.samples));
+    },
+  };
 }
 
 /** Values behind each other in one row of columns; one alone as it is. */
 export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): Value {
   const [only, ...others] = values;
   if (only !== undefined && others.length === 0) return reshaped(only, [sizeOf(only)]);
-  let columns = 0;
-  const placed = values.map((value) => {
-    columns += sizeOf(value);
-    return { value, column: columns - sizeOf(value) };
+  const columns = values.reduce((sum, value) => sum + sizeOf(value), 0);
+  return sideBySide(graph, placedBehind(values), { columns, hasLookups: false });
+}
+
+function placedBehind(values: readonly Value[]): ValueAt[] {
+  let column = 0;
+  return values.map((value) => {
+    column += sizeOf(value);
+    return { value, column: column - sizeOf(value) };
   });
-  return sideBySide(graph, placed, { columns, hasLookups: false });
 }
 
 function translateSideBySide(to: Translation, values: readonly ValueAt[]): Name {

@@ -82,8 +82,10 @@ export interface Memory {
   readonly samplesMax: number;
   /** (B, …): input i, in the shape in which the block took it. */
   x(input: number, samples: number): Tensor;
-  /** Where the gradient of input i goes; undefined: nobody needs it. */
+  /** Where the gradient of input i goes; undefined: nobody needs it, or `dOut` is it already. */
   dX(input: number, samples: number): Tensor | undefined;
+  /** Gradients of other blocks that a block that `adds` adds to that of input i, in order. */
+  others(input: number, samples: number): readonly Tensor[];
   out(samples: number): Tensor;
   dOut(samples: number): Tensor;
   /** A parameter of the block, by its name. */
@@ -105,10 +107,21 @@ export interface NodeSpec {
   readonly hasLookups?: boolean;
   /** Products and additions of a sample in the forward pass, in pairs. @default 0 */
   readonly products?: number;
+  /**
+   * Of these, those of a sample's values with each other. @default all, where there are no
+   * parameters, else none
+   */
+  readonly ownProducts?: number;
   /** Elements of a sample that it reads and writes in the forward pass. @default 0 */
   readonly elements?: number;
   /** The most numbers that it asks the whole batch to sum at once. @default 0 */
   readonly batchSums?: number;
+  /** Whether its backward pass leaves `dOut` as it is. @default false */
+  readonly keepsGradient?: boolean;
+  /** Inputs whose gradient is `dOut`, unchanged; only where it keeps that. @default none */
+  readonly passes?: readonly number[];
+  /** Whether its backward pass adds `others` to the gradients of its inputs. @default false */
+  readonly adds?: boolean;
   /**
    * Its forward pass in operators that other programs have; undefined: none of them, or nothing but
    * the vectors of its lookups.
@@ -207,9 +220,8 @@ export class GraphBuilder {
       nodes.flatMap(({ parameters = [], ...node }) =>
         (node.isInput === true) === isInput ? parameters : [],
       );
-    const own = nodes.filter(({ products = 0, parameters = [] }) => {
-      return products > 0 && parameters.length === 0;
-    });
+    const ownOf = ({ products = 0, parameters = [], ownProducts }: Node) =>
+      ownProducts ?? (parameters.length === 0 ? products : 0);
     return {
       nodes,
       layout: layoutParameters([...parametersOf(false), ...parametersOf(true)]),
@@ -220,7 +232,7 @@ export class GraphBuilder {
       products: nodes.reduce((sum, { products = 0 }) => sum + products, 0),
       elements: nodes.reduce((sum, { elements = 0 }) => sum + elements, 0),
       batchSums: Math.max(0, ...nodes.map(({ batchSums = 0 }) => batchSums)),
-      ownProducts: own.reduce((sum, { products = 0 }) => sum + products, 0),
+      ownProducts: nodes.reduce((sum, node) => sum + ownOf(node), 0),
       layers: nodes.filter(({ parameters = [] }) => parameters.length > 0).length,
     };
   }

@@ -4,6 +4,7 @@
 // B = samples of a pass, Bmax = the most of them.
 
 import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import { gradientMemory } from "./gradients.ts";
 import type { Block, Graph, Memory, Node, Pass } from "./graph.ts";
 import { parameterIn } from "./parameters.ts";
 
@@ -46,55 +47,42 @@ export function createNetwork(options: {
 }): Network {
   const { kernels, graph, samplesMax } = options;
   const flat = kernels.tensor([graph.layout.length]);
-  const readers = readersOf(graph);
   const cells: Cell[] = [];
   const memoryOf = ({ shape }: Node) => kernels.tensor([samplesMax, ...shape]);
   // Before any block starts: it asks where the gradients of its inputs go.
-  const gradients = graph.nodes.map((node, index) => {
-    if (!node.needsGradient) return { dOut: undefined, dParts: [] };
-    const count = readers[index]?.length ?? 0;
-    const dParts = Array.from({ length: count > 1 ? count : 0 }, () => memoryOf(node));
-    return { dOut: memoryOf(node), dParts };
-  });
+  const gradients = gradientMemory(graph, memoryOf);
   for (const [index, node] of graph.nodes.entries()) {
-    const own = gradients[index] ?? { dOut: undefined, dParts: [] };
+    const { dOut, dParts = [] } = gradients[index] ?? {};
     const isBatch = index === graph.dense?.node;
     const out = isBatch ? kernels.tensor([0]) : memoryOf(node);
     const part = (of: Tensor | undefined, samples: number) => {
       if (of === undefined) throw new RangeError(`Node ${index} has no such tensor`);
       return kernels.part(of, 0, samples);
     };
+    const gradientOf = (input: number) =>
+      gradients[node.inputs[input]?.node ?? -1]?.readers.find(
+        (reader) => reader.node === index && reader.input === input,
+      );
+    const shaped = (of: Tensor | undefined, input: number, samples: number) =>
+      of && kernels.reshape(part(of, samples), [samples, ...(node.inputs[input]?.shape ?? [])]);
     const memory: Memory = {
       ...options,
       x(input, samples) {
         const { node: from = -1, shape = [] } = node.inputs[input] ?? {};
         return kernels.reshape(part(cells[from]?.out, samples), [samples, ...shape]);
       },
-      dX(input, samples) {
-        const { node: from = -1, shape = [] } = node.inputs[input] ?? {};
-        const { dOut, dParts = [] } = gradients[from] ?? {};
-        const reader = readers[from]?.findIndex((one) => one.node === index && one.input === input);
-        const to = dParts[reader ?? -1] ?? dOut;
-        return to && kernels.reshape(part(to, samples), [samples, ...shape]);
-      },
+      dX: (input, samples) => shaped(gradientOf(input)?.to, input, samples),
+      others: (input, samples) =>
+        gradientOf(input)?.others.flatMap((other) => shaped(other, input, samples) ?? []) ?? [],
       out: (samples) => part(cells[index]?.out, samples),
-      dOut: (samples) => part(own.dOut, samples),
+      dOut: (samples) => kernels.reshape(part(dOut, samples), [samples, ...node.shape]),
       parameter: (name) => parameterIn(kernels, flat, graph.layout, name),
       gradients: (name) =>
         options.flats.map((tree) => parameterIn(kernels, tree, graph.layout, name)),
     };
-    cells.push({ ...own, out, isEarly: node.isEarly, block: node.start?.(memory) });
+    cells.push({ dOut, dParts, out, isEarly: node.isEarly, block: node.start?.(memory) });
   }
   return { kernels, graph, flat, cells };
-}
-
-/** For each node the inputs of others that read it, in the order in which they run. */
-function readersOf({ nodes }: Graph): { node: number; input: number }[][] {
-  const readers = nodes.map((): { node: number; input: number }[] => []);
-  for (const [node, { inputs }] of nodes.entries()) {
-    for (const [input, from] of inputs.entries()) readers[from.node]?.push({ node, input });
-  }
-  return readers;
 }
 
 /** Blocks that ran: at once, or, where one waits for other devices, when these answered. */

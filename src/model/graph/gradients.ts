@@ -1,0 +1,111 @@
+// The memory of gradients: which tensor takes the gradient of each value, and who adds up the
+// gradients of a value that several blocks read.
+//
+// Their sum has one order, that of the blocks (graph.ts). The first of them goes backward last: by
+// then all others have written theirs, so a block that `adds` adds them to its own, in that order.
+// Otherwise the network adds them up (network.ts).
+//
+// A gradient that passes a block unchanged is not copied. Two values then share a tensor, so
+//   G1. a shared tensor is not overwritten before all who share it have read it: it is a part of a
+//       sum, or the gradient of a block that leaves it as it is.
+
+import { addendsMax, type Tensor } from "../../kernels/contract/kernels.ts";
+import type { Graph, Node } from "./graph.ts";
+
+/** Where the gradient of a value goes. */
+export interface GradientMemory {
+  /** (Bmax, …); undefined: no gradient is needed. */
+  readonly dOut: Tensor | undefined;
+  /** For each reader in turn, where its gradient goes; undefined: `dOut` of the reader is it. */
+  readonly readers: readonly ReaderGradient[];
+  /** Gradients that the network adds up in `dOut`, in order. */
+  readonly dParts: readonly Tensor[];
+}
+
+interface ReaderGradient {
+  readonly node: number;
+  readonly input: number;
+  readonly to: Tensor | undefined;
+  /** What the reader adds to its gradient. */
+  readonly others: readonly Tensor[];
+}
+
+/** The memory of the gradients of all nodes. */
+export function gradientMemory(graph: Graph, memoryOf: (node: Node) => Tensor): GradientMemory[] {
+  const { nodes } = graph;
+  const readers = readersOf(graph);
+  const made: GradientMemory[] = [];
+  // From the end: a value may share the gradient of one that reads it.
+  for (const [index, node] of [...nodes.entries()].reverse()) {
+    const own = readers[index] ?? [];
+    if (!node.needsGradient) {
+      made[index] = { dOut: undefined, readers: [], dParts: [] };
+      continue;
+    }
+    const passed = own.map(({ node: to, input }) =>
+      nodes[to]?.passes?.includes(input) ? made[to]?.dOut : undefined,
+    );
+    made[index] =
+      own.length > 1
+        ? memoryOfSum(nodes, own, passed, () => memoryOf(node))
+        : memoryOfOne(own, canShare(graph, index) ? passed[0] : undefined, () => memoryOf(node));
+  }
+  return made;
+}
+
+type Reader = Pick<ReaderGradient, "node" | "input">;
+
+/** Of a value that one block reads, or none. */
+function memoryOfOne(
+  readers: readonly Reader[],
+  passed: Tensor | undefined,
+  memory: () => Tensor,
+): GradientMemory {
+  const dOut = passed ?? memory();
+  const to = passed === undefined ? dOut : undefined;
+  return { dOut, readers: readers.map((reader) => ({ ...reader, to, others: [] })), dParts: [] };
+}
+
+/** Of a value that several blocks read. */
+function memoryOfSum(
+  nodes: readonly Node[],
+  readers: readonly Reader[],
+  passed: readonly (Tensor | undefined)[],
+  memory: () => Tensor,
+): GradientMemory {
+  const dOut = memory();
+  const adds = addsLast(nodes, readers);
+  const parts = passed.map((own, i) => (adds && i === 0 ? dOut : (own ?? memory())));
+  const others = adds ? parts.slice(1) : [];
+  return {
+    dOut,
+    readers: readers.map((reader, i) => ({
+      ...reader,
+      to: passed[i] === undefined || (adds && i === 0) ? parts[i] : undefined,
+      others: i === 0 ? others : [],
+    })),
+    dParts: adds ? [] : parts,
+  };
+}
+
+/** Whether the first reader adds up the gradients of all, which have gone backward before it. */
+function addsLast(nodes: readonly Node[], readers: readonly Reader[]): boolean {
+  const [first, ...others] = readers.map(({ node }) => nodes[node]);
+  const isLast = first?.isEarly === true || others.every((other) => other?.isEarly === false);
+  return first?.adds === true && isLast && others.length <= addendsMax;
+}
+
+/** Whether a value may share the gradient of its only reader (G1). */
+function canShare({ nodes, output }: Graph, index: number): boolean {
+  const node = nodes[index];
+  return node?.keepsGradient === true && node.hasLookups !== true && index !== output.node;
+}
+
+/** For each node the inputs of others that read it, in the order in which they run. */
+function readersOf({ nodes }: Graph): Reader[][] {
+  const readers = nodes.map((): Reader[] => []);
+  for (const [node, { inputs }] of nodes.entries()) {
+    for (const [input, from] of inputs.entries()) readers[from.node]?.push({ node, input });
+  }
+  return readers;
+}

@@ -22,8 +22,8 @@ export type ThreadFault = Effect & {
   /** In which generation of a run. */
   readonly generation: number;
   /**
-   * In step `step`, counted from 0: once that many steps are done. A reader, who is not in step with
-   * the devices: from then on.
+   * In step `step`, counted from 0: once that many steps are done. A reader, who is not in step
+   * with the devices: from then on.
    */
   readonly step: number;
   /**

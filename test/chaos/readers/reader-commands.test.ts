@@ -141,7 +141,10 @@ test.serial("a limit outlives a reader and a device that are killed", async (t) 
   const tookMs = performance.now() - (begun[0]?.atMs ?? 0);
   await assertCalm(t, story);
   t.is(story.result.generation, 2);
-  t.deepEqual([...limits], [1, 2].map((generation) => [generation, samplesPerSecond]));
+  t.deepEqual(
+    [...limits],
+    [1, 2].map((generation) => [generation, samplesPerSecond]),
+  );
   t.is(state, "limited");
   // Three batches a reader may lie in the ring when a generation begins to step.
   const samples = 64 * (smallSteps - (begun[0]?.step ?? 0) - 6);

@@ -11,6 +11,7 @@
 //       needs no more of them, then that message. Where a file ends does, too.
 //   I2. A finished file has all rows of its stretch of the features' stream. Rows behind the last
 //       finished file are the open end: they are read again and written again.
+//   I3. A message is known by its stream and its sequence: one that comes again is not taken.
 
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
@@ -136,18 +137,27 @@ export async function ingestStreams(
   };
   const features = reader("features");
   const events = reader("events");
-  const counted = { read: 0, atMs: 0 };
+  const counted = { read: 0 };
   const tell = (finished: readonly string[] = []) => {
     const { read } = counted;
     run.onProgress?.({ read, total: Math.max(total, read), finished, rows: ingestion.rows });
   };
-  const next = async (stream: AsyncGenerator<StoredMessage, void>) => {
-    const { value } = await stream.next();
-    if (value !== undefined && ++counted.read % tellEvery === 0) tell();
-    return value ?? undefined;
+  // I3
+  const inOrder = (stream: AsyncGenerator<StoredMessage, void>): Next => {
+    let last = 0;
+    return async () => {
+      for (;;) {
+        const { value } = await stream.next();
+        if (!value) return undefined;
+        if (value.sequence <= last) continue;
+        last = value.sequence;
+        if (++counted.read % tellEvery === 0) tell();
+        return value;
+      }
+    };
   };
   try {
-    const [nextFeatures, nextEvent] = [() => next(features), () => next(events)];
+    const [nextFeatures, nextEvent] = [inOrder(features), inOrder(events)];
     if (await ingestion.replay(nextFeatures, nextEvent, () => signal.aborted)) {
       await pump(ingestion, { features: nextFeatures, events: nextEvent, tell });
     }

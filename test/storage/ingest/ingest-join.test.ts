@@ -77,12 +77,20 @@ test("however the streams come, and whenever a process ends, the files are the s
         events: Math.floor(Math.sqrt(share) * events.length),
       };
       const pauses = () => (i * 7 + seed) % 4;
+      let messages = 0;
+      const back = () => (++messages % 5 === 0 ? 3 : 0); // What was lost on its way comes again.
       const controller = new AbortController();
       const onRead = (read: number) => {
         if (kind === "stopped" && read === seed % 50) controller.abort();
       };
       const diesAfter = kind === "dies" ? { diesAfter: seed % 60 } : {};
-      const source = new MemoryStreams(features, events, { shown, pauses, onRead, ...diesAfter });
+      const source = new MemoryStreams(features, events, {
+        shown,
+        pauses,
+        back,
+        onRead,
+        ...diesAfter,
+      });
       const disk = kind === "killed" ? mortalDisk(seed % 60) : quickDisk;
       const { signal } = controller;
       await ingestInto(wild, source, { ...law, ...files }, { disk, signal }).catch((error) => {

@@ -15,6 +15,8 @@ export interface MemoryOptions {
   readonly shown?: { readonly features: number; readonly events: number };
   /** How often others go on before a message comes. @default at once */
   readonly pauses?: () => number;
+  /** How far back a stream goes after a message: what it had is delivered again. @default 0 */
+  readonly back?: () => number;
   /** The streams end in the midst when so many messages were read. */
   readonly diesAfter?: number;
   /** Called before each message. */
@@ -37,7 +39,7 @@ export class MemoryStreams implements StreamSource {
   }
 
   async *read(stream: string, options: ReadOptions): AsyncGenerator<StoredMessage, void> {
-    const { pauses = () => 0, diesAfter, onRead } = this.#options;
+    const { pauses = () => 0, back = () => 0, diesAfter, onRead } = this.#options;
     const last = options.until ?? this.#last(stream);
     for (let sequence = options.from; sequence <= last; sequence++) {
       for (let pause = pauses(); pause > 0; pause--) await Promise.resolve();
@@ -48,6 +50,7 @@ export class MemoryStreams implements StreamSource {
       onRead?.(++this.read_);
       if (options.signal.aborted) return;
       yield { sequence, storedMs: Date.UTC(2025, 0, 1), data: bytesOf(message) };
+      sequence = Math.max(options.from - 1, sequence - back());
     }
   }
 

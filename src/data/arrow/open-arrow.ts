@@ -35,6 +35,7 @@ export async function openArrow(
     return {
       path: file.path,
       size: file.size,
+      tag: file.tag,
       rows: batches.reduce((sum, { rows }) => sum + rows, 0),
       ...asked,
       batches(_, { names, ...limits }) {

@@ -53,6 +53,7 @@ function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnSh
     footer,
     path: file.path,
     size: file.size,
+    tag: file.tag,
     rows: footer.rows,
     ...asked,
     batches(tests, { only, names, ...limits }) {

@@ -19,6 +19,8 @@ export interface RangeReader {
   /** The file, as messages name it. */
   readonly path: string;
   readonly size: number;
+  /** What its server says of its contents; undefined: it lies on a disk. */
+  readonly tag?: string | undefined;
   /** The bytes `start` until `end`, with `slackBytes` more behind them, in memory of the caller. */
   read(start: number, end: number): Promise<Uint8Array>;
   close(): Promise<void>;
@@ -68,6 +70,7 @@ async function openWebRanges(address: string): Promise<RangeReader> {
   return {
     path: file.path,
     size: file.size,
+    tag: file.tag,
     async read(start, end) {
       const bytes = new Uint8Array(end - start + slackBytes);
       bytes.set(await file.read(start, end));

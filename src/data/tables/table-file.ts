@@ -46,6 +46,8 @@ export interface TableFile extends Omit<AskedColumns<unknown>, "wanted"> {
   /** The file, as messages name it. */
   readonly path: string;
   readonly size: number;
+  /** What its server says of its contents; undefined: it lies on a disk. */
+  readonly tag: string | undefined;
   readonly rows: number;
   /**
    * The rows in order, as batches that are valid until the next; pieces in which no row can pass

@@ -8,6 +8,7 @@ import { pieceOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 import { type FileFacts, factsOf } from "../remote/file-facts.ts";
+import { changed } from "../remote/web-requests.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
@@ -20,7 +21,7 @@ import { TextFacts } from "../text/text-facts.ts";
 import { noSamples, type TextMeta } from "../text/text-samples.ts";
 import { DamageCount } from "./damage.ts";
 import { openTable } from "./open-table.ts";
-import { newReport } from "./table-file.ts";
+import { newReport, type TableFile } from "./table-file.ts";
 import { isInWanted, wantedRows } from "./wanted-rows.ts";
 
 /**
@@ -71,6 +72,7 @@ export async function writeTables(
     }
     const { columns, header } = opened;
     try {
+      checkSame(opened, facts[place]);
       const encoder = createRowEncoder(about.of(columns), header, collector, transforms);
       const before = { samples: writer.samples, bad: bad.count };
       const report = newReport();
@@ -105,6 +107,12 @@ export async function writeTables(
   if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
   return { quarantine: bad.summary(), ...about.meta(), hashes, pieces, ...keys };
+}
+
+/** A file on a server is the one of which the cache has its name. */
+function checkSame({ path, size, tag }: TableFile, facts: FileFacts | undefined): void {
+  if (tag === undefined || (size === facts?.bytes && tag === facts.version)) return;
+  throw changed(path);
 }
 
 /** Adds samples of a piece, whose rows come in several batches. */

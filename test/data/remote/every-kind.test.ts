@@ -158,6 +158,28 @@ for (const transport of transports) {
   });
 }
 
+test("a file that is another one before it is read leaves no cache of its old name", async (t) => {
+  const home = startDirectory(t);
+  const cache = join(home, "cache");
+  const web = await startWebServer(t);
+  for (const kind of ["csv", "arrow", "arrows", "parquet"]) {
+    const [bytes, dataOf] = kindsIn(home)[kind] ?? [];
+    if (bytes === undefined || dataOf === undefined) throw new TypeError("a kind");
+    const paths = [web.put(`a.${kind}`, bytes)];
+    const data = checkOptions(dataOptions, dataOf({ paths, cache }));
+    // The cache is opened when the server has been asked, and before the file is read.
+    const open: typeof realDisk.open = (...file) => {
+      web.put(`a.${kind}`, Buffer.concat([bytes, bytes]));
+      return realDisk.open(...file);
+    };
+    await t.throwsAsync(prepareCache(data, clickTables, { ...realDisk, open }), {
+      instanceOf: InputUnusableError,
+      message: new RegExp(`a\\.${kind} has changed while it was read`),
+    });
+    t.deepEqual(readdirSync(cache), []);
+  }
+});
+
 async function readRest(content: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of content) chunks.push(Buffer.from(chunk));

@@ -1,5 +1,6 @@
 // Question: how fast are files read on one core? Parquet into columns, beside hyparquet's own
-// reading of the same bytes; and rows of each format into the cache, Parquet beside the same rows
+// reading of the same bytes, and on into the memory of batches, without a cache, beside the columns
+// alone; and rows of each format into the cache, Parquet beside the same rows
 // as CSV, and text beside SHA-256 of all its bytes and of the cache's, which every cache takes.
 
 import { createHash } from "node:crypto";
@@ -9,10 +10,12 @@ import { join } from "node:path";
 import { Option } from "commander";
 import { parquetScan } from "hyparquet";
 import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { openSamples } from "../../src/data/open-samples.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
 import { readFooter } from "../../src/data/parquet/footer.ts";
 import { readParquet } from "../../src/data/parquet/read-parquet.ts";
 import { columnNames, shapeOf } from "../../src/data/parquet/shapes.ts";
+import { holdAt } from "../../src/data/pieces-at.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { type Bench, positive, together } from "../bench.ts";
@@ -27,13 +30,14 @@ interface IngestBenchOptions {
 const names = {
   columns: "ingest.rm1.columns",
   lists: "ingest.lists.columns",
+  batches: "ingest.rm1.batches.parquet",
   parquet: "ingest.rm1.cache.parquet",
   csv: "ingest.rm1.cache.csv",
   criteo: "ingest.criteo.cache",
 } as const;
 
 export const ingestBench: Bench<IngestBenchOptions> = {
-  question: "rows/s of Parquet into columns, beside hyparquet, and of each format into the cache",
+  question: "rows/s of Parquet into columns and batches, and of each format into the cache",
   options: [
     new Option("--rows <count>", "rows of each file").argParser(positive).default(100_000),
     new Option("--rounds <count>", "turns of each").argParser(positive).default(7),
@@ -51,14 +55,20 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
     const features = { label: "label", dense: denseNames, categorical: idNames };
     const cache = join(home, "cache");
     const common = { batchSize: 1, cache };
+    const parquet = { kind: "parquet", paths: [files.rm1], ...features } as const;
+    const batches = await batchReader({
+      ...{ ...parquet, batchSize: 2048 },
+      cache: join(home, "index"),
+    });
     const text = readFileSync(files.criteo);
     const cacheBytes = new Uint8Array(rows * bytesOfSample);
     const works = {
       columns: () => readOurs(files.rm1),
       columnsOfTheirs: () => readTheirs(files.rm1),
+      batches,
       lists: () => readOurs(files.lists),
       listsOfTheirs: () => readTheirs(files.lists),
-      parquet: () => toCache({ kind: "parquet", paths: [files.rm1], ...features, ...common }),
+      parquet: () => toCache({ ...parquet, ...common }),
       csv: () => toCache({ kind: "csv", paths: [files.csv], ...features, ...common }),
       criteo: () => toCache({ kind: "criteo-tsv", paths: [files.criteo], ...common }),
       hashes: async () => hash(text, cacheBytes),
@@ -88,6 +98,11 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
         { name: names.lists, unit: "ids/s", limitIs: "hyparquet" },
         scaled(rates.lists, idsOfList),
         scaled(rates.listsOfTheirs, idsOfList),
+      ),
+      rowOf(
+        { name: names.batches, unit: "rows/s", limitIs: "the columns alone" },
+        rates.batches,
+        rates.columns,
       ),
       rowOf({ name: names.parquet, unit: "rows/s", limitIs: "CSV" }, rates.parquet, rates.csv),
       rowOf({ name: names.csv, unit: "rows/s" }, rates.csv, []),
@@ -139,7 +154,32 @@ async function readTheirs(path: string): Promise<void> {
   await file.close();
 }
 
+/** Makes an index, and returns what reads all samples of its files, batch after batch. */
+async function batchReader(given: DataOptions): Promise<() => Promise<void>> {
+  const options = dataOptions.parse({ ...given, streamed: true });
+  const { path } = await prepareCache(options, tables, realDisk);
+  return async () => {
+    const samples = await openSamples(path, realDisk, { options, tables });
+    const { batchSize } = options;
+    const indices = Uint32Array.from({ length: batchSize }, (_, i) => i);
+    const memory = {
+      labels: new Float32Array(batchSize),
+      dense: new Float32Array(batchSize * samples.dense),
+      lengths: new Int32Array(batchSize * samples.features),
+      ids: new Int32Array(batchSize * samples.features),
+    };
+    for (let first = 0; first < samples.samples; first += batchSize) {
+      const count = Math.min(batchSize, samples.samples - first);
+      await holdAt(samples, first, count);
+      for (let i = 0; i < count; i++) indices[i] = first + i;
+      samples.read(indices.subarray(0, count), memory);
+    }
+    samples.close();
+  };
+}
+
+const tables: TableShape[] = idNames.map((name) => ({ name, rows: 10_000 }));
+
 async function toCache(options: DataOptions): Promise<void> {
-  const tables: TableShape[] = idNames.map((name) => ({ name, rows: 10_000 }));
   await prepareCache(dataOptions.parse(options), tables, realDisk);
 }

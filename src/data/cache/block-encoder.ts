@@ -59,6 +59,17 @@ export class BlockEncoder {
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
+  /** Appends a record that is written already, of `count` words from `from` on. As `append`. */
+  appendRecord(record: Int32Array, from: number, count: number): Int32Array | undefined {
+    this.#reserve(count);
+    const words = this.#words;
+    let at = this.#used;
+    for (let i = from; i < from + count; i++) words[at++] = record[i] ?? 0;
+    this.#used = at;
+    words[++this.#samples] = at;
+    return this.#samples === blockSamples ? this.#end() : undefined;
+  }
+
   /** The last block, which has fewer samples; undefined: there is none. */
   rest(): Int32Array | undefined {
     return this.#samples === 0 ? undefined : this.#end();

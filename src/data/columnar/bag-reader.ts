@@ -1,86 +1,144 @@
 // Appends ids of columns to bags: integers and texts, hashed or as they are, with 32 or 64 bits.
-// Texts that were hashed are remembered, as a dictionary has each of them once.
+// The rows of ids of 32 bits are found for a whole column at once, those of a dictionary once for
+// each of its entries.
 
 import { murmurHash3 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import type { Fault } from "../text/faults.ts";
 import { decodeId } from "../text/line-decoder.ts";
-import type { Column, IdColumn, TextColumn } from "./column.ts";
-import { idHasher, textOfId } from "./hashed-ids.ts";
+import type { Column, TextColumn } from "./column.ts";
+import { type HashIds, idHasher, textOfId } from "./hashed-ids.ts";
 import type { CategoricalField } from "./named-columns.ts";
 
 /** Appends entry `at` of a column to a feature's bag. Returns its fault, if it has one. */
 export type FillEntry = (sample: Sample, at: number, weight: number) => Fault | undefined;
 
-/** What fills the entries of a column. A batch's column is taken once. */
-export type BagReader = (column: Exclude<Column, { form: "numbers" }>) => FillEntry;
+/** A column of entries. */
+export type BagColumn = Exclude<Column, { form: "numbers" }>;
+
+/** Reads the entries of a feature's columns. */
+export interface BagReader {
+  /** What fills the entries of a column, valid until the next column. */
+  fillOf(column: BagColumn): FillEntry;
+  /**
+   * (N): the row of each entry of a column, of 32 bits; `textWay`: it goes the way of text. Valid
+   * until the next column. Undefined where ids have 64 bits.
+   */
+  readonly rowsOf: ((column: BagColumn) => Int32Array) | undefined;
+}
+
+/** Instead of a row. Rows of tables are not negative. */
+export const textWay = -1;
 
 /** The reader of a feature's entries. */
 export function bagReader(field: CategoricalField, feature: number): BagReader {
-  const ofIds = field.ids === "hash" ? hashedIds(field, feature) : plainIds(field, feature);
-  const ofTexts = textReader(field, feature);
-  return (column) => (column.form === "ids" ? ofIds(column) : ofTexts(column));
-}
-
-function plainIds(field: CategoricalField, feature: number): (column: IdColumn) => FillEntry {
-  const { isWide, rows, offset } = field;
-  return (column) => {
-    const { ids, isUnsigned } = column;
-    const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
-    return (sample, at, weight) => {
-      const [low, high] = [halves[2 * at] ?? 0, halves[2 * at + 1] ?? 0];
-      if (isWide) {
-        const mayPush = offset === 0 && (high >= 0 || isUnsigned !== true);
-        if (mayPush && sample.push(feature, low, weight, high)) return undefined;
-      } else if (high === low >> 31) {
-        const id = low - offset;
-        if (id >= 0 && id < rows && sample.push(feature, id, weight)) return undefined;
-      }
-      return decodeId(sample, feature, textOfId(column, at), weight, field);
-    };
+  const textEntry = byText(field, feature);
+  if (field.isWide) {
+    const fillOf = (column: BagColumn) => wideEntry(column, textEntry(column), field, feature);
+    return { fillOf, rowsOf: undefined };
+  }
+  const ofIds = ofDictionary(field.ids === "hash" ? idHasher(field) : plainRows(field));
+  const ofTexts = textRows(field);
+  let last: { readonly column: BagColumn; readonly rows: Int32Array } | undefined;
+  const rowsOf = (column: BagColumn) => {
+    if (last?.column !== column) {
+      last = { column, rows: column.form === "ids" ? ofIds(column) : ofTexts(column) };
+    }
+    return last.rows;
   };
-}
-
-/** The row of an id is the hash of its decimals. */
-function hashedIds(field: CategoricalField, feature: number): (column: IdColumn) => FillEntry {
-  const rowsOf = idHasher(field);
-  return (column) => {
+  const fillOf = (column: BagColumn): FillEntry => {
     const rows = rowsOf(column);
+    const slowly = textEntry(column);
     return (sample, at, weight) => {
-      if (sample.push(feature, rows[at] ?? 0, weight)) return undefined;
-      return decodeId(sample, feature, textOfId(column, at), weight, field);
+      const row = rows[at] ?? textWay;
+      if (row !== textWay && sample.push(feature, row, weight)) return undefined;
+      return slowly(sample, at, weight);
     };
+  };
+  return { fillOf, rowsOf };
+}
+
+/** The way of text, of any entry. A text without characters is no entry. */
+function byText(field: CategoricalField, feature: number): (column: BagColumn) => FillEntry {
+  return (column) => (sample, at, weight) => {
+    const isIds = column.form === "ids";
+    const text = isIds ? textOfId(column, at) : (column.dictionary[column.codes[at] ?? 0] ?? "");
+    return text === "" ? undefined : decodeId(sample, feature, text, weight, field);
   };
 }
 
-function textReader(field: CategoricalField, feature: number): (column: TextColumn) => FillEntry {
-  const { ids, rows, seed } = field;
-  const byText = ({ dictionary, codes }: TextColumn): FillEntry => {
-    return (sample, at, weight) => {
-      const text = dictionary[codes[at] ?? 0] ?? "";
-      return text === "" ? undefined : decodeId(sample, feature, text, weight, field);
-    };
+/** Ids of 64 bits as they are. */
+function wideEntry(
+  column: BagColumn,
+  slowly: FillEntry,
+  { offset }: CategoricalField,
+  feature: number,
+): FillEntry {
+  if (column.form !== "ids") return slowly;
+  const { ids, isUnsigned } = column;
+  const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
+  return (sample, at, weight) => {
+    const [low, high] = [halves[2 * at] ?? 0, halves[2 * at + 1] ?? 0];
+    const mayPush = offset === 0 && (high >= 0 || isUnsigned !== true);
+    if (mayPush && sample.push(feature, low, weight, high)) return undefined;
+    return slowly(sample, at, weight);
   };
-  if (ids !== "hash") return byText;
+}
+
+/** The rows of ids that lie in the table as they are. */
+function plainRows({ rows, offset }: CategoricalField): HashIds {
+  return ({ ids, offsets }) => {
+    const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
+    const found = new Int32Array(offsets.at(-1) ?? 0);
+    for (let at = 0; at < found.length; at++) {
+      const [low, high] = [halves[2 * at] ?? 0, halves[2 * at + 1] ?? 0];
+      const id = low - offset;
+      found[at] = high === low >> 31 && id >= 0 && id < rows ? id : textWay;
+    }
+    return found;
+  };
+}
+
+/** Finds the rows of a dictionary's ids once, and those of its column by their codes. */
+function ofDictionary(rowsOf: HashIds): HashIds {
+  let known: BigInt64Array | undefined;
+  let rows: Int32Array = new Int32Array(0);
+  let found = new Int32Array(0);
+  return (column) => {
+    const { coded, offsets, isUnsigned } = column;
+    if (coded === undefined) return rowsOf(column);
+    const { dictionary, codes } = coded;
+    if (known !== dictionary) {
+      known = dictionary;
+      const whole = Int32Array.of(0, dictionary.length);
+      rows = rowsOf({ form: "ids", ids: dictionary, offsets: whole, isUnsigned });
+    }
+    const count = offsets.at(-1) ?? 0;
+    if (found.length < count) found = new Int32Array(count);
+    for (let at = 0; at < count; at++) found[at] = rows[codes[at] ?? 0] ?? textWay;
+    return found;
+  };
+}
+
+/** The rows of texts: hashed, each text of a dictionary once. Integers go the way of text. */
+function textRows({ ids, rows, seed }: CategoricalField): (column: TextColumn) => Int32Array {
   let known: readonly string[] | undefined;
   let found = new Int32Array(0); // 0: not hashed yet.
-  return (column) => {
-    const { dictionary, codes } = column;
-    const bySlowWay = byText(column);
-    return (sample, at, weight) => {
+  return ({ dictionary, codes }) => {
+    if (ids !== "hash") return new Int32Array(codes.length).fill(textWay);
+    const places = new Int32Array(codes.length);
+    for (let at = 0; at < places.length; at++) {
       const code = codes[at] ?? 0;
       if (known !== dictionary || code >= found.length) {
         known = dictionary;
         found = new Int32Array(2 * dictionary.length);
       }
-      let row = found[code] ?? 0;
-      if (row === 0) {
+      if (found[code] === 0) {
         const text = dictionary[code] ?? "";
-        if (text === "") return undefined;
-        row = 1 + (murmurHash3(text, seed) % (rows - 1));
-        found[code] = row;
+        found[code] = text === "" ? textWay : 1 + (murmurHash3(text, seed) % (rows - 1));
       }
-      return sample.push(feature, row, weight) ? undefined : bySlowWay(sample, at, weight);
-    };
+      places[at] = found[code] ?? textWay;
+    }
+    return places;
   };
 }

@@ -23,12 +23,22 @@ export interface IdColumn {
   readonly offsets: Int32Array;
   /** (N): signed, all 64 bits. The buffer is read as pairs of 32-bit halves, too. */
   readonly ids: BigInt64Array;
+  /** The same ids by their places in a dictionary, where the file has them so. */
+  readonly coded?: CodedIds | undefined;
   /** Whether the 64 bits of `ids` are numbers without a sign. @default false */
   readonly isUnsigned?: boolean | undefined;
   /** (N): the weight of each id in its bag. @default none: weight 1 */
   readonly weights?: Float32Array | undefined;
   /** (R): 0 where the row has no list at all. @default every row has one */
   readonly present?: Uint8Array | undefined;
+}
+
+/** Ids of a dictionary. */
+export interface CodedIds {
+  /** (N): which id of the dictionary. */
+  readonly codes: Int32Array;
+  /** The ids, some perhaps twice; it does not change. */
+  readonly dictionary: BigInt64Array;
 }
 
 /** A list of texts a row. A single text is a list of one. */

@@ -16,6 +16,7 @@ import { type BagReader, bagReader } from "./bag-reader.ts";
 import type { Column, RowBatch } from "./column.ts";
 import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
+import { type PlainRecords, recordMaker } from "./plain-records.ts";
 import { millisecondsOf, textAt, timeText } from "./row-text.ts";
 
 /** Fills samples from the rows of batches. */
@@ -29,6 +30,11 @@ export interface RowEncoder {
   isKept(row: number): boolean;
   /** Fills a sample from a row of the batch. Returns the row's fault, if it has one. */
   encode(sample: Sample, row: number): Fault | undefined;
+  /**
+   * The records of the batch's rows that need nothing but to be copied; undefined: it has none. A
+   * row without one is to be encoded.
+   */
+  records(): PlainRecords | undefined;
   /** The features alone, for a prediction. */
   encodeFeatures(sample: Sample, row: number): Fault | undefined;
 }
@@ -54,24 +60,30 @@ export function createRowEncoder(
   let targets: Fill[] = [];
   let features: Fill[] = [];
   const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
+  const labelOf = (place: number, column: Column) => {
+    const readLabel = columns.readLabels[place];
+    if (readLabel === undefined) throw new TypeError("a label has a reader");
+    return labelReaderOf(column, readLabel, labels[place] ?? new Map());
+  };
+  const makeRecords = recordMaker(columns, bags, labelOf);
 
+  let now: RowBatch | undefined;
   let made: MadeBatch | undefined;
+  let readKey: ((row: number) => Fault | undefined) | undefined;
 
+  const columnOf = (field: number): Column => {
+    const column = (made ?? now)?.columns.get(header[field] ?? "");
+    if (column === undefined) throw new TypeError(`a batch lacks the column ${header[field]}`);
+    return column;
+  };
   const begin = (batch: RowBatch, place = 0) => {
+    now = batch;
     made = transforms && madeBatch(transforms, columns, header, batch, place);
-    const columnOf = (field: number): Column => {
-      const column = (made ?? batch).columns.get(header[field] ?? "");
-      if (column === undefined) throw new TypeError(`a batch lacks the column ${header[field]}`);
-      return column;
-    };
     const { key, weight, group } = columns;
+    readKey = key === undefined || keys === undefined ? undefined : keyReader(columnOf(key), keys);
     targets = [
-      ...(key === undefined || keys === undefined ? [] : [keyFill(columnOf(key), keys)]),
-      ...columns.labels.map((field, i) => {
-        const readLabel = columns.readLabels[i];
-        if (readLabel === undefined) throw new TypeError("a label has a reader");
-        return labelFill(columnOf(field), i, readLabel, labels[i] ?? new Map());
-      }),
+      ...(readKey === undefined ? [] : [keyFill(readKey)]),
+      ...columns.labels.map((field, i) => labelFill(i, labelOf(i, columnOf(field)))),
       ...(weight === undefined ? [] : [weightFill(columnOf(weight.field), weight)]),
       ...(group === undefined ? [] : [groupFill(columnOf(group.field), group)]),
     ];
@@ -96,32 +108,54 @@ export function createRowEncoder(
     sample.clear();
     return run(features, sample, row);
   };
+  const records = () => {
+    const found = now && makeRecords?.(columnOf, now.rows);
+    if (found === undefined || now === undefined) return undefined;
+    const { isPlain } = found;
+    for (const row of made?.faults.keys() ?? []) isPlain[row] = 0;
+    if (readKey !== undefined) {
+      for (let row = 0; row < now.rows; row++) {
+        if (readKey(row) !== undefined) isPlain[row] = 0;
+      }
+    }
+    return found;
+  };
   return {
     begin,
+    records,
     isKept: (row) => made?.kept === undefined || made.kept[row] === 1,
     encodeFeatures,
     encode: (sample, row) => run(targets, sample, row) ?? encodeFeatures(sample, row),
   };
 }
 
-function keyFill(column: Column, keys: Pick<KeyCollector, "read" | "take">): Fill {
+/** Reads the key of a row: its fault, if it has one. */
+function keyReader(
+  column: Column,
+  keys: Pick<KeyCollector, "read" | "take">,
+): (row: number) => Fault | undefined {
   if (column.form !== "numbers" || column.isTime !== true) {
-    return (_, row) => keys.read(textAt(column, row));
+    return (row) => keys.read(textAt(column, row));
   }
-  return (_, row) => {
+  return (row) => {
     const seconds = column.values[row] ?? Number.NaN;
     if (Number.isNaN(seconds)) return keys.read("");
     return keys.take({ form: "date", value: millisecondsOf(seconds) }, timeText(seconds));
   };
 }
 
-function labelFill(
+function keyFill(readKey: (row: number) => Fault | undefined): Fill {
+  return (_, row) => readKey(row);
+}
+
+/** Reads the labels of a column, those alike once. */
+function labelReaderOf(
   column: Column,
-  place: number,
   readLabel: LabelReader,
   known: Map<string | number, number | Fault>,
-): Fill {
-  const labelOf = (key: string | number, row: number) => {
+): (row: number) => number | Fault {
+  return (row) => {
+    const key = column.form === "numbers" ? (column.values[row] ?? 0) : textAt(column, row);
     const before = known.get(key);
     if (before !== undefined) return before;
     if (known.size >= labelsMax) known.clear();
@@ -129,9 +163,11 @@ function labelFill(
     known.set(key, label);
     return label;
   };
+}
+
+function labelFill(place: number, labelOf: (row: number) => number | Fault): Fill {
   return (sample, row) => {
-    const key = column.form === "numbers" ? (column.values[row] ?? 0) : textAt(column, row);
-    const label = labelOf(key, row);
+    const label = labelOf(row);
     if (typeof label === "object") return label;
     sample.labels[place] = label;
     return undefined;
@@ -200,7 +236,7 @@ export function bagFill(
     return (sample, row) => decodeBag(sample, feature, textAt(column, row), field);
   }
   const { offsets, weights } = column;
-  const fill = reader(column);
+  const fill = reader.fillOf(column);
   return (sample, row) => {
     const end = offsets[row + 1] ?? 0;
     for (let at = offsets[row] ?? 0; at < end; at++) {

@@ -14,7 +14,7 @@ import type { Chunk, Footer, Group } from "./footer.ts";
 import type { ColumnShape } from "./shapes.ts";
 
 /** How a file is read. */
-export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage"> {
+export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst"> {
   /** Which row groups. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
 }
@@ -29,7 +29,7 @@ export async function* readParquet(
   file: RangeReader,
   footer: Footer,
   wanted: readonly WantedColumn<ColumnShape>[],
-  { report = newReport(), isWanted = () => true, onDamage }: ReadLimits = {},
+  { report = newReport(), isWanted = () => true, onDamage, rowsFirst }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = createHash("sha256").update(footer.bytes);
   let firstRow = 0;
@@ -40,10 +40,12 @@ export async function* readParquet(
       let row = 0;
       try {
         const reader = new GroupReader(file, group, place, wanted, report);
-        for (; row < group.rows; row += step) {
-          const rows = Math.min(step, group.rows - row);
+        while (row < group.rows) {
+          const some = Math.min(row + (rowsFirst ?? step), row - (row % step) + step, group.rows);
+          const rows = some - row;
           const columns = await reader.read(rows);
           yield { rows, file: file.path, firstRow: firstRow + row, rowGroup: place, columns };
+          row = some;
         }
         for (const digest of reader.digests()) hash.update(digest);
       } catch (error) {

@@ -12,6 +12,7 @@ import {
   type CacheMeta,
   type Piece,
 } from "../cache/cache-format.ts";
+import type { PlainRecords } from "../columnar/plain-records.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import { formatOf, pieceNameOf } from "../data-kinds.ts";
 import type { SampleRange } from "../dataset.ts";
@@ -33,6 +34,18 @@ export interface BlockOrigin {
   readonly key?: KeyColumn | undefined;
 }
 
+/** Takes samples, or their records, in order. */
+interface SampleSink {
+  add(sample: Sample): void;
+  addRecord(words: Int32Array, from: number, count: number): void;
+}
+
+const noRecords: PlainRecords = {
+  isPlain: new Uint8Array(0),
+  words: new Int32Array(0),
+  width: 0,
+};
+
 /** A run of samples within a piece. */
 interface Run extends Piece {
   /** Its first sample among all. */
@@ -53,8 +66,8 @@ export function tableBlocks(
   const report = newReport();
   const sample = new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets });
 
-  /** Appends the samples of a run from `first` on, until `take` has enough. */
-  const encode = async (run: Run, range: SampleRange, take: (of: Sample) => void) => {
+  /** Appends the samples of a run that lie in the range. */
+  const encode = async (run: Run, range: SampleRange, out: SampleSink) => {
     const path = options.paths[run.file] ?? "";
     const { first } = range;
     const end = Math.min(range.end, run.first + run.samples); // Damaged rows may lie behind it.
@@ -64,13 +77,18 @@ export function tableBlocks(
       const keys = key && new KeyCollector(key);
       const encoder = createRowEncoder(opened.columns, opened.header, keys, transforms);
       let at = run.first;
-      const ofRun = wantedRows(opened, { report, only: run.rowGroup });
+      const rowsFirst = Math.max(blockSamples, end - run.first);
+      const ofRun = wantedRows(opened, { report, only: run.rowGroup, rowsFirst });
       for await (const { batch, isWanted } of ofRun) {
         encoder.begin(batch, run.file);
+        const { isPlain, words, width } = encoder.records() ?? noRecords;
         for (let row = 0; row < batch.rows && at < end; row++) {
           if (!isWanted(row) || !encoder.isKept(row)) continue;
-          if (encoder.encode(sample, row) !== undefined) continue; // The index counted it.
-          if (at++ >= first) take(sample);
+          const isRecord = isPlain[row] === 1;
+          if (!isRecord && encoder.encode(sample, row) !== undefined) continue; // As the index did.
+          if (at++ < first) continue;
+          if (isRecord) out.addRecord(words, row * width, width);
+          else out.add(sample);
         }
         if (at >= end) break;
       }
@@ -97,7 +115,14 @@ export function tableBlocks(
       };
       for (const run of runs) {
         if (run.first >= end || run.first + run.samples <= first) continue;
-        await encode(run, { first, end }, (of) => add(encoder.append(of), run));
+        await encode(
+          run,
+          { first, end },
+          {
+            add: (of) => add(encoder.append(of), run),
+            addRecord: (words, from, count) => add(encoder.appendRecord(words, from, count), run),
+          },
+        );
       }
       add(encoder.rest(), runs.at(-1));
       if (block !== blocks.end)

@@ -35,6 +35,11 @@ export interface TableLimits {
   readonly report?: ReadReport | undefined;
   /** The one piece that is read. @default all */
   readonly only?: number | undefined;
+  /**
+   * About how many rows of a piece are looked at: the first batches have no more, and none has rows
+   * of two batches that are as large as usual. @default all
+   */
+  readonly rowsFirst?: number | undefined;
   /** The columns that are read. @default all that the job wants */
   readonly names?: ReadonlySet<string> | undefined;
   /** Told what cannot be read of a piece, which is left out. @default it is thrown */

@@ -17,7 +17,7 @@ export const sigridHash: Op<"sigridHash"> = {
       const ids = asIds(column);
       const out = new BigInt64Array(ids.ids.length);
       columns.sigridHash(out, ids.ids, hash);
-      return [{ ...ids, ids: out }];
+      return [{ ...ids, ids: out, coded: undefined }];
     };
   },
 };
@@ -36,7 +36,7 @@ export const positiveModulus: Op<"positiveModulus"> = {
       for (let i = 0; i < out.length; i++) {
         setId(halves, i, by.of(from[2 * i] as number, from[2 * i + 1] as number));
       }
-      return [{ ...ids, ids: out }];
+      return [{ ...ids, ids: out, coded: undefined }];
     };
   },
 };
@@ -104,7 +104,7 @@ export const enumerate: Op<"enumerate"> = {
           halves[2 * i + 1] = upperHalf() & 0x7fff_ffff;
         }
       }
-      return [{ ...ids, ids: out }];
+      return [{ ...ids, ids: out, coded: undefined }];
     };
   },
 };

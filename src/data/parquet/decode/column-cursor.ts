@@ -15,7 +15,7 @@ import {
 } from "./leaf-cursor.ts";
 import { ListCursor, ListReader, WeightedCursor } from "./list-cursors.ts";
 import { TextPool } from "./texts.ts";
-import type { Target } from "./values.ts";
+import type { CodedTarget, Target } from "./values.ts";
 
 /** The cursor of a column. `weights`: the second leaf of a weighted list. @throws Damage */
 export function openCursor(
@@ -26,8 +26,10 @@ export function openCursor(
   hash: Hash,
 ): ColumnCursor {
   const target = targetOf(formOf(shape, isId));
-  if (shape.list === "none")
-    return new FlatCursor(new LeafCursor(shape.leaf, 0, source, target, hash));
+  if (shape.list === "none") {
+    const own = target.form === "ids" ? { ...target, coded: newCoded() } : target;
+    return new FlatCursor(new LeafCursor(shape.leaf, 0, source, own, hash));
+  }
   const ids = new ListReader(new LeafCursor(shape.leaf, 1, source, target, hash), shape.entryLevel);
   if (shape.weights === undefined || weights === undefined) return new ListCursor(ids, shape.leaf);
   const numbers = targetOf("numbers");
@@ -48,6 +50,21 @@ function targetOf(form: Column["form"]): Target {
   }
 }
 
+function newCoded(): CodedTarget {
+  return { codes: new Int32Array(0), dictionary: new BigInt64Array(0), isWhole: true };
+}
+
+let singles = new Int32Array(0);
+
+/** 0, 1, 2, … rows: the offsets of rows that all have a value. The same memory for all columns. */
+function offsetsOfSingles(rows: number): Int32Array {
+  if (singles.length <= rows) {
+    singles = new Int32Array(2 * rows + 1);
+    for (let row = 0; row < singles.length; row++) singles[row] = row;
+  }
+  return singles.subarray(0, rows + 1);
+}
+
 /** A column without lists. */
 class FlatCursor implements ColumnCursor {
   readonly #leaf: LeafCursor;
@@ -61,9 +78,9 @@ class FlatCursor implements ColumnCursor {
     const leaf = this.#leaf;
     const { target } = leaf;
     if (target.form === "texts") target.pool.begin();
+    if (target.form === "ids" && target.coded !== undefined) target.coded.isWhole = true;
     reserve(target, rows);
     if (this.#offsets.length <= rows) this.#offsets = new Int32Array(rows + 1);
-    const offsets = this.#offsets;
     const isNumbers = target.form === "numbers";
     let count = 0;
     for (let row = 0; row < rows; ) {
@@ -76,33 +93,35 @@ class FlatCursor implements ColumnCursor {
       row += some;
       leaf.at += some;
     }
-    offsets[rows] = count;
-    return columnOf(leaf.leaf, target, offsets.subarray(0, rows + 1), count, rows);
+    this.#offsets[rows] = count;
+    const offsets = count === rows ? offsetsOfSingles(rows) : this.#offsets.subarray(0, rows + 1);
+    return columnOf(leaf.leaf, target, offsets, count, rows);
   }
 
-  /** Writes the offsets of some rows, and counts those that have a value. */
+  /**
+   * Counts which of some rows have a value, and writes their offsets, from the first row on that has
+   * none.
+   */
   #present(row: number, some: number, count: number): number {
-    const { definition, at, leaf } = this.#leaf;
+    const { definition, at, leaf, run } = this.#leaf;
     const max = leaf.definitionMax;
+    if (run === max && count === row) return some;
     const offsets = this.#offsets;
+    if (count === row) offsets.set(offsetsOfSingles(row));
     let there = count;
-    if (max === 0) {
-      for (let i = 0; i < some; i++) offsets[row + i] = there++;
-      return some;
-    }
     for (let i = 0; i < some; i++) {
       offsets[row + i] = there;
-      if (definition[at + i] === max) there++;
+      if ((run ?? definition[at + i]) === max) there++;
     }
     return there - count;
   }
 
   /** Moves `there` numbers to the rows that have one; the others have none. */
   #spread(values: Float64Array, row: number, some: number, there: number): void {
-    const { definition, at, leaf } = this.#leaf;
+    const { definition, at, leaf, run } = this.#leaf;
     let from = row + there;
     for (let i = some - 1; i >= 0; i--) {
-      const isThere = definition[at + i] === leaf.definitionMax;
+      const isThere = (run ?? definition[at + i]) === leaf.definitionMax;
       values[row + i] = isThere ? (values[--from] ?? 0) : Number.NaN;
     }
   }

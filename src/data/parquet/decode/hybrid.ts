@@ -47,6 +47,18 @@ export class HybridReader {
     }
   }
 
+  /**
+   * Reads the next `count` values where they are one run: returns its value. Undefined: nothing was
+   * read. @throws Damage
+   */
+  readRun(count: number): number | undefined {
+    if (this.#width === 0) return 0;
+    if (this.#left === 0 && count > 0) this.#begin();
+    if (this.#isPacked || this.#left < count) return undefined;
+    this.#left -= count;
+    return this.#value;
+  }
+
   #begin(): void {
     const header = this.#header();
     this.#isPacked = header % 2 === 1;

@@ -2,14 +2,16 @@
 // which go straight into the arrays of a column. Memory is that of a batch and of two pages.
 
 import type { Hash } from "node:crypto";
-import type { Column } from "../../columnar/column.ts";
+import type { Column, IdColumn } from "../../columnar/column.ts";
 import type { ByteStream } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
 import type { Chunk } from "../footer.ts";
 import type { Leaf } from "../shapes.ts";
 import { type DataPage, PageReader } from "./pages.ts";
 import {
+  type CodedTarget,
   type Dictionary,
+  idsOfCodes,
   readDictionary,
   type Target,
   type ValueReader,
@@ -18,6 +20,7 @@ import {
 
 /** Levels that are decoded at a time. */
 export const levelsMax = 4096;
+const noLevels = new Int32Array(0);
 
 /** Reads the rows of one column in a row group. */
 export interface ColumnCursor {
@@ -39,7 +42,10 @@ export function reserve(target: Target, count: number): void {
         target.values = grown(target.values, new Float64Array(2 * count));
       return;
     case "ids":
-      if (target.pairs.length < 2 * count)
+      if (target.coded?.isWhole === true) {
+        if (target.coded.codes.length < count)
+          target.coded.codes = grown(target.coded.codes, new Int32Array(2 * count));
+      } else if (target.pairs.length < 2 * count)
         target.pairs = grown(target.pairs, new Int32Array(4 * count));
       return;
     case "texts":
@@ -69,8 +75,10 @@ export class LeafCursor {
   #dictionary: Dictionary | undefined;
   #read: ValueReader = () => {};
   /** The levels of the block. */
-  readonly repetition = new Int32Array(levelsMax);
-  readonly definition = new Int32Array(levelsMax);
+  repetition = noLevels;
+  definition = noLevels;
+  /** The one definition level of the block, which then is in `definition` of lists alone. */
+  run: number | undefined;
   /** The levels of the block that are left: `at` until `end`. */
   at = 0;
   end = 0;
@@ -98,13 +106,18 @@ export class LeafCursor {
     const count = Math.min(this.#pageLeft, levelsMax);
     const { repetition, definition } = this.#page as DataPage;
     if (repetition !== undefined) {
+      if (this.repetition === noLevels) this.repetition = new Int32Array(levelsMax);
       repetition.read(this.repetition, 0, count);
       checkLevels(this.repetition, count, 1);
     }
-    if (definition !== undefined) {
+    this.run = definition === undefined ? 0 : definition.readRun(count);
+    if (this.run !== undefined) checkLevel(this.run, this.leaf.definitionMax);
+    const isWritten = repetition !== undefined || this.run === undefined;
+    if (isWritten && this.definition === noLevels) this.definition = new Int32Array(levelsMax);
+    if (definition !== undefined && this.run === undefined) {
       definition.read(this.definition, 0, count);
       checkLevels(this.definition, count, this.leaf.definitionMax);
-    }
+    } else if (isWritten) this.definition.fill(this.run ?? 0, 0, count);
     this.#pageLeft -= count;
     [this.at, this.end] = [0, count];
     return true;
@@ -133,7 +146,11 @@ export class LeafCursor {
 function checkLevels(levels: Int32Array, count: number, max: number): void {
   let all = 0;
   for (let i = 0; i < count; i++) all = Math.max(all, (levels[i] ?? 0) >>> 0);
-  if (all > max) throw new Damage(`a level is ${all}, and the schema has ${max}`);
+  checkLevel(all, max);
+}
+
+function checkLevel(level: number, max: number): void {
+  if (level >>> 0 > max) throw new Damage(`a level is ${level >>> 0}, and the schema has ${max}`);
 }
 
 /** The column of what a target has got. */
@@ -152,9 +169,13 @@ export function columnOf(
         : { form: "numbers", values };
     }
     case "ids": {
-      const ids = new BigInt64Array(target.pairs.buffer, 0, count);
       const isWide = isUnsigned && element.type === "INT64";
-      return { form: "ids", offsets, ids, ...(isWide ? { isUnsigned: true } : {}) };
+      const own = isWide
+        ? ({ form: "ids", isUnsigned: true } as const)
+        : ({ form: "ids" } as const);
+      return target.coded?.isWhole === true
+        ? codedColumn({ ...own, offsets }, target.coded, count)
+        : { ...own, offsets, ids: new BigInt64Array(target.pairs.buffer, 0, count) };
     }
     case "texts": {
       const { codes, pool } = target;
@@ -168,4 +189,24 @@ export function columnOf(
     default:
       return target satisfies never;
   }
+}
+
+/** A column whose ids are written out only when someone asks for them. */
+function codedColumn(
+  column: Omit<IdColumn, "ids">,
+  { codes, dictionary }: CodedTarget,
+  count: number,
+): IdColumn {
+  const coded = { codes: codes.subarray(0, count), dictionary };
+  let ids: BigInt64Array | undefined;
+  return {
+    ...column,
+    coded,
+    get ids() {
+      if (ids !== undefined) return ids;
+      ids = new BigInt64Array(count);
+      idsOfCodes(ids, coded, count);
+      return ids;
+    },
+  };
 }

@@ -25,9 +25,25 @@ import { PlainTexts, type TextPool } from "./texts.ts";
 /** Where values go: in one of the forms of columns. */
 export type Target =
   | { readonly form: "numbers"; values: Float64Array }
-  /** Two halves of each id, low first. */
-  | { readonly form: "ids"; pairs: Int32Array }
+  | IdTarget
   | { readonly form: "texts"; codes: Int32Array; readonly pool: TextPool };
+
+/** Where ids go. */
+export interface IdTarget {
+  readonly form: "ids";
+  /** Two halves of each id, low first. */
+  pairs: Int32Array;
+  /** Set where ids may stay places in a dictionary. */
+  readonly coded?: CodedTarget | undefined;
+}
+
+/** Places in a dictionary instead of ids, until a page of a batch has none. */
+export interface CodedTarget {
+  codes: Int32Array;
+  dictionary: BigInt64Array;
+  /** Whether all ids of the batch so far are in `codes`; else they are in the pairs. */
+  isWhole: boolean;
+}
 
 /** Writes the next `count` values of a page to the target, from place `at` on. */
 export type ValueReader = (at: number, count: number) => void;
@@ -90,7 +106,10 @@ export function valueReader(
     }
     case "ids": {
       const read = pairReader(page, leaf);
-      return (at, count) => read(target.pairs, at, count);
+      return (at, count) => {
+        if (target.coded?.isWhole === true) uncode(target, target.coded, at, count);
+        read(target.pairs, at, count);
+      };
     }
     case "texts": {
       const next = textReader(page, leaf);
@@ -110,11 +129,20 @@ function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary
   const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width);
   const places = new Int32Array(placesMax);
   const { count: size, values } = dictionary;
+  const coded = target.form === "ids" ? target.coded : undefined;
+  if (coded !== undefined && coded.dictionary.buffer !== values.buffer) {
+    coded.dictionary = new BigInt64Array(values.buffer, 0, size);
+  }
   return (first, count) => {
+    if (coded?.isWhole === true) {
+      reader.read(coded.codes, first, count);
+      checkPlaces(coded.codes, first, count, size);
+      return;
+    }
     for (let at = first; at < first + count; at += placesMax) {
       const some = Math.min(placesMax, first + count - at);
       reader.read(places, 0, some);
-      checkPlaces(places, some, size);
+      checkPlaces(places, 0, some, size);
       if (target.form === "texts") target.codes.set(places.subarray(0, some), at);
       else if (target.form === "numbers") {
         const out = target.values;
@@ -131,9 +159,26 @@ function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary
   };
 }
 
-function checkPlaces(places: Int32Array, count: number, size: number): void {
+/** The first `at` ids of a batch go from its codes to its pairs, with room for `count` more. */
+function uncode(target: IdTarget, coded: CodedTarget, at: number, count: number): void {
+  if (target.pairs.length < 2 * (at + count)) target.pairs = new Int32Array(4 * (at + count));
+  const ids = new BigInt64Array(target.pairs.buffer);
+  idsOfCodes(ids, coded, at);
+  coded.isWhole = false;
+}
+
+/** Writes the ids that the first `count` codes name. */
+export function idsOfCodes(
+  ids: BigInt64Array,
+  { codes, dictionary }: Pick<CodedTarget, "codes" | "dictionary">,
+  count: number,
+): void {
+  for (let i = 0; i < count; i++) ids[i] = dictionary[codes[i] ?? 0] ?? 0n;
+}
+
+function checkPlaces(places: Int32Array, from: number, count: number, size: number): void {
   let most = 0;
-  for (let i = 0; i < count; i++) {
+  for (let i = from; i < from + count; i++) {
     const place = (places[i] ?? 0) >>> 0;
     if (place > most) most = place;
   }

@@ -1,0 +1,107 @@
+// The short way from columns to records makes the words that the row encoder makes, and leaves every
+// row to it of which anything is unusual.
+
+import assert from "node:assert/strict";
+import test from "ava";
+import { BlockEncoder } from "../../../src/data/cache/block-encoder.ts";
+import type { Column } from "../../../src/data/columnar/column.ts";
+import { namedColumns } from "../../../src/data/columnar/named-columns.ts";
+import { createRowEncoder } from "../../../src/data/columnar/row-encoder.ts";
+import { dataOptions, type ResolvedParquetOptions } from "../../../src/data/options.ts";
+import { Sample } from "../../../src/data/sample.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+
+const rows = 1500;
+const names = ["label", "plain", "log", "mean", "told", "needed", "hashed", "coded", "own", "text"];
+
+const options = dataOptions.parse({
+  kind: "parquet",
+  paths: ["drawn.parquet"],
+  label: "label",
+  dense: [
+    "plain",
+    { column: "log", log: true },
+    { column: "mean", missing: "mean" },
+    { column: "told", missing: "indicator" },
+    { column: "needed", missing: "reject" },
+  ],
+  categorical: ["hashed", "coded", { column: "own", ids: "integer", offset: 5 }, "text"],
+  batchSize: 1,
+}) as ResolvedParquetOptions;
+const tables = ["hashed", "coded", "own", "text"].map((name) => ({ name, rows: 50 }));
+
+/** Mostly ordinary values, now and then each of the unusual ones. */
+function drawnColumns(random: RandomStream): Map<string, Column> {
+  const rare = (values: readonly number[], usual: number) => {
+    return random.below(20) === 0 ? (values[random.below(values.length)] ?? 0) : usual;
+  };
+  const odd = [Number.NaN, Infinity, -Infinity, 1e39, -0, 1e-46];
+  const numbers = (values = odd): Column => {
+    const draw = () => rare(values, random.below(2000) / 8 - 100);
+    return { form: "numbers", values: Float64Array.from({ length: rows }, draw) };
+  };
+  /** Rows with one id, some with none. */
+  const offsets = (): Int32Array => {
+    const found = new Int32Array(rows + 1);
+    for (let row = 0; row < rows; row++) {
+      found[row + 1] = (found[row] ?? 0) + (random.below(20) === 0 ? 0 : 1);
+    }
+    return found;
+  };
+  const ids = (below: number): Column => {
+    const own = { form: "ids", offsets: offsets(), isUnsigned: random.below(2) === 0 } as const;
+    const draw = () => BigInt(rare([-1, 2 ** 40, 0], random.below(below)));
+    return { ...own, ids: BigInt64Array.from({ length: own.offsets[rows] ?? 0 }, draw) };
+  };
+  const coded = (): Column => {
+    const own = { form: "ids", offsets: offsets() } as const;
+    const dictionary = BigInt64Array.from({ length: 300 }, () => BigInt(random.word()) << 20n);
+    const codes = Int32Array.from({ length: own.offsets[rows] ?? 0 }, () => random.below(300));
+    return { ...own, coded: { codes, dictionary }, ids: new BigInt64Array(codes.length) };
+  };
+  const texts = (): Column => {
+    const own = { form: "texts", offsets: offsets() } as const;
+    const codes = Int32Array.from({ length: own.offsets[rows] ?? 0 }, () => random.below(4));
+    return { ...own, codes, dictionary: ["a", "", "bc", "7"] };
+  };
+  const label = Float64Array.from({ length: rows }, () => rare([2, Number.NaN], random.below(2)));
+  return new Map<string, Column>([
+    ["label", { form: "numbers", values: label }],
+    ...["plain", "log", "mean", "told"].map((name) => [name, numbers()] as const),
+    ["needed", numbers([Number.NaN])],
+    ["hashed", ids(1000)],
+    ["coded", coded()],
+    ["own", ids(55)],
+    ["text", texts()],
+  ]);
+}
+
+test("records have the words of encoded samples, and leave out what is unusual", (t) => {
+  const { columns } = namedColumns(options, tables, { path: "drawn.parquet", header: names });
+  const shape = { dense: 6, features: 4, wide: Array(4).fill(false), weighted: [] };
+  const encoder = createRowEncoder(columns, names);
+  const random = new RandomStream(7, 1);
+  for (let batch = 0; batch < 4; batch++) {
+    encoder.begin({ rows, file: "drawn.parquet", firstRow: 0, columns: drawnColumns(random) });
+    const records = encoder.records();
+    assert(records !== undefined, "these columns have records");
+    const sample = new Sample(shape);
+    let plain = 0;
+    for (let row = 0; row < rows; row++) {
+      const fault = encoder.encode(sample, row);
+      if (records.isPlain[row] !== 1) continue;
+      plain++;
+      assert(fault === undefined, `row ${row} is plain, and has the fault ${fault?.kind}`);
+      const [ofSample, ofRecord] = [new BlockEncoder(shape), new BlockEncoder(shape)];
+      ofSample.append(sample);
+      ofRecord.appendRecord(records.words, row * records.width, records.width);
+      const [wanted, got] = [ofSample.rest(), ofRecord.rest()];
+      if (!isSame(wanted, got)) t.deepEqual(got, wanted, `row ${row}`);
+    }
+    t.true(plain > rows / 4 && plain < rows, `${plain} of ${rows} rows are plain`);
+  }
+});
+
+function isSame(a: Int32Array = new Int32Array(0), b: Int32Array = new Int32Array(0)): boolean {
+  return a.length === b.length && a.every((word, i) => word === b[i]);
+}

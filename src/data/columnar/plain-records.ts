@@ -1,6 +1,6 @@
-// The short way from columns to the records of a cache: all rows of a batch, column by column, where
-// each feature has one id a row. A row of which anything is unusual is no plain row: it goes through
-// the row encoder, which defines what every record is.
+// The short way from columns to the records of a cache: all rows of a batch, column by column,
+// where each feature has one id a row. A row of which anything is unusual is no plain row: it goes
+// through the row encoder, which defines what every record is.
 
 import type { Fault } from "../text/faults.ts";
 import { type BagReader, textWay } from "./bag-reader.ts";

@@ -1,5 +1,5 @@
-// The short way from columns to records makes the words that the row encoder makes, and leaves every
-// row to it of which anything is unusual.
+// The short way from columns to records makes the words that the row encoder makes, and leaves
+// every row to it of which anything is unusual.
 
 import assert from "node:assert/strict";
 import test from "ava";

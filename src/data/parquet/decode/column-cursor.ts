@@ -56,7 +56,7 @@ function newCoded(): CodedTarget {
 
 let singles = new Int32Array(0);
 
-/** 0, 1, 2, … rows: the offsets of rows that all have a value. The same memory for all columns. */
+/** 0, 1, 2, … rows: the offsets of rows that all have a value. All columns share them. */
 function offsetsOfSingles(rows: number): Int32Array {
   if (singles.length <= rows) {
     singles = new Int32Array(2 * rows + 1);
@@ -99,8 +99,8 @@ class FlatCursor implements ColumnCursor {
   }
 
   /**
-   * Counts which of some rows have a value, and writes their offsets, from the first row on that has
-   * none.
+   * Counts which of some rows have a value, and writes their offsets, from the first row on that
+   * has none.
    */
   #present(row: number, some: number, count: number): number {
     const { definition, at, leaf, run } = this.#leaf;

@@ -1,7 +1,9 @@
 // The settings of each model that `frappe.ts --model` names, chosen by validation AUC alone. Those
 // of BARS (github.com/reczoo/BARS, Frappe_x1) are its published ones: batches of 4096, rows of 10
 // columns from near 0, batch normalisation, dropout, a penalty on all rows in every step, a tenth
-// of the learning rate after each epoch without improvement, and the end after two in a row.
+// of the learning rate after each epoch without improvement, and the end after two in a row. Those
+// of finalMlp are so but for smaller batches and wider rows. Wukong has the plain recipe of the
+// DLRM, a larger penalty, and moving averages of all weights.
 
 import { dlrm, type JobOptions, type TableOptions, wukong } from "../index.ts";
 
@@ -23,6 +25,8 @@ export const columns = [
 export interface Setting {
   readonly model: JobOptions["model"];
   readonly batchSize: number;
+  /** Share of the moving averages of all weights that a step keeps. Left out: there are none. */
+  readonly decay?: number;
   readonly evaluation: Pick<
     NonNullable<JobOptions["evaluation"]>,
     "earlyStopping" | "reduceOnPlateau"
@@ -37,31 +41,32 @@ export function settingOf(name: string): Setting {
       return plain(dlrm({ tables, interaction: "dot+cat", top: [256, 128, 1], dropout: 0.5 }));
     }
     case "deepFm":
-      return bars(0.05, 11, (tables) => {
+      return bars({ l2: 0.05, dim: 11 }, (tables) => {
         return { kind: "deepFm", tables, top: [400, 400, 400, 1], batchNorm: true, dropout: 0.2 };
       });
     case "dcnV2":
-      return bars(0.05, 10, (tables) => {
+      return bars({ l2: 0.05, dim: 10 }, (tables) => {
         const cross = { crossLayers: 4, structure: "parallel" } as const;
         const deep = { top: [400, 400, 400, 1], batchNorm: true, dropout: 0.4 };
         return { kind: "dcnV2", tables, ...cross, ...deep };
       });
     case "finalMlp":
-      return bars(0.05, 10, (tables) => {
+      return bars({ l2: 0.05, dim: 16, batchSize: 1024 }, (tables) => {
         const streams = { first: [400], second: [100], heads: 5, gates: [400] };
         return { kind: "finalMlp", tables, ...streams, batchNorm: true, dropout: 0.4 };
       });
     case "finalNet":
-      return bars(0.1, 10, (tables) => {
+      return bars({ l2: 0.1, dim: 10 }, (tables) => {
         const blocks = { first: [400, 400], second: [400], fieldGate: true };
         return { kind: "finalNet", tables, ...blocks, batchNorm: true, dropout: 0.1 };
       });
-    case "wukong":
-      return bars(0.1, 32, (tables) => {
-        const layer = { interacted: 8, compressed: 8, rank: 8, hidden: [256] };
-        const top = [400, 400, 1];
-        return wukong({ tables, layers: [layer, layer], top, batchNorm: true, dropout: 0.2 });
-      });
+    case "wukong": {
+      const tables = tablesOf({ dim: 32, l2: 0.02, initScale: 0.05 });
+      const layer = { interacted: 8, compressed: 8, rank: 8, hidden: [128] };
+      const top = [256, 128, 1];
+      const model = wukong({ tables, layers: [layer, layer], top, dropout: 0.5 });
+      return { ...plain(model), decay: 0.995 };
+    }
     default:
       throw new Error(`Expected --model dlrm, deepFm, dcnV2, finalMlp, finalNet, wukong: ${name}`);
   }
@@ -74,16 +79,21 @@ function plain(model: JobOptions["model"]): Setting {
 
 /** The recipe of BARS, with its penalty on the rows. */
 function bars(
-  l2: number,
-  dim: number,
+  options: {
+    readonly l2: number;
+    readonly dim: number;
+    /** @default 4096 */
+    readonly batchSize?: number;
+  },
   modelOf: (tables: readonly TableOptions[]) => JobOptions["model"],
 ): Setting {
+  const { l2, dim, batchSize = 4096 } = options;
   const metric = "auc" as const;
   const minDelta = 1e-6;
   return {
     // Uniform values of the standard deviation 1e-4.
     model: modelOf(tablesOf({ dim, l2, initScale: 1e-4 * Math.sqrt(3) })),
-    batchSize: 4096,
+    batchSize,
     evaluation: {
       earlyStopping: { metric, patience: 2, minDelta },
       reduceOnPlateau: { metric, minDelta },

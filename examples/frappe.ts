@@ -84,11 +84,13 @@ async function trainAll(): Promise<void> {
 }
 
 function jobOf(seed: number, home: string): JobOptions {
+  const { decay } = setting;
+  const rule = adam({ learningRate: 1e-3, ...(decay !== undefined && { ema: { decay } }) });
   return {
     name: `frappe-${seed}`,
     model: setting.model,
     data: { ...dataOf("train", home), epochs: Number(flags.epochs), ...orderOf(flags.order) },
-    optimizer: { dense: adam({ learningRate: 1e-3 }), sparse: adam({ learningRate: 1e-3 }) },
+    optimizer: { dense: rule, sparse: rule },
     evaluation: {
       data: dataOf("valid", home),
       ...setting.evaluation,

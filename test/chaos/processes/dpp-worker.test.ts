@@ -44,7 +44,7 @@ test.serial(
     const home = writeDays(t);
     await using place = await startTestCluster(1);
     const { url, token, name } = place.cluster;
-    const job = jobOnDays(place, home, { streamed: true }, { preprocessing, stepDeadlineMs: 2000 });
+    const job = jobOnDays(place, home, { streamed: true }, { preprocessing, stepDeadlineMs: 6000 });
     let worker: Promise<DppWorker> | undefined;
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type !== "run.incident") return;
@@ -53,6 +53,6 @@ test.serial(
     await (await worker)?.close();
     t.is(result.status, "finished");
     const messages = only(events, "run.incident").map(({ error }) => error.message);
-    t.regex(messages[0] ?? "", /^Waited 1500 ms for split \w+ \d+ \d+ of a preprocessing worker/);
+    t.regex(messages[0] ?? "", /^Waited 4500 ms for split \w+ \d+ \d+ of a preprocessing worker/);
   },
 );

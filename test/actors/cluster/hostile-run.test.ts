@@ -28,7 +28,7 @@ import { rounds } from "../../helpers/thinned.ts";
 /**
  * Epochs with hostile messages, and the epochs after them, so that the messages meet a live run.
  */
-const disturbed = rounds("epochs under hostile frames", 2, 60);
+const disturbed = rounds("epochs under hostile frames", 4, 60);
 const epochs = disturbed + 2;
 /** Frames at every checkpoint and evaluation; an epoch has seven. */
 const wave = rounds("hostile frames at each checkpoint", 100, 250);

@@ -11,6 +11,8 @@ import {
   predicate,
   withColumnRules,
 } from "./column-options.ts";
+import { idsAround, idsPerBag } from "./synthetic/bag-options.ts";
+import { refuseManyTimed, sessionOptions } from "./synthetic/session-options.ts";
 import { type FeatureSection, featureProblems } from "./transforms/features.ts";
 import { transformsOptions } from "./transforms/transforms-options.ts";
 
@@ -132,25 +134,6 @@ const jsonLinesOptions = z
 
 /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. */
 const zipf = z.number().min(0).max(10);
-/** Ids of a bag: exactly this many, between `min` and `max`, or drawn around a mean. */
-const idsPerBag = z.union([
-  z
-    .int()
-    .min(1)
-    .max(65_535)
-    .transform((ids) => ({ min: ids, max: ids })),
-  z
-    .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
-    .refine(({ min, max }) => min <= max, {
-      error: "a range whose `min` is at most its `max`",
-    }),
-]);
-const idsAround = z.strictObject({
-  mean: z.number().gt(0).max(10_000),
-  /** Standard deviation of the length's logarithm: lengths are lognormal. @default 0 */
-  spread: z.number().min(0).max(2).default(0),
-});
-
 /** Schema of generated data. */
 export const syntheticOptions = z
   .strictObject({
@@ -188,6 +171,8 @@ export const syntheticOptions = z
     sampleWeights: z.literal("uniform").optional(),
     /** Groups of samples, all as likely. @default none */
     groups: z.int().min(1).max(0xffff_ffff).optional(),
+    /** Samples come in sessions, whose lists repeat (docs/sessions/recd.md). @default none */
+    sessions: sessionOptions.optional(),
     /** Seed of samples and truth, independent of the job's. @default 1 */
     seed: z.int().min(0).default(1),
     /** Samples are generated whenever they are needed, as `streamed` of Parquet. @default false */
@@ -199,6 +184,7 @@ export const syntheticOptions = z
   .transform(withStream)
   .superRefine(refuseGlobalStream)
   .superRefine(refuseSplits)
+  .superRefine(refuseManyTimed)
   .transform(withPasses);
 
 /** Schema of the job's data section. */
@@ -319,11 +305,13 @@ export type BagLengths =
 
 /** The bags and the popularity of the ids of a feature, generated. */
 export function idsOfFeature(
-  { idsPerBag: bags, zipf: exponent, perFeature = {} }: ResolvedSyntheticOptions,
+  { idsPerBag: bags, zipf: exponent, perFeature = {}, sessions }: ResolvedSyntheticOptions,
   feature: string,
 ): { readonly idsPerBag: BagLengths; readonly zipf: number } {
   const own = Object.hasOwn(perFeature, feature) ? perFeature[feature] : undefined;
-  return { idsPerBag: own?.idsPerBag ?? bags, zipf: own?.zipf ?? exponent };
+  const isInSessions = sessions !== undefined && Object.hasOwn(sessions.features, feature);
+  const list = isInSessions ? sessions.features[feature]?.l : undefined;
+  return { idsPerBag: list ?? own?.idsPerBag ?? bags, zipf: own?.zipf ?? exponent };
 }
 
 /** Mean ids of a bag. */

@@ -19,6 +19,11 @@ export const purposes = {
   /** Splits of an epoch, and the samples of each. */
   splitOrder: 11,
   splitRows: 12,
+  /** Sessions of generated data. */
+  sessionLengths: 13,
+  sessionIds: 14,
+  sessionChanges: 15,
+  sessionTimes: 16,
   cacheSizes: 20,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,

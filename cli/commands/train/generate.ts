@@ -1,7 +1,8 @@
-// osiris generate: a Criteo text file with a planted truth and a known best reachable AUC.
+// osiris generate: a file with a planted truth and a known best reachable AUC: Criteo text, or JSON
+// Lines of sessions.
 
-import type { Command } from "commander";
-import { writeSyntheticTsv } from "../../../index.ts";
+import { type Command, Option } from "commander";
+import { InvalidOptionError, writeSessionLines, writeSyntheticTsv } from "../../../index.ts";
 import {
   type CommonOptions,
   integerFrom,
@@ -16,6 +17,8 @@ interface GenerateOptions extends CommonOptions {
   readonly samples: number;
   readonly zipf: number;
   readonly seed: number;
+  readonly sessions?: number;
+  readonly order?: "session" | "time";
 }
 
 /** Adds the command. */
@@ -27,13 +30,32 @@ export function addGenerate(program: Command): void {
     .option("--samples <N>", "lines", integerFrom(1), 100_000)
     .option("--rows <N>", "distinct ids of each categorical", integerFrom(1), 10_000)
     .option("--zipf <Z>", "exponent of the ids' popularity; 0: uniform", numberFrom0, 1.05)
-    .option("--seed <S>", "another seed: another truth", integerFrom(0), 1);
+    .option("--seed <S>", "another seed: another truth", integerFrom(0), 1)
+    .option(
+      "--sessions <MEAN>",
+      "JSON Lines instead, of sessions with so many lines on average, which repeat their lists",
+      numberFrom0,
+    )
+    .addOption(
+      new Option("--order <ORDER>", "of sessions: each whole, or by time (the default)").choices([
+        "session",
+        "time",
+      ]),
+    );
   withCommon(command, [
     "generate --samples 1000000 --out train.tsv",
     "generate --rows 500 --zipf 1.2 --seed 7 --out small.tsv",
+    "generate --sessions 16.5 --out impressions.jsonl",
   ]).action((options: GenerateOptions) => {
-    const { out, samples, rows, zipf, seed } = options;
-    const report = writeSyntheticTsv({ samples, rows, zipf, seed }, out);
+    const { out, samples, rows, zipf, seed, sessions: mean, order } = options;
+    if (order !== undefined && mean === undefined) {
+      throw new InvalidOptionError("--order", "Expected `--sessions` beside `--order`, got none");
+    }
+    const shared = { samples, rows, zipf, seed };
+    const report =
+      mean === undefined
+        ? writeSyntheticTsv(shared, out)
+        : writeSessionLines({ ...shared, mean, ...(order && { order }) }, out);
     const { positives, bestAuc } = report;
     if (options.json === true) {
       console.log(JSON.stringify({ report: "generate", file: out, samples, positives, bestAuc }));

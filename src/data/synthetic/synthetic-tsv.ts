@@ -1,16 +1,13 @@
 // Writes generated samples as a Criteo text file, to exercise the whole path from text without real
 // data.
 
-import { closeSync, openSync, writeFileSync } from "node:fs";
-import { InputUnusableError } from "../../errors/errors.ts";
 import { checkOptions, expected } from "../../ports/check-options.ts";
 import { mix32 } from "../murmur-hash.ts";
 import { syntheticOptions } from "../options.ts";
 import type { Sample } from "../sample.ts";
 import { criteo } from "../sources.ts";
-import { type GeneratedReport, generateSamples } from "./synthetic.ts";
-
-const linesAtOnce = 4096;
+import { writeGeneratedLines } from "./generated-lines.ts";
+import type { GeneratedReport } from "./synthetic.ts";
 
 /** Options of `writeSyntheticTsv`. */
 export interface SyntheticTsvOptions {
@@ -36,28 +33,7 @@ export function writeSyntheticTsv(options: SyntheticTsvOptions, path: string): G
   if (!(Number.isInteger(rows) && rows >= 1)) throw expected("rows", "an integer >= 1", rows);
   const tables = criteo.tables({ dim: 1, rows });
   const checked = checkOptions(syntheticOptions, { kind: "synthetic", ...rest, batchSize: 1 });
-  try {
-    const descriptor = openSync(path, "w");
-    try {
-      let lines: string[] = [];
-      let written = 0;
-      const report = generateSamples(checked, tables, (sample) => {
-        lines.push(criteoLine(sample));
-        if (lines.length < linesAtOnce) return;
-        writeFileSync(descriptor, `${lines.join("\n")}\n`);
-        written += lines.length;
-        lines = [];
-        onProgress?.(written);
-      });
-      if (lines.length > 0) writeFileSync(descriptor, `${lines.join("\n")}\n`);
-      return report;
-    } finally {
-      closeSync(descriptor);
-    }
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new InputUnusableError(path, `Cannot write samples to ${path}: ${reason}`, { cause });
-  }
+  return writeGeneratedLines({ options: checked, tables, lineOf: criteoLine, onProgress }, path);
 }
 
 function criteoLine(sample: Sample): string {

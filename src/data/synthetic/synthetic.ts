@@ -24,6 +24,7 @@ import {
 import { bagIdsMax, Sample } from "../sample.ts";
 import { areNumeric, groupOf, targetsOf } from "../targets.ts";
 import { rankAuc } from "./rank-auc.ts";
+import { type SessionPlace, Sessions } from "./sessions.ts";
 import { Zipf } from "./zipf.ts";
 
 /** The result of generating. */
@@ -114,6 +115,7 @@ export class SyntheticSamples {
   readonly #key: Key;
   /** Of each feature. */
   readonly #bags: readonly BagLengths[];
+  readonly #sessions: Sessions | undefined;
   readonly #isWeighted: boolean;
   readonly #samplers: readonly Zipf[];
   readonly #pairs: number;
@@ -138,16 +140,11 @@ export class SyntheticSamples {
 
   constructor(options: ResolvedSyntheticOptions, tables: readonly TableShape[]) {
     this.#key = keyOf(options.seed);
-    const unknown = Object.keys(options.perFeature ?? {}).find((name) => {
-      return !tables.some((table) => table.name === name);
-    });
-    if (unknown !== undefined) {
-      throw expected(
-        "data.perFeature",
-        "names of features: of tables, or of `model.features`",
-        unknown,
-      );
-    }
+    refuseUnknown("data.perFeature", options.perFeature, tables);
+    refuseUnknown("data.sessions.features", options.sessions?.features, tables);
+    const { seed, samples, sessions } = options;
+    const features = tables.map(({ name }) => name);
+    this.#sessions = sessions && new Sessions({ seed, samples, sessions, features });
     const ids = tables.map(({ name }) => idsOfFeature(options, name));
     this.#bags = ids.map(({ idsPerBag }) => idsPerBag);
     this.#hasSampleWeights = options.sampleWeights !== undefined;
@@ -209,8 +206,12 @@ export class SyntheticSamples {
       sample.dense[i] = value;
       score += value * (this.#weights[i] ?? 0);
     }
+    const place = this.#sessions?.placeOf(index);
     for (let feature = 0; feature < this.#samplers.length; feature++) {
-      this.#fillBag(sample, feature, index);
+      const lists = place && this.#sessions?.has(feature) ? this.#sessions : undefined;
+      if (lists && place) this.#fillList(sample, feature, lists, place);
+      else this.#fillBag(sample, feature, index);
+      this.#meanNumbers(sample, feature);
       const effect = this.#means[feature * idNumbers] ?? 0;
       const scale = scales.effects / Math.sqrt(this.#samplers.length);
       score += effect * scale;
@@ -223,22 +224,10 @@ export class SyntheticSamples {
     return score;
   }
 
-  /** Draws the bag of one feature, and computes the mean of its ids' numbers. */
-  #fillBag(sample: Sample, feature: number, index: number): void {
-    const bag = this.#bags[feature];
-    const sampler = this.#samplers[feature];
-    if (sampler === undefined || bag === undefined) return;
-    let drawn = 0;
-    const uniform = (): number => {
-      if (drawn % 2 === 0) this.#draw(index, drawn / 2, feature, purposes.syntheticIds);
-      return this.#uniform(2 * (drawn++ % 2));
-    };
-    const length = lengthOf(bag, uniform);
-    const first = sample.idCount;
-    for (let i = 0; i < length; i++) sample.push(feature, sampler.draw(uniform));
-    for (let i = 0; this.#isWeighted && i < length; i++) {
-      sample.weights[first + i] = this.#drawWeight(index, i, feature);
-    }
+  /** The mean of the numbers of a bag's ids, which are the last of the sample. */
+  #meanNumbers(sample: Sample, feature: number): void {
+    const length = sample.lengths[feature] ?? 0;
+    const first = sample.idCount - length;
     const at = feature * idNumbers;
     this.#means.fill(0, at, at + idNumbers);
     for (let i = 0; i < length; i++) {
@@ -248,6 +237,36 @@ export class SyntheticSamples {
         const number = this.#numbers[numbers + n] ?? 0;
         this.#means[at + n] = (this.#means[at + n] ?? 0) + (weight * number) / length;
       }
+    }
+  }
+
+  /** Draws the bag of one feature. */
+  #fillBag(sample: Sample, feature: number, index: number): void {
+    const bag = this.#bags[feature];
+    const sampler = this.#samplers[feature];
+    if (sampler === undefined || bag === undefined) return;
+    const uniform = this.#uniforms(index, 0, feature, purposes.syntheticIds);
+    const length = lengthOf(bag, uniform);
+    const first = sample.idCount;
+    for (let i = 0; i < length; i++) sample.push(feature, sampler.draw(uniform));
+    for (let i = 0; this.#isWeighted && i < length; i++) {
+      sample.weights[first + i] = this.#drawWeight(index, i, feature);
+    }
+  }
+
+  /** The list of a feature in sessions: each id, and its weight, is drawn by its place there. */
+  #fillList(sample: Sample, feature: number, sessions: Sessions, place: SessionPlace): void {
+    const bag = this.#bags[feature];
+    const sampler = this.#samplers[feature];
+    if (sampler === undefined || bag === undefined) return;
+    const { session } = place;
+    const length = lengthOf(bag, this.#uniforms(session, 0, feature, purposes.sessionIds));
+    const shift = sessions.changesOf(feature, place);
+    for (let i = shift; i < shift + length; i++) {
+      // Of 2^12 blocks for each id, nearly always the first alone is drawn.
+      const uniform = this.#uniforms(session, (1 + i) * 0x1000, feature, purposes.sessionIds);
+      const id = sampler.draw(uniform);
+      sample.push(feature, id, this.#isWeighted ? this.#drawWeight(session, i, feature) : 1);
     }
   }
 
@@ -298,6 +317,15 @@ export class SyntheticSamples {
     philox(this.#words, this.#key, [index >>> 0, block, lane, purpose]);
   }
 
+  /** Uniform numbers, one after another, from the block `first` on. */
+  #uniforms(index: number, first: number, lane: number, purpose: number): () => number {
+    let drawn = 0;
+    return () => {
+      if (drawn % 2 === 0) this.#draw(index, first + drawn / 2, lane, purpose);
+      return this.#uniform(2 * (drawn++ % 2));
+    };
+  }
+
   /** A uniform number in [0, 1) with 53 bits, from words `word` and `word` + 1. */
   #uniform(word: number): number {
     const high = (this.#words[word] ?? 0) >>> 5;
@@ -320,6 +348,18 @@ export class SyntheticSamples {
       this.#normals[n + 1] = radius * Math.sin(angle);
     }
   }
+}
+
+/** @throws InvalidOptionError where one of `named` is no feature */
+function refuseUnknown(
+  option: string,
+  named: object | undefined,
+  features: readonly TableShape[],
+): void {
+  const isFeature = (name: string) => features.some((feature) => feature.name === name);
+  const unknown = Object.keys(named ?? {}).find((name) => !isFeature(name));
+  if (unknown === undefined) return;
+  throw expected(option, "names of features: of tables, or of `model.features`", unknown);
 }
 
 /** The ids of a bag. Where all bags are equally long, nothing is drawn. */

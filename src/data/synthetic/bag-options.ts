@@ -1,0 +1,23 @@
+// How many ids the bags of generated data have, as a job says it.
+
+import { z } from "zod";
+
+/** Ids of a bag: exactly this many, between `min` and `max`, or drawn around a mean. */
+export const idsPerBag = z.union([
+  z
+    .int()
+    .min(1)
+    .max(65_535)
+    .transform((ids) => ({ min: ids, max: ids })),
+  z
+    .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
+    .refine(({ min, max }) => min <= max, {
+      error: "a range whose `min` is at most its `max`",
+    }),
+]);
+
+export const idsAround = z.strictObject({
+  mean: z.number().gt(0).max(10_000),
+  /** Standard deviation of the length's logarithm: lengths are lognormal. @default 0 */
+  spread: z.number().min(0).max(2).default(0),
+});

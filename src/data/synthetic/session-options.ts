@@ -1,0 +1,69 @@
+// The option `sessions` of generated data: samples that come in sessions, whose lists repeat.
+
+import { z } from "zod";
+import { visibleName } from "../column-name-options.ts";
+import { idsPerBag } from "./bag-options.ts";
+
+/** Samples of a session, at most: longer ones are cut. */
+export const sessionSamplesMax = 65_536;
+/** Samples of sessions in time order, at most: their order lies in memory, 12 bytes a sample. */
+const timedSamplesMax = 2 ** 28;
+
+/** A feature whose list stays from one sample of a session to the next. */
+const sessionFeature = z.strictObject({
+  /** Probability that the list stays; else its first id goes and a new one comes at its end. */
+  d: z.number().min(0).max(1),
+  /** Ids of the list, drawn once a session. @default as `perFeature` or `idsPerBag` says */
+  l: idsPerBag.optional(),
+  /** Features with the same name here change together. @default each alone */
+  group: visibleName.optional(),
+});
+
+export const sessionOptions = z
+  .strictObject({
+    /** Mean samples of a session; lengths are geometric. */
+    mean: z.number().min(1).max(10_000).optional(),
+    /** Samples of every session, instead of `mean`. */
+    samples: z.int().min(1).max(sessionSamplesMax).optional(),
+    /** Features by name whose lists repeat; each sample draws the others anew. */
+    features: z.record(visibleName, sessionFeature),
+    /** `session`: the samples of a session are adjacent; `time`: as they would arrive. */
+    order: z.enum(["session", "time"]).default("session"),
+    /** Sessions under way at once, in time order. @default 6400 */
+    open: z.int().min(1).max(1_000_000).optional(),
+  })
+  .superRefine(({ mean, samples, order, open, features }, context) => {
+    if ((mean === undefined) === (samples === undefined)) {
+      const message = "one of `mean` and `samples`";
+      context.addIssue({ code: "custom", path: [], message, input: { mean, samples } });
+    }
+    if (order === "session" && open !== undefined) {
+      const message = 'left out, or `order: "time"` beside it';
+      context.addIssue({ code: "custom", path: ["open"], message, input: open });
+    }
+    const rates = new Map<string, number>();
+    for (const [name, { d, group }] of Object.entries(features)) {
+      if (group === undefined) continue;
+      const other = rates.get(group) ?? d;
+      rates.set(group, other);
+      if (other === d) continue;
+      const message = `${other}, as that of the group ${group}: its features change together`;
+      context.addIssue({ code: "custom", path: ["features", name, "d"], message, input: d });
+    }
+  });
+
+/** The option after its checks. */
+export type ResolvedSessionOptions = z.output<typeof sessionOptions>;
+
+/** Samples in time order have an end that memory sets. */
+export function refuseManyTimed(
+  {
+    samples,
+    sessions,
+  }: { readonly samples: number; readonly sessions?: ResolvedSessionOptions | undefined },
+  context: z.RefinementCtx,
+): void {
+  if (sessions?.order !== "time" || samples <= timedSamplesMax) return;
+  const message = `at most ${timedSamplesMax} with sessions in time order`;
+  context.addIssue({ code: "custom", path: ["samples"], message, input: samples });
+}

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 960 },
   { "src/ports": 1700 },
   {
-    "src/data": 17_500,
+    "src/data": 17_800,
     "src/kernels/contract": 1550,
     "src/planner": 3700,
     "src/wire/messages": 1000,

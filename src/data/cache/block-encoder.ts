@@ -59,14 +59,28 @@ export class BlockEncoder {
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
-  /** Appends a record that is written already, of `count` words from `from` on. As `append`. */
-  appendRecord(record: Int32Array, from: number, count: number): Int32Array | undefined {
-    this.#reserve(count);
+  /** Samples that the block has room for. */
+  get room(): number {
+    return blockSamples - this.#samples;
+  }
+
+  /**
+   * Appends records that are written already: `count` of them, for which there is room, of `width`
+   * words each, side by side from word `from` on. As `append`.
+   */
+  appendRecords(
+    records: Int32Array,
+    from: number,
+    count: number,
+    width: number,
+  ): Int32Array | undefined {
+    this.#reserve(count * width);
     const words = this.#words;
-    let at = this.#used;
-    for (let i = from; i < from + count; i++) words[at++] = record[i] ?? 0;
-    this.#used = at;
-    words[++this.#samples] = at;
+    words.set(records.subarray(from, from + count * width), this.#used);
+    for (let i = 0; i < count; i++) {
+      this.#used += width;
+      words[++this.#samples] = this.#used;
+    }
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 

@@ -16,6 +16,13 @@ export interface PlainRecords {
   readonly isPlain: Uint8Array;
 }
 
+/** No row has a record. */
+export const noRecords: PlainRecords = {
+  words: new Int32Array(0),
+  width: 0,
+  isPlain: new Uint8Array(0),
+};
+
 /** Makes the records of a batch; undefined where its columns have another form. */
 export type RecordMaker = (
   columnOf: (field: number) => Column,

@@ -41,7 +41,8 @@ export async function* readParquet(
       try {
         const reader = new GroupReader(file, group, place, wanted, report);
         while (row < group.rows) {
-          const some = Math.min(row + (rowsFirst ?? step), row - (row % step) + step, group.rows);
+          const few = row === 0 ? (rowsFirst ?? step) : step;
+          const some = Math.min(row + few, row - (row % step) + step, group.rows);
           const rows = some - row;
           const columns = await reader.read(rows);
           yield { rows, file: file.path, firstRow: firstRow + row, rowGroup: place, columns };

@@ -6,25 +6,17 @@ import { crc32 } from "node:zlib";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { BlockEncoder } from "../cache/block-encoder.ts";
 import type { BlockReader } from "../cache/blocks.ts";
-import {
-  type BlockTable,
-  blockSamples,
-  type CacheMeta,
-  type Piece,
-} from "../cache/cache-format.ts";
-import type { PlainRecords } from "../columnar/plain-records.ts";
-import { createRowEncoder } from "../columnar/row-encoder.ts";
+import { type BlockTable, blockSamples, type CacheMeta } from "../cache/cache-format.ts";
 import { formatOf, pieceNameOf } from "../data-kinds.ts";
-import type { SampleRange } from "../dataset.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { lineTransforms } from "../text/made-lines.ts";
-import { KeyCollector } from "../text/split-keys.ts";
 import { openTable } from "./open-table.ts";
+import { addHead, headEndOf, RunHeads } from "./run-heads.ts";
+import { type Run, RunReaders, type SampleSink } from "./run-readers.ts";
 import { newReport, type TableFile } from "./table-file.ts";
-import { wantedRows } from "./wanted-rows.ts";
 
 /** What decides the samples of the blocks. */
 export interface BlockOrigin {
@@ -32,24 +24,6 @@ export interface BlockOrigin {
   readonly tables: readonly TableShape[];
   /** The column that splits the data: rows without a key of it are no samples. */
   readonly key?: KeyColumn | undefined;
-}
-
-/** Takes samples, or their records, in order. */
-interface SampleSink {
-  add(sample: Sample): void;
-  addRecord(words: Int32Array, from: number, count: number): void;
-}
-
-const noRecords: PlainRecords = {
-  isPlain: new Uint8Array(0),
-  words: new Int32Array(0),
-  width: 0,
-};
-
-/** A run of samples within a piece. */
-interface Run extends Piece {
-  /** Its first sample among all. */
-  readonly first: number;
 }
 
 /**
@@ -62,39 +36,36 @@ export function tableBlocks(
   table: BlockTable,
 ): BlockReader {
   const runs = runsOf(meta);
-  const transforms = lineTransforms(options);
   const report = newReport();
-  const sample = new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets });
-
-  /** Appends the samples of a run that lie in the range. */
-  const encode = async (run: Run, range: SampleRange, out: SampleSink) => {
-    const path = options.paths[run.file] ?? "";
-    const { first } = range;
-    const end = Math.min(range.end, run.first + run.samples); // Damaged rows may lie behind it.
-    const opened = await openTable(path, options, tables, key);
-    try {
-      checkSize(opened, options, meta, run.file);
-      const keys = key && new KeyCollector(key);
-      const encoder = createRowEncoder(opened.columns, opened.header, keys, transforms);
-      let at = run.first;
-      const rowsFirst = Math.max(blockSamples, end - run.first);
-      const ofRun = wantedRows(opened, { report, only: run.rowGroup, rowsFirst });
-      for await (const { batch, isWanted } of ofRun) {
-        encoder.begin(batch, run.file);
-        const { isPlain, words, width } = encoder.records() ?? noRecords;
-        for (let row = 0; row < batch.rows && at < end; row++) {
-          if (!isWanted(row) || !encoder.isKept(row)) continue;
-          const isRecord = isPlain[row] === 1;
-          if (!isRecord && encoder.encode(sample, row) !== undefined) continue; // As the index did.
-          if (at++ < first) continue;
-          if (isRecord) out.addRecord(words, row * width, width);
-          else out.add(sample);
-        }
-        if (at >= end) break;
+  const readers = new RunReaders({
+    paths: options.paths,
+    async open(place) {
+      const file = await openTable(options.paths[place] ?? "", options, tables, key);
+      try {
+        checkSize(file, options, meta, place);
+        return file;
+      } catch (error) {
+        await file.close();
+        throw error;
       }
-    } finally {
-      await opened.close();
+    },
+    key,
+    transforms: lineTransforms(options),
+    sample: new Sample({ dense: meta.dense, features: meta.features, targets: meta.targets }),
+    limits: { report },
+  });
+  const heads = new RunHeads(readers, meta);
+
+  /** Appends the samples from .. end-1 of a run. */
+  const encode = async (run: Run, from: number, end: number, out: SampleSink) => {
+    const headEnd = headEndOf(run);
+    if (headEnd > run.first && from === headEnd) await heads.of(run);
+    if (from > run.first || end !== headEnd) {
+      const rowsFirst = Math.max(blockSamples, end - run.first);
+      await readers.use(run, from, rowsFirst, (reader) => reader.read(end, out));
+      return;
     }
+    addHead(await heads.of(run), out);
   };
 
   return {
@@ -104,7 +75,8 @@ export function tableBlocks(
       const end = Math.min(blocks.end * blockSamples, meta.samples);
       const encoder = new BlockEncoder(meta);
       let [block, filled] = [blocks.first, 0];
-      const add = (words: Int32Array | undefined, run: Run | undefined) => {
+      let run: Run | undefined;
+      const add = (words: Int32Array | undefined) => {
         if (words === undefined) return;
         const own = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
         const isSame = 4 * (table[2 * block] ?? 0) === own.length;
@@ -113,29 +85,32 @@ export function tableBlocks(
         filled += own.length;
         block++;
       };
-      for (const run of runs) {
-        if (run.first >= end || run.first + run.samples <= first) continue;
-        await encode(
-          run,
-          { first, end },
-          {
-            add: (of) => add(encoder.append(of), run),
-            addRecord: (words, from, count) => add(encoder.appendRecord(words, from, count), run),
-          },
-        );
+      const out: SampleSink = {
+        add: (sample) => add(encoder.append(sample)),
+        addRecords(words, from, count, width) {
+          for (let done = 0; done < count; ) {
+            const some = Math.min(count - done, encoder.room);
+            add(encoder.appendRecords(words, from + done * width, some, width));
+            done += some;
+          }
+        },
+      };
+      for (const one of runs) {
+        const [from, to] = [Math.max(first, one.first), Math.min(end, one.first + one.samples)];
+        if (from >= to) continue;
+        run = one;
+        await encode(run, from, to, out);
       }
-      add(encoder.rest(), runs.at(-1));
-      if (block !== blocks.end)
-        throw changed(
-          options,
-          runs.findLast((run) => run.first < end),
-        );
+      add(encoder.rest());
+      if (block !== blocks.end) throw changed(options, run);
       return filled;
     },
     get bytesRead() {
       return report.read;
     },
-    close() {},
+    close() {
+      readers.close().catch(() => {}); // Of a file that is read only, nothing is lost.
+    },
   };
 }
 

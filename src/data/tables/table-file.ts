@@ -36,8 +36,8 @@ export interface TableLimits {
   /** The one piece that is read. @default all */
   readonly only?: number | undefined;
   /**
-   * About how many rows of a piece are looked at: the first batches have no more, and none has rows
-   * of two batches that are as large as usual. @default all
+   * Rows of a piece that are needed first: its first batch has no more, and the second one ends
+   * where the first usually does. @default as many as usual
    */
   readonly rowsFirst?: number | undefined;
   /** The columns that are read. @default all that the job wants */

@@ -94,7 +94,7 @@ test("records have the words of encoded samples, and leave out what is unusual",
       assert(fault === undefined, `row ${row} is plain, and has the fault ${fault?.kind}`);
       const [ofSample, ofRecord] = [new BlockEncoder(shape), new BlockEncoder(shape)];
       ofSample.append(sample);
-      ofRecord.appendRecord(records.words, row * records.width, records.width);
+      ofRecord.appendRecords(records.words, row * records.width, 1, records.width);
       const [wanted, got] = [ofSample.rest(), ofRecord.rest()];
       if (!isSame(wanted, got)) t.deepEqual(got, wanted, `row ${row}`);
     }

@@ -1,7 +1,14 @@
 // Samples without a cache: made of the files again whenever they are held, the same as those of the
 // cache, and compared with their index.
 
-import { copyFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
@@ -10,10 +17,12 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import { dataOptions } from "../../../src/data/options.ts";
+import { openParquet } from "../../../src/data/parquet/open-columns.ts";
 import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
 import { parquet } from "../../../src/data/sources.ts";
 import { piecesOf, splitDataset } from "../../../src/data/split.ts";
 import type { KeyColumn } from "../../../src/data/split-keys.ts";
+import { plannedReads } from "../../../src/data/tables/byte-ranges.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
@@ -124,6 +133,45 @@ test("`cache: none` is a stream whose index lies where caches do; only Parquet h
     /`cache` to be a directory: only Parquet, Arrow and generated samples do without a cache/,
   );
 });
+
+test("row groups are read once in each pass, and files are closed with the samples", async (t) => {
+  const home = startDirectory(t);
+  const paths = twoFiles(home);
+  const options = optionsOf(paths, home, { streamed: true });
+  const { dataset } = await open(options);
+  let bytes = 0;
+  for (const path of paths) {
+    const file = await openParquet(path, options, tables);
+    const leaves = file.wanted.flatMap(({ shape }) => [shape.leaf, shape.weights ?? []].flat());
+    for (const { chunks } of file.footer.groups) {
+      const reads = plannedReads(leaves.flatMap((leaf) => chunks.get(leaf.path) ?? []));
+      bytes += reads.reduce((sum, { start, end }) => sum + end - start, 0);
+    }
+    await file.close();
+  }
+  const before = openIn(home);
+  for (const pass of [1, 2]) {
+    await readHeld(dataset);
+    t.is(dataset.bytesRead.file, pass * bytes, `pass ${pass}`);
+  }
+  if (process.platform === "linux") t.true(openIn(home).length > before.length, "kept open");
+  dataset.close();
+  for (let turn = 0; openIn(home).length > before.length && turn < 1000; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.deepEqual(openIn(home), before);
+});
+
+/** The files of a directory that this process has open; elsewhere than on Linux: none is known. */
+function openIn(directory: string): string[] {
+  if (process.platform !== "linux") return [];
+  const own = "/proc/self/fd";
+  return readdirSync(own).flatMap((name) => {
+    const at = join(own, name);
+    const path = existsSync(at) ? readlinkSync(at) : "";
+    return path.startsWith(directory) ? path : [];
+  });
+}
 
 test("a file that has changed since its index was made is named, not trained on", async (t) => {
   const home = startDirectory(t);

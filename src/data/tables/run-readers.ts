@@ -1,0 +1,243 @@
+// Reads runs of samples of files of columns, as when their index was made, some samples at a time.
+// A reader that stops within a run is kept: it most often goes on from there, with the next piece.
+// Files that nobody reads stay open for a while.
+//
+// Invariants
+//   R1. A file is read by one reader at a time.
+//   R2. A file on a disk is opened again where it is another one than it was: the old one would
+//       hide the change. A server refuses to send parts of another file (remote/web-ranges.ts).
+
+import { stat } from "node:fs/promises";
+import { noRecords, type PlainRecords } from "../columnar/plain-records.ts";
+import { createRowEncoder, type RowEncoder } from "../columnar/row-encoder.ts";
+import { isAddress } from "../remote/addresses.ts";
+import type { Sample } from "../sample.ts";
+import type { KeyColumn } from "../split-keys.ts";
+import { KeyCollector } from "../text/split-keys.ts";
+import type { CompiledTransforms } from "../transforms/compile.ts";
+import type { TableFile, TableLimits } from "./table-file.ts";
+import { type WantedRows, wantedRows } from "./wanted-rows.ts";
+
+/** A run of samples within a piece of a file. */
+export interface Run {
+  /** Place of the file among the sources. */
+  readonly file: number;
+  readonly rowGroup: number;
+  /** Its first sample among all. */
+  readonly first: number;
+  readonly samples: number;
+}
+
+/** Takes samples, or their records, in order. */
+export interface SampleSink {
+  add(sample: Sample): void;
+  /** So many records of `width` words each, which lie side by side from word `from` on. */
+  addRecords(words: Int32Array, from: number, count: number, width: number): void;
+}
+
+/** How runs are read. */
+export interface RunReadersOptions {
+  /** The paths of the files. */
+  readonly paths: readonly string[];
+  /** Opens a file. @throws InputUnusableError */
+  readonly open: (file: number) => Promise<TableFile>;
+  /** The column that splits the data. */
+  readonly key: KeyColumn | undefined;
+  readonly transforms: CompiledTransforms | undefined;
+  /** Memory for a sample. */
+  readonly sample: Sample;
+  readonly limits: TableLimits;
+}
+
+/** An open file, and what it was when it was opened. */
+interface OpenFile {
+  readonly place: number;
+  readonly table: TableFile;
+  readonly version: string;
+}
+
+/** Files that are open while nobody reads them. */
+const idleFilesMax = 4;
+/** Readers that have stopped within a run: each holds a batch, and a page of every column. */
+const stoppedMax = 2;
+/** Samples that are skipped. */
+const nowhere: SampleSink = { add() {}, addRecords() {} };
+
+/** The readers of the runs of some files. Close them. */
+export class RunReaders {
+  readonly #options: RunReadersOptions;
+  readonly #idle: OpenFile[] = [];
+  /** Readers that stopped within their runs. */
+  readonly #stopped: RunReader[] = [];
+  #isOpen = true;
+
+  constructor(options: RunReadersOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Works with a reader that stands at sample `from` of a run. `rowsFirst`: as that of
+   * `TableLimits`. @throws InputUnusableError
+   */
+  async use<Result>(
+    run: Run,
+    from: number,
+    rowsFirst: number,
+    work: (reader: RunReader) => Promise<Result>,
+  ): Promise<Result> {
+    const reader = await this.#take(run, from, rowsFirst);
+    let result: Result;
+    try {
+      await reader.read(from, nowhere);
+      result = await work(reader);
+    } catch (error) {
+      await this.#end(reader, false);
+      throw error;
+    }
+    await this.#giveBack(reader);
+    return result;
+  }
+
+  /** Closes all files but those that are read just now, which their readers close. */
+  async close(): Promise<void> {
+    this.#isOpen = false;
+    for (const reader of this.#stopped.splice(0)) await this.#end(reader, false);
+    for (const { table } of this.#idle.splice(0)) await table.close();
+  }
+
+  /** A reader at sample `from` of a run, or before it. */
+  async #take(run: Run, from: number, rowsFirst: number): Promise<RunReader> {
+    const at = this.#stopped.findIndex((reader) => reader.run === run && reader.at <= from);
+    const [stopped] = at < 0 ? [] : this.#stopped.splice(at, 1);
+    if (stopped !== undefined) {
+      if (await this.#isAsItWas(stopped.file)) return stopped;
+      await this.#end(stopped, false);
+    }
+    return new RunReader(run, await this.#file(run.file), rowsFirst, this.#options);
+  }
+
+  /** Takes a reader that may have stopped within its run. */
+  async #giveBack(reader: RunReader): Promise<void> {
+    const { first, samples } = reader.run;
+    if (!this.#isOpen || reader.at === first + samples) {
+      await this.#end(reader, this.#isOpen);
+      return;
+    }
+    this.#stopped.push(reader);
+    const oldest = this.#stopped.length > stoppedMax ? this.#stopped.shift() : undefined;
+    if (oldest !== undefined) await this.#end(oldest, true);
+  }
+
+  /** A file for one reader. */
+  async #file(place: number): Promise<OpenFile> {
+    const at = this.#idle.findIndex((one) => one.place === place); // R1
+    const [found] = at < 0 ? [] : this.#idle.splice(at, 1);
+    if (found !== undefined) {
+      if (await this.#isAsItWas(found)) return found;
+      await found.table.close();
+    }
+    const table = await this.#options.open(place);
+    try {
+      return { place, table, version: await this.#version(place) };
+    } catch (error) {
+      await table.close();
+      throw error;
+    }
+  }
+
+  async #end(reader: RunReader, isKept: boolean): Promise<void> {
+    await reader.end();
+    if (isKept) this.#idle.push(reader.file);
+    else await reader.file.table.close();
+    while (this.#idle.length > idleFilesMax) await this.#idle.shift()?.table.close();
+  }
+
+  /** R2 */
+  async #isAsItWas({ place, version }: OpenFile): Promise<boolean> {
+    return version === (await this.#version(place));
+  }
+
+  /** What the disk says of a file now; `""`: it lies on no disk, or is not there. */
+  async #version(place: number): Promise<string> {
+    const path = this.#options.paths[place] ?? "";
+    if (isAddress(path)) return "";
+    const { ino, size, mtimeMs } = await stat(path).catch(() => none);
+    return `${ino} ${size} ${mtimeMs}`;
+  }
+}
+
+/** Of a file that is not there. */
+const none = { ino: 0, size: 0, mtimeMs: 0 };
+
+/** Reads the samples of a run in order. */
+export class RunReader {
+  readonly run: Run;
+  readonly file: OpenFile;
+  readonly #encoder: RowEncoder;
+  readonly #sample: Sample;
+  readonly #batches: AsyncGenerator<WantedRows>;
+  #batch: WantedRows | undefined;
+  #records: PlainRecords = noRecords;
+  /** The next row of the batch. */
+  #row = 0;
+  #at: number;
+
+  constructor(run: Run, file: OpenFile, rowsFirst: number, options: RunReadersOptions) {
+    const { key, transforms, limits, sample } = options;
+    const { columns, header } = file.table;
+    this.run = run;
+    this.file = file;
+    this.#encoder = createRowEncoder(columns, header, key && new KeyCollector(key), transforms);
+    this.#sample = sample;
+    this.#batches = wantedRows(file.table, { ...limits, only: run.rowGroup, rowsFirst });
+    this.#at = run.first;
+  }
+
+  /** The next sample. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /**
+   * Reads until sample `end`; there may be fewer, where the file is another one than it was.
+   * @throws InputUnusableError
+   */
+  async read(end: number, out: SampleSink): Promise<void> {
+    while (this.#at < end) {
+      if (this.#row === (this.#batch?.batch.rows ?? 0)) {
+        const { value, done } = await this.#batches.next();
+        if (done === true) return;
+        this.#batch = value;
+        this.#encoder.begin(value.batch, this.run.file);
+        this.#records = this.#encoder.records() ?? noRecords;
+        this.#row = 0;
+      }
+      if (this.#batch !== undefined) this.#encode(this.#batch, end, out);
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#batches.return(undefined);
+  }
+
+  /** Encodes rows of the batch until sample `end`. */
+  #encode({ batch: { rows }, isWanted }: WantedRows, end: number, out: SampleSink): void {
+    const { isPlain, words, width } = this.#records;
+    const encoder = this.#encoder;
+    let row = this.#row;
+    while (row < rows && this.#at < end) {
+      if (!isWanted(row) || !encoder.isKept(row)) row++;
+      else if (isPlain[row] === 1) {
+        const first = row++;
+        const last = Math.min(rows, first + end - this.#at);
+        while (row < last && isPlain[row] === 1 && isWanted(row) && encoder.isKept(row)) row++;
+        out.addRecords(words, first * width, row - first, width);
+        this.#at += row - first;
+      } else if (encoder.encode(this.#sample, row++) === undefined) {
+        out.add(this.#sample); // Another one is bad, as the index found it.
+        this.#at++;
+      }
+    }
+    this.#row = row;
+  }
+}

@@ -126,7 +126,7 @@ export {
   type CompactReport,
   compactWarehouse,
 } from "./storage/warehouse/compact-warehouse.ts";
-export { codecs as warehouseCodecs } from "./storage/warehouse/parquet-writer.ts";
+export { codecs as warehouseCodecs } from "./storage/warehouse/codecs.ts";
 export {
   type WriteOptions,
   type WriteReport,

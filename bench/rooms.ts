@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 960 },
   { "src/ports": 1700 },
   {
-    "src/data": 17_800,
+    "src/data": 17_850,
     "src/kernels/contract": 1550,
     "src/planner": 3700,
     "src/wire/messages": 1000,
@@ -75,7 +75,7 @@ export const layers: readonly Rooms[] = [
     "storage/exports": 1050,
     "storage/model": 1_100,
     "storage/table-files": 1550,
-    "storage/warehouse": 1750,
+    "storage/warehouse": 1_800,
   },
   { "actors/host": 3050, "storage/ingest": 2000 },
   {
@@ -103,7 +103,7 @@ export const layers: readonly Rooms[] = [
   { "cli/support": 1300 },
   { "cli/views": 1400 },
   {
-    "cli/commands/train": 900,
+    "cli/commands/train": 930,
     "cli/commands/runs": 600,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 850,

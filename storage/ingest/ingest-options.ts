@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { checkAll, checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Written } from "../../src/ports/written.ts";
+import { codecs } from "../warehouse/codecs.ts";
 import { type ColumnType, columnTypes } from "../warehouse/inferred-type.ts";
-import { codecs } from "../warehouse/parquet-writer.ts";
 
 const name = z.string().min(1);
 const dayMs = 24 * 60 * 60 * 1000;

@@ -23,6 +23,7 @@ import {
 } from "../../src/wire/jetstream/stream-reader.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
+import { readyCodec } from "../warehouse/codecs.ts";
 import { holdDirectory } from "./held-directory.ts";
 import { type IngestJoinOptions, resolveIngest } from "./ingest-options.ts";
 import { type Ingested, Ingestion } from "./ingestion.ts";
@@ -115,6 +116,7 @@ export async function ingestStreams(
   run: IngestRunOptions = {},
 ): Promise<IngestReport> {
   const spec = resolveIngest(options);
+  await readyCodec(spec.codec);
   const { disk = realDisk, signal = new AbortController().signal } = run;
   const home = spec.out.replace(/(?<=.)\/+$/, "");
   onDisk("write", home, () => makeDurableDirectory(disk, home));

@@ -17,9 +17,10 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { onDisk, readWhole, replaceDurably, temporarySuffix } from "../disk/durable-files.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
+import { type Codec, readyCodec } from "./codecs.ts";
 import { ContentsDigest } from "./contents-digest.ts";
 import { openParquetTable } from "./parquet-table.ts";
-import { type Codec, codecOf, openGroupWriter, openSuffix } from "./parquet-writer.ts";
+import { openGroupWriter, openSuffix } from "./parquet-writer.ts";
 import { PartitionRows } from "./partitions.ts";
 import { usualGroupRows } from "./write-warehouse.ts";
 
@@ -66,7 +67,7 @@ export async function compactWarehouse(
   options: CompactOptions = {},
 ): Promise<CompactReport> {
   const { disk = realDisk, codec = "snappy" } = options;
-  codecOf(codec);
+  await readyCodec(codec);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
     const message = `Expected the directory of a table to compact, and ${directory} is none`;
     throw new InputUnusableError(directory, message);

@@ -1,15 +1,10 @@
 // Writes rows of stored values as a Parquet file, a row group at a time.
 
-import * as zlib from "node:zlib";
-import type { CompressionCodec, SchemaElement } from "hyparquet";
+import type { SchemaElement } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
+import { type Codec, codecOf, compressors } from "./codecs.ts";
 import type { TableColumn } from "./table-columns.ts";
-
-/** The codecs that are written, as the command line names them. */
-export const codecs = ["snappy", "zstd", "gzip", "brotli", "none"] as const;
-export type Codec = (typeof codecs)[number];
 
 /** What ends the name of a file that will be written again, with more rows. */
 export const openSuffix = ".open.parquet";
@@ -22,30 +17,7 @@ export interface GroupWriter {
   finish(metadata?: Readonly<Record<string, string>>): void;
 }
 
-type Compress = (bytes: Uint8Array) => Uint8Array;
-
-/** Zstandard came to Node in version 22.15. */
-const { zstdCompressSync } = zlib as { readonly zstdCompressSync?: Compress };
-
-const compressors: Partial<Record<CompressionCodec, Compress>> = {
-  GZIP: (bytes) => zlib.gzipSync(bytes),
-  BROTLI: (bytes) =>
-    zlib.brotliCompressSync(bytes, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 5 } }),
-  ...(zstdCompressSync && { ZSTD: (bytes: Uint8Array) => zstdCompressSync(bytes) }),
-};
-
-/** A codec's name in Parquet. @throws InvalidOptionError where this Node has no such codec */
-export function codecOf(codec: Codec): CompressionCodec {
-  if (codec === "none") return "UNCOMPRESSED";
-  if (codec === "zstd" && zstdCompressSync === undefined) {
-    const message = "Expected `--codec` to be one that this Node compresses with, got zstd";
-    const advice = `it needs Node 22.15, and this is ${process.version}; take snappy or gzip`;
-    throw new InvalidOptionError("--codec", `${message}: ${advice}`);
-  }
-  return codec.toUpperCase() as CompressionCodec;
-}
-
-/** A file of these columns, in their order. The caller closes it. */
+/** A file of these columns, in their order, with a codec that is ready. The caller closes it. */
 export function openGroupWriter(
   file: DiskFile,
   columns: readonly TableColumn[],
@@ -65,7 +37,7 @@ export function openGroupWriter(
     writer: Object.assign(bytes, { flush, finish: flush }),
     schema: schema.map(asStored),
     codec: codecOf(codec),
-    compressors: compressors as never,
+    compressors: compressors() as never,
     createdBy: "osiris",
   });
   return {

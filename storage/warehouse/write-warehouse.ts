@@ -3,21 +3,17 @@
 // is on disk.
 
 import { basename, dirname, join } from "node:path";
-import { shownPath } from "../../src/data/remote/addresses.ts";
-import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
-import { tableFilesOf } from "../../src/data/tables/table-files.ts";
-import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { makeDurableDirectory, temporarySuffix } from "../disk/durable-files.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
-import { openParquetTable } from "./parquet-table.ts";
-import { type Codec, codecOf, type GroupWriter, openGroupWriter } from "./parquet-writer.ts";
+import { type Codec, readyCodec } from "./codecs.ts";
+import { filesFor, openSource } from "./open-source.ts";
+import { type GroupWriter, openGroupWriter } from "./parquet-writer.ts";
 import { PartitionRows, partitionNames } from "./partitions.ts";
 import { orderedByJobs, type TableColumn, type TableSource } from "./table-columns.ts";
-import { openTextTable, type TextKind } from "./text-table.ts";
 
 /** Options of `writeWarehouse`. */
 export interface WriteOptions extends ProgressOptions {
@@ -61,12 +57,12 @@ export async function writeWarehouse(
 ): Promise<WriteReport> {
   const directory = out.replace(/(?<=.)\/+$/, "");
   const { disk = realDisk, groupRows = usualGroupRows, codec = "snappy" } = options;
-  codecOf(codec);
+  await readyCodec(codec);
   if (disk.exists(directory)) {
     const message = `Expected a new directory for the table, and ${directory} is there`;
     throw new InvalidOptionError("--out", `${message}; remove it, or name another`);
   }
-  const source = await sourceOf(paths, options.signal);
+  const source = await openSource(await filesFor(paths), options.signal);
   const ordered = orderedByJobs(source.columns, options.orderFrom ?? []);
   const partition = partitionColumn(ordered, options.partitionBy);
   const columns = ordered.filter((column) => column !== partition);
@@ -132,46 +128,6 @@ function partitionColumn(
   const names = columns.map((one) => `\`${one.name}\``).slice(0, 20);
   const message = `Expected \`--partition-by\` to name a column with one value a row, and \`${name}\` is ${is}`;
   throw new InvalidOptionError("--partition-by", `${message}; there are ${names.join(", ")}`);
-}
-
-const kinds: Readonly<Record<string, TextKind | "parquet">> = {
-  csv: "csv",
-  tsv: "tsv",
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  parquet: "parquet",
-};
-
-async function sourceOf(
-  paths: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<TableSource> {
-  const named = await s3FilesOf(paths);
-  const files = named.flatMap((path) => (isText(path) ? filesOf([path]) : tableFilesOf([path])));
-  const found = files.map(kindOf);
-  const [kind] = found;
-  const other = files.find((_, i) => found[i] !== kind);
-  if (other !== undefined) {
-    throw new InputUnusableError(
-      shownPath(other),
-      `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
-    );
-  }
-  if (kind === "parquet") return openParquetTable(files);
-  return openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
-}
-
-function isText(path: string): boolean {
-  return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
-}
-
-function kindOf(path: string): TextKind | "parquet" {
-  const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
-  const kind = kinds[ending];
-  if (kind !== undefined) return kind;
-  const endings = Object.keys(kinds).map((one) => `.${one}`);
-  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${shownPath(path)}`;
-  throw new InputUnusableError(shownPath(path), message);
 }
 
 interface Layout {

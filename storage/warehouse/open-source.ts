@@ -1,0 +1,58 @@
+// Any files with rows, by the endings of their names, as rows of stored values.
+
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
+import { tableFilesOf } from "../../src/data/tables/table-files.ts";
+import { filesOf } from "../../src/data/text/files.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { openParquetTable } from "./parquet-table.ts";
+import type { TableSource } from "./table-columns.ts";
+import { openTextTable, type TextKind } from "./text-table.ts";
+
+const kinds: Readonly<Record<string, TextKind | "parquet">> = {
+  csv: "csv",
+  tsv: "tsv",
+  jsonl: "jsonl",
+  ndjson: "jsonl",
+  parquet: "parquet",
+};
+
+/** The files of paths: directories, patterns, addresses. @throws InputUnusableError */
+export async function filesFor(paths: readonly string[]): Promise<string[]> {
+  const named = await s3FilesOf(paths);
+  return named.flatMap((path) => (isText(path) ? filesOf([path]) : tableFilesOf([path])));
+}
+
+/**
+ * The rows of files of one kind, in the order of the files.
+ * @throws InputUnusableError where a file cannot be read, or is of another kind
+ */
+export async function openSource(
+  files: readonly string[],
+  signal?: AbortSignal,
+): Promise<TableSource> {
+  const found = files.map(kindOf);
+  const [kind] = found;
+  const other = files.find((_, i) => found[i] !== kind);
+  if (other !== undefined) {
+    throw new InputUnusableError(
+      shownPath(other),
+      `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
+    );
+  }
+  if (kind === "parquet") return openParquetTable(files);
+  return openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
+}
+
+function isText(path: string): boolean {
+  return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
+}
+
+function kindOf(path: string): TextKind | "parquet" {
+  const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
+  const kind = kinds[ending];
+  if (kind !== undefined) return kind;
+  const endings = Object.keys(kinds).map((one) => `.${one}`);
+  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${shownPath(path)}`;
+  throw new InputUnusableError(shownPath(path), message);
+}

@@ -2,13 +2,19 @@
 // batch after the other, some thousand rows at a time. Whatever is wrong with a file is one error
 // that names the file, the record batch and the column.
 
-import { createHash, type Hash } from "node:crypto";
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { TextPool } from "../parquet/decode/texts.ts";
 import type { WantedColumn } from "../tables/asked-columns.ts";
 import type { RangeReader } from "../tables/byte-ranges.ts";
 import { isDamage, unusableAt } from "../tables/damage.ts";
-import { newReport, type ReadReport, rowsOfBatch, type TableLimits } from "../tables/table-file.ts";
+import {
+  type ByteHash,
+  newHash,
+  newReport,
+  type ReadReport,
+  rowsOfBatch,
+  type TableLimits,
+} from "../tables/table-file.ts";
 import { columnReaders, type FieldPlace, placesOf } from "./batch-buffers.ts";
 import { type ColumnRows, columnRows } from "./column-rows.ts";
 import { Dictionaries } from "./dictionaries.ts";
@@ -27,16 +33,17 @@ export async function* readArrow(
   file: RangeReader,
   index: ArrowIndex,
   wanted: readonly Wanted[],
-  { report = newReport(), only, onDamage }: Omit<TableLimits, "names"> = {},
+  { report = newReport(false), only, onDamage }: Omit<TableLimits, "names"> = {},
 ): AsyncGenerator<RowBatch> {
-  const hash = createHash("sha256").update(index.schemaBytes);
+  const hash = newHash(report);
+  hash.update(index.schemaBytes);
   const reader = new BatchReader(file, index, wanted, report);
   let firstRow = 0;
   for (const [piece, { rows: all }] of index.batches.entries()) {
     if (only === undefined || only === piece) {
       let row = 0;
       try {
-        const own = createHash("sha256");
+        const own = newHash(report);
         const columns = await reader.open(piece, own);
         const entries = columns.map(({ rows }) => rows.entries);
         const step = rowsOfBatch(all, entries);
@@ -54,7 +61,7 @@ export async function* readArrow(
     }
     firstRow += all;
   }
-  report.sha256 = hash.digest("hex");
+  report.sha256 = hash.digest().toString("hex");
 }
 
 /** A column of a record batch, by its name. */
@@ -80,7 +87,7 @@ class BatchReader {
   }
 
   /** The wanted columns of a record batch, in memory; `hash` is shown what is read of them. */
-  async open(piece: number, hash: Hash): Promise<OpenColumn[]> {
+  async open(piece: number, hash: ByteHash): Promise<OpenColumn[]> {
     const place = this.#index.batches[piece];
     if (place === undefined) throw new TypeError("a record batch of the file");
     const [body, all] = await this.#at(piece, undefined, async () => {
@@ -92,7 +99,7 @@ class BatchReader {
       const places = found.map(withChildren);
       return columnReaders(this.#file, body, places, this.#report);
     });
-    const take = (bytes: Uint8Array) => void hash.update(bytes);
+    const take = (bytes: Uint8Array) => hash.update(bytes);
     const columns: OpenColumn[] = [];
     for (const [i, { column, pool }] of this.#wanted.entries()) {
       const { name } = column.shape;

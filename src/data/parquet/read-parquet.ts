@@ -2,12 +2,17 @@
 // other, some thousand rows at a time. Whatever is wrong with a file is one error that names the
 // file, the row group and the column.
 
-import { createHash } from "node:crypto";
 import type { Column, RowBatch } from "../columnar/column.ts";
 import type { WantedColumn } from "../tables/asked-columns.ts";
-import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
+import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
-import { newReport, rowsOfBatch, type TableLimits } from "../tables/table-file.ts";
+import {
+  newHash,
+  newReport,
+  type ReadReport,
+  rowsOfBatch,
+  type TableLimits,
+} from "../tables/table-file.ts";
 import { openCursor } from "./decode/column-cursor.ts";
 import type { ColumnCursor } from "./decode/leaf-cursor.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
@@ -29,9 +34,10 @@ export async function* readParquet(
   file: RangeReader,
   footer: Footer,
   wanted: readonly WantedColumn<ColumnShape>[],
-  { report = newReport(), isWanted = () => true, onDamage, rowsFirst }: ReadLimits = {},
+  { report = newReport(false), isWanted = () => true, onDamage, rowsFirst }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
-  const hash = createHash("sha256").update(footer.bytes);
+  const hash = newHash(report);
+  hash.update(footer.bytes);
   let firstRow = 0;
   for (const [place, group] of footer.groups.entries()) {
     if (isWanted(place)) {
@@ -57,7 +63,7 @@ export async function* readParquet(
     }
     firstRow += group.rows;
   }
-  report.sha256 = hash.digest("hex");
+  report.sha256 = hash.digest().toString("hex");
 }
 
 /** Reads the columns of one row group. */
@@ -72,13 +78,13 @@ class GroupReader {
     group: Group,
     place: number,
     wanted: readonly WantedColumn<ColumnShape>[],
-    counts: ReadCounts,
+    counts: ReadReport,
   ) {
     this.#path = file.path;
     this.#place = place;
     const chunks = wanted.map(({ shape }) => this.#chunksOf(group, shape));
     const streams = openStreams(file, chunks.flat(), counts);
-    this.#hashes = wanted.map(() => createHash("sha256"));
+    this.#hashes = wanted.map(() => newHash(counts));
     let next = 0;
     this.#columns = wanted.map(({ shape, isId }, i) => {
       const [ids, weights] = (chunks[i] ?? []).map((chunk) => {

@@ -36,7 +36,7 @@ export function tableBlocks(
   table: BlockTable,
 ): BlockReader {
   const runs = runsOf(meta);
-  const report = newReport();
+  const report = newReport(false);
   const readers = new RunReaders({
     paths: options.paths,
     async open(place) {

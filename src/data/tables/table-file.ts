@@ -2,6 +2,7 @@
 // doctor ask of Parquet and of Arrow. A file has pieces, which are read one after the other: row
 // groups of Parquet, record batches of Arrow.
 
+import { createHash } from "node:crypto";
 import type { RowBatch } from "../columnar/column.ts";
 import type { RowTest } from "../columnar/row-filter.ts";
 import type { AskedColumns } from "./asked-columns.ts";
@@ -10,14 +11,31 @@ import type { DamagedRows } from "./damage.ts";
 
 /** What is known of a file that was read. */
 export interface ReadReport extends ReadCounts {
+  /** Whether its hash is wanted. */
+  readonly isHashed: boolean;
   /** SHA-256 of the schema and of the bytes of the wanted columns, hex; known at the end. */
   sha256: string;
 }
 
 /** A report to be filled. */
-export function newReport(): ReadReport {
-  return { wanted: 0, read: 0, reads: 0, sha256: "" };
+export function newReport(isHashed = true): ReadReport {
+  return { wanted: 0, read: 0, reads: 0, isHashed, sha256: "" };
 }
+
+/** Takes the bytes that a hash is of. */
+export interface ByteHash {
+  update(bytes: Uint8Array): void;
+  digest(): Buffer;
+}
+
+/** A SHA-256, where it is wanted. */
+export function newHash({ isHashed }: Pick<ReadReport, "isHashed">): ByteHash {
+  if (!isHashed) return noHash;
+  const hash = createHash("sha256");
+  return { update: (bytes) => void hash.update(bytes), digest: () => hash.digest() };
+}
+
+const noHash: ByteHash = { update() {}, digest: () => Buffer.alloc(0) };
 
 /** Rows of a batch, and entries of its longest column, about. */
 const batchRows = 8192;

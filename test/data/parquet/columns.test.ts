@@ -91,12 +91,12 @@ test("a look counts the first rows of both labels, and bad ones with their row g
 test("wanted columns alone are read, and close ones in one go", async (t) => {
   const file = await openRanges(path);
   const footer = await readFooter(file);
-  const read = async (names: readonly string[]) => {
+  const read = async (names: readonly string[], isHashed = true) => {
     const wanted = names.flatMap((name) => {
       const shape = shapeOf(footer.schema, name);
       return shape === undefined ? [] : [{ shape, isId: true }];
     });
-    const report = newReport();
+    const report = newReport(isHashed);
     let rows = 0;
     for await (const batch of readParquet(file, footer, wanted, { report })) rows += batch.rows;
     t.is(rows, footer.rows);
@@ -111,5 +111,6 @@ test("wanted columns alone are read, and close ones in one go", async (t) => {
   t.true(two.read > two.wanted && two.wanted > one.wanted, "the gap between them is read, too");
   t.not(two.sha256, one.sha256);
   t.is((await read(["label"])).sha256, one.sha256);
+  t.deepEqual(await read(["label"], false), { ...one, isHashed: false, sha256: "" });
   await file.close();
 });

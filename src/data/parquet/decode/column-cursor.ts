@@ -1,10 +1,10 @@
 // Reads a column of a row group, some rows at a time: the cursor of its shape. Here are columns
 // without lists; list-cursors.ts has the others.
 
-import type { Hash } from "node:crypto";
 import type { Column } from "../../columnar/column.ts";
 import { formOf } from "../../tables/asked-columns.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { ByteHash } from "../../tables/table-file.ts";
 import type { ColumnShape } from "../shapes.ts";
 import {
   type ColumnCursor,
@@ -23,7 +23,7 @@ export function openCursor(
   isId: boolean,
   source: LeafSource,
   weights: LeafSource | undefined,
-  hash: Hash,
+  hash: ByteHash,
 ): ColumnCursor {
   const target = targetOf(formOf(shape, isId));
   if (shape.list === "none") {

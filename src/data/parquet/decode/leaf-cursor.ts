@@ -1,10 +1,10 @@
 // One leaf of a column in a row group: its levels, block after block, and the values of its pages,
 // which go straight into the arrays of a column. Memory is that of a batch and of two pages.
 
-import type { Hash } from "node:crypto";
 import type { Column, IdColumn } from "../../columnar/column.ts";
 import type { ByteStream } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import type { Leaf } from "../shapes.ts";
 import { type DataPage, PageReader } from "./pages.ts";
@@ -88,7 +88,7 @@ export class LeafCursor {
     repetitionMax: number,
     { stream, chunk }: LeafSource,
     target: Target,
-    hash: Hash,
+    hash: ByteHash,
   ) {
     if (chunk.physical !== leaf.element.type) {
       throw new Damage(`it is of ${chunk.physical}, and the schema says ${leaf.element.type}`);

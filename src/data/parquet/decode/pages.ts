@@ -2,10 +2,10 @@
 // their bytes unpacked. One page is in memory, and the dictionary's.
 // https://parquet.apache.org/docs/file-format/data-pages
 
-import type { Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { type ByteStream, slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import { pageBytesMax, Unpacker } from "./codecs.ts";
 import { HybridReader } from "./hybrid.ts";
@@ -50,13 +50,13 @@ export class PageReader {
   readonly #levels: Levels;
   readonly #unpacker: Unpacker;
   readonly #isPacked: boolean;
-  readonly #hash: Hash;
+  readonly #hash: ByteHash;
   /** Values that the chunk still has to have. */
   #left: number;
   #dictionary: DictionaryPage | undefined;
 
   /** `hash` takes the bytes of all pages that are read. @throws Damage */
-  constructor(stream: ByteStream, { codec, values }: Chunk, levels: Levels, hash: Hash) {
+  constructor(stream: ByteStream, { codec, values }: Chunk, levels: Levels, hash: ByteHash) {
     this.#stream = stream;
     this.#levels = levels;
     this.#unpacker = new Unpacker(codec);

@@ -111,6 +111,25 @@ test("memory is that of what is held now and next, however large the data are", 
   t.true(bytes <= 5 * splitBytes, `${bytes} bytes for 4 splits of ${splitBytes}`);
 });
 
+test("blocks that were checked when they were made are not checked again, but for missing ones", async (t) => {
+  const wordsOfBlock = 10;
+  const table = Uint32Array.of(wordsOfBlock, 1, wordsOfBlock, 1); // Checksums of other blocks.
+  let missing = 0;
+  const read = async (bytes: Uint8Array) => bytes.fill(7).length - missing;
+  const place = { words: new Int32Array(0), at: 0 };
+  const one = { path: "made", read, bytesRead: 0, close() {} };
+  const findIn = async (isChecked: boolean) => {
+    const held = new HeldRanges({ ...one, isChecked }, table);
+    await held.hold([range(0, 2 * blockSamples)], []);
+    return held.find(place, 1);
+  };
+  t.true(await findIn(true));
+  t.deepEqual([place.at, place.words.at(-1)], [wordsOfBlock, 0x0707_0707]);
+  await t.throwsAsync(findIn(false), { instanceOf: DataCacheDamagedError });
+  missing = 1;
+  await t.throwsAsync(findIn(true), { instanceOf: DataCacheDamagedError });
+});
+
 test("samples in the order of the file read each block once, however little memory there is", async (t) => {
   const report = await startCache(t);
   const streamed = openCache(report.path, realDisk, 0);

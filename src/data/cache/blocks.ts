@@ -23,6 +23,8 @@ export interface BlockReader {
    * with the number of bytes.
    */
   read(bytes: Uint8Array, blocks: SampleRange, at: number): Promise<number>;
+  /** Whether `read` has compared each block with the table. @default false */
+  readonly isChecked?: boolean;
   /** Told how many of the runs of blocks that are needed next are there. */
   ahead?(count: number): void;
   /** Bytes that were read for them so far. */

@@ -1,6 +1,7 @@
 // The ranges of samples that a reader of a large cache holds in memory: the splits that it reads
 // from, and the next ones, which are read ahead. A range is read with one call of the disk, while
-// the reader's thread does other work; each of its blocks is checked when it is first used.
+// the reader's thread does other work; each of its blocks is checked when it is first used, unless
+// its reader has checked it.
 //
 // Invariants
 //   H1. Memory is that of the ranges of the last call of `hold`, and of reads that it cut short.
@@ -102,6 +103,7 @@ export class HeldRanges {
       read: this.#blocks.read(bytes, { first: firstBlock, end: endBlock }, 4 * from).then(
         (read) => {
           bytes.fill(0, read); // What the file lacks fails the check of its block.
+          if (this.#blocks.isChecked === true && read === bytes.length) isChecked.fill(1);
           held.isThere = true;
         },
         (error: unknown) => error ?? new Error("The disk gave no reason"),

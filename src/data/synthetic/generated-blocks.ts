@@ -31,6 +31,7 @@ export function generatedBlocks(
   let bytesRead = 0;
   return {
     path,
+    isChecked: true,
     async read(bytes, blocks) {
       const encoder = new BlockEncoder(meta);
       let filled = 0;

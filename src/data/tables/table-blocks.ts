@@ -70,6 +70,7 @@ export function tableBlocks(
 
   return {
     path: shownPath(options.paths[0] ?? ""),
+    isChecked: true,
     async read(bytes, blocks) {
       const first = blocks.first * blockSamples;
       const end = Math.min(blocks.end * blockSamples, meta.samples);

@@ -7,6 +7,7 @@ namespace osiris::OSIRIS_ISA {
 
 #include "simd/vector.h"
 #include "simd/slice-plan.h"
+#include "simd/coming.h"
 #include "blocks/elements.h"
 #include "blocks/products.h"
 #include "blocks/rank-products.h"

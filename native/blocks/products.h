@@ -26,6 +26,7 @@ struct SmallTile {
   const float* whole = nullptr;  // the output that `plus` is added to, of which `out` is a part
   Addends plus = {};  // in the layout of `whole`
   bool far = false;
+  const float* ask = nullptr;  // a line for each k
 };
 
 /// acc += A * B, where the elements of a row of A lie side by side, or those of a column.
@@ -34,7 +35,10 @@ INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
   const float* row[rows];
   UNROLL for (int m = 0; m < rows; m++) row[m] = t.a + m * t.rowA;
   const float *a = t.a, *b = t.b;
-  for (int64_t p = 0; p < t.k; p++, b += t.stepB) {
+  const float* ask = t.ask != nullptr ? t.ask : b;
+  const int64_t askStep = t.ask != nullptr ? 16 : 0;
+  for (int64_t p = 0; p < t.k; p++, b += t.stepB, ask += askStep) {
+    askLine(ask);
     Vec bs[vectors];
     UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
     UNROLL for (int m = 0; m < rows; m++) {
@@ -87,28 +91,27 @@ ProductKernel pickProduct(int64_t m, bool wide, std::integer_sequence<int, rows.
 }
 
 /// All tiles of one sample's product, alike in height: `t` is the first, for `rows` and t.columns
-/// in all.
-inline void productTiles(const SmallTile& t, int64_t rows) {
+/// in all. They ask for some of what is coming. The tile is changed in place: a copy of what was
+/// just written would wait for all stores before it.
+inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
   constexpr std::make_integer_sequence<int, productRows> all{};
+  float* const out = t.out;
+  const float *const a = t.a, *const b = t.b;
+  const int64_t columns = t.columns;
   const int64_t most = t.stepA == 1 ? pointedRows : productRows;
   const int64_t tiles = (rows + most - 1) / most;
   const int64_t height = rows == 0 ? 1 : (rows + tiles - 1) / tiles;
   for (int64_t m = 0; m < rows; m += height) {
     const int64_t some = rows - m < height ? rows - m : height;
-    for (int64_t n = 0; n < t.columns; n += 2 * lanes) {
-      SmallTile own = t;
-      own.out += m * t.stride + n;
-      own.columns -= n;
-      own.a += m * t.rowA;
-      own.b += n;
-      pickProduct(some, own.columns > lanes, all)(own);
+    t.a = a + m * t.rowA;
+    for (int64_t n = 0; n < columns; n += 2 * lanes) {
+      t.out = out + m * t.stride + n;
+      t.columns = columns - n;
+      t.b = b + n;
+      t.ask = coming.take(t.k);
+      pickProduct(some, t.columns > lanes, all)(t);
     }
   }
-}
-
-/// Asks for what the next sample reads.
-INLINE void askFloats(const float* p, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(p + i, 0, 3);
 }
 
 inline void products(float* out, const float* a, const float* b, int64_t samples, int64_t rows,
@@ -123,11 +126,13 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
   if (copiesB) std::memset(bs, 0, depth * wide * sizeof(float));
   const bool isColumn = form == ProductForm::aTb;
   for (int64_t s = 0; s < samples; s++, out += rows * columns, b += depth * columns) {
-    const bool asks = s + 1 < samples;
-    if (asks) askFloats(b + depth * columns, depth * columns);
-    if (asks && !shared) askFloats(a + rows * depth, rows * depth);
-    for (int64_t i = 0; asks && i < plus.count; i++) {
-      askFloats(plus.of[i] + (out - whole) + rows * columns, rows * columns);
+    ComingRuns coming;
+    if (s + 1 < samples) {
+      coming.add(b + depth * columns, depth * columns);
+      coming.add(a + rows * depth, shared ? 0 : rows * depth);
+      for (int64_t i = 0; i < plus.count; i++) {
+        coming.add(plus.of[i] + (out - whole) + rows * columns, rows * columns);
+      }
     }
     if (turnsB) transpose(bs, wide, b, depth, columns, depth);
     for (int64_t k = 0; copiesB && !turnsB && k < depth; k++) {
@@ -137,7 +142,8 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
     const int64_t rowA = isColumn ? 1 : depth, stepA = isColumn ? rows : 1;
     productTiles({out, columns, columns, depth, a, rowA, stepA, right, wide, false, whole, plus,
                   far},
-                 rows);
+                 rows, coming);
+    coming.rest();
     if (!shared) a += rows * depth;
   }
   endFar();
@@ -173,11 +179,13 @@ inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t
   std::memset(bT, 0, columns * wide * sizeof(float));
   foldShared(dA, rows * depth, slices, [&](int64_t i, float* sum) INLINE_LAMBDA {
     const float *d = dOut + i * rows * columns, *own = b + i * depth * columns;
+    ComingRuns coming;
     if (i + 1 < end) {
-      askFloats(d + rows * columns, rows * columns);
-      askFloats(own + depth * columns, depth * columns);
+      coming.add(own + depth * columns, depth * columns);
+      coming.add(d + rows * columns, rows * columns);
     }
     transpose(bT, wide, own, columns, depth, columns);
-    productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows);
+    productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows, coming);
+    coming.rest();
   });
 }

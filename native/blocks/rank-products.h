@@ -36,13 +36,13 @@ inline void rankProducts(float* out, float* y, const float* x, const float* w,
   float* copy = zeroed(scratches().mixed, vectors * padded(dim));
   float* yT = zeroed(scratches().rightOperand, dim * wide);
   for (int64_t s = 0; s < samples; s++, out += vectors * rank, y += rank * dim, x += size) {
-    if (s + 1 < samples) askFloats(x + size, size);
+    ComingRuns coming;
+    if (s + 1 < samples) coming.add(x + size, size);
     const Rows own = rowsOf(copy, x, vectors, dim);
-    productTiles({y, dim, dim, vectors, w, vectors, 1, own.p, own.step, false}, rank);
+    productTiles({y, dim, dim, vectors, w, vectors, 1, own.p, own.step, false}, rank, coming);
     transpose(yT, wide, y, dim, rank, dim);
-    SmallTile dots{out, rank, rank, dim, x, dim, 1, yT, wide, false};
-    dots.far = far;
-    productTiles(dots, vectors);
+    productTiles({out, rank, rank, dim, x, dim, 1, yT, wide, false, out, {}, far}, vectors, coming);
+    coming.rest();
   }
   endFar();
 }
@@ -60,16 +60,16 @@ struct RankScratch {
 
 /// The gradients of one sample. `plus` of dX, the first of them `direct`.
 INLINE void dRankSample(const RankSample& t, const RankScratch& own, const RankShape& shape,
-                        const Addends& plus, bool far) {
+                        const Addends& plus, bool far, ComingRuns& coming) {
   const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;
   const int64_t wide = padded(dim), wideT = padded(vectors);
   const Rows x = rowsOf(own.copyX, t.x, vectors, dim), y = rowsOf(own.copyY, t.y, rank, dim);
-  productTiles({own.direct, dim, dim, rank, t.dOut, rank, 1, y.p, y.step, false}, vectors);
-  productTiles({own.dY, wide, dim, vectors, t.dOut, 1, rank, x.p, x.step, false}, rank);
+  productTiles({own.direct, dim, dim, rank, t.dOut, rank, 1, y.p, y.step, false}, vectors, coming);
+  productTiles({own.dY, wide, dim, vectors, t.dOut, 1, rank, x.p, x.step, false}, rank, coming);
   transpose(own.xT, wideT, t.x, dim, vectors, dim);
-  productTiles({t.sumW, vectors, vectors, dim, own.dY, wide, 1, own.xT, wideT, true}, rank);
-  SmallTile back{t.dX, dim, dim, rank, t.w, 1, vectors, own.dY, wide, false, t.dX, plus, far};
-  productTiles(back, vectors);
+  productTiles({t.sumW, vectors, vectors, dim, own.dY, wide, 1, own.xT, wideT, true}, rank, coming);
+  productTiles({t.dX, dim, dim, rank, t.w, 1, vectors, own.dY, wide, false, t.dX, plus, far},
+               vectors, coming);
 }
 
 inline void dRankProducts(float* dX, float* const* dW, const float* dOut, const float* x,
@@ -90,13 +90,15 @@ inline void dRankProducts(float* dX, float* const* dW, const float* dOut, const 
     for (int64_t i = 0; i < plus.count; i++) addends[i + 1] = plus.of[i] + s * size;
     const RankSample t{dX + s * size, sum, dOut + s * vectors * rank, x + s * size,
                        y + s * rank * dim, w};
+    ComingRuns coming;
     if (s + 1 < shape.samples) {
-      askFloats(t.dOut + vectors * rank, vectors * rank);
-      askFloats(t.x + size, size);
-      askFloats(t.y + rank * dim, rank * dim);
-      for (int64_t i = 0; i < plus.count; i++) askFloats(addends[i + 1] + size, size);
+      coming.add(t.dOut + vectors * rank, vectors * rank);
+      coming.add(t.y + rank * dim, rank * dim);
+      coming.add(t.x + size, size);
+      for (int64_t i = 0; i < plus.count; i++) coming.add(addends[i + 1] + size, size);
     }
-    dRankSample(t, own, shape, {addends, plus.count + 1}, far);
+    dRankSample(t, own, shape, {addends, plus.count + 1}, far, coming);
+    coming.rest();
   });
   endFar();
 }

@@ -1,0 +1,40 @@
+// Memory that is read soon. Whoever multiplies asks for it line by line, so that it travels into the
+// second-level cache meanwhile: asked for at once, so many lines would wait for the processor's miss
+// buffers. Included by parts whose products ask for the operands of the next ones.
+
+INLINE void askLine(const float* p) { __builtin_prefetch(p, 0, 2); }
+
+/// Runs of memory, of which each tile takes some lines.
+class ComingRuns {
+ public:
+  void add(const float* p, int64_t floats) {
+    if (floats > 0) runs_[count_++] = {p, (floats + 15) / 16};
+  }
+
+  /// Where the next lines begin; nullptr: none are left. The run may have fewer than are taken: what
+  /// lies behind it is then asked for in vain.
+  const float* take(int64_t lines) {
+    if (at_ == count_) return nullptr;
+    Run& run = runs_[at_];
+    const float* p = run.p;
+    run.p += 16 * lines;
+    run.lines -= lines;
+    if (run.lines <= 0) at_++;
+    return p;
+  }
+
+  /// Asks for all that was not taken.
+  void rest() {
+    for (; at_ < count_; at_++) {
+      for (int64_t i = 0; i < runs_[at_].lines; i++) askLine(runs_[at_].p + 16 * i);
+    }
+  }
+
+ private:
+  struct Run {
+    const float* p;
+    int64_t lines;
+  };
+  Run runs_[addendsMax + 4];
+  int64_t count_ = 0, at_ = 0;
+};

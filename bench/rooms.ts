@@ -32,7 +32,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 1060,
     "src/kernels/native": 650,
-    "src/model/blocks": 1_750,
+    "src/model/blocks": 1_800,
     "src/model/options": 1100,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
@@ -43,7 +43,7 @@ export const layers: readonly Rooms[] = [
   { "src/model/blocks/sequences": 320 },
   {
     "src/embedding/checkpoint": 700,
-    "src/embedding/lookup": 1000,
+    "src/embedding/lookup": 1100,
     "src/kernels": 50,
     "src/model": 2_000,
     "storage/records": 1600,
@@ -54,7 +54,7 @@ export const layers: readonly Rooms[] = [
     "storage/cluster": 900,
   },
   {
-    "src/training/step": 2650,
+    "src/training/step": 3100,
     "storage/tiers": 1150,
   },
   {
@@ -71,7 +71,7 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 3750,
+    "actors/threads": 3950,
     "storage/exports": 1050,
     "storage/model": 1_100,
     "storage/table-files": 1550,
@@ -123,7 +123,7 @@ export const layers: readonly Rooms[] = [
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
   native: 650,
-  "native/bindings": 1250,
+  "native/bindings": 1320,
   "native/blocks": 930,
   "native/dense": 900,
   "native/embedding": 1250,

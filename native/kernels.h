@@ -223,6 +223,11 @@ struct Kernels {
   const char* arithmetic;
   void (*copyColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
                       int64_t samples, int64_t columns);
+  void (*expandColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                        const int32_t* inverse, int64_t samples, int64_t columns);
+  void (*dExpandColumns)(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
+                         int64_t outStride, const int32_t* inverse, int64_t samples,
+                         int64_t columns);
   void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
                   float scale);
   void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);

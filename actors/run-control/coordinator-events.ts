@@ -39,6 +39,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
     quarantine: plan.quarantine,
     bestAuc: plan.bestAuc,
     bestRmse: plan.bestRmse,
+    ikjt: plan.ikjt,
     warnings: plan.warnings,
   });
 }

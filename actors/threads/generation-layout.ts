@@ -15,12 +15,8 @@ import { unpackPlan } from "../../src/planner/packed-plan.ts";
 import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
 import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
 import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
-import {
-  exchangeShapeOf,
-  ringShapeOf,
-  type Topology,
-  topologyOf,
-} from "../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { ringShapeOf, type Topology, topologyOf } from "../../src/training/topology/topology.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { filesOfParts, type NamedFile } from "../../storage/replicas/replica-cache.ts";
 import { replicaCells } from "../../storage/replicas/restore-source.ts";
@@ -99,7 +95,9 @@ function topologyOfGeneration(spec: GenerationSpec): Topology {
   const { idsMax } = data;
   const plan = planFor(spec);
   const placing = { plan, pins, sliceCounts, tiers };
-  const input = { model, batchSize, slices, idsMax, weighted, targets, exchange, ...placing };
+  const { ikjt } = data.contents;
+  const batch = { batchSize, slices, idsMax, weighted, targets, ikjt };
+  const input = { model, ...batch, exchange, ...placing };
   const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );

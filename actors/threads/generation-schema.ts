@@ -37,6 +37,17 @@ const datasetPlan = z.object({
   split: datasetPart.optional(),
 });
 
+/** A group of features, and whether deduplication of its lists pays (choose-groups.ts). */
+export const groupChoice = z.object({
+  /** Names. */
+  features: z.array(z.string()).readonly(),
+  /** Lists for each distinct list: counted, and by the formula of RecD. */
+  factor: z.number(),
+  predicted: z.number(),
+  isChosen: z.boolean(),
+});
+export type GroupChoice = z.output<typeof groupChoice>;
+
 /** What a run warns of: a name that stays the same, and a sentence for people. */
 export const warningSchema = z.object({ code: z.string(), message: z.string() }).readonly();
 
@@ -61,7 +72,11 @@ export const dataPlanSchema = z.object({
     /** Where the samples come in the split order. */
     splitSamples: z.int().min(1).optional(),
     splits: z.object({ starts: z.array(count).readonly(), lanes: z.int().min(1) }).optional(),
+    /** Features whose lists are deduplicated together. */
+    ikjt: z.array(z.array(count).readonly()).readonly().optional(),
   }),
+  /** What was measured of groups of features whose lists may be deduplicated. */
+  ikjt: z.array(groupChoice).readonly().optional(),
   /** Longest bag of each feature, over all of them. */
   idsMax: z.array(count),
   /** Of dense features whose missing values are the mean: that of the training data. */

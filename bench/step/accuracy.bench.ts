@@ -29,7 +29,8 @@ import {
   type Recipe,
 } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
-import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { topologyOf } from "../../src/training/topology/topology.ts";
 import { type Bench, positive } from "../bench.ts";
 import type { BenchRow } from "../row.ts";
 

@@ -14,12 +14,8 @@ import { realClock } from "../../src/ports/clock.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { createDeviceState } from "../../src/training/step/device-state.ts";
 import { trainStep } from "../../src/training/step/step.ts";
-import {
-  exchangeShapeOf,
-  samplesOf,
-  type TopologyInput,
-  topologyOf,
-} from "../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { samplesOf, type TopologyInput, topologyOf } from "../../src/training/topology/topology.ts";
 
 export interface DedupThreadData {
   readonly rank: number;

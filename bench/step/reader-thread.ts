@@ -14,7 +14,8 @@ import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { cutOf } from "../../src/training/loop/epoch-order.ts";
 import { scheduleOf } from "../../src/training/loop/schedule.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
 /** Where its batches come from. */

@@ -2,7 +2,8 @@
 // the step? Limit: all of it.
 
 import { Option } from "commander";
-import { partBytesOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { partBytesOf } from "../../src/training/topology/exchange-shape.ts";
+import { topologyOf } from "../../src/training/topology/topology.ts";
 import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
 import { type BenchRow, quantiles } from "../row.ts";

@@ -23,7 +23,8 @@ import {
   timesBetween,
 } from "../../src/training/meters/step-meter.ts";
 import { createDeviceState } from "../../src/training/step/device-state.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../src/training/topology/exchange-shape.ts";
+import { ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { overLink } from "./slow-link.ts";

@@ -244,7 +244,15 @@ function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string
 
 function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
   const warnings = event.warnings.map(({ message }) => `\n  ! ${message}`);
-  return samplesLine(event) + warnings.join("");
+  return [samplesLine(event), ...ikjtLines(event), ...warnings].join("");
+}
+
+/** What is deduplicated, and what would be if it repeated more. */
+function ikjtLines({ ikjt = [] }: Extract<RunEvent, { type: "run.prepared" }>): string[] {
+  return ikjt.map(({ features, factor, isChosen }) => {
+    const times = `${factor.toFixed(2)} lists for each distinct one`;
+    return `\n  ${features.join(", ")}: ${times}; ${isChosen ? "deduplicated" : "left as they are"}`;
+  });
 }
 
 function samplesLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {

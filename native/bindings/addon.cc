@@ -49,6 +49,8 @@ NAPI_MODULE_INIT() {
       method("limitIsa", answered<limitIsa>),
       method("useLargePages", bound<useLargePages>),
       method("copyColumns", bound<copyColumns>),
+      method("expandColumns", bound<expandColumns>),
+      method("dExpandColumns", bound<dExpandColumns>),
       method("uniform", bound<uniform>),
       method("born", bound<born>),
       method("linear", bound<linear>),

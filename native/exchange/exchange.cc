@@ -12,6 +12,8 @@ namespace osiris::OSIRIS_ISA {
 
 void addExchange(Kernels& kernels) {
   kernels.copyColumns = copyColumns;
+  kernels.expandColumns = expandColumns;
+  kernels.dExpandColumns = dExpandColumns;
   kernels.foldSubtrees = foldSubtrees;
   kernels.foldPooled = foldPooled;
   kernels.shareColumns = shareColumns;

@@ -157,6 +157,28 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
   }
 }
 
+// Distinct lists ----
+
+/// out[b] = from[inverse[b]]
+inline void expandColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                          const int32_t* inverse, int64_t samples, int64_t columns) {
+  for (int64_t b = 0; b < samples; b++, out += outStride) {
+    std::memcpy(out, from + inverse[b] * fromStride, columns * sizeof(float));
+  }
+}
+
+/// dFrom[u] = the sum of dOut[b] over the samples b with inverse[b] = u, in their order.
+inline void dExpandColumns(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
+                           int64_t outStride, const int32_t* inverse, int64_t samples,
+                           int64_t columns) {
+  for (int64_t u = 0; u < lists; u++) {
+    std::memset(dFrom + u * fromStride, 0, columns * sizeof(float));
+  }
+  for (int64_t b = 0; b < samples; b++, dOut += outStride) {
+    addRow(dFrom + inverse[b] * fromStride, dOut, columns);
+  }
+}
+
 /// Chunk by chunk, so that the stack of waiting sums stays in the first-level cache.
 inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
                          int64_t count, int64_t n) {

@@ -28,6 +28,7 @@ int main() {
     for (int round = 0; round < 12; round++) {
       testRankProducts(*kernels);
       testColumns(*kernels);
+      testDistinctLists(*kernels);
       testLayer(*kernels);
       testBfloat16(*kernels);
       testInteraction(*kernels);

@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
+import type { IkjtGroups } from "./ikjt/ikjt.ts";
 
 /** The contents of one dataset. Plain data: it crosses the wire and lies in manifests. */
 export interface DataContents {
@@ -29,6 +30,8 @@ export interface RunContents {
   readonly splitSamples?: number | undefined;
   /** The splits, where they are the row groups of the files. */
   readonly splits?: RowGroupSplits | undefined;
+  /** Features whose lists are deduplicated together; left out: none. */
+  readonly ikjt?: IkjtGroups | undefined;
 }
 
 /** Splits that are row groups of the files, and in how many lanes a batch goes through them. */
@@ -66,9 +69,10 @@ export function recordedContents(metrics: unknown): RunContents | undefined {
 }
 
 /**
- * The contents of a run that goes on: its samples come in the order that it began with, whatever a
- * new run on the same data would have. `then`: what the run recorded, undefined in a run of before
- * contents were recorded, and in one that has not trained a step, which `isNew` says.
+ * The contents of a run that goes on: its samples come in the order that it began with, and the
+ * same lists are deduplicated, whatever a new run on the same data would have. `then`: what the run
+ * recorded, undefined in a run of before contents were recorded, and in one that has not trained a
+ * step, which `isNew` says.
  */
 export function inOrderOf(
   then: RunContents | undefined,
@@ -76,7 +80,7 @@ export function inOrderOf(
   isNew: boolean,
 ): RunContents {
   if (then === undefined && isNew) return now;
-  return { ...now, splitSamples: then?.splitSamples, splits: then?.splits };
+  return { ...now, splitSamples: then?.splitSamples, splits: then?.splits, ikjt: then?.ikjt };
 }
 
 /** Whether both have the same samples, as far as caches of two versions can tell. */

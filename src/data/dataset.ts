@@ -26,6 +26,11 @@ export interface BatchMemory {
   readonly sampleWeights?: Float32Array | undefined;
   /** (2, B): the group of each sample (targets.ts); left out: nobody asks. */
   readonly groups?: Float32Array | undefined;
+  /**
+   * (G, B): which distinct list of a group of features each sample has (ikjt.ts); left out: no
+   * lists are deduplicated. `read` does not fill it.
+   */
+  readonly inverse?: Int32Array | undefined;
 }
 
 /** Samples first .. end-1. */

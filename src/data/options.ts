@@ -11,6 +11,7 @@ import {
   predicate,
   withColumnRules,
 } from "./column-options.ts";
+import { ikjtOptions } from "./ikjt/ikjt-options.ts";
 import { idsAround, idsPerBag } from "./synthetic/bag-options.ts";
 import { refuseManyTimed, sessionOptions } from "./synthetic/session-options.ts";
 import { type FeatureSection, featureProblems } from "./transforms/features.ts";
@@ -35,6 +36,11 @@ const common = {
    * memory (docs/data.md). @default "split" where the cache of the training data is above 256 MiB
    */
   order: z.enum(["global", "split"]).optional(),
+  /**
+   * Features whose lists repeat over samples, which are then sent, looked up and trained once for
+   * all samples that have them (docs/recd.md). A part of the arithmetic. @default none
+   */
+  ikjt: ikjtOptions.optional(),
   /** Directory of the cache; `none`: see `streamed`. @default ".osiris/cache" */
   cache: z.string().min(1).default(cacheDirectory),
   /**

@@ -38,6 +38,8 @@ export interface RingShape {
   readonly isWeighted: boolean;
   /** What a sample has beside its features. @default one label */
   readonly targets?: Targets | undefined;
+  /** Groups of features whose lists are deduplicated (ikjt.ts). @default 0 */
+  readonly ikjtGroups?: number | undefined;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
   /** Number of batches that fit for a device. */
@@ -75,6 +77,7 @@ interface SlotOffsets {
   readonly weights: number;
   readonly sampleWeights: number;
   readonly groups: number;
+  readonly inverse: number;
   readonly idsMax: number;
 }
 
@@ -82,12 +85,14 @@ interface SlotOffsets {
 export function ringLayoutOf(shape: RingShape): RingLayout {
   const features = shape.idsMax.length;
   const targets = shape.targets ?? oneLabel;
+  const { ikjtGroups = 0 } = shape;
   const idsPerSample = shape.idsMax.reduce((sum, most) => sum + most, 0);
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
     const samples = floats(device);
     const words = (1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0)) * idsPerSample;
-    return 4 * (headerInts + samples * (shape.dense + targetWords(targets) + features + words));
+    const targetsAndLists = targetWords(targets) + ikjtGroups + features;
+    return 4 * (headerInts + samples * (shape.dense + targetsAndLists + words));
   };
   const base: number[] = [];
   let bytes = 0;
@@ -111,7 +116,8 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const weights = shape.isWide ? highs + 4 * idsMax : highs;
       const sampleWeights = shape.isWeighted ? weights + 4 * idsMax : weights;
       const groups = targets.hasSampleWeights ? sampleWeights + 4 * samples : sampleWeights;
-      const ofIds = { lengths, ids, highs, weights, idsMax };
+      const inverse = groups + (targets.hasGroups ? 4 * groupWords * samples : 0);
+      const ofIds = { lengths, ids, highs, weights, inverse, idsMax };
       return { header, dense, labels, sampleWeights, groups, ...ofIds };
     },
   };
@@ -302,6 +308,7 @@ export function createBatchOutlet(
         ids: new Int32Array(memory, at.ids, at.idsMax),
         highs: shape.isWide ? new Int32Array(memory, at.highs, at.idsMax) : undefined,
         weights: shape.isWeighted ? new Float32Array(memory, at.weights, at.idsMax) : undefined,
+        ...inverseView(shape, memory, at, samples),
       };
     },
     publish(stream, device, ticket, counts) {
@@ -338,7 +345,19 @@ function viewOf(
     ids: new Int32Array(memory, at.ids, idCount),
     highs: shape.isWide ? new Int32Array(memory, at.highs, idCount) : undefined,
     weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
+    ...inverseView(shape, memory, at, samples),
   };
+}
+
+/** Which distinct lists a slot's samples have, where lists are deduplicated. */
+function inverseView(
+  { ikjtGroups = 0 }: RingShape,
+  memory: ArrayBufferLike,
+  at: SlotOffsets,
+  samples: number,
+): Pick<BatchMemory, "inverse"> {
+  if (ikjtGroups === 0) return {};
+  return { inverse: new Int32Array(memory, at.inverse, ikjtGroups * samples) };
 }
 
 /** What a slot's samples have beside their features. */

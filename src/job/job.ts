@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
+import { wrongGroupIn } from "../data/ikjt/ikjt-options.ts";
 import { type DataOptions, dataOptions } from "../data/options.ts";
 import { shownPath } from "../data/remote/addresses.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
@@ -231,6 +232,16 @@ function checkData({ data, model }: JobSpec): void {
     );
   }
   if (data.kind !== "synthetic") checkTables(data, shapesOf(model));
+  const wrong =
+    data.ikjt &&
+    wrongGroupIn(
+      data.ikjt,
+      shapesOf(model).map(({ name }) => name),
+    );
+  if (wrong !== undefined) {
+    const { group, place, name } = wrong;
+    throw expected(`data.ikjt.groups[${group}][${place}]`, wrong.expected, name);
+  }
   const dense = denseOf(data);
   if (dense === model.dense) return;
   if (data.kind === "synthetic") throw expected("data.dense", `the model's, ${model.dense}`, dense);

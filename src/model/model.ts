@@ -15,10 +15,14 @@ import type { ModelSpec } from "./options.ts";
 import { sequenceBlocks } from "./sequence-layers.ts";
 import { wukongBlocks } from "./wukong.ts";
 
-/** The graph of a model: a function of its options alone, and of its module where it has one. */
-export function graphOf(spec: ModelSpec): Graph {
-  if (spec.kind === "custom") return customGraph(spec);
-  const graph = new GraphBuilder(spec.dense);
+/**
+ * The graph of a model: a function of its options alone, and of its module where it has one.
+ * `axes`: of each feature, 0, or 1 + the group of features with whose lists its own are
+ * deduplicated; left out, all 0. They change no parameter.
+ */
+export function graphOf(spec: ModelSpec, axes: readonly number[] = []): Graph {
+  if (spec.kind === "custom") return customGraph(spec, axes);
+  const graph = new GraphBuilder(spec.dense, axes);
   if (spec.kind === "finalNet") {
     const { output, objectives } = finalNetBlocks(graph, spec);
     return graph.finish(output, objectives);

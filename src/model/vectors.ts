@@ -30,6 +30,9 @@ interface Projected {
 interface LookupAt {
   readonly lookup: number;
   readonly column: number;
+  readonly columns: number;
+  /** 0: it has a vector for each sample; 1 + g: for each distinct list of group g. */
+  readonly axis: number;
 }
 
 /** What of a model decides where vectors go. */
@@ -52,12 +55,59 @@ export function vectors(
 ): Value {
   const { first, dim, keepsWidths = false, has = () => true } = options;
   const firstColumns = first?.shape[0] ?? 0;
-  const { width, direct, projected } = placesIn(spec, { firstColumns, dim, keepsWidths, has });
+  const places = placesIn(graph, spec, { firstColumns, dim, keepsWidths, has });
+  const { width, direct, projected } = places;
   const values: ValueAt[] = first === undefined ? [] : [{ value: first, column: 0 }];
   for (const own of projected) values.push({ value: project(graph, own), column: own.column });
-  const all = sideBySide(graph, values, { columns: width, hasLookups: direct.length > 0 });
-  for (const { lookup, column } of direct) graph.place(lookup, all, column);
+  return rowsOf(graph, direct, width, values);
+}
+
+/**
+ * (width): the rows of lookups, beside some values. Lookups that have them for each sample write
+ * theirs themselves; those of deduplicated features have values of their own, which are expanded.
+ */
+function rowsOf(
+  graph: GraphBuilder,
+  lookups: readonly LookupAt[],
+  width: number,
+  values: readonly ValueAt[],
+): Value {
+  const own = lookups.filter(({ axis }) => axis === 0);
+  const lists = runsOf(lookups.filter(({ axis }) => axis !== 0)).map((run): ValueAt => {
+    const [{ axis, column } = { axis: 0, column: 0 }] = run;
+    const columns = run.reduce((sum, one) => sum + one.columns, 0);
+    return { value: rowsOnAxis(graph, run, [columns], axis), column };
+  });
+  const hasLookups = own.length > 0;
+  const all = sideBySide(graph, [...values, ...lists], { columns: width, hasLookups });
+  for (const { lookup, column } of own) graph.place(lookup, all, column);
   return all;
+}
+
+/** The rows of lookups behind each other, which have them on one axis. */
+function rowsOnAxis(
+  graph: GraphBuilder,
+  lookups: readonly LookupAt[],
+  shape: readonly number[],
+  axis: number,
+): Value {
+  const rows = graph.add({ inputs: [], shape, axis, hasLookups: true });
+  const first = lookups[0]?.column ?? 0;
+  for (const { lookup, column } of lookups) graph.place(lookup, rows, column - first);
+  return rows;
+}
+
+/** Runs of lookups that lie behind each other and have one axis. */
+function runsOf(lookups: readonly LookupAt[]): LookupAt[][] {
+  const runs: LookupAt[][] = [];
+  for (const one of lookups) {
+    const last = runs.at(-1);
+    const before = last?.at(-1);
+    const isNext = before?.axis === one.axis && before.column + before.columns === one.column;
+    if (last !== undefined && isNext) last.push(one);
+    else runs.push([one]);
+  }
+  return runs;
 }
 
 /** The vectors of an unpooled feature, (positions, dim), each as wide as `vectors` makes it. */
@@ -82,13 +132,17 @@ export function sequenceOf(
 /** The rows of lookups, and their vectors (positions, outputs). */
 function project(graph: GraphBuilder, own: Projected): Value {
   const { name, positions, inputs, outputs, lookups } = own;
-  const rows = graph.add({ inputs: [], shape: [positions, inputs], hasLookups: true });
-  for (const { lookup, column } of lookups) graph.place(lookup, rows, column);
+  const shape = [positions, inputs];
+  const axis = lookups[0]?.axis ?? 0;
+  const rows = lookups.every((one) => one.axis === axis)
+    ? rowsOnAxis(graph, lookups, shape, axis)
+    : reshaped(rowsOf(graph, lookups, positions * inputs, []), shape);
   return linear(graph, rows, { name: `projections.${name}`, outputs, bias: false, isInput: true });
 }
 
 /** Where the vectors of all lookups go: features, then groups. */
 function placesIn(
+  graph: GraphBuilder,
   { tables, groups = [], ...spec }: VectorSpec,
   options: {
     firstColumns: number;
@@ -104,7 +158,9 @@ function placesIn(
   const waiting = new Map(groups.map((group) => [group, { inputs: 0, lookups: [] as LookupAt[] }]));
   let width = options.firstColumns;
   let lookup = 0;
-  for (const { name, table, positions, vectors: own } of featuresOf({ tables, ...spec })) {
+  const features = featuresOf({ tables, ...spec });
+  for (const [feature, { name, table, positions, vectors: own }] of features.entries()) {
+    const axis = graph.axisOf(feature);
     if (!has(name)) {
       lookup += positions;
       continue;
@@ -113,14 +169,16 @@ function placesIn(
     const group = groupOf.get(name);
     const members = group && waiting.get(group);
     if (members !== undefined) {
-      members.lookups.push({ lookup: lookup++, column: members.inputs });
+      const at = { column: members.inputs, columns: inputs, axis };
+      members.lookups.push({ lookup: lookup++, ...at });
       members.inputs += inputs;
       continue;
     }
     const outputs = (own ?? 1) * dim;
     const isDirect = inputs === outputs || (keepsWidths && own === undefined);
     const lookups = Array.from({ length: positions }, (_, position) => {
-      return { lookup: lookup++, column: (isDirect ? width : 0) + position * inputs };
+      const column = (isDirect ? width : 0) + position * inputs;
+      return { lookup: lookup++, column, columns: inputs, axis };
     });
     if (isDirect) direct.push(...lookups);
     else projected.push({ name, positions, inputs, outputs, column: width, lookups });

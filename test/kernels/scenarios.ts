@@ -238,6 +238,17 @@ const columns: Scenario = (kernels, stream) => {
   return [kernels.read(out)];
 };
 
+const distinctLists: Scenario = (kernels, stream) => {
+  const [samples, lists, count] = [1 + stream.below(40), 1 + stream.below(9), stream.below(70)];
+  const [outFirst, fromFirst] = [stream.below(20), stream.below(20)];
+  const out = random(kernels, stream, [samples, outFirst + count + 1]);
+  const from = random(kernels, stream, [lists, fromFirst + count + stream.below(5)]);
+  const inverse = Int32Array.from({ length: samples }, () => stream.below(lists));
+  kernels.expandColumns(out, outFirst, from, fromFirst, count, inverse);
+  kernels.dExpandColumns(from, fromFirst, out, outFirst, count, inverse);
+  return [kernels.read(out), kernels.read(from)];
+};
+
 const interaction: Scenario = (kernels, stream) => {
   const [samples, features, dim] = [
     1 + stream.below(4),
@@ -378,6 +389,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers": layer("float32"),
   "dense layers in bfloat16": layer("bfloat16"),
   columns,
+  distinctLists,
   interaction,
   "random draws": draws,
   "embedding updates": update,

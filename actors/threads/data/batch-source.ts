@@ -2,8 +2,10 @@
 // or a part of the evaluation data, in the order of the file.
 
 import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
+import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
 import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
+import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { EpochOrder, type SplitCut } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
@@ -34,6 +36,8 @@ export class BatchSource {
   readonly #order: EpochOrder;
   /** Only for the meter of reading. */
   readonly #clock: Clock;
+  /** Where lists are deduplicated. */
+  readonly #ikjt: IkjtMaker | undefined;
   #waitedMs = 0;
 
   constructor(options: BatchSourceOptions, datasets: Datasets, clock: Clock) {
@@ -41,6 +45,8 @@ export class BatchSource {
     this.#options = options;
     this.#datasets = datasets;
     this.#clock = clock;
+    const { ikjt = [] } = options.topology.input;
+    this.#ikjt = ikjt.length === 0 ? undefined : new IkjtMaker(ikjt, datasets.training);
     this.#order = new EpochOrder({ seed, shuffle, split }, schedule);
   }
 
@@ -63,7 +69,8 @@ export class BatchSource {
       const indices = new Uint32Array(count);
       fill(indices, first);
       const memory = outlet.slotMemory(stream, device, ticket, count);
-      const idCount = dataset.read(indices, memory);
+      const read = dataset.read(indices, memory);
+      const idCount = this.#ikjt?.make(memory, this.#boundsOf(device, batchSamples)) ?? read;
       outlet.publish(stream, device, ticket, { samples: count, batchSamples, idCount });
       samples += count;
     }
@@ -78,6 +85,13 @@ export class BatchSource {
   /** How long training has waited for splits that were not there yet. */
   get waitedMs(): number {
     return this.#waitedMs;
+  }
+
+  /** The first sample of each slice of a device, and the end. */
+  #boundsOf(device: number, batchSamples: number): Int32Array {
+    const { sliceRuns, input } = this.#options.topology;
+    const { firstSlice = 0, slices = 0 } = sliceRuns[device] ?? {};
+    return slicesOf(firstSlice, slices, input.slices, batchSamples).bounds;
   }
 
   /** A batch to train on, with its samples for these devices in memory or at hand. */

@@ -11,8 +11,8 @@ import { splitDataset } from "../../../src/data/split.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
-import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
-import { type StreamOrigin, streamOriginsOf } from "./stream-origins.ts";
+import type { DatasetPlan } from "../generation-spec.ts";
+import { type DataFiles, type StreamOrigin, streamOriginsOf } from "./stream-origins.ts";
 
 export interface Datasets {
   readonly training: Dataset;
@@ -32,7 +32,7 @@ export interface BlockService {
  * @throws InputUnusableError where this host has other samples there than the first host
  */
 export async function openDatasets(
-  spec: Pick<GenerationSpec, "data" | "job">,
+  spec: DataFiles,
   disk: Disk,
   service?: BlockService,
 ): Promise<Datasets> {

@@ -27,7 +27,11 @@ import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { expected } from "../../../src/ports/check-options.ts";
 import type { Disk } from "../../../src/ports/disk.ts";
+import { cutOf, EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import type { GroupChoice } from "../generation-schema.ts";
 import type { DataPlan, DatasetPlan, Warning } from "../generation-spec.ts";
+import { chooseGroups } from "./choose-groups.ts";
+import { openDatasets } from "./open-datasets.ts";
 
 /** The data of a run, and what the planner takes from it. */
 export interface PreparedData extends DataPlan {
@@ -65,6 +69,10 @@ export async function prepareData(
   const [evaluation, test] = [await further("evaluation"), await further("test")];
   const reports = [training, evaluation, test].filter((report) => report !== undefined);
   const parts = partsOf(job, training, evaluation, test, () => readKeys(training.path, disk));
+  const splits = splitsFor(job, training, parts.training, disk, readerBytesMax);
+  const ikjt = await groupsFor(job, parts.training, training, splits, disk);
+  const chosen = ikjt?.filter(({ isChosen }) => isChosen) ?? [];
+  const indexOf = (name: string) => tables.findIndex((table) => table.name === name);
   const isTold = job.evaluation?.split !== undefined || parts.test?.split !== undefined;
   return {
     ...parts,
@@ -73,8 +81,10 @@ export async function prepareData(
       ...(isTold ? { trained: parts.training.samples } : {}),
       ...(evaluation === undefined ? {} : { evaluation: contentsOf(evaluation) }),
       ...(test === undefined ? {} : { test: contentsOf(test) }),
-      ...splitsFor(job, training, parts.training, disk, readerBytesMax),
+      ...splits,
+      ...(chosen.length === 0 ? {} : { ikjt: chosen.map((own) => own.features.map(indexOf)) }),
     },
+    ...(ikjt === undefined ? {} : { ikjt }),
     idsMax: training.idsMax.map((_, feature) =>
       Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
     ),
@@ -238,6 +248,31 @@ function splitsFor(
       ? pieces.starts
       : piecesOf({ seed, ...split }, training.samples, pieces.starts, keysOf);
   return { splits: { starts: [...starts], lanes } };
+}
+
+/** The groups of features of `data.ikjt`, measured; undefined: nothing is to be deduplicated. */
+async function groupsFor(
+  job: JobSpec,
+  plan: DatasetPlan,
+  report: CacheReport,
+  splits: Pick<RunContents, "splitSamples" | "splits">,
+  disk: Disk,
+): Promise<GroupChoice[] | undefined> {
+  const { data, seed, slices } = job;
+  if (data.ikjt === undefined) return undefined;
+  const contents = { training: contentsOf(report), ...splits };
+  const files = { job, data: { training: plan, contents, means: report.means } };
+  const { training: dataset } = await openDatasets(files, disk);
+  try {
+    const { batchSize, shuffle } = data;
+    const { samples } = dataset;
+    const split = cutOf(splits, slices);
+    const order = new EpochOrder({ seed, shuffle, split }, { samples, batchSize });
+    const features = shapesOf(job.model).map(({ name }) => name);
+    return await chooseGroups({ spec: data.ikjt, features, dataset, order, batchSize, slices });
+  } finally {
+    dataset.close();
+  }
 }
 
 function pieceTooLarge(

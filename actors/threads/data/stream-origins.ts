@@ -5,7 +5,7 @@ import type { SamplesOrigin } from "../../../src/data/open-samples.ts";
 import { keyColumnOf } from "../../../src/data/split-keys.ts";
 import type { Stream } from "../../../src/exchange/batch-ring.ts";
 import { shapesOf } from "../../../src/model/features.ts";
-import type { DatasetPlan, GenerationSpec } from "../generation-spec.ts";
+import type { DataPlan, DatasetPlan, GenerationSpec } from "../generation-spec.ts";
 
 /** The samples of a stream. Plain data: it crosses the wire. */
 export interface StreamOrigin extends SamplesOrigin {
@@ -17,11 +17,16 @@ export interface StreamOrigin extends SamplesOrigin {
 
 export type StreamOrigins = { readonly [Name in Stream]?: StreamOrigin | undefined };
 
+/** The files of a run's data, and which samples are in them. */
+export interface DataFiles extends Pick<GenerationSpec, "job"> {
+  readonly data: Pick<DataPlan, "training" | "evaluation" | "test" | "contents" | "means">;
+}
+
 /** The origins of a generation's streams. */
 export function streamOriginsOf({
   data,
   job,
-}: Pick<GenerationSpec, "data" | "job">): StreamOrigins & { readonly training: StreamOrigin } {
+}: DataFiles): StreamOrigins & { readonly training: StreamOrigin } {
   const { training, evaluation, test, contents } = data;
   const { evaluation: section } = job;
   const tables = shapesOf(job.model);

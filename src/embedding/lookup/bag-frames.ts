@@ -2,15 +2,18 @@
 // its own rows: for a table split by rows, each bag is divided among the shards; for a table split
 // by columns, each shard gets all ids (Neo: Mudigere et al., arXiv 2104.05158).
 //
-//   int32: [stopAfter, rows, lengths (S*b, S-major), bags (S-major)]
+//   int32: [stopAfter, rows, distinct (G*s, G-major), lengths (S-major), bags (S-major)]
+//   distinct: of each group of deduplicated features, its lists in each slice of the sender
+//   lengths of a lookup: b of them, or one for each distinct list of its group
 //   bags of a lookup: rows of the table; then, if its ids have weights, the weights as float32
 //
 // Dynamic ids travel unchanged, in two words, lower half first, to the shard with their row block,
 // and become rows of the shard there: an id without a row drops out of its bag.
 //
 // S = lookups in shards of the receiver, shard by shard, b = samples of the sender, B = samples of
-// the batch.
+// the batch, G = groups of deduplicated features (ikjt.ts), s = slices of the sender.
 
+import { type AxisRows, axisAt, groupAxis, samplesAxis } from "../../data/ikjt/ikjt.ts";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import type { FindRow } from "../dynamic-ids/shard-ids.ts";
@@ -23,6 +26,8 @@ const headerInts = 2;
 export interface BagShard extends Pick<Shard, "firstRow" | "rows"> {
   /** Index of the lookup in the job. */
   readonly lookup: number;
+  /** 0: it has a bag for each sample; 1 + g: for each distinct list of group g. @default 0 */
+  readonly axis?: number | undefined;
   /** Whether the shard has every row of its table. */
   readonly isWhole: boolean;
   /** Whether the ids of the lookup come with weights. */
@@ -36,16 +41,20 @@ function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBloc
   return (idBlocks === undefined ? 1 : 2) + (isWeighted ? 1 : 0);
 }
 
-/** Bytes of the largest frame. `idsMax`: the longest bag of each lookup. */
+/**
+ * Bytes of the largest frame. `idsMax`: the longest bag of each lookup. `counts`: groups of
+ * deduplicated features times slices of the sender.
+ */
 export function bagFrameBytes(
   samples: number,
   shards: readonly Pick<BagShard, "isWeighted" | "idBlocks">[],
   idsMax: readonly number[],
+  counts = 0,
 ): number {
   const words = shards.reduce((sum, shard, i) => {
     return sum + 1 + (idsMax[i] ?? 0) * idWords(shard);
   }, 0);
-  return 4 * (headerInts + samples * words);
+  return 4 * (headerInts + counts + samples * words);
 }
 
 /** Writes the frame for a receiver's shards. Returns its bytes. */
@@ -55,14 +64,18 @@ export function writeBagFrame(
   shards: readonly BagShard[],
   stopAfter: number,
 ): number {
-  const { samples } = local;
-  let at = headerInts + shards.length * samples;
+  const axes = local.axes ?? [samplesAxis(local.samples)];
+  let head = headerInts;
+  for (const { runs } of axes.slice(1)) for (const { count } of runs) frame[head++] = count;
+  let at = shards.reduce((sum, { axis }) => sum + axisAt(axes, axis).rows, head);
   let count = 0;
-  for (const [i, shard] of shards.entries()) {
-    const lengths = frame.subarray(headerInts + i * samples, headerInts + (i + 1) * samples);
+  for (const shard of shards) {
+    const own = axisAt(axes, shard.axis);
+    const lengths = frame.subarray(head, head + own.rows);
+    head += own.rows;
     const rows = shard.isWhole
-      ? copyBags(frame, at, lengths, local, shard)
-      : dealBags(frame, at, lengths, local, shard);
+      ? copyBags(frame, at, lengths, local, shard, own)
+      : dealBags(frame, at, lengths, local, shard, own);
     count += rows;
     at += rows * idWords(shard);
   }
@@ -78,10 +91,16 @@ function copyBags(
   lengths: Int32Array,
   local: SampleRows,
   { lookup, isWeighted, idBlocks }: BagShard,
+  { runs }: AxisRows,
 ): number {
   const { samples, starts } = local;
   const [from, to] = [starts[lookup] ?? 0, starts[lookup + 1] ?? 0];
-  lengths.set(local.lengths.subarray(lookup * samples, (lookup + 1) * samples));
+  let row = 0;
+  for (const { first, count } of runs) {
+    const bag = lookup * samples + first;
+    lengths.set(local.lengths.subarray(bag, bag + count), row);
+    row += count;
+  }
   let end = at + to - from;
   if (idBlocks === undefined) frame.set(local.rows.subarray(from, to), at);
   else end = writeIds(frame, at, local, from, to, idBlocks);
@@ -115,19 +134,24 @@ function dealBags(
   lengths: Int32Array,
   local: SampleRows,
   { lookup, firstRow, rows, isWeighted, idBlocks }: BagShard,
+  { runs }: AxisRows,
 ): number {
   const { samples, starts } = local;
   const [first, end] = [starts[lookup] ?? 0, starts[lookup + 1] ?? 0];
   const words = idBlocks === undefined ? 1 : 2;
   let next = at;
   let from = first;
-  for (let sample = 0; sample < samples; sample++) {
-    const before = next;
-    const bagEnd = from + (local.lengths[lookup * samples + sample] ?? 0);
-    if (idBlocks !== undefined) next = writeIds(frame, next, local, from, bagEnd, idBlocks);
-    else next = writeRows(frame, next, local.rows, from, bagEnd, { firstRow, rows });
-    from = bagEnd;
-    lengths[sample] = (next - before) / words;
+  let row = 0;
+  for (const run of runs) {
+    // Between two runs all bags are empty.
+    for (let sample = run.first; sample < run.first + run.count; sample++) {
+      const before = next;
+      const bagEnd = from + (local.lengths[lookup * samples + sample] ?? 0);
+      if (idBlocks !== undefined) next = writeIds(frame, next, local, from, bagEnd, idBlocks);
+      else next = writeRows(frame, next, local.rows, from, bagEnd, { firstRow, rows });
+      from = bagEnd;
+      lengths[row++] = (next - before) / words;
+    }
   }
   const count = (next - at) / words;
   if (!isWeighted) return count;
@@ -159,10 +183,33 @@ function writeRows(
   return next;
 }
 
-/** A received frame, and the number of its sender's samples. */
+/** A received frame, and the samples of its sender. */
 export interface BagFrame {
   readonly ints: Int32Array;
   readonly samples: number;
+  /** The first sample of each of its slices, and the end; needed where there are groups. */
+  readonly bounds?: Int32Array | undefined;
+}
+
+/**
+ * What the sender of a frame has a bag for: samples, then the distinct lists of each group.
+ * @throws FrameCorruptError where a slice has more distinct lists than samples
+ */
+export function axesIn({ ints, samples, bounds }: BagFrame, groups: number): AxisRows[] {
+  const axes = [samplesAxis(samples)];
+  const slices = (bounds?.length ?? 1) - 1;
+  for (let group = 0; group < groups && bounds !== undefined; group++) {
+    const first = headerInts + group * slices;
+    const counts = ints.subarray(first, first + slices);
+    for (let slice = 0; slice < slices; slice++) {
+      const most = (bounds[slice + 1] ?? 0) - (bounds[slice] ?? 0);
+      const count = counts[slice] ?? -1;
+      if (count >= 0 && count <= most) continue;
+      throw new FrameCorruptError("ids", `${count} distinct lists in a slice of ${most} samples`);
+    }
+    axes.push(groupAxis(bounds, counts));
+  }
+  return axes;
 }
 
 /** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
@@ -171,6 +218,7 @@ export class BagMemory {
   #ids = new Int32Array(0);
   #weights = new Float32Array(0);
   #frame = new Int32Array(0);
+  #lengths = new Int32Array(0);
 
   /** Memory of `bytes` for a frame that one device both writes and gathers. */
   frame(bytes: number): Int32Array {
@@ -183,16 +231,24 @@ export class BagMemory {
    * The bags of the shards, with the samples of all senders in rank order, as rows relative to each
    * shard's first row. They have weights where a table has them: 1 in the other tables. `finders`:
    * for each shard with dynamic ids, the function that finds rows; ids without a row are left out
-   * of their bags. Valid until the next call.
+   * of their bags. `groups`: of deduplicated features. Valid until the next call.
    * @throws FrameCorruptError where lengths and rows disagree, or a row is not the shard's
    */
   gather(
     frames: readonly BagFrame[],
     shards: readonly BagShard[],
     finders: readonly (FindRow | undefined)[] = [],
+    groups = 0,
   ): Bags {
     const samples = frames.reduce((sum, frame) => sum + frame.samples, 0);
-    const count = frames.reduce((sum, frame) => sum + rowsIn(frame, shards.length), 0);
+    const axes = frames.map((frame) => axesIn(frame, groups));
+    const atLengths = frames.map(({ bounds }) => {
+      return headerInts + groups * ((bounds?.length ?? 1) - 1);
+    });
+    const atBag = axes.map((own, sender) => {
+      return shards.reduce((at, { axis }) => at + axisAt(own, axis).rows, atLengths[sender] ?? 0);
+    });
+    const count = frames.reduce((sum, frame, i) => sum + rowsIn(frame, atBag[i] ?? 0), 0);
     const bags = shards.length * samples;
     if (this.#offsets.length < bags + 1) this.#offsets = new Int32Array(bags + 1);
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
@@ -200,12 +256,14 @@ export class BagMemory {
     const hasWeights = shards.some(({ isWeighted }) => isWeighted);
     const weights = hasWeights ? this.#weightsOf(count) : undefined;
     const out: Gathered = { offsets, ids: this.#ids, weights, weightBits: bitsOf(weights) };
-    const atBag = frames.map((frame) => headerInts + shards.length * frame.samples);
     let bag = 0;
     let [taken, total] = [0, 0];
     for (const [i, shard] of shards.entries()) {
       for (const [sender, { ints, samples: own }] of frames.entries()) {
-        const lengths = ints.subarray(headerInts + i * own, headerInts + (i + 1) * own);
+        const axis = axisAt(axes[sender] ?? [], shard.axis);
+        const at = atLengths[sender] ?? 0;
+        const lengths = this.#bySample(ints.subarray(at, at + axis.rows), axis, own);
+        atLengths[sender] = at + axis.rows;
         const ids = idsIn(lengths);
         const from = atBag[sender] ?? 0;
         const end = from + ids * idWords(shard);
@@ -226,6 +284,19 @@ export class BagMemory {
     if (taken !== count) throw new FrameCorruptError("ids", `lengths of ${taken}, ${count} ids`);
     const all = { tables: shards.length, samples, offsets, ids: this.#ids.subarray(0, total) };
     return weights === undefined ? all : { ...all, weights: weights.subarray(0, total) };
+  }
+
+  /** Lengths of the bags of some lists, as those of `samples` bags. Valid until the next call. */
+  #bySample(lengths: Int32Array, { rows, runs }: AxisRows, samples: number): Int32Array {
+    if (rows === samples) return lengths;
+    if (this.#lengths.length < samples) this.#lengths = new Int32Array(samples);
+    const all = this.#lengths.subarray(0, samples).fill(0);
+    let row = 0;
+    for (const { first, count } of runs) {
+      all.set(lengths.subarray(row, row + count), first);
+      row += count;
+    }
+    return all;
   }
 
   #weightsOf(count: number): Float32Array {
@@ -317,12 +388,12 @@ function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
 }
 
 /**
- * The number of rows that a frame claims. @throws FrameCorruptError where the frame is too short
- * for them
+ * The number of rows that a frame claims; its bags begin at `firstBag`. @throws FrameCorruptError
+ * where the frame is too short for them
  */
-function rowsIn({ ints, samples }: BagFrame, shards: number): number {
+function rowsIn({ ints }: BagFrame, firstBag: number): number {
   const count = ints[1] ?? -1;
-  const room = ints.length - headerInts - shards * samples;
+  const room = ints.length - firstBag;
   if (count >= 0 && count <= room) return count;
   throw new FrameCorruptError("ids", `${count} ids where there is room for ${room}`);
 }

@@ -39,11 +39,17 @@ export class LocalRows {
   /**
    * The rows of a batch, valid until the next call; lengths and weights are the batch's own where
    * every feature is pooled. `tables`: the table of each feature. `firstSample` is the first
-   * sample's index in the whole batch.
+   * sample's index in the whole batch. `firstWith`: the first sample with the bag at a place; left
+   * out, bags lie at their samples.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
-  take(local: LocalIds, tables: readonly BagTable[], firstSample: number): SampleRows {
+  take(
+    local: LocalIds,
+    tables: readonly BagTable[],
+    firstSample: number,
+    firstWith: (feature: number, place: number) => number = (_, place) => place,
+  ): SampleRows {
     const { samples, lengths, ids, highs, weights } = local;
     const starts = featureStarts(local, tables.length);
     const total = starts[tables.length] ?? 0;
@@ -71,7 +77,8 @@ export class LocalRows {
         continue;
       }
       const repaired = repairIds(rows, place, upper, table, (id, at) => {
-        const sample = firstSample + sampleOf(local, feature, at - place.first);
+        const bag = sampleOf(local, feature, at - place.first);
+        const sample = firstSample + firstWith(feature, bag);
         return new IdOutOfRangeError({ ...table, feature, table: table.name, sample, id });
       });
       if (repaired > 0) {

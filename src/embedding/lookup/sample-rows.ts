@@ -1,5 +1,6 @@
 // What a device's samples look up: the tables of their features, and the bags as rows.
 
+import type { AxisRows } from "../../data/ikjt/ikjt.ts";
 import type { TableSpec } from "../tables/options.ts";
 
 /** The table that the ids of a feature are checked against. */
@@ -14,9 +15,14 @@ export interface BagTable
   readonly kept?: "first" | "last" | undefined;
 }
 
-/** Bags as rows, by lookup: a feature, or a position of an unpooled feature. */
+/**
+ * Bags as rows, by lookup: a feature, or a position of an unpooled feature. Lookups of deduplicated
+ * features have bags at the places of distinct lists alone (ikjt.ts).
+ */
 export interface SampleRows {
   readonly samples: number;
+  /** The samples, then the distinct lists of each group; left out: the samples alone. */
+  readonly axes?: readonly AxisRows[] | undefined;
   /** (lookups, b) */
   readonly lengths: Int32Array;
   /** (N), lookup-major; for dynamic ids, the lower halves. */

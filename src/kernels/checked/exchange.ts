@@ -10,6 +10,8 @@ type ExchangeNames =
   | "rowTrust"
   | "foldPooled"
   | "shareColumns"
+  | "expandColumns"
+  | "dExpandColumns"
   | "packColumns"
   | "unpackColumns";
 
@@ -47,6 +49,22 @@ export function checkExchange(inner: Kernels): Pick<Kernels, ExchangeNames> {
       within("columns of out", outFirst, count, columns("out", out));
       within("columns of from", fromFirst, count, columns("from", from));
       inner.shareColumns(out, outFirst, from, fromFirst, count, lengths);
+    },
+    expandColumns(out, outFirst, from, fromFirst, count, inverse) {
+      assert.equal(out.shape[0], inverse.length, "Expected the distinct list of each sample");
+      if (inverse.length === 0) return;
+      within("columns of out", outFirst, count, columns("out", out));
+      within("columns of from", fromFirst, count, columns("from", from));
+      listed(inverse, from);
+      inner.expandColumns(out, outFirst, from, fromFirst, count, inverse);
+    },
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse) {
+      assert.equal(dOut.shape[0], inverse.length, "Expected the distinct list of each sample");
+      if (inverse.length === 0) return;
+      within("columns of dFrom", fromFirst, count, columns("dFrom", dFrom));
+      within("columns of dOut", outFirst, count, columns("dOut", dOut));
+      listed(inverse, dFrom);
+      inner.dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse);
     },
     packColumns(to, from, fromFirst, count, precision) {
       holdsPacked(to, from, count, precision);
@@ -95,4 +113,11 @@ function holdsPacked(at: PackedAt, t: Tensor, count: number, precision: Precisio
   const bytes = packedBytes(t.shape[0] ?? 0, count, precision);
   assert(at.byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${at.byteOffset}`);
   within("packed columns", at.byteOffset, bytes, at.buffer.byteLength);
+}
+
+/** Asserts that each sample has one of the distinct lists of t (U,·). */
+function listed(inverse: Int32Array, t: Tensor): void {
+  const lists = t.shape[0] ?? 0;
+  const bad = inverse.findIndex((u) => u < 0 || u >= lists);
+  assert(bad < 0, `Expected a list of 0..${lists - 1} for sample ${bad}, got ${inverse[bad]}`);
 }

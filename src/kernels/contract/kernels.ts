@@ -14,15 +14,15 @@
 
 import type { Key } from "../../ports/random.ts";
 import type { BlockKernels } from "./blocks.ts";
+import type { ExchangeKernels } from "./exchange.ts";
 import type { LossTerm } from "./loss.ts";
-import type { Precision } from "./precision.ts";
 import type { RecordKernels } from "./records.ts";
 import type { RowAverage } from "./row-average.ts";
 import type { CacheKernels } from "./row-cache.ts";
 import type { AdamNumbers, RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, RowSums, Rows, RowsSpec } from "./tables.ts";
-import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
+import type { Tensor } from "./tensor.ts";
 
 export {
   addendsMax,
@@ -30,6 +30,7 @@ export {
   type BlockKernels,
   type ProductForm,
 } from "./blocks.ts";
+export type { ExchangeKernels } from "./exchange.ts";
 export {
   type CrossEntropyRule,
   type LossRule,
@@ -70,7 +71,7 @@ export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./t
  */
 export type DensePrecision = "float32" | "bfloat16";
 
-export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
+export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, RecordKernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
 
@@ -313,63 +314,6 @@ export interface Kernels extends BlockKernels, CacheKernels, RecordKernels {
     parts: readonly Tensor[],
     trees: readonly Subtree[],
     slices: number,
-  ): void;
-
-  // Pooled vectors between devices ----
-
-  /**
-   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table, from tiles that
-   * were pooled as sums, each node left + right; blocks without a part are +0. Parts are in the
-   * order of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below
-   * 2^24, where it is not 0. Same bits as `pool` of the whole table. `precision`: each node, from
-   * the single block to the root, is packed and unpacked, in quanta from `outFirst` on, so that its
-   * bits do not depend on where the tree was cut. So under a quantised exchange each row block is
-   * pooled as a tile of its own.
-   */
-  foldPooled(
-    out: Tensor,
-    outFirst: number,
-    parts: readonly PooledPart[],
-    blocks: number,
-    columns: number,
-    lengths?: Int32Array,
-    precision?: Precision,
-  ): void;
-  /**
-   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 for length 0.
-   * The gradient of a mean, before it travels to tiles that are pooled as sums.
-   */
-  shareColumns(
-    out: Tensor,
-    outFirst: number,
-    from: Tensor,
-    fromFirst: number,
-    columns: number,
-    lengths: Int32Array,
-  ): void;
-  /**
-   * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
-   * unchanged; other precisions as codes (B,columns) rounded to nearest, and for int8 then the
-   * exponents (B, columns/32 rounded up). Non-finite values stay non-finite: in int8 they are code
-   * -128.
-   */
-  packColumns(
-    to: PackedAt,
-    from: Tensor,
-    fromFirst: number,
-    columns: number,
-    precision: Precision,
-  ): void;
-  /**
-   * out[:, outFirst .. +columns] of (B,·) = the columns that `packColumns` wrote; int8 code -128 is
-   * NaN.
-   */
-  unpackColumns(
-    out: Tensor,
-    outFirst: number,
-    from: PackedAt,
-    columns: number,
-    precision: Precision,
   ): void;
 
   // Dense optimizers, on flat tensors (n); each returns false if g was not finite ----

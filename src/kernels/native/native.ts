@@ -246,7 +246,13 @@ function listRules(rules: readonly RowRule[]): Float64Array {
   return numbers;
 }
 
-type ExchangeNames = "foldPooled" | "shareColumns" | "packColumns" | "unpackColumns";
+type ExchangeNames =
+  | "foldPooled"
+  | "shareColumns"
+  | "expandColumns"
+  | "dExpandColumns"
+  | "packColumns"
+  | "unpackColumns";
 
 function exchange(addon: Addon): Pick<Kernels, ExchangeNames> {
   return {
@@ -264,6 +270,14 @@ function exchange(addon: Addon): Pick<Kernels, ExchangeNames> {
     shareColumns(out, outFirst, from, fromFirst, columns, lengths) {
       const operands = [data(out), outFirst, widthOf(out), data(from), fromFirst, widthOf(from)];
       addon.shareColumns!(...operands, columns, lengths);
+    },
+    expandColumns(out, outFirst, from, fromFirst, columns, inverse) {
+      const operands = [data(out), outFirst, widthOf(out), data(from), fromFirst, widthOf(from)];
+      addon.expandColumns!(...operands, columns, inverse);
+    },
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse) {
+      const to = [data(dFrom), fromFirst, widthOf(dFrom), dFrom.shape[0]];
+      addon.dExpandColumns!(...to, data(dOut), outFirst, widthOf(dOut), columns, inverse);
     },
     packColumns({ buffer, byteOffset }, from, fromFirst, columns, precision) {
       const samples = from.shape[0]!;

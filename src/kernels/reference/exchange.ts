@@ -9,7 +9,12 @@ import { valuesOf } from "./memory.ts";
 /** The kernels of the exchange. */
 export type ExchangeKernels = Pick<
   Kernels,
-  "foldPooled" | "shareColumns" | "packColumns" | "unpackColumns"
+  | "foldPooled"
+  | "shareColumns"
+  | "expandColumns"
+  | "dExpandColumns"
+  | "packColumns"
+  | "unpackColumns"
 >;
 
 /** The kernels of the exchange in the precision of `round`. */
@@ -47,6 +52,26 @@ export function createExchange(round: Round): ExchangeKernels {
         for (let c = 0; c < columns; c++) {
           to[at + c] = length > 0 ? round(source[first + c]! / length) : 0;
         }
+      });
+    },
+
+    expandColumns(out, outFirst, from, fromFirst, columns, inverse) {
+      inverse.forEach((u, b) => {
+        const [to, at] = rowOf(out, b, outFirst);
+        const [source, first] = rowOf(from, u, fromFirst);
+        for (let c = 0; c < columns; c++) to[at + c] = source[first + c]!;
+      });
+    },
+
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse) {
+      for (let u = 0; u < dFrom.shape[0]!; u++) {
+        const [to, at] = rowOf(dFrom, u, fromFirst);
+        to.fill(0, at, at + columns);
+      }
+      inverse.forEach((u, b) => {
+        const [to, at] = rowOf(dFrom, u, fromFirst);
+        const [source, first] = rowOf(dOut, b, outFirst);
+        for (let c = 0; c < columns; c++) to[at + c] = round(to[at + c]! + source[first + c]!);
       });
     },
 

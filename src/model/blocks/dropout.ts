@@ -10,7 +10,10 @@ export interface DropoutSite {
   readonly site: number;
 }
 
-/** Drops units of t (B,·). It is its own backward: the same mask, drawn again. */
+/**
+ * Drops units of t (B,·), by the place in the batch of each row. It is its own backward: the same
+ * mask, drawn again.
+ */
 export function drop(
   { kernels }: Pick<Memory, "kernels">,
   own: DropoutSite | undefined,
@@ -18,6 +21,9 @@ export function drop(
   t: Tensor,
 ): void {
   if (own === undefined || draw === undefined) return;
-  const { key, step, firstSample } = draw;
-  kernels.dropout(t, key, purposes.dropout + own.site, step, firstSample, own.rate);
+  const { key, step, runs } = draw;
+  for (const { first, count, place } of runs) {
+    const rows = kernels.part(t, first, count);
+    kernels.dropout(rows, key, purposes.dropout + own.site, step, place, own.rate);
+  }
 }

@@ -1,7 +1,10 @@
-// Values and vectors of lookups, side by side in one row of columns.
+// Values and vectors of lookups, side by side in one row of columns. A value with a row for each
+// distinct list (IKJT: src/data/ikjt/ikjt.ts) is expanded here: each sample gets the row of its
+// list. Backward, a list gets the sum of its samples' gradients, in their order (RecD: Zhao et al.,
+// MLSys 2023, sections 4.2 and 5).
 
 import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
-import { checkShapes, reshaped, sizeOf } from "../graph/graph.ts";
+import { checkShapes, groupPassOf, passOn, reshaped, sizeOf } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
 /** A value and the first column that it takes. */
@@ -11,8 +14,8 @@ export interface ValueAt {
 }
 
 /**
- * (columns): each value from its column on. Where `hasLookups`, vectors of lookups that the graph
- * places here are written by the step itself, so no block copies them.
+ * (columns): each value from its column on, with a row for each sample. Where `hasLookups`, vectors
+ * of lookups that the graph places here are written by the step itself, so no block copies them.
  */
 export function sideBySide(
   graph: GraphBuilder,
@@ -21,6 +24,7 @@ export function sideBySide(
 ): Value {
   return graph.add({
     inputs: values.map(({ value }) => value),
+    axis: 0,
     shape: [options.columns],
     hasLookups: options.hasLookups,
     keepsGradient: true,
@@ -75,7 +79,7 @@ function startSum(memory: Memory, values: readonly ValueAt[]) {
 /** Values behind each other in one row of columns; one alone as it is. */
 export function behindEachOther(graph: GraphBuilder, values: readonly Value[]): Value {
   const [only, ...others] = values;
-  if (only !== undefined && others.length === 0) return reshaped(only, [sizeOf(only)]);
+  if (only?.axis === 0 && others.length === 0) return reshaped(only, [sizeOf(only)]);
   const columns = values.reduce((sum, value) => sum + sizeOf(value), 0);
   return sideBySide(graph, placedBehind(values), { columns, hasLookups: false });
 }
@@ -103,21 +107,28 @@ function translateSideBySide(to: Translation, values: readonly ValueAt[]): Name 
 function startSideBySide(memory: Memory, values: readonly ValueAt[]) {
   const { kernels } = memory;
   return {
-    forward({ samples }: Pass): void {
+    forward(pass: Pass): void {
+      const out = memory.out(pass.samples);
       for (const [input, { value, column }] of values.entries()) {
         const size = sizeOf(value);
-        const x = kernels.reshape(memory.x(input, samples), [samples, size]);
-        kernels.copyColumns(memory.out(samples), column, x, 0, size);
+        const { samples: rows } = passOn(pass, value.axis);
+        const x = kernels.reshape(memory.x(input, rows), [rows, size]);
+        if (value.axis === 0) kernels.copyColumns(out, column, x, 0, size);
+        else kernels.expandColumns(out, column, x, 0, size, groupPassOf(pass, value.axis).inverse);
       }
     },
 
-    backward({ samples }: Pass): void {
+    backward(pass: Pass): void {
+      const dOut = memory.dOut(pass.samples);
       for (const [input, { value, column }] of values.entries()) {
-        const to = memory.dX(input, samples);
-        if (to === undefined) continue;
         const size = sizeOf(value);
-        const dX = kernels.reshape(to, [samples, size]);
-        kernels.copyColumns(dX, 0, memory.dOut(samples), column, size);
+        const { samples: rows } = passOn(pass, value.axis);
+        const to = memory.dX(input, rows);
+        if (to === undefined) continue;
+        const dX = kernels.reshape(to, [rows, size]);
+        if (value.axis === 0) kernels.copyColumns(dX, 0, dOut, column, size);
+        else
+          kernels.dExpandColumns(dX, 0, dOut, column, size, groupPassOf(pass, value.axis).inverse);
       }
     },
   };

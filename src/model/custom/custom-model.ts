@@ -12,8 +12,8 @@ import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load
 import { ownFeatures } from "./own-features.ts";
 
 /** The graph of the model. @throws InvalidOptionError: why the module makes none */
-export function customGraph(spec: CustomSpec): Graph {
-  return graphFrom(spec, loaded(spec).definition);
+export function customGraph(spec: CustomSpec, axes: readonly number[] = []): Graph {
+  return graphFrom(spec, loaded(spec).definition, axes);
 }
 
 /**
@@ -23,7 +23,7 @@ export function customGraph(spec: CustomSpec): Graph {
 export function withModule(given: CustomSpec): CustomSpec {
   const spec = { ...given, path: resolve(given.path) };
   const { definition, sha256 } = loaded(spec);
-  const [first, second] = [graphFrom(spec, definition), graphFrom(spec, definition)];
+  const [first, second] = [graphFrom(spec, definition, []), graphFrom(spec, definition, [])];
   if (textOf(first) !== textOf(second)) {
     throw refusal(spec, "a module whose `build` makes the same graph each time it is called");
   }
@@ -43,9 +43,13 @@ function refusal({ path }: CustomSpec, expectation: string): InvalidOptionError 
   return expected("model.path", expectation, path);
 }
 
-function graphFrom(spec: CustomSpec, { options: schema, build }: DefinedModel): Graph {
+function graphFrom(
+  spec: CustomSpec,
+  { options: schema, build }: DefinedModel,
+  axes: readonly number[],
+): Graph {
   const options = schema === undefined ? noOptions(spec) : checkOptions(schema, spec.options, at);
-  const graph = new GraphBuilder(spec.dense);
+  const graph = new GraphBuilder(spec.dense, axes);
   const features = ownFeatures(graph, spec);
   let made: Graph;
   try {

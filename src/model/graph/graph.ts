@@ -6,6 +6,10 @@
 // opposite order. A value that several blocks read has the sum of their gradients, added up in the
 // order of those blocks.
 //
+// A value has a row for each sample or, on the axis of a group of deduplicated features, for each
+// distinct list of the group (IKJT: src/data/ikjt/ikjt.ts). A block works on one axis, that of its
+// inputs; one that puts values side by side gives each sample the row of its list.
+//
 // A node is *early* if no lookup leads to it: its forward pass runs while vectors travel to this
 // device, its backward pass while their gradients travel back.
 
@@ -28,15 +32,30 @@ export interface Value {
   readonly node: number;
   /** Of one sample, without the leading dimension of samples. */
   readonly shape: readonly number[];
+  /** 0: it has a row for each sample; 1 + g: for each distinct list of group g. */
+  readonly axis: number;
 }
 
 /** One run of the blocks over the samples of this device. B = samples. */
-export interface Pass {
+export interface Pass extends AxisPass {
+  /** The runs over the distinct lists of each group; left out: there is no group. */
+  readonly groups?: readonly GroupPass[] | undefined;
+}
+
+/** One run of blocks over the distinct lists of a group. */
+export interface GroupPass extends AxisPass {
+  /** (samples of the device): which list each has. */
+  readonly inverse: Int32Array;
+}
+
+/** One run of blocks over the rows of one axis. */
+export interface AxisPass {
+  /** Rows: samples of this device, or distinct lists. */
   readonly samples: number;
-  /** The slices of this device. */
+  /** The slices of this device, with the rows of each. */
   readonly slices: Slices;
-  /** (lookups, B): ids in each bag, before dynamic ids without a row fall out. */
-  readonly lengths: Int32Array;
+  /** Ids in the bag of a lookup, before dynamic ids without a row fall out. */
+  lengthAt(lookup: number, row: number): number;
   /** What dropout draws its masks from; undefined: no unit is dropped. */
   readonly draw: Draw | undefined;
   /** The whole batch, in training; undefined: each sample is alone, as in an evaluation. */
@@ -59,8 +78,27 @@ export interface WholeBatch {
 export interface Draw {
   readonly key: Key;
   readonly step: number;
-  /** The place of the first sample in the batch. */
-  readonly firstSample: number;
+  /** Runs of rows that have consecutive places in the batch. */
+  readonly runs: readonly DrawRun[];
+}
+
+/** Rows first .. first+count-1, of which the first has the place `place` in the batch. */
+export interface DrawRun {
+  readonly first: number;
+  readonly count: number;
+  readonly place: number;
+}
+
+/** The run over the rows of an axis. */
+export function passOn(pass: Pass, axis: number): AxisPass {
+  return axis === 0 ? pass : groupPassOf(pass, axis);
+}
+
+/** The run over the distinct lists of the group with this axis. */
+export function groupPassOf({ groups = [] }: Pass, axis: number): GroupPass {
+  const own = groups[axis - 1];
+  if (own === undefined) throw new RangeError(`The pass has no group ${axis - 1} of features`);
+  return own;
 }
 
 /** A block at work on a device. Tensors of `Memory` have the samples of the pass. */
@@ -105,6 +143,8 @@ export interface NodeSpec {
   readonly isInput?: boolean;
   /** Whether lookups write into its output before it runs. */
   readonly hasLookups?: boolean;
+  /** Its axis. @default that of its inputs; without inputs, the samples */
+  readonly axis?: number;
   /** Products and additions of a sample in the forward pass, in pairs. @default 0 */
   readonly products?: number;
   /**
@@ -132,6 +172,7 @@ export interface NodeSpec {
 }
 
 export interface Node extends NodeSpec {
+  readonly axis: number;
   readonly isEarly: boolean;
   /** Whether anything that leads to it takes a gradient. */
   readonly needsGradient: boolean;
@@ -183,24 +224,40 @@ export class GraphBuilder {
   readonly dense: Value | undefined;
   readonly #nodes: Node[] = [];
   readonly #places: LookupPlace[] = [];
+  readonly #axes: readonly number[];
   #dropouts = 0;
 
-  /** `dense` = dense features of a sample. */
-  constructor(dense: number) {
+  /** `dense` = dense features of a sample. `axes`: of each feature; left out: all 0. */
+  constructor(dense: number, axes: readonly number[] = []) {
+    this.#axes = axes;
     if (dense > 0) this.dense = this.add({ inputs: [], shape: [dense] });
   }
 
-  /** Adds a block behind all others. Returns its output. */
+  /** The axis of the vectors of a feature's lookups. */
+  axisOf(feature: number): number {
+    return this.#axes[feature] ?? 0;
+  }
+
+  /**
+   * Adds a block behind all others. Returns its output.
+   * @throws RangeError where inputs of a block without an axis of its own have several
+   */
   add(spec: NodeSpec): Value {
+    const { axis = spec.inputs[0]?.axis ?? 0 } = spec;
+    const isOne = spec.axis !== undefined || spec.inputs.every((input) => input.axis === axis);
+    checkShapes(isOne, "all have rows for the same samples or lists", ...spec.inputs);
+    const isWhole = axis === 0 || (spec.batchSums ?? 0) === 0;
+    checkShapes(isWhole, "what is summed over the batch has a row for each sample", ...spec.inputs);
     const inputs = spec.inputs.map(({ node }) => this.#at(node));
     const hasLookups = spec.hasLookups === true;
     const hasOwn = hasLookups || (spec.parameters?.length ?? 0) > 0;
     this.#nodes.push({
       ...spec,
+      axis,
       isEarly: !hasLookups && inputs.every(({ isEarly }) => isEarly),
       needsGradient: hasOwn || inputs.some(({ needsGradient }) => needsGradient),
     });
-    return { node: this.#nodes.length - 1, shape: spec.shape };
+    return { node: this.#nodes.length - 1, shape: spec.shape, axis };
   }
 
   /** Says where the vector of a lookup goes; `value` is of a node with `hasLookups`. */

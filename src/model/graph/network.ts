@@ -5,11 +5,20 @@
 
 import type { DensePrecision, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { gradientMemory } from "./gradients.ts";
-import type { Block, Graph, Memory, Node, Pass } from "./graph.ts";
+import {
+  type Block,
+  type Graph,
+  groupPassOf,
+  type Memory,
+  type Node,
+  type Pass,
+  passOn,
+} from "./graph.ts";
 import { parameterIn } from "./parameters.ts";
 
 /** What a node has on a device. */
 interface Cell {
+  readonly axis: number;
   readonly isEarly: boolean;
   readonly block: Block | undefined;
   /** (Bmax, …). Of the dense features: the batch's own memory. */
@@ -80,7 +89,8 @@ export function createNetwork(options: {
       gradients: (name) =>
         options.flats.map((tree) => parameterIn(kernels, tree, graph.layout, name)),
     };
-    cells.push({ dOut, dParts, out, isEarly: node.isEarly, block: node.start?.(memory) });
+    const { axis, isEarly } = node;
+    cells.push({ axis, dOut, dParts, out, isEarly, block: node.start?.(memory) });
   }
   return { kernels, graph, flat, cells };
 }
@@ -102,7 +112,7 @@ export function forwardLate(network: Network, pass: Pass): Done {
 
 function forward({ cells }: Network, pass: Pass, isEarly: boolean): Done {
   const own = cells.filter((cell) => cell.isEarly === isEarly);
-  return eachInTurn(own, ({ block }) => block?.forward(pass));
+  return eachInTurn(own, ({ axis, block }) => block?.forward(passOn(pass, axis)));
 }
 
 /** Calls `run` on one after the other, at once where it returns no promise. */
@@ -130,16 +140,17 @@ export function backwardEarly(network: Network, pass: Pass): Done {
 
 function backward({ kernels, cells }: Network, pass: Pass, isEarly: boolean): Done {
   const own = cells.filter((cell) => cell.isEarly === isEarly && cell.dOut !== undefined);
-  return eachInTurn(own.toReversed(), ({ dOut, dParts, block }) => {
-    const [first, ...others] = dParts.map((part) => kernels.part(part, 0, pass.samples));
+  return eachInTurn(own.toReversed(), ({ axis, dOut, dParts, block }) => {
+    const ownPass = passOn(pass, axis);
+    const [first, ...others] = dParts.map((part) => kernels.part(part, 0, ownPass.samples));
     let sum = first;
     for (const other of others) {
       if (sum === undefined || dOut === undefined) break;
-      const to = kernels.part(dOut, 0, pass.samples);
+      const to = kernels.part(dOut, 0, ownPass.samples);
       kernels.add(to, sum, other);
       sum = to;
     }
-    return block?.backward(pass);
+    return block?.backward(ownPass);
   });
 }
 
@@ -153,7 +164,9 @@ export function dLogitsOf({ kernels, graph, cells }: Network, samples: number): 
   return tensorOf(kernels, cells[graph.output.node]?.dOut, samples);
 }
 
-/** Where the vectors (B,·) of a lookup go, and from which column on. */
+/**
+ * Where the vectors (B,·) of a lookup go, and from which column on. `samples`: rows of its axis.
+ */
 export function vectorsOf(network: Network, lookup: number, samples: number): VectorsAt {
   const { node, column } = placeOf(network, lookup);
   return { of: tensorOf(network.kernels, network.cells[node]?.out, samples), column };
@@ -165,10 +178,21 @@ export function gradientsAt(network: Network, lookup: number, samples: number): 
   return { of: tensorOf(network.kernels, network.cells[node]?.dOut, samples), column };
 }
 
-/** The gradients (B,·) that hold those of all lookups, each once. For error reports. */
-export function lookupGradients(network: Network, samples: number): Tensor[] {
+/**
+ * The gradients that hold those of all lookups, each once, with a row for each sample or distinct
+ * list of their axis. For error reports.
+ */
+export function lookupGradients(network: Network, pass: Pass): { axis: number; of: Tensor }[] {
   const nodes = new Set(network.graph.places.map(({ node }) => node));
-  return [...nodes].map((node) => tensorOf(network.kernels, network.cells[node]?.dOut, samples));
+  return [...nodes].map((node) => {
+    const { axis = 0, dOut } = network.cells[node] ?? {};
+    return { axis, of: tensorOf(network.kernels, dOut, passOn(pass, axis).samples) };
+  });
+}
+
+/** The row of a sample on an axis. */
+export function rowOf(pass: Pass, axis: number, sample: number): number {
+  return axis === 0 ? sample : (groupPassOf(pass, axis).inverse[sample] ?? 0);
 }
 
 function placeOf({ graph }: Network, lookup: number) {

@@ -10,7 +10,8 @@ import type { Tensor } from "../../kernels/contract/kernels.ts";
 import { predictedBy } from "../../model/loss.ts";
 import type { DeviceState } from "../step/device-state.ts";
 import { forwardStep } from "../step/step.ts";
-import { partBytesOf, samplesOf } from "../topology/topology.ts";
+import { partBytesOf } from "../topology/exchange-shape.ts";
+import { samplesOf } from "../topology/topology.ts";
 import type { Scores } from "./metrics.ts";
 
 /**

@@ -10,7 +10,8 @@ import type { Kernels } from "../../kernels/contract/kernels.ts";
 import { predictedBy } from "../../model/loss.ts";
 import { createDeviceState, type DeviceState, type Recipe } from "../step/device-state.ts";
 import { forwardStep } from "../step/step.ts";
-import { exchangeShapeOf, type TopologyInput, topologyOf } from "../topology/topology.ts";
+import { exchangeShapeOf } from "../topology/exchange-shape.ts";
+import { type TopologyInput, topologyOf } from "../topology/topology.ts";
 
 /** The state of a model before its first step, for batches of at most `input.batchSize`. */
 export function createSoloDevice(options: {

@@ -1,6 +1,7 @@
 // The vectors of shard groups as they travel: added up to finished subtrees of row blocks and
 // packed; where they arrive, unpacked.
 
+import { axisAt } from "../../data/ikjt/ikjt.ts";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
@@ -8,6 +9,7 @@ import type { LookupRange } from "../topology/fresh-and-stale.ts";
 import type { HeldLookup } from "../topology/held-shard.ts";
 import type { ShardGroup } from "../topology/shard-groups.ts";
 import type { Topology } from "../topology/topology.ts";
+import { type Axes, copyToPlaces } from "./axes.ts";
 import type { RoundedMemory } from "./rounded-memory.ts";
 
 /** What packing needs of a device. */
@@ -18,7 +20,7 @@ export interface PackingDevice {
   readonly rounded: RoundedMemory;
 }
 
-/** Finds a lookup's vectors in `from`, the vectors of all lookups of one read on its device. */
+/** Finds a lookup's vectors in `from`, the vectors of a run of lookups on its device. */
 export function partIn(from: Tensor, own: Pick<LookupRange, "column">) {
   return ({ column, firstBlock, blocks }: HeldLookup): PooledPart => ({
     from,
@@ -90,16 +92,28 @@ export function unpackSums(
   });
 }
 
-/** Unpacks the gradient of a shard group into the columns of each of its shards, of (b,C). */
+/**
+ * Unpacks the gradient of a shard group into the columns of each of its shards, of (b,C), at the
+ * places of its bags.
+ */
 export function unpackGradient(
-  { kernels, topology }: PackingDevice,
-  { columns, shards }: ShardGroup,
+  { kernels, rounded, topology }: PackingDevice,
+  { columns, shards, axis }: ShardGroup,
   out: Tensor,
   from: PackedAt,
+  axes: Axes,
 ): void {
-  const [one, ...others] = shards.map(({ column }) => column);
-  kernels.unpackColumns(out, one ?? 0, from, columns, topology.exchange.backward);
-  for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
+  const [one = 0, ...others] = shards.map(({ column }) => column);
+  const { backward } = topology.exchange;
+  if (axis === 0) {
+    kernels.unpackColumns(out, one, from, columns, backward);
+  } else {
+    const own = axisAt(axes, axis);
+    const unpacked = kernels.reshape(rounded.scratch, [own.rows, columns]);
+    kernels.unpackColumns(unpacked, 0, from, columns, backward);
+    copyToPlaces(kernels, out, one, unpacked, 0, columns, own);
+  }
+  for (const other of others) kernels.copyColumns(out, other, out, one, columns);
 }
 
 /** The last arguments of `foldPooled` for a sum: no lengths, and the precision of its nodes. */

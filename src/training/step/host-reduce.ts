@@ -4,10 +4,12 @@
 // back to each of these devices. On both routes a message has one section for each device with
 // samples, by rank; a section has the host sums of the host, in their order.
 
+import { axisAt } from "../../data/ikjt/ikjt.ts";
 import type { Region } from "../../exchange/exchange.ts";
-import type { Tensor } from "../../kernels/contract/kernels.ts";
+import type { PooledPart } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
-import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import type { Read } from "../topology/fresh-and-stale.ts";
+import type { HeldLookup } from "../topology/held-shard.ts";
 import {
   aggregatorOf,
   type ShardGroup,
@@ -16,13 +18,8 @@ import {
   vectorBytes,
   vectorFloats,
 } from "../topology/shard-groups.ts";
-import {
-  type PackingDevice,
-  packSums,
-  partIn,
-  unpackGradient,
-  unpackSums,
-} from "./group-vectors.ts";
+import type { Axes } from "./axes.ts";
+import { type PackingDevice, packSums, unpackGradient, unpackSums } from "./group-vectors.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
@@ -76,29 +73,37 @@ export async function openPartials(
   return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
 }
 
-/** Writes the pooled vectors (b,C) of `peer`'s samples to the aggregators for `peer`. */
+/**
+ * Writes the pooled vectors of `peer`'s samples to the aggregators for `peer`. `partOf`: finds
+ * those of a lookup; `axes`: of `peer`.
+ */
 export function packPartials(
   device: HostReduceDevice,
   peer: number,
-  pooled: Tensor,
+  partOf: (lookup: HeldLookup) => PooledPart,
+  axes: Axes,
   outboxes: readonly Cursor[],
   read: Read,
 ): void {
   const { forward } = device.topology.exchange;
-  const own = rangeOf(read, device.rank);
   for (const { part, aggregator } of partsTo(device, peer, read)) {
     const to = outboxes[aggregator];
     if (to === undefined) continue;
-    packSums(device, part, part.shards.map(partIn(pooled, own)), to);
-    to.byteOffset += vectorBytes(part, pooled.shape[0] ?? 0, forward);
+    packSums(device, part, part.shards.map(partOf), to);
+    to.byteOffset += vectorBytes(part, axisAt(axes, part.axis).rows, forward);
   }
 }
 
-/** As an aggregator: adds up the received sums, and writes them behind this device's vectors. */
+/**
+ * As an aggregator: adds up the received sums, and writes them behind this device's vectors.
+ * `used`: the bytes of those for each device, to which it adds.
+ */
 export async function addPartials(
   device: HostReduceDevice,
+  axes: readonly Axes[],
   plan: StepPlan,
   read: Read,
+  used: number[],
 ): Promise<void> {
   if (isIdle(read)) return;
   const { exchange, rank, topology } = device;
@@ -108,12 +113,13 @@ export async function addPartials(
   const inbox = await partials.finish();
   const bytes = plan.bytes[read.partials];
   const inboxes = cursorsIn(inbox, plan.counts, (holder) => bytes(holder, rank));
-  for (const [peer, samples] of plan.counts.entries()) {
-    const { own, hostSums } = sendListOf(read, rank, peer);
+  for (const peer of plan.counts.keys()) {
+    const { hostSums } = sendListOf(read, rank, peer);
     if (hostSums.length === 0) continue;
     const { buffer, byteOffset } = exchange[read.vectors].outbox(peer);
-    let at = own.reduce((sum, one) => sum + vectorBytes(one, samples, forward), byteOffset);
+    let at = byteOffset + (used[peer] ?? 0);
     for (const hostSum of hostSums) {
+      const { rows: samples } = axisAt(axes[peer] ?? [], hostSum.axis);
       let floats = 0;
       const sums = [...hostSum.parts].flatMap(([holder, part]) => {
         const from = inboxes[holder];
@@ -127,6 +133,7 @@ export async function addPartials(
       packSums(device, hostSum, sums, { buffer, byteOffset: at });
       at += vectorBytes(hostSum, samples, forward);
     }
+    used[peer] = at - byteOffset;
   }
   partials.close();
 }
@@ -139,6 +146,7 @@ export async function addPartials(
  */
 export async function broadcastGradients(
   device: HostReduceDevice,
+  axes: readonly Axes[],
   plan: StepPlan,
   dPooled: Region,
 ): Promise<void> {
@@ -148,14 +156,15 @@ export async function broadcastGradients(
   await exchange.dPartials.open(plan.bytes.dPartials);
   const outboxes = plan.counts.map((_, peer): Cursor => ({ ...exchange.dPartials.outbox(peer) }));
   const sendLists = cursorsIn(dPooled, plan.counts, (peer) => plan.bytes.dPooled(peer, rank));
-  for (const [peer, samples] of plan.counts.entries()) {
+  for (const peer of plan.counts.keys()) {
     const { own, hostSums } = sendListOf(topology, rank, peer);
-    let at = own.reduce(
-      (sum, { columns }) => sum + packedBytes(samples, columns, backward),
-      sendLists[peer]?.byteOffset ?? 0,
-    );
-    for (const { columns, devices } of hostSums) {
-      const bytes = packedBytes(samples, columns, backward);
+    const bytesOf = ({ columns, axis }: ShardGroup) => {
+      return packedBytes(axisAt(axes[peer] ?? [], axis).rows, columns, backward);
+    };
+    let at = own.reduce((sum, one) => sum + bytesOf(one), sendLists[peer]?.byteOffset ?? 0);
+    for (const hostSum of hostSums) {
+      const { devices } = hostSum;
+      const bytes = bytesOf(hostSum);
       const gradient = new Uint8Array(dPooled.buffer, at, bytes);
       for (const holder of devices) {
         const to = outboxes[holder];
@@ -174,8 +183,9 @@ export async function broadcastGradients(
     for (const { part, aggregator } of partsTo(device, peer, topology)) {
       const from = inboxes[aggregator];
       if (from === undefined) continue;
-      unpackGradient(device, part, kernels.part(rounded.heldGradients, first, samples), from);
-      from.byteOffset += packedBytes(samples, part.columns, backward);
+      const own = axes[peer] ?? [];
+      unpackGradient(device, part, kernels.part(rounded.heldGradients, first, samples), from, own);
+      from.byteOffset += packedBytes(axisAt(own, part.axis).rows, part.columns, backward);
     }
     first += samples;
   }

@@ -1,7 +1,7 @@
 // Stage 2 of a step, the input dist: the device of the samples turns ids into rows and sends the
 // rows; the device that holds the rows makes bags of them. Stage 3 receives.
 
-import { writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
+import { axesIn, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import {
   type DistinctBags,
   distinctFrameInts,
@@ -12,7 +12,10 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
+import type { SliceRun } from "../../planner/placement.ts";
 import { subtreesIn } from "../topology/topology.ts";
+import type { Axes } from "./axes.ts";
 import { type DynamicIdsDevice, findersOf } from "./dynamic-ids.ts";
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
@@ -24,7 +27,34 @@ export interface InputDistDevice extends StageDevice<"ids">, Pick<DynamicIdsDevi
  * The rows that this device's samples look up. @throws IdOutOfRangeError naming table and sample
  */
 export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: StepPlan): SampleRows {
-  return plan.lane.localRows.take(batch, device.topology.bagTables, plan.firstSample);
+  const { topology } = device;
+  const firstWith = firstSampleWith(batch, plan, topology);
+  const rows = plan.lane.localRows.take(batch, topology.bagTables, plan.firstSample, firstWith);
+  return { ...rows, axes: plan.axes };
+}
+
+/**
+ * Finds the first sample whose bag of a feature lies at a place: that of a distinct list, where
+ * lists of the feature are deduplicated.
+ */
+function firstSampleWith(
+  { inverse, samples }: LocalBatch,
+  { axes }: StepPlan,
+  { input }: StageDevice["topology"],
+): ((feature: number, place: number) => number) | undefined {
+  const groups = input.ikjt ?? [];
+  if (inverse === undefined) return undefined;
+  return (feature, place) => {
+    const group = groups.findIndex((own) => own.includes(feature));
+    if (group < 0) return place;
+    let row = 0;
+    for (const { first, count } of axes[group + 1]?.runs ?? []) {
+      if (place < first + count)
+        return inverse.indexOf(row + place - first, group * samples) - group * samples;
+      row += count;
+    }
+    return place;
+  };
 }
 
 /** The distinct rows among them, of tables with `dedup`. */
@@ -61,13 +91,13 @@ export async function sendBags(
 }
 
 /**
- * The bags of this device's shards, of all samples; the lookups of shards with `dedup`; and the
- * step after which device 0 wants to stop.
+ * The bags of this device's shards, of all samples; the lookups of shards with `dedup`; what each
+ * device's lookups have a vector for; and the step after which device 0 wants to stop.
  */
 export async function receiveBags(
   device: InputDistDevice,
   plan: StepPlan,
-): Promise<{ bags: Bags; lookups: ShardLookups[]; stopAfter: number }> {
+): Promise<{ bags: Bags; lookups: ShardLookups[]; axes: Axes[]; stopAfter: number }> {
   const { exchange, topology, rank } = device;
   const inbox = await exchange.ids.finish();
   let { byteOffset } = inbox;
@@ -76,17 +106,27 @@ export async function receiveBags(
     const byteLength = plan.bytes.ids(peer, rank);
     const ints = intsOf({ buffer: inbox.buffer, byteOffset, byteLength });
     byteOffset += byteLength;
-    return { ints, samples, subtrees: subtreesIn(topology, peer) };
+    const run = topology.sliceRuns[peer] ?? { firstSlice: 0, slices: 0 };
+    const bounds = boundsOf(plan.all, run);
+    return { ints, samples, bounds, subtrees: subtreesIn(topology, peer) };
   });
   const lookups = plan.lane.lookups.gather(parts, shards, topology.input.slices);
   const frames = parts.map((part) => {
     return { ...part, ints: part.ints.subarray(distinctFrameInts(part, shards.length)) };
   });
   const finders = findersOf(device, plan);
-  const bags = plan.lane.bags.gather(frames, topology.lookupsBy[rank] ?? [], finders);
+  const groups = topology.input.ikjt?.length ?? 0;
+  const axes = frames.map((frame) => axesIn(frame, groups));
+  const bags = plan.lane.bags.gather(frames, topology.lookupsBy[rank] ?? [], finders, groups);
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
-  return { bags, lookups, stopAfter };
+  return { bags, lookups, axes, stopAfter };
+}
+
+/** The first sample of each slice of a device, and the end, from its first sample on. */
+function boundsOf({ bounds }: Slices, { firstSlice, slices }: SliceRun): Int32Array {
+  const first = bounds[firstSlice] ?? 0;
+  return bounds.slice(firstSlice, firstSlice + slices + 1).map((bound) => bound - first);
 }
 
 function intsOf({ buffer, byteOffset, byteLength }: Region): Int32Array {

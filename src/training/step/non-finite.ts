@@ -5,9 +5,10 @@
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.ts";
 import type { PartBytes } from "../../exchange/exchange.ts";
-import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Bags, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import { logitsOf, lookupGradients, type Network } from "../../model/graph/network.ts";
+import type { Pass } from "../../model/graph/graph.ts";
+import { logitsOf, lookupGradients, type Network, rowOf } from "../../model/graph/network.ts";
 import { samplesOf, type Topology, tableOf } from "../topology/topology.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import type { StageDevice } from "./stage-device.ts";
@@ -48,13 +49,14 @@ export function describeParameter(device: NonFiniteDevice, gradient: Tensor): st
 
 /**
  * The table of the shard at `position` of a slab of this device, and the samples with a dPooled
- * (B,C) that is not finite; no samples where gradients arrived row by row.
+ * (B,C) that is not finite; of samples that share a distinct list, one place in their slice. No
+ * samples where gradients arrived row by row.
  */
 export function describeRows(
   device: NonFiniteDevice,
   slab: Slab,
   position: number,
-  dPooled: Tensor,
+  { bags, dPooled }: { readonly bags: Bags; readonly dPooled: Tensor },
 ): NonFiniteRows {
   const { kernels, rank, topology } = device;
   if (slab !== device.slab) return { of: `table \`${slab.shards[position]?.name}\``, samples: [] };
@@ -64,7 +66,13 @@ export function describeRows(
   const { name, ofShard } = first;
   const own = kernels.tensor([dPooled.shape[0] ?? 0, ofShard.columns]);
   kernels.copyColumns(own, 0, dPooled, ofShard.column, ofShard.columns);
-  return { of: `table \`${name}\``, samples: badRowsOf(kernels, own) };
+  const at = topology.lookupsBy[rank]?.indexOf(first) ?? 0;
+  const bagsIn = (sample: number) =>
+    (shard?.lookups ?? []).map((_, i) => (at + i) * bags.samples + sample);
+  // Where a bag is empty, its gradient is any value.
+  const hasIds = (bag: number) => bags.offsets[bag + 1] !== bags.offsets[bag];
+  const samples = badRowsOf(kernels, own).filter((sample) => bagsIn(sample).some(hasIds));
+  return { of: `table \`${name}\``, samples };
 }
 
 /**
@@ -76,18 +84,19 @@ export function describeRows(
 export async function refuseNonFinite(
   device: NonFiniteDevice,
   batch: { readonly samples: number; readonly batchSamples: number },
+  pass: Pass,
   plan: SlicePlan,
   findings: NonFiniteFindings,
 ): Promise<void> {
   const { step, loss, badDense, badRows } = findings;
   if (!Number.isFinite(loss) || badDense !== undefined) {
-    const own = badSamplesOf(device, batch, plan.mine);
+    const own = badSamplesOf(device, batch, pass, plan.mine);
     const { first } = samplesOf(device.topology, device.rank, batch.batchSamples);
     const share = (value: (sample: number) => number) => shareOf(device, plan, own, value);
     const found = await share((sample) => first + sample);
     const samples = found.filter((sample) => sample >= 0);
     if (!Number.isFinite(loss))
-      throw new NonFiniteLossError(step, loss, samples, await originOf(device, share));
+      throw new NonFiniteLossError(step, loss, samples, await originOf(device, pass, share));
     throw new NonFiniteGradientError(step, badDense ?? "the model", samples);
   }
   if (badRows !== undefined) throw new NonFiniteGradientError(step, badRows.of, badRows.samples);
@@ -106,12 +115,14 @@ interface SlicePlan {
 function badSamplesOf(
   { kernels, network }: NonFiniteDevice,
   { samples }: { readonly samples: number },
+  pass: Pass,
   { bounds }: Slices,
 ): number[] {
-  const found = [logitsOf(network, samples), ...lookupGradients(network, samples)];
-  const bad = new Set(found.flatMap((tensor) => badRowsOf(kernels, tensor)));
+  const all = [{ axis: 0, of: logitsOf(network, samples) }, ...lookupGradients(network, pass)];
+  const found = all.map(({ axis, of }) => ({ axis, rows: new Set(badRowsOf(kernels, of)) }));
+  const isBad = (b: number) => found.some(({ axis, rows }) => rows.has(rowOf(pass, axis, b)));
   return Array.from({ length: bounds.length - 1 }, (_, slice) => {
-    for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) if (bad.has(b)) return b;
+    for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) if (isBad(b)) return b;
     return -1;
   });
 }
@@ -131,18 +142,18 @@ async function shareOf(
 /** The first block with an output that is not finite, over all devices; and the task behind it. */
 async function originOf(
   device: NonFiniteDevice,
+  pass: Pass,
   share: (value: (sample: number) => number) => Promise<number[]>,
 ): Promise<{ layer?: string; task?: string }> {
   const { topology, network } = device;
   const { graph } = topology;
-  const firstIn = (tensor: Tensor | undefined, sample: number) =>
-    tensor === undefined
-      ? -1
-      : device.kernels.firstNonFinite(device.kernels.part(tensor, sample, 1));
-  const nodeOf = (sample: number) =>
-    network.cells.findIndex(({ out }) => firstIn(out, sample) >= 0);
+  const firstIn = (tensor: Tensor, row: number) =>
+    device.kernels.firstNonFinite(device.kernels.part(tensor, row, 1));
+  const firstAt = (cell: Network["cells"][number] | undefined, sample: number) =>
+    cell === undefined ? -1 : firstIn(cell.out, rowOf(pass, cell.axis, sample));
+  const nodeOf = (sample: number) => network.cells.findIndex((cell) => firstAt(cell, sample) >= 0);
   const nodes = await share(nodeOf);
-  const columns = await share((sample) => firstIn(network.cells[nodeOf(sample)]?.out, sample));
+  const columns = await share((sample) => firstAt(network.cells[nodeOf(sample)], sample));
   const logits = await share((sample) => firstIn(logitsOf(network, sample + 1), sample));
   const node = Math.min(...nodes.filter((one) => one >= 0));
   if (!Number.isFinite(node)) return {};

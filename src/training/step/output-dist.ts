@@ -9,6 +9,7 @@
 // hosts shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits
 // are rounded even where they stay on their device, again so that no plan changes a bit.
 
+import { axisAt } from "../../data/ikjt/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { RowDecay } from "../../embedding/tables/row-decay.ts";
@@ -16,10 +17,12 @@ import type { Exchange } from "../../exchange/exchange.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { vectorsOf } from "../../model/graph/network.ts";
-import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import { type AxisBlock, type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import type { HeldLookup } from "../topology/held-shard.ts";
 import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
-import { type DistinctVectorsDevice, distinctVectors } from "./dedup-state.ts";
+import { type Axes, copyToPlaces } from "./axes.ts";
+import { type DistinctVectorsDevice, distinctVectors } from "./dedup/dedup-state.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
 import {
   addPartials,
@@ -51,42 +54,95 @@ type ShardGroupParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
 
-/** Looks the rows of a read up for each device's samples and sends the vectors. */
+/**
+ * Looks the rows of a read up for each device's samples and sends the vectors. `axes`: of each
+ * device.
+ */
 export async function sendVectors(
   device: OutputDistDevice,
   bags: Bags,
+  axes: readonly Axes[],
   plan: StepPlan,
   read: Read,
 ): Promise<void> {
   if (!read.hasVectors) return;
-  const { kernels, slab, topology, rank } = device;
+  const { kernels, topology, rank } = device;
   const { forward } = topology.exchange;
   const isDirect = forward === "float32" && topology.isPlain[rank] === true;
-  const range = rangeOf(read, rank);
   const channel = device.exchange[read.vectors];
   await channel.open(plan.bytes[read.vectors]);
   const partials = await openPartials(device, plan, read);
-  let first = 0;
-  for (const [peer, count] of plan.counts.entries()) {
+  let firstSample = 0;
+  const used = plan.counts.map((count, peer) => {
     const { buffer, byteOffset } = channel.outbox(peer);
-    const shape = [count, range.columns];
-    const out = isDirect
-      ? kernels.view(buffer, byteOffset, shape)
-      : kernels.reshape(device.rounded.held, shape);
-    if (range.columns > 0) slab.lookup(out, bags, first, count, range, plan.average);
-    if (!isDirect) {
-      let at = byteOffset;
-      for (const shardGroup of sendListOf(read, rank, peer).own) {
-        const parts = shardGroup.shards.map(partIn(out, range));
-        packSums(device, shardGroup, parts, { buffer, byteOffset: at });
-        at += vectorBytes(shardGroup, count, forward);
-      }
-      packPartials(device, peer, out, partials, read);
+    const own = axes[peer] ?? [];
+    const place = { bags, axes: own, firstSample, plan };
+    firstSample += count;
+    if (isDirect) {
+      return lookUp(device, rangeOf(read, rank).blocks, place, (floats, shape) => {
+        return kernels.view(buffer, byteOffset + 4 * floats, shape);
+      }).bytes;
     }
-    first += count;
-  }
-  await addPartials(device, plan, read);
-  channel.start();
+    const { partOf } = lookUp(device, rangeOf(read, rank).blocks, place, (floats, shape) => {
+      return kernels.reshape(device.rounded.held, shape, floats);
+    });
+    let at = byteOffset;
+    for (const shardGroup of sendListOf(read, rank, peer).own) {
+      packSums(device, shardGroup, shardGroup.shards.map(partOf), { buffer, byteOffset: at });
+      at += vectorBytes(shardGroup, axisAt(own, shardGroup.axis).rows, forward);
+    }
+    packPartials(device, peer, partOf, own, partials, read);
+    return at - byteOffset;
+  });
+  await addPartials(device, axes, plan, read, used);
+  channel.start((peer) => used[peer] ?? 0);
+}
+
+/** The bags of one device's samples among those of all, and the axes of that device. */
+interface BagsOf {
+  readonly bags: Bags;
+  readonly axes: Axes;
+  readonly firstSample: number;
+  readonly plan: Pick<StepPlan, "average">;
+}
+
+/**
+ * Looks up runs of lookups for one device: (U, columns) for each, in memory that `take` gives from
+ * so many floats on. Returns the vectors of a lookup, and the bytes of all.
+ */
+function lookUp(
+  { kernels, slab }: Pick<OutputDistDevice, "kernels" | "slab">,
+  blocks: readonly AxisBlock[],
+  { bags, axes, firstSample, plan }: BagsOf,
+  take: (floats: number, shape: readonly number[]) => Tensor,
+): { readonly partOf: (lookup: HeldLookup) => PooledPart; readonly bytes: number } {
+  let floats = 0;
+  const found = blocks.map((block) => {
+    const { rows, runs } = axisAt(axes, block.axis);
+    const out = take(floats, [rows, block.columns]);
+    floats += rows * block.columns;
+    let row = 0;
+    for (const { first, count } of runs) {
+      const some = kernels.part(out, row, count);
+      slab.lookup(some, bags, firstSample + first, count, block, plan.average);
+      row += count;
+    }
+    return { block, out };
+  });
+  return { partOf: partFinder(found), bytes: 4 * floats };
+}
+
+/** Finds the vectors of a lookup among those of runs of lookups. */
+function partFinder(
+  found: readonly { readonly block: AxisBlock; readonly out: Tensor }[],
+): (lookup: HeldLookup) => PooledPart {
+  return (lookup) => {
+    const own = found.find(({ block: { column, columns } }) => {
+      return column <= lookup.column && lookup.column < column + columns;
+    });
+    if (own === undefined) throw new RangeError(`Lookup ${lookup.lookup} was not looked up`);
+    return partIn(own.out, own.block)(lookup);
+  };
 }
 
 /**
@@ -101,17 +157,18 @@ export async function receiveVectors(
 ): Promise<void> {
   const { exchange, topology } = device;
   const { fresh, stale } = topology.reads;
-  const { samples } = plan;
   const parts: ShardGroupParts[] = [];
   for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
   for (const shardGroup of topology.replicatedGroups) {
     const read = fresh.has(shardGroup) ? fresh : stale;
-    const from = replicaVectorsOf(device, read, samples);
+    const all = replicaVectorsOf(device, read, plan.samples);
+    const from = device.kernels.part(all, 0, axisAt(plan.axes, shardGroup.axis).rows);
     parts[shardGroup.shardGroup] = shardGroup.shards.map(partIn(from, read.replicated));
   }
-  for (const { shardGroup, shards } of topology.distinctGroups) {
+  for (const { shardGroup, shards, axis } of topology.distinctGroups) {
     parts[shardGroup] = shards.map((one) => {
-      const from = distinctVectors(device, one.ofShard, samples);
+      const all = distinctVectors(device, one.ofShard, plan.samples);
+      const from = device.kernels.part(all, 0, axisAt(plan.axes, axis).rows);
       return partIn(from, one.ofShard)(one);
     });
   }
@@ -130,23 +187,27 @@ async function receiveParts(
   if (!read.hasVectors) return;
   const { exchange, kernels, rank, topology } = device;
   const { forward } = topology.exchange;
-  const { samples } = plan;
+  const rowsOn = (axis: number) => axisAt(plan.axes, axis).rows;
   const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
   for (const peer of plan.counts.keys()) {
     const { own, hostSums } = sendListOf(read, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
-      const theirs = rangeOf(read, peer);
-      const from = kernels.view(buffer, start, [samples, theirs.columns]);
-      for (const { shardGroup, shards } of own)
-        parts[shardGroup] = shards.map(partIn(from, theirs));
+      let at = start;
+      const found = rangeOf(read, peer).blocks.map((block) => {
+        const out = kernels.view(buffer, at, [rowsOn(block.axis), block.columns]);
+        at += 4 * rowsOn(block.axis) * block.columns;
+        return { block, out };
+      });
+      for (const { shardGroup, shards } of own) parts[shardGroup] = shards.map(partFinder(found));
     } else {
       let at = start;
       for (const shardGroup of [...own, ...hostSums]) {
         const place = { buffer, byteOffset: at };
         const first = device.rounded.firstOf[shardGroup.shardGroup] ?? 0;
-        parts[shardGroup.shardGroup] = unpackSums(device, shardGroup, samples, place, first);
-        at += vectorBytes(shardGroup, samples, forward);
+        const rows = rowsOn(shardGroup.axis);
+        parts[shardGroup.shardGroup] = unpackSums(device, shardGroup, rows, place, first);
+        at += vectorBytes(shardGroup, rows, forward);
       }
     }
     start += plan.bytes[read.vectors](peer, rank);
@@ -163,18 +224,19 @@ function assemble(
   const { kernels, network, rank, topology } = device;
   const { shardGroupsOf, distinctGroups, replicatedGroups } = topology;
   for (const shardGroups of [...shardGroupsOf, distinctGroups, replicatedGroups]) {
-    for (const { shardGroup, lookup, firstColumn, columns } of shardGroups) {
+    for (const { shardGroup, lookup, axis, firstColumn, columns } of shardGroups) {
       const [only] = parts[shardGroup] ?? [];
       if (only === undefined || isFolded(topology, lookup)) continue;
-      const { of, column } = vectorsOf(network, lookup, plan.samples);
+      const { of, column } = vectorsOf(network, lookup, axisAt(plan.axes, axis).rows);
       kernels.copyColumns(of, column + firstColumn, only.from, only.first, columns);
     }
   }
   for (const [lookup, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
     const { table = -1, pooling } = topology.lookups[lookup] ?? {};
     const { rowBlocks } = tableOf(topology.input.model.tables, table);
-    const lengths = pooling === "mean" ? lengthsOf(device, rows, lookup) : undefined;
-    const { of, column } = vectorsOf(network, lookup, plan.samples);
+    const lengths = pooling === "mean" ? lengthsOf(device, rows, plan, lookup) : undefined;
+    const axis = topology.axisOf[lookup] ?? 0;
+    const { of, column } = vectorsOf(network, lookup, axisAt(plan.axes, axis).rows);
     for (const run of runs) {
       const pooled = run.parts.flatMap(({ shardGroup, first }) =>
         (parts[shardGroup.shardGroup] ?? []).map((part) => ({
@@ -191,12 +253,13 @@ function assemble(
 }
 
 /** Makes weights of what is stored of tables whose rows decay together (row-decay.ts). */
-function decayVectors(device: OutputDistDevice, { samples }: StepPlan, steps: number): void {
+function decayVectors(device: OutputDistDevice, { axes }: StepPlan, steps: number): void {
   const { decays, kernels, network, topology } = device;
   for (const [lookup, { table }] of topology.lookups.entries()) {
     const decay = decays[table];
     if (decay === undefined) continue;
-    const { of, column } = vectorsOf(network, lookup, samples);
+    const { rows } = axisAt(axes, topology.axisOf[lookup] ?? 0);
+    const { of, column } = vectorsOf(network, lookup, rows);
     const { dim } = tableOf(topology.input.model.tables, table);
     kernels.scaleColumns(of, column, dim, decay.shareAt(steps));
   }
@@ -213,53 +276,68 @@ export async function sendVectorGradients(
   const { exchange, kernels, rank, topology, rounded } = device;
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
-  for (const peer of plan.counts.keys()) {
+  const rowsOn = (axis: number) => axisAt(plan.axes, axis).rows;
+  const used = [...plan.counts.keys()].map((peer) => {
     const { own: shardGroups, hostSums } = sendListOf(topology, peer, rank);
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
-    if (backward === "float32" && topology.isPlain[peer] === true) {
-      const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
-      const out = kernels.view(buffer, byteOffset, shape);
-      for (const { shards } of shardGroups) {
-        for (const shard of shards) copyGradient(device, rows, plan, out, shard, shard.column);
-      }
-      continue;
-    }
     let at = byteOffset;
+    if (backward === "float32" && topology.isPlain[peer] === true) {
+      for (const { axis, first, count, column, columns } of topology.blocksBy[peer] ?? []) {
+        const out = kernels.view(buffer, at, [rowsOn(axis), columns]);
+        for (const one of (topology.lookupsBy[peer] ?? []).slice(first, first + count)) {
+          copyGradient(device, rows, plan, out, one, one.column - column);
+        }
+        at += 4 * rowsOn(axis) * columns;
+      }
+      return at - byteOffset;
+    }
     for (const shardGroup of [...shardGroups, ...hostSums]) {
-      const own = kernels.reshape(rounded.scratch, [plan.samples, shardGroup.columns]);
+      const count = rowsOn(shardGroup.axis);
+      const own = kernels.reshape(rounded.scratch, [count, shardGroup.columns]);
       copyGradient(device, rows, plan, own, shardGroup, 0);
       kernels.packColumns({ buffer, byteOffset: at }, own, 0, shardGroup.columns, backward);
-      at += packedBytes(plan.samples, shardGroup.columns, backward);
+      at += packedBytes(count, shardGroup.columns, backward);
     }
-  }
-  exchange.dPooled.start();
+    return at - byteOffset;
+  });
+  exchange.dPooled.start((peer) => used[peer] ?? 0);
 }
 
 /**
- * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch;
- * valid until `exchange.dPooled.close`.
+ * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch:
+ * each where its bag lies, any values where a bag is empty. Valid until `exchange.dPooled.close`.
  */
 export async function receiveVectorGradients(
   device: OutputDistDevice,
+  axes: readonly Axes[],
   plan: StepPlan,
 ): Promise<Tensor> {
   const { exchange, kernels, rank, slab, topology } = device;
   const { backward } = topology.exchange;
   const inbox = await exchange.dPooled.finish();
-  await broadcastGradients(device, plan, inbox);
+  await broadcastGradients(device, axes, plan, inbox);
   const { buffer, byteOffset } = inbox;
   const samples = plan.counts.reduce((sum, count) => sum + count, 0);
-  if (backward === "float32" && topology.isPlain[rank] === true) {
+  const isDirect = backward === "float32" && topology.isPlain[rank] === true;
+  const blocks = topology.blocksBy[rank] ?? [];
+  if (isDirect && blocks.every(({ axis }) => axis === 0)) {
     return kernels.view(buffer, byteOffset, [samples, slab.columns]);
   }
   let start = byteOffset;
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
     const out = kernels.part(device.rounded.heldGradients, first, count);
+    const own = axes[peer] ?? [];
     let at = start;
-    for (const shardGroup of sendListOf(topology, rank, peer).own) {
-      unpackGradient(device, shardGroup, out, { buffer, byteOffset: at });
-      at += packedBytes(count, shardGroup.columns, backward);
+    for (const { axis, column, columns } of isDirect ? blocks : []) {
+      const on = axisAt(own, axis);
+      const from = kernels.view(buffer, at, [on.rows, columns]);
+      copyToPlaces(kernels, out, column, from, 0, columns, on);
+      at += 4 * on.rows * columns;
+    }
+    for (const shardGroup of isDirect ? [] : sendListOf(topology, rank, peer).own) {
+      unpackGradient(device, shardGroup, out, { buffer, byteOffset: at }, own);
+      at += packedBytes(axisAt(own, shardGroup.axis).rows, shardGroup.columns, backward);
     }
     start += plan.bytes.dPooled(peer, rank);
     first += count;

@@ -8,7 +8,8 @@ import type { RowStore } from "../../embedding/rows/row-store.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { StagedBags } from "../../embedding/rows/staging.ts";
 import type { TierCounts } from "../meters/step-meter.ts";
-import { type DistinctState, slabAt } from "./dedup-state.ts";
+import type { Axes } from "./axes.ts";
+import { type DistinctState, slabAt } from "./dedup/dedup-state.ts";
 import { type InputDistDevice, receiveBags } from "./input-dist.ts";
 import type { StepPlan } from "./step-plan.ts";
 
@@ -21,6 +22,8 @@ export interface StagedLookups extends Omit<ShardLookups, "bags"> {
 export interface StagedRows {
   readonly bags: StagedBags;
   readonly lookups: readonly StagedLookups[];
+  /** By device: what its lookups have a vector for. */
+  readonly axes: readonly Axes[];
   /** Step after which device 0 wants to stop; -1: none. */
   readonly stopAfter: number;
 }
@@ -52,13 +55,13 @@ export function tierCountsOf({ slab, distinct, backing }: TieredDevice): TierCou
 
 /** Receives the bags of a step and requests the rows that are not in device memory. */
 export async function stageRows(device: PrefetchDevice, plan: StepPlan): Promise<StagedRows> {
-  const { bags, lookups, stopAfter } = await receiveBags(device, plan);
+  const { bags, lookups, axes, stopAfter } = await receiveBags(device, plan);
   const staged: StagedLookups[] = [];
   const ofSlab = await device.slab.stage(bags);
   for (const [i, one] of lookups.entries()) {
     staged.push({ ...one, bags: await slabAt(device, i).stage(one.bags) });
   }
-  return { bags: ofSlab, lookups: staged, stopAfter };
+  return { bags: ofSlab, lookups: staged, axes, stopAfter };
 }
 
 /** Waits for the requested rows. Steps arrive in the order in which they were staged. */

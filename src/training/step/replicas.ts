@@ -2,15 +2,17 @@
 // gradient is a dense one of the whole table, made after the backward pass (stage 6) and added up
 // over all devices behind the gradient of the dense layers (stage 8).
 
+import { axisAt } from "../../data/ikjt/ikjt.ts";
 import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
 import { longestBag, tableOf } from "../topology/topology.ts";
+import { closeGaps } from "./axes.ts";
 import { type PackingDevice, roundColumns } from "./group-vectors.ts";
 import type { StepPlan } from "./step-plan.ts";
-import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
+import { type GradientDevice, gradientAtPlaces } from "./vector-gradients.ts";
 
 /** What vectors of replicated shards need of a device. */
 export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
@@ -36,14 +38,21 @@ export interface ReplicaGradient {
 }
 
 /** Bags of this device's own samples; undefined where no table is replicated. */
-export function replicaBagsOf(device: ReplicasDevice, rows: SampleRows): Bags | undefined {
+export function replicaBagsOf(
+  device: ReplicasDevice,
+  rows: SampleRows,
+  plan: StepPlan,
+): Bags | undefined {
   const { topology } = device;
   const { replicatedLookups: own } = topology;
   if (own.length === 0) return undefined;
   const idsMax = own.map(({ lookup }) => longestBag(topology, lookup));
-  const frame = device.replicaBags.frame(bagFrameBytes(rows.samples, own, idsMax));
+  const groups = (rows.axes?.length ?? 1) - 1;
+  const counts = groups * (plan.mine.bounds.length - 1);
+  const frame = device.replicaBags.frame(bagFrameBytes(rows.samples, own, idsMax, counts));
   writeBagFrame(frame, rows, own, -1);
-  return device.replicaBags.gather([{ ints: frame, samples: rows.samples }], own);
+  const frames = [{ ints: frame, samples: rows.samples, bounds: plan.mine.bounds }];
+  return device.replicaBags.gather(frames, own, [], groups);
 }
 
 /** Looks up the replicated shards of a read. */
@@ -57,13 +66,18 @@ export function lookupReplicas(
   const { forward } = device.topology.exchange;
   const out = replicaVectorsOf(device, read, plan.samples);
   device.replicas.lookup(out, bags, 0, plan.samples, read.replicated, plan.average);
-  if (forward === "float32") return;
-  for (const { column, columns } of device.topology.replicatedLookups.filter(read.has)) {
-    roundColumns(device, out, column - read.replicated.column, columns, forward);
+  for (const { column, columns, axis } of device.topology.replicatedLookups.filter(read.has)) {
+    const at = column - read.replicated.column;
+    if (axis > 0) closeGaps(device.kernels, out, at, columns, axisAt(plan.axes, axis));
+    if (forward === "float32") continue;
+    roundColumns(device, out, at, columns, forward);
   }
 }
 
-/** (b,C): memory for the vectors of a read's replicated shards. */
+/**
+ * (b,C): memory for the vectors of a read's replicated shards. A lookup has them in its first rows,
+ * as many as its axis has.
+ */
 export function replicaVectorsOf(
   device: ReplicaVectorsDevice,
   read: Read,
@@ -83,7 +97,7 @@ function replicaVectorGradients(
   const { backward } = topology.exchange;
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
   for (const one of topology.replicatedLookups) {
-    copyGradient(device, rows, plan, out, one, one.column);
+    gradientAtPlaces(device, rows, plan, out, one, one.column);
     if (backward !== "float32") roundColumns(device, out, one.column, one.columns, backward);
   }
   return out;

@@ -53,12 +53,14 @@ export function createRounded(kernels: Kernels, topology: Topology, rank: number
   const rows = (isNeeded: boolean, count: number) => {
     return isNeeded || isPlain[rank] === false ? count : 0;
   };
+  // Gradients of distinct lists arrive without gaps, and go to the places of their bags.
+  const isOnAxes = topology.blocksBy[rank]?.some(({ axis }) => axis > 0) === true;
   return {
     held: kernels.tensor([rows(isForward, samplesMax), own]),
-    heldGradients: kernels.tensor([rows(isBackward, topology.input.batchSize), own]),
+    heldGradients: kernels.tensor([rows(isBackward || isOnAxes, topology.input.batchSize), own]),
     vectors: kernels.tensor([isForward ? floats : 0]),
     firstOf,
-    scratch: kernels.tensor([isAnyPacked ? samplesMax * widest : 0]),
+    scratch: kernels.tensor([isAnyPacked || isOnAxes ? samplesMax * widest : 0]),
     packed: new ArrayBuffer(isForward || isBackward ? 4 * samplesMax * (widest + 1) : 0),
   };
 }

@@ -9,7 +9,9 @@ import type { RowAverage } from "../../kernels/contract/row-average.ts";
 import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
 import type { Pass } from "../../model/graph/graph.ts";
 import type { Key } from "../../ports/random.ts";
-import { partBytesOf, samplesOf } from "../topology/topology.ts";
+import { partBytesOf } from "../topology/exchange-shape.ts";
+import { samplesOf } from "../topology/topology.ts";
+import { type Axes, axesOfBatch } from "./axes.ts";
 import { type BatchSumsDevice, wholeBatchOf } from "./per-slice.ts";
 
 /** What the plan of a step needs of a device. */
@@ -53,13 +55,15 @@ export interface StepPlan {
   /** Samples of each device, and of this device. */
   readonly counts: readonly number[];
   readonly samples: number;
+  /** What the lookups of this device have a vector for: samples, and distinct lists. */
+  readonly axes: Axes;
   /** The place of its first sample in the batch. */
   readonly firstSample: number;
   /** The slices of this device, and of the whole batch. */
   readonly mine: Slices;
   readonly all: Slices;
   /** The run of the network over the samples of this device, but for what these look up. */
-  readonly pass: Omit<Pass, "lengths">;
+  readonly pass: Omit<Pass, "lengthAt" | "groups">;
 }
 
 /** The plan of a training step; of an evaluation where `trainingStep` is undefined. */
@@ -84,13 +88,16 @@ export function planOf(
     bytes: partBytesOf(topology, samples),
     counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
     samples: own.count,
+    axes: axesOfBatch({ ...batch, samples: own.count }, topology.input.ikjt ?? [], mine.bounds),
     firstSample: own.first,
     mine,
     all: slicesOf(0, slices, slices, samples),
     pass: {
       samples: own.count,
       slices: mine,
-      draw: isTraining ? { key: device.key, step, firstSample: own.first } : undefined,
+      draw: isTraining
+        ? { key: device.key, step, runs: [{ first: 0, count: own.count, place: own.first }] }
+        : undefined,
       batch: isTraining ? wholeBatchOf(device, samples) : undefined,
     },
   };

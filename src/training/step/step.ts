@@ -36,8 +36,14 @@ import { countHeat } from "../meters/shard-heat.ts";
 import type { StepStage } from "../meters/step-trace.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
 import { tableOf } from "../topology/topology.ts";
+import { passOf } from "./axes.ts";
 import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
-import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./dedup-dist.ts";
+import {
+  receiveRowGradients,
+  receiveRows,
+  sendRowGradients,
+  sendRows,
+} from "./dedup/dedup-dist.ts";
 import type { DeviceState } from "./device-state.ts";
 import { evictIds } from "./dynamic-ids.ts";
 import { distinctOfSamples, rowsOfSamples, sendBags } from "./input-dist.ts";
@@ -121,7 +127,8 @@ export async function beginStep(
   const rows = rowsOfSamples(device, batch, plan);
   const asked = distinctOfSamples(device, rows, plan);
   await sendBags(device, rows, asked, plan, stopAfter);
-  return { batch, plan, rows, asked, pass: { ...plan.pass, lengths: rows.lengths } };
+  const pass = passOf(plan, batch, rows, device.topology.axisOf);
+  return { batch, plan, rows, asked, pass };
 }
 
 /** Receives the bags of a step and requests its rows, while another step may still compute. */
@@ -138,7 +145,7 @@ async function arriveStep(
   enter(device, begun.plan, "tiers");
   const step = "staged" in begun ? begun : await stageStep(device, begun);
   await arriveRows(device, step.staged);
-  return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
+  return { ...step, replicaBags: replicaBagsOf(device, step.rows, step.plan) };
 }
 
 /** Reads stale tables of a step before the previous step is applied, and sends their vectors. */
@@ -155,8 +162,8 @@ export async function readAhead(
 /** Looks up the rows of a read, and sends them. No other function of a step reads rows. */
 async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
   const { staged, replicaBags, plan } = step;
-  const { bags, lookups } = staged;
-  await sendVectors(device, bags, plan, read);
+  const { bags, lookups, axes } = staged;
+  await sendVectors(device, bags, axes, plan, read);
   await sendRows(device, lookups, plan, read);
   lookupReplicas(device, replicaBags, plan, read);
 }
@@ -225,7 +232,7 @@ export async function finishStep(
   await ahead.read();
 
   enter(device, plan, "exchange");
-  const dPooled = await receiveVectorGradients(device, plan);
+  const dPooled = await receiveVectorGradients(device, staged.axes, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
 
   // Stage 7: the rows take their gradients.
@@ -247,7 +254,7 @@ export async function finishStep(
   enter(device, plan, "exchange");
   const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
   const findings = { step, loss, badDense, badRows };
-  await refuseNonFinite(device, batch, plan, findings); // S3
+  await refuseNonFinite(device, batch, pass, plan, findings); // S3
   return { loss, stopAfter };
 }
 
@@ -327,7 +334,7 @@ async function applyRows(
   for (const { slab, bags, dPooled, slices, rules } of updates) {
     const sums = completed && slab.shards.map(({ shard }) => completed.get(shard));
     const bad = slab.update(bags, dPooled, slices, rules, sums);
-    if (bad >= 0) found ??= describeRows(device, slab, bad, dPooled);
+    if (bad >= 0) found ??= describeRows(device, slab, bad, { bags, dPooled });
   }
   return found;
 }

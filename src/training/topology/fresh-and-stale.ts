@@ -8,13 +8,20 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldLookup } from "./held-shard.ts";
 import type { SendList, ShardGroups, VectorRoutes } from "./shard-groups.ts";
 
-/** A run of lookups in a list. */
+/** A run of lookups in a list, which may have several axes. */
 export interface LookupRange {
   readonly first: number;
   readonly count: number;
   /** First column of the run, and its columns. */
   readonly column: number;
   readonly columns: number;
+  /** Its runs of lookups with one axis each, in order. */
+  readonly blocks: readonly AxisBlock[];
+}
+
+/** A run of lookups that have bags for the same rows: samples, or distinct lists of one group. */
+export interface AxisBlock extends Omit<LookupRange, "blocks"> {
+  readonly axis: number;
 }
 
 /** The tables that are read and sent at one time, with the routes of their shard groups. */
@@ -113,7 +120,24 @@ export function staleLast<S extends Pick<HeldLookup, "table">>(
 function stretchOf(lookups: readonly HeldLookup[], has: (one: HeldLookup) => boolean): LookupRange {
   const own = lookups.filter(has);
   const [first] = own;
-  if (first === undefined) return { first: 0, count: 0, column: 0, columns: 0 };
+  if (first === undefined) return { first: 0, count: 0, column: 0, columns: 0, blocks: [] };
   const columns = own.reduce((sum, one) => sum + one.columns, 0);
-  return { first: lookups.indexOf(first), count: own.length, column: first.column, columns };
+  const begin = lookups.indexOf(first);
+  const range = { first: begin, count: own.length, column: first.column, columns };
+  return { ...range, blocks: axisBlocksOf(own, begin) };
+}
+
+/** The runs of one axis in some lookups, of which the first is `begin` in its list. */
+export function axisBlocksOf(lookups: readonly HeldLookup[], begin = 0): AxisBlock[] {
+  const blocks: { -readonly [Name in keyof AxisBlock]: AxisBlock[Name] }[] = [];
+  for (const [i, { axis, column, columns }] of lookups.entries()) {
+    const last = blocks.at(-1);
+    if (last?.axis === axis) {
+      last.count++;
+      last.columns += columns;
+    } else {
+      blocks.push({ axis, first: begin + i, count: 1, column, columns });
+    }
+  }
+  return blocks;
 }

@@ -14,6 +14,7 @@ export interface HeldShard extends Shard {
 /** A lookup in a shard: one bag a sample, and one vector of the shard's columns. */
 export interface HeldLookup extends Shard, BagShard {
   readonly pooling: Pooling;
+  readonly axis: number;
   /** First column of its vectors where the lookups of all shards of the device lie side by side. */
   readonly column: number;
   /** The columns of all lookups in its shard. */
@@ -26,7 +27,11 @@ export interface HeldTable {
   /** Whether any 64-bit id has a row of its own. */
   readonly isDynamic: boolean;
   /** The lookups in the table, with their indices in the job. */
-  readonly lookups: readonly (Lookup & { readonly lookup: number; readonly isWeighted: boolean })[];
+  readonly lookups: readonly (Lookup & {
+    readonly lookup: number;
+    readonly isWeighted: boolean;
+    readonly axis: number;
+  })[];
 }
 
 /** The shards of one device, or the replicated ones, with their lookups side by side. */
@@ -41,8 +46,8 @@ export function heldShards(
     const idBlocks = isDynamic ? blocks : undefined;
     const isWhole = shard.rows === rows;
     const ofShard = { column, columns: lookups.length * shard.columns };
-    const held = lookups.map(({ lookup, pooling, isWeighted }, i): HeldLookup => {
-      const own = { lookup, pooling, isWhole, isWeighted, idBlocks, ofShard };
+    const held = lookups.map(({ lookup, pooling, isWeighted, axis }, i): HeldLookup => {
+      const own = { lookup, pooling, axis, isWhole, isWeighted, idBlocks, ofShard };
       return { ...shard, ...own, column: ofShard.column + i * shard.columns };
     });
     column += ofShard.columns;

@@ -22,8 +22,9 @@ interface Columns {
 
 /** The shards of one device that hold the same columns of a table, for one lookup. */
 export interface ShardGroup extends Columns {
-  /** The table of the lookup. */
+  /** The table of the lookup, and its axis. */
   readonly table: number;
+  readonly axis: number;
   /** Its index among all shard groups and host sums of the job, replicated ones included. */
   readonly shardGroup: number;
   /** In the order of their rows. */
@@ -192,8 +193,8 @@ function groupsOf<T>(all: readonly T[], columnsOf: (one: T) => Columns): T[][] {
 function shardGroupOf(shardGroup: number, some: readonly HeldLookup[]): ShardGroup {
   const shards = [...some].sort((a, b) => a.firstBlock - b.firstBlock);
   const [first] = shards;
-  const { lookup = 0, table = 0, firstColumn = 0, columns = 0 } = first ?? {};
-  return { shardGroup, lookup, table, firstColumn, columns, shards, trees: treesOf(shards) };
+  const { lookup = 0, table = 0, axis = 0, firstColumn = 0, columns = 0 } = first ?? {};
+  return { shardGroup, lookup, table, axis, firstColumn, columns, shards, trees: treesOf(shards) };
 }
 
 function hostSumOf(

@@ -1,19 +1,15 @@
 // The topology: everything that a device of a generation knows about the other devices. A pure
 // function of the job, the data's limits and the plan, so that each thread computes the same one.
 
-import { scoreWords, type Targets } from "../../data/targets.ts";
+import type { IkjtGroups } from "../../data/ikjt/ikjt.ts";
+import type { Targets } from "../../data/targets.ts";
 import { wideOf } from "../../data/text/columns.ts";
-import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
-import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import type { BagTable } from "../../embedding/lookup/sample-rows.ts";
-import { quantaOf } from "../../embedding/rows/slab.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
-import type { ExchangeShape } from "../../exchange/exchange.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
-import { packedBytes } from "../../kernels/contract/precision.ts";
 import { type Subtree, sliceStart, subtreesOf } from "../../kernels/contract/slices.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { Graph } from "../../model/graph/graph.ts";
@@ -22,17 +18,10 @@ import type { ModelSpec } from "../../model/options.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan, schemeOf } from "../../planner/shards.ts";
-import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
+import { type AxisBlock, axisBlocksOf, type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
 import { type HeldLookup, type HeldShard, type HeldTable, heldShards } from "./held-shard.ts";
-import { distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
-import {
-  type ShardGroup,
-  type ShardGroups,
-  sendListOf,
-  shardGroupsIn,
-  type VectorRoutes,
-  vectorBytes,
-} from "./shard-groups.ts";
+import { axesOf, distinctIn, heldTablesOf, idsMaxIn } from "./lookups.ts";
+import { type ShardGroups, shardGroupsIn } from "./shard-groups.ts";
 
 /** Vectors travel as they are. */
 export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
@@ -48,6 +37,8 @@ export interface TopologyInput {
   readonly weighted?: readonly boolean[];
   /** What a sample has beside its features; left out: one label. */
   readonly targets?: Targets | undefined;
+  /** Features whose lists are deduplicated together; left out: none. */
+  readonly ikjt?: IkjtGroups | undefined;
   /** How vectors travel; left out, as float32. */
   readonly exchange?: ExchangeSpec;
   /** The placement of shards; left out, each table follows its own options (`place`). */
@@ -69,6 +60,10 @@ export interface Topology extends ShardGroups {
   readonly hostOf: readonly number[];
   /** The slices of each device. */
   readonly sliceRuns: readonly SliceRun[];
+  /** The axis of each lookup: 0, the samples; 1 + g, the distinct lists of group g. */
+  readonly axisOf: readonly number[];
+  /** For each device, the lookups that it pools as runs of one axis each. */
+  readonly blocksBy: readonly (readonly AxisBlock[])[];
   /** The lookups of a sample; as many as features, where all are pooled. */
   readonly lookups: readonly Lookup[];
   /** For each table, the most ids that the lookups of a sample have in it. */
@@ -111,8 +106,7 @@ export function topologyOf(
   devices: number,
   hostOf: readonly number[] = new Array<number>(devices).fill(0),
 ): Topology {
-  const { model, slices, exchange = exactExchange } = input;
-  const graph = graphOf(model);
+  const { model, slices, exchange = exactExchange, ikjt = [] } = input;
   const plan = pinPlan(input.plan ?? placeJob(input, evenly(hostOf)), input.pins ?? []);
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
@@ -120,7 +114,9 @@ export function topologyOf(
   const isQuantised = exchange.forward !== "float32";
   const features = featuresOf(model);
   const lookups = lookupsOf(features);
-  const tables = heldTablesOf(model.tables, lookups, input.weighted);
+  const axes = axesOf(features.length, ikjt);
+  const graph = graphOf(model, axes);
+  const tables = heldTablesOf(model.tables, lookups, input.weighted, axes);
   const isDistinct = distinctIn(exchange, lookups, devices);
   const shards = shardsOf(model.tables, plan, (table, i) => isQuantised || isDistinct(table, i));
   const held = (own: readonly Shard[]): HeldShard[] =>
@@ -165,6 +161,8 @@ export function topologyOf(
     hostOf,
     sliceRuns: sliceRunsOf(slices, devices, input.sliceCounts),
     lookups,
+    axisOf: lookups.map(({ feature }) => axes[feature] ?? 0),
+    blocksBy: lookupsBy.map((own) => axisBlocksOf(own)),
     idsMaxOf: tables.map(({ lookups: own }) => {
       return own.reduce((sum, one) => sum + idsMaxIn(input.idsMax, one), 0);
     }),
@@ -235,84 +233,6 @@ export function samplesOf(
   return { first, count: sliceStart(run.firstSlice + run.slices, slices, samples) - first };
 }
 
-/** Parts of the all-to-alls of a step or of an evaluation, for a batch of `samples`. */
-export function partBytesOf(topology: Topology, samples: number): StepBytes {
-  return bytesOf(
-    topology,
-    topology.sliceRuns.map((_, device) => samplesOf(topology, device, samples).count),
-  );
-}
-
-type StepBytes = ExchangeShape["bytesMax"];
-
-/** `counts` = samples of each device. */
-function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { lookupsBy, hostOf, distinctBy, exchange, reads, graph } = topology;
-  const count = (device: number) => counts[device] ?? 0;
-  const samples = counts.reduce((sum, own) => sum + own, 0);
-  const idsMax = lookupsBy.map((held) => held.map(({ lookup }) => longestBag(topology, lookup)));
-  /** Bytes of a shard group's vectors, for the samples of device `of`. */
-  const vectors = (shardGroup: ShardGroup, of: number) =>
-    vectorBytes(shardGroup, count(of), exchange.forward);
-  const gradient = ({ columns }: ShardGroup, of: number) =>
-    packedBytes(count(of), columns, exchange.backward);
-  const sendList = (
-    from: number,
-    to: number,
-    bytes: typeof vectors,
-    routes: VectorRoutes = topology,
-  ) => {
-    const { own, hostSums } = sendListOf(routes, from, to);
-    const sum = own.reduce((all, shardGroup) => all + bytes(shardGroup, to), 0);
-    return hostSums.reduce((all, hostSum) => all + bytes(hostSum, to), sum);
-  };
-  /** Bytes that `holder` sends to `aggregator`: its parts of host sums. */
-  const summed = (
-    holder: number,
-    aggregator: number,
-    bytes: typeof vectors,
-    { sendLists }: VectorRoutes = topology,
-  ) => {
-    let sum = 0;
-    if (hostOf[holder] !== hostOf[aggregator]) return sum;
-    for (const [to, { hostSums }] of (sendLists[aggregator] ?? []).entries()) {
-      for (const { parts } of hostSums) {
-        const part = parts.get(holder);
-        if (part !== undefined) sum += bytes(part, to);
-      }
-    }
-    return sum;
-  };
-  const rowsMax = (of: number, device: number) =>
-    (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
-  const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
-    (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
-      return sum + 4 * distinctMax(topology, shard, of, count(of)) * shard.columns;
-    }, 0);
-  return {
-    ids: (from, to) =>
-      distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
-      bagFrameBytes(count(from), lookupsBy[to] ?? [], idsMax[to] ?? []),
-    partials: (from, to) => summed(from, to, vectors, reads.fresh),
-    stalePartials: (from, to) => summed(from, to, vectors, reads.stale),
-    pooled: (from, to) => sendList(from, to, vectors, reads.fresh),
-    stalePooled: (from, to) => sendList(from, to, vectors, reads.stale),
-    dPooled: (from, to) => sendList(to, from, gradient),
-    dPartials: (from, to) => summed(to, from, gradient),
-    rows: (from, to) => rows(to, from, reads.fresh.has),
-    staleRows: (from, to) => rows(to, from, reads.stale.has),
-    dRows: (from, to) => rows(from, to, () => true),
-    rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
-    bagLengths: (from, to) => {
-      const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
-      return 4 * count(to) * counted.length;
-    },
-    statistics: (from) => 4 * graph.batchSums * subtreesIn(topology, from).length,
-    losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
-    scores: (from, to) => (to === 0 ? 4 * count(from) * scoreWords(topology.input.targets) : 0),
-  };
-}
-
 /** The longest bag of a lookup of the job. */
 export function longestBag({ input, lookups }: Topology, lookup: number): number {
   const one = lookups[lookup];
@@ -331,42 +251,6 @@ export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
   return subtreesOf(firstSlice, slices);
 }
 
-/** Most distinct rows of a shard that `samples` samples of a device look up. */
-function distinctMax(
-  topology: Topology,
-  { table, rows }: HeldShard,
-  device: number,
-  samples: number,
-): number {
-  const lookups = samples * (topology.idsMaxOf[table] ?? 0);
-  return Math.min(lookups, rows * subtreesIn(topology, device).length);
-}
-
-/** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
-const sumBytes = 16;
-
-/** Most bytes of row sums that `from` sends to `to`, of rows with columns on both. */
-function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
-  if (from === to) return 0;
-  const shared = topology.columnGroups.filter((group) => group.some(({ device }) => device === to));
-  const own = shared.flat().filter(({ device }) => device === from);
-  return own.reduce((bytes, { rows, table, columns }) => {
-    const rowsMax = Math.min(rows, samples * (topology.idsMaxOf[table] ?? 0));
-    return bytes + rowsMax * quantaOf(columns) * sumBytes;
-  }, 0);
-}
-
-export function exchangeShapeOf(topology: Topology): ExchangeShape {
-  return {
-    devices: topology.devices,
-    hostOf: topology.hostOf,
-    bytesMax: bytesOf(topology, samplesMaxOf(topology)),
-    gradientLength: topology.gradientLength,
-    subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
-    slices: topology.input.slices,
-  };
-}
-
 /** Batches with rows that are prefetched ahead of their step. */
 export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
   const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
@@ -374,6 +258,7 @@ export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
 }
 
 export function ringShapeOf(topology: Topology): RingShape {
+  const { ikjt } = topology.input;
   return {
     devices: topology.devices,
     dense: topology.input.model.dense,
@@ -381,6 +266,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     isWide: wideOf(topology.bagTables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     targets: topology.input.targets,
+    ...(ikjt === undefined ? {} : { ikjtGroups: ikjt.length }),
     samplesMax: samplesMaxOf(topology),
     slots: ringSlots + prefetchOf(topology),
   };

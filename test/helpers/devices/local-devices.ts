@@ -2,11 +2,14 @@
 
 import { strict as assert } from "node:assert";
 import type { BatchMemory } from "../../../src/data/dataset.ts";
+import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
+import { wideOf } from "../../../src/data/text/columns.ts";
 import type { LocalBatch } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { predictedBy } from "../../../src/model/loss.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { scoreAll } from "../../../src/training/loop/evaluation.ts";
@@ -17,8 +20,8 @@ import {
   type Recipe,
 } from "../../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../../src/training/step/step.ts";
+import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
-  exchangeShapeOf,
   samplesOf,
   type Topology,
   type TopologyInput,
@@ -148,7 +151,7 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
       at += length;
     }
   }
-  return {
+  const plain: LocalBatch = {
     ticket: 0,
     samples: count,
     batchSamples: batch.samples,
@@ -165,4 +168,14 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
     highs: batch.highs && Int32Array.from(highs),
     weights: batch.weights && Float32Array.from(weights),
   };
+  const { ikjt = [], weighted = [], slices } = topology.input;
+  if (ikjt.length === 0) return plain;
+  const run = topology.sliceRuns[rank] ?? { firstSlice: 0, slices: 0 };
+  const { bounds } = slicesOf(run.firstSlice, run.slices, slices, batch.samples);
+  const own = { ...plain, inverse: new Int32Array(ikjt.length * count) };
+  const wide = wideOf(topology.bagTables);
+  const maker = new IkjtMaker(ikjt, { wide, weighted: wide.map((_, i) => weighted[i] === true) });
+  const idCount = maker.make(own, bounds);
+  const kept = own.ids.subarray(0, idCount);
+  return { ...own, idCount, ids: kept, weights: own.weights?.subarray(0, idCount) };
 }

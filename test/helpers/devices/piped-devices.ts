@@ -19,8 +19,8 @@ import {
   type DeviceState,
   type Recipe,
 } from "../../../src/training/step/device-state.ts";
+import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
-  exchangeShapeOf,
   ringShapeOf,
   type Topology,
   type TopologyInput,

@@ -21,15 +21,12 @@ import { gradientError, randomTensor, total, weighted } from "../batches/central
 const samples = 9;
 /** Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4} sum to the whole gradient. */
 const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
-const draw = { key: keyOf(7), step: 3, firstSample: 18 };
+const draw = { key: keyOf(7), step: 3, runs: [{ first: 0, count: samples, place: 18 }] };
 
 /** Ids of sequences: sample 0 has none, sample b one at the first b positions. */
-function lengthAt(i: number): number {
-  return i % samples > Math.floor(i / samples) ? 1 : 0;
+function lengthAt(lookup: number, sample: number): number {
+  return sample > lookup ? 1 : 0;
 }
-
-/** As many lookups as a pass knows of: those of inputs, and of positions of sequences. */
-const lookups = 16;
 
 /** Asserts that the blocks which `build` adds over inputs of these shapes have right gradients. */
 export function blockHasGradients<const Shapes extends readonly (readonly number[])[]>(
@@ -63,8 +60,7 @@ export function blockHasGradients<const Shapes extends readonly (readonly number
     samples,
     sum: (out: Tensor, parts: readonly Tensor[]) => void valuesOf(out).set(total(parts)),
   };
-  const lengths = Int32Array.from({ length: lookups * samples }, (_, i) => lengthAt(i));
-  const pass: Pass = { samples, slices, lengths, draw, batch };
+  const pass: Pass = { samples, slices, lengthAt, draw, batch };
   const loss = () => {
     void forwardLate(network, pass);
     return weighted(logitsOf(network, samples), dOut);

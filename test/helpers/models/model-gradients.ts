@@ -34,10 +34,10 @@ import { gradientError, randomTensor, total } from "../batches/central-differenc
 
 const samples = 6;
 const slices = slicesOf(0, 4, 4, samples);
-const alike: Omit<Pass, "lengths"> = {
+const alike: Omit<Pass, "lengthAt"> = {
   samples,
   slices,
-  draw: { key: keyOf(3), step: 5, firstSample: 0 },
+  draw: { key: keyOf(3), step: 5, runs: [{ first: 0, count: samples, place: 0 }] },
   batch: {
     samples,
     sum: (out: Tensor, parts: readonly Tensor[]) => void valuesOf(out).set(total(parts)),
@@ -83,7 +83,9 @@ function startModel(options: ModelOptions) {
   for (let i = 0; i < samples; i++) valuesOf(labels)[i * width] = stream.below(2);
   const losses = new Float64Array(4);
 
-  const pass = { ...alike, lengths: lengthsOf(lookups, bags) };
+  const lengths = lengthsOf(lookups, bags);
+  const lengthAt = (lookup: number, row: number) => lengths[lookup * samples + row] ?? 0;
+  const pass = { ...alike, lengthAt };
   const loss = () => {
     lookUp(network, lookups, entries, bags);
     void forwardEarly(network, dense, pass);

@@ -19,7 +19,8 @@ import {
   type StepMeter,
   timesBetween,
 } from "../../../src/training/meters/step-meter.ts";
-import { exchangeShapeOf, topologyOf } from "../../../src/training/topology/topology.ts";
+import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
+import { topologyOf } from "../../../src/training/topology/topology.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import type { WholeBatch } from "../../helpers/devices/local-devices.ts";
 import {

@@ -4,6 +4,7 @@
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
+import type { IkjtGroups } from "../../../src/data/ikjt/ikjt.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -34,6 +35,7 @@ import { type PlacedShard, type Plan, type Scheme, schemes } from "../../../src/
 import { RandomStream } from "../../../src/ports/random.ts";
 import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
 import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
+import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import {
   type LocalDevices,
   startLocalDevices,
@@ -74,6 +76,8 @@ interface Choice {
   readonly l2?: number;
   /** One for each table. @default none */
   readonly dedup?: readonly boolean[];
+  /** Features whose lists repeat, and are deduplicated. */
+  readonly ikjt?: IkjtGroups;
   /** Storage below device memory, for tables that the plan puts there. */
   readonly tiers?: TiersSpec;
 }
@@ -131,6 +135,7 @@ function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices
       model: modelOf(choice),
       weighted: rowsOf(choice).map((_, i) => isWeighted && i % 2 === 0),
       tiers: choice.tiers,
+      ikjt: choice.ikjt,
       ...(exchange === undefined ? {} : { exchange }),
     },
     recipe: {
@@ -151,11 +156,12 @@ function hostsOf({ devices: { hosts, perHost } }: Plan): number[] {
 }
 
 function batchOf(step: number, choice: Choice): WholeBatch {
-  const { isWeighted = false } = choice;
-  const batch = learnableBatch({ samples, dense, rows: rowsOf(choice) }, step);
-  if (!isWeighted) return batch;
+  const { isWeighted = false, ikjt } = choice;
+  const plain = learnableBatch({ samples, dense, rows: rowsOf(choice) }, step);
   const stream = new RandomStream(8, 9, step);
-  return { ...batch, weights: Float32Array.from(batch.ids, () => stream.uniform()) };
+  const weights = isWeighted ? Float32Array.from(plain.ids, () => stream.uniform()) : undefined;
+  const batch = { ...plain, weights };
+  return ikjt === undefined ? batch : withRepeatedLists(batch, ikjt, step);
 }
 
 /** Losses of some steps and the digest after them. */
@@ -269,6 +275,33 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
       }
     });
   }
+}
+
+/** Features of mixed models: lookups of one table, or of one projection, have several axes. */
+const ikjtOf = (isMixed: boolean) => (isMixed ? [[1, 5], [2], [6]] : [[0, 2], [3]]);
+
+for (const [at, [title, choice]] of Object.entries(cases).entries()) {
+  const isMixed = at % 2 === 0;
+  const isWukong = at % 3 === 1;
+  const isNative = at % 4 < 2;
+  test(`any plan trains the same bits where lists are deduplicated: ${title}`, async (t) => {
+    const own = { ...choice, isNative, isMixed, isWukong, ikjt: ikjtOf(isMixed) };
+    const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+    t.true(expected.losses.every(Number.isFinite));
+    const stream = new RandomStream(2, title.length, isNative ? 1 : 0);
+    const some = [at % 4];
+    for (const i of inSoak(`clusters of deduplicated ${title}`, some, [0, 1, 2, 3])) {
+      const hostOf = clusters[i] ?? [];
+      const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
+      const what = `${hostOf} ${JSON.stringify(plan)}`;
+      t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
+      const isPooled = choice.exchange !== undefined || i % 2 === 0;
+      const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
+      const backing = { ...own, dedup, tiers: tiersOf(stream) };
+      const through = await train(start(backing, tiered(plan, stream), hostOf), backing);
+      t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
+    }
+  });
 }
 
 for (const scheme of schemes) {

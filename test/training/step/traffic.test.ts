@@ -19,9 +19,9 @@ import { RandomStream } from "../../../src/ports/random.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { createDeviceState } from "../../../src/training/step/device-state.ts";
 import { trainStep } from "../../../src/training/step/step.ts";
+import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
   exactExchange,
-  exchangeShapeOf,
   type TopologyInput,
   topologyOf,
 } from "../../../src/training/topology/topology.ts";

@@ -4,9 +4,8 @@ import test from "ava";
 import fc from "fast-check";
 import { ringSlots } from "../../../src/exchange/batch-ring.ts";
 import { modelOptions } from "../../../src/model/options.ts";
+import { exchangeShapeOf, partBytesOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
-  exchangeShapeOf,
-  partBytesOf,
   ringShapeOf,
   samplesMaxOf,
   samplesOf,

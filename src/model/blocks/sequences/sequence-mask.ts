@@ -44,11 +44,12 @@ export function sequenceMask(
   const positions = vectors.shape[0] ?? 0;
   return numbersOf(
     graph,
+    vectors.axis,
     [1, leading + positions],
-    (out, lengthAt) => {
+    (out, lengthOf) => {
       out.fill(numbers.present, 0, leading);
       for (let t = 0; t < positions; t++) {
-        out[leading + t] = lengthAt(lookup + t) > 0 ? numbers.present : numbers.absent;
+        out[leading + t] = lengthOf(lookup + t) > 0 ? numbers.present : numbers.absent;
       }
     },
     (to) => {
@@ -74,12 +75,13 @@ export function recencies(graph: GraphBuilder, { vectors, lookup }: Sequence): V
   const all = positions + 1;
   return numbersOf(
     graph,
+    vectors.axis,
     [all, all],
-    (out, lengthAt) => {
+    (out, lengthOf) => {
       out.fill(0);
       out[0] = 1;
       let ids = 0;
-      while (ids < positions && lengthAt(lookup + ids) > 0) ids++;
+      while (ids < positions && lengthOf(lookup + ids) > 0) ids++;
       for (let t = 0; t < ids; t++) out[(t + 1) * all + ids - t] = 1;
     },
     (to) => {
@@ -103,16 +105,18 @@ function idsOf(to: Translation, lookup: number): Name {
   return to.op("Reshape", [to.idsOf(lookup), to.integers([-1, 1, 1])]);
 }
 
-/** A value that `fill` writes for each sample, from the lengths of its lookups. */
+/** A value that `fill` writes for each row of an axis, from the lengths of its lookups. */
 function numbersOf(
   graph: GraphBuilder,
+  axis: number,
   shape: readonly number[],
-  fill: (out: Float32Array, lengthAt: (lookup: number) => number) => void,
+  fill: (out: Float32Array, lengthOf: (lookup: number) => number) => void,
   translate: Translate,
 ): Value {
   const size = sizeOf({ shape });
   return graph.add({
     inputs: [],
+    axis,
     shape,
     elements: size,
     translate,
@@ -120,14 +124,14 @@ function numbersOf(
   });
 }
 
-function startNumbers(memory: Memory, size: number, fill: Parameters<typeof numbersOf>[2]) {
+function startNumbers(memory: Memory, size: number, fill: Parameters<typeof numbersOf>[3]) {
   const { kernels, samplesMax } = memory;
   const all = new Float32Array(samplesMax * size);
   return {
-    forward({ samples, lengths }: Pass): void {
+    forward({ samples, lengthAt }: Pass): void {
       for (let sample = 0; sample < samples; sample++) {
         const own = all.subarray(sample * size, (sample + 1) * size);
-        fill(own, (lookup) => lengths[lookup * samples + sample] ?? 0);
+        fill(own, (lookup) => lengthAt(lookup, sample));
       }
       kernels.write(memory.out(samples), all.subarray(0, samples * size));
     },

@@ -10,18 +10,20 @@
 // b = samples of this device, n = distinct rows of a shard that this device asks for, V = distinct
 // rows of a shard that all devices ask for, D = columns of the shard.
 
-import { askedOf, type DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
-import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
-import type { Bags, Kernels, Rows } from "../../kernels/contract/kernels.ts";
-import type { Slices } from "../../kernels/contract/slices.ts";
-import type { Read } from "../topology/fresh-and-stale.ts";
-import type { HeldLookup, HeldShard } from "../topology/held-shard.ts";
+import { axisAt } from "../../../data/ikjt/ikjt.ts";
+import { askedOf, type DistinctBags } from "../../../embedding/lookup/dedup-rows.ts";
+import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
+import type { Bags, Kernels, Rows } from "../../../kernels/contract/kernels.ts";
+import type { Slices } from "../../../kernels/contract/slices.ts";
+import type { Read } from "../../topology/fresh-and-stale.ts";
+import type { HeldLookup, HeldShard } from "../../topology/held-shard.ts";
+import { closeGaps } from "../axes.ts";
+import type { StagedLookups } from "../prefetch.ts";
+import type { RowGradients } from "../row-sums.ts";
+import type { StageDevice } from "../stage-device.ts";
+import type { StepPlan } from "../step-plan.ts";
+import { type GradientDevice, gradientAtPlaces } from "../vector-gradients.ts";
 import { type DistinctState, distinctVectors, slabAt } from "./dedup-state.ts";
-import type { StagedLookups } from "./prefetch.ts";
-import type { RowGradients } from "./row-sums.ts";
-import type { StageDevice } from "./stage-device.ts";
-import type { StepPlan } from "./step-plan.ts";
-import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
 
 /** What the dedup dist needs of a device. */
 export interface DedupDistDevice
@@ -99,6 +101,10 @@ async function receiveRowsOf(
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
       const received = tables.map((table) => ({ ...table, weights }));
       kernels.pool(out, received, bags, 0, plan.samples);
+      for (const { axis, column, ofShard, columns } of shard.lookups) {
+        if (axis === 0) continue;
+        closeGaps(kernels, out, column - ofShard.column, columns, axisAt(plan.axes, axis));
+      }
       at += 4 * rows * shard.columns;
     }
     byteOffset += plan.bytes[read.rows](peer, rank);
@@ -147,7 +153,7 @@ export async function sendRowGradients(
       const { tables, bags, rows: count } = pooledAt(device, asked, next++);
       const dVectors = distinctVectors(device, columnsIn(shard), plan.samples);
       for (const one of shard.lookups) {
-        copyGradient(device, rows, plan, dVectors, one, one.column - one.ofShard.column);
+        gradientAtPlaces(device, rows, plan, dVectors, one, one.column - one.ofShard.column);
       }
       const out = kernels.view(buffer, at, [count, shard.columns]);
       const marks = distinct.marks.take(count);

@@ -1,10 +1,10 @@
 // A device's memory for tables with `dedup`: their distinct rows travel to the samples
 // (dedup-dist.ts).
 
-import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";
-import type { Kernels, Rows, Tensor } from "../../kernels/contract/kernels.ts";
-import type { HeldLookup } from "../topology/held-shard.ts";
-import { type Topology, tableOf } from "../topology/topology.ts";
+import { poolingOf, type Slab } from "../../../embedding/rows/slab.ts";
+import type { Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
+import type { HeldLookup } from "../../topology/held-shard.ts";
+import { type Topology, tableOf } from "../../topology/topology.ts";
 
 /** A device's memory for tables with `dedup`. */
 export interface DistinctState {

@@ -1,0 +1,91 @@
+// Which lists a run deduplicates (IKJT: src/data/ikjt/ikjt.ts): the first batches of the first
+// epoch are read in the order of the run, and the groups of features that pay there are chosen. A
+// function of the job and its data, whatever the devices, as what it chooses is a part of the
+// arithmetic.
+
+import type { Dataset } from "../../../src/data/dataset.ts";
+import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
+import type { IkjtSpec } from "../../../src/data/ikjt/ikjt-options.ts";
+import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/ikjt/repeats.ts";
+import { piecesAt } from "../../../src/data/pieces-at.ts";
+import { slicesOf } from "../../../src/kernels/contract/slices.ts";
+import type { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import type { GroupChoice } from "../generation-schema.ts";
+
+/** Samples that are read for it, at most, but for the rest of a batch. */
+const samplesMax = 100_000;
+
+/** The run whose batches are read. */
+export interface ChoiceInput {
+  readonly spec: IkjtSpec;
+  /** The names of the features, in order. */
+  readonly features: readonly string[];
+  readonly dataset: Dataset;
+  readonly order: Pick<EpochOrder, "fill" | "rangesAt">;
+  readonly batchSize: number;
+  readonly slices: number;
+}
+
+/** The groups that were asked for, or found; those that pay are chosen. */
+export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
+  const { spec, features, dataset } = input;
+  const repeats = new RepeatCounter(dataset);
+  await eachBatch(input, (batch, bounds) => repeats.count(batch, bounds));
+  const groups =
+    spec.groups === "auto"
+      ? proposeGroups(repeats, spec.threshold)
+      : spec.groups.map((names) => names.map((name) => features.indexOf(name)));
+  const maker = new IkjtMaker(groups, dataset);
+  const grouped = new RepeatCounter(dataset, groups);
+  await eachBatch(input, (batch, bounds) => {
+    grouped.count(batch, bounds);
+    maker.make({ ...batch, inverse: new Int32Array(groups.length * (bounds.at(-1) ?? 0)) }, bounds);
+  });
+  return groups.map((group, i): GroupChoice => {
+    const { lists = 0, distinctLists = 1, ids = 0, distinctIds = 0 } = maker.counts[i] ?? {};
+    // Empty lists are no work, so ids count where there are some.
+    const factor = ids > 0 ? ids / distinctIds : lists / Math.max(1, distinctLists);
+    return {
+      features: group.map((feature) => features[feature] ?? ""),
+      factor,
+      predicted: dedupeFactor(grouped.repeatedShare(i)),
+      isChosen: factor >= spec.threshold,
+    };
+  });
+}
+
+/** A batch as it is read, whole. */
+type ReadBatch = ReturnType<typeof memoryFor>;
+
+/** Calls `use` with the first batches of the first epoch, and the bounds of all slices. */
+async function eachBatch(
+  { dataset, order, batchSize, slices }: ChoiceInput,
+  use: (batch: ReadBatch, bounds: Int32Array) => void,
+): Promise<void> {
+  const end = Math.min(dataset.samples, samplesMax);
+  const all = memoryFor(dataset, Math.min(batchSize, dataset.samples));
+  for (let first = 0; first < end; first += batchSize) {
+    const samples = Math.min(batchSize, dataset.samples - first);
+    const ranges = order.rangesAt(0, first, samples);
+    const held = ranges ?? piecesAt(dataset, first, samples);
+    if (held !== undefined) await dataset.hold(held.now, held.next);
+    const indices = new Uint32Array(samples);
+    order.fill(indices, 0, first);
+    const batch = { ...all, lengths: all.lengths.subarray(0, samples * dataset.features) };
+    dataset.read(indices, batch);
+    use(batch, slicesOf(0, slices, slices, samples).bounds);
+  }
+}
+
+function memoryFor(dataset: Dataset, samples: number) {
+  const idsMax = dataset.idsMax.reduce((sum, most) => sum + most, 0);
+  const ids = samples * idsMax;
+  return {
+    dense: new Float32Array(samples * dataset.dense),
+    labels: new Float32Array(samples * dataset.targets.labels),
+    lengths: new Int32Array(samples * dataset.features),
+    ids: new Int32Array(ids),
+    highs: dataset.wide.includes(true) ? new Int32Array(ids) : undefined,
+    weights: dataset.weighted.includes(true) ? new Float32Array(ids) : undefined,
+  };
+}

@@ -1,0 +1,64 @@
+// Options of deduplicated lists: which features share them, and when they pay (ikjt.ts).
+
+import { z } from "zod";
+import { visibleName } from "../column-name-options.ts";
+
+const groups = z.union([
+  z.literal("auto"),
+  z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024),
+]);
+
+const section = z.strictObject({
+  /**
+   * Names of features: the lists of a group are deduplicated together, so that a group has as many
+   * distinct lists as samples that differ in any of them. `auto`: features that repeat, those
+   * together that change together.
+   */
+  groups,
+  /**
+   * Lists for each distinct list, at least: groups with fewer are left as they are. @default 1.5
+   */
+  threshold: z.number().min(1).max(1000).default(1.5),
+});
+
+/** `data.ikjt`: the groups alone, or with a threshold. */
+export const ikjtOptions = z.union([
+  section,
+  groups.transform((own): z.output<typeof section> => ({ groups: own, threshold: 1.5 })),
+]);
+
+/** The section after its checks: complete. */
+export type IkjtSpec = z.output<typeof ikjtOptions>;
+
+/** A group that names what is no feature, or one that is in two groups. */
+export interface WrongGroup {
+  readonly group: number;
+  readonly place: number;
+  readonly name: string;
+  readonly expected: string;
+}
+
+/** The first such name; undefined: none. */
+export function wrongGroupIn({ groups: all }: IkjtSpec, features: readonly string[]) {
+  if (all === "auto") return undefined;
+  const seen = new Set<string>();
+  for (const [group, own] of all.entries()) {
+    for (const [place, name] of own.entries()) {
+      const isKnown = features.includes(name);
+      const expected = isKnown
+        ? "a feature that is in no group yet"
+        : `the name of a feature of the model: ${namesOf(features)}`;
+      const wrong: WrongGroup = { group, place, name, expected };
+      if (!isKnown || seen.has(name)) return wrong;
+      seen.add(name);
+    }
+  }
+  return undefined;
+}
+
+/** The first names, for a message. */
+function namesOf(features: readonly string[]): string {
+  const most = 10;
+  const shown = features.slice(0, most).join(", ");
+  return features.length > most ? `${shown} and ${features.length - most} more` : shown;
+}

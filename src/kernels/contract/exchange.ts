@@ -1,0 +1,86 @@
+// The kernels of vectors on their way between devices: they are folded, shared out, expanded and
+// packed. Letters as in kernels.ts; U = distinct lists of a group.
+
+import type { Precision } from "./precision.ts";
+import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
+
+export interface ExchangeKernels {
+  /**
+   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table, from tiles that
+   * were pooled as sums, each node left + right; blocks without a part are +0. Parts are in the
+   * order of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below
+   * 2^24, where it is not 0. Same bits as `pool` of the whole table. `precision`: each node, from
+   * the single block to the root, is packed and unpacked, in quanta from `outFirst` on, so that its
+   * bits do not depend on where the tree was cut. So under a quantised exchange each row block is
+   * pooled as a tile of its own.
+   */
+  foldPooled(
+    out: Tensor,
+    outFirst: number,
+    parts: readonly PooledPart[],
+    blocks: number,
+    columns: number,
+    lengths?: Int32Array,
+    precision?: Precision,
+  ): void;
+  /**
+   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 for length 0.
+   * The gradient of a mean, before it travels to tiles that are pooled as sums.
+   */
+  shareColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    lengths: Int32Array,
+  ): void;
+  /**
+   * out[b, outFirst .. +columns] = from[inverse[b], fromFirst .. +columns]: the vectors of distinct
+   * lists (U,·) for each sample that has one; out (B,·), inverse (B).
+   */
+  expandColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    inverse: Int32Array,
+  ): void;
+  /**
+   * Its backward: dFrom[u, fromFirst .. +columns] (U,·) = the sum of dOut[b, outFirst .. +columns]
+   * over the samples b with inverse[b] = u, in their order, from 0.
+   */
+  dExpandColumns(
+    dFrom: Tensor,
+    fromFirst: number,
+    dOut: Tensor,
+    outFirst: number,
+    columns: number,
+    inverse: Int32Array,
+  ): void;
+  /**
+   * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
+   * unchanged; other precisions as codes (B,columns) rounded to nearest, and for int8 then the
+   * exponents (B, columns/32 rounded up). Non-finite values stay non-finite: in int8 they are code
+   * -128.
+   */
+  packColumns(
+    to: PackedAt,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    precision: Precision,
+  ): void;
+  /**
+   * out[:, outFirst .. +columns] of (B,·) = the columns that `packColumns` wrote; int8 code -128 is
+   * NaN.
+   */
+  unpackColumns(
+    out: Tensor,
+    outFirst: number,
+    from: PackedAt,
+    columns: number,
+    precision: Precision,
+  ): void;
+}

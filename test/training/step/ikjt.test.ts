@@ -1,0 +1,106 @@
+// Training on deduplicated lists against training on the plain ones: the same model but for the
+// order in which the gradients of equal lists are added up.
+
+import test from "ava";
+import type { IkjtGroups } from "../../../src/data/ikjt/ikjt.ts";
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import {
+  denseOptimizerOptions,
+  type ModelOptions,
+  modelOptions,
+} from "../../../src/model/options.ts";
+import { randomBatch } from "../../helpers/batches/random-batch.ts";
+import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
+import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const [samples, slices, steps] = [48, 4, 6];
+const ids = [300, 300, 300];
+const idsMax = [5, 3, 2];
+const tables = ["a", "b", "c"].map((name) => ({ name, rows: 300, dim: 8 }));
+const top = [8, 1];
+
+const models: Readonly<Record<string, ModelOptions>> = {
+  "a DLRM": { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top },
+  "a DLRM whose rows are projected": {
+    kind: "dlrm",
+    dense: 4,
+    tables,
+    bottom: [6, 8],
+    top,
+    groups: [{ name: "both", features: ["b", "c"] }],
+  },
+  "a DIN over a deduplicated sequence": {
+    kind: "din",
+    dense: 4,
+    tables,
+    features: [
+      { column: "a", pooling: "none", maxLength: 4, kept: "last" },
+      { column: "b" },
+      { column: "c" },
+    ],
+    attention: [{ target: "c", sequence: "a", hidden: [6] }],
+    top,
+    dropout: 0.1,
+  },
+};
+
+function start(model: ModelOptions, ikjt: IkjtGroups | undefined) {
+  return startLocalDevices({
+    input: { model: modelOptions.parse(model), batchSize: samples, slices, idsMax, ikjt },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
+        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.05 }),
+      },
+      seed: 3,
+    },
+    devices: 2,
+    kernels: () => createReference(),
+  });
+}
+
+const groups = [[0, 1]];
+const batchOf = (step: number, repeating?: { repeated: number; returning: number }) => {
+  const plain = randomBatch({ rows: ids, idsMax, dense: 4 }, step, samples);
+  return withRepeatedLists(plain, groups, step, repeating);
+};
+
+for (const [title, model] of Object.entries(models)) {
+  test(`losses and scores agree to 1e-6 with those of plain lists: ${title}`, async (t) => {
+    const [plain, own] = [start(model, undefined), start(model, groups)];
+    for (let step = 0; step < steps; step++) {
+      const [expected, loss] = [
+        await plain.train(batchOf(step), step),
+        await own.train(batchOf(step), step),
+      ];
+      if (step === 0) t.is(loss, expected, "the forward pass has the same bits");
+      t.true(Math.abs(loss - expected) <= 1e-6 * Math.abs(expected), `${loss}, not ${expected}`);
+    }
+    const [expected, scores] = [await plain.score(batchOf(99)), await own.score(batchOf(99))];
+    const off = Math.max(...scores.map((score, i) => Math.abs(score - (expected[i] ?? 0))));
+    t.true(off <= 1e-6 * Math.max(...expected.map(Math.abs)), `scores are off by ${off}`);
+    t.not(await own.digest(), await plain.digest(), "their sums differ in the last bits");
+  });
+}
+
+/** Batches in which no row is in two lists of a table, and equal lists stand side by side. */
+function disjointBatch(step: number) {
+  const plain = batchOf(step, { repeated: 0, returning: 0 });
+  const lengths = plain.lengths.map(() => 1);
+  const all = Int32Array.from({ length: 3 * samples }, (_, i) => (i + 7 * step) % 300);
+  return withRepeatedLists({ ...plain, lengths, ids: all }, groups, step, {
+    repeated: 0.7,
+    returning: 0,
+  });
+}
+
+test("the same bits, where equal lists are adjacent and no row is in two of them", async (t) => {
+  const model = models["a DLRM"];
+  if (model === undefined) return t.fail();
+  const [plain, own] = [start(model, undefined), start(model, groups)];
+  for (let step = 0; step < steps; step++) {
+    t.is(await own.train(disjointBatch(step), step), await plain.train(disjointBatch(step), step));
+  }
+  t.is(await own.digest(), await plain.digest());
+});

@@ -8,6 +8,7 @@
 import type { TableShape } from "../data/options.ts";
 import type { TableSpec } from "../embedding/tables/options.ts";
 import type { Pooling } from "../kernels/contract/kernels.ts";
+import type { SequenceEncoder } from "./blocks/sequences/sequence-encoder.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
 /** A categorical feature after its checks. */
@@ -25,6 +26,8 @@ export interface Feature {
   readonly kept: "first" | "last";
   /** Vectors of each lookup in the interaction; undefined: as many as the dim makes. */
   readonly vectors: number | undefined;
+  /** What makes one vector of the sequence; undefined: nothing, each id has one. */
+  readonly encoder: SequenceEncoder | undefined;
 }
 
 /** The bags of one feature, or of one position of an unpooled feature. */
@@ -46,8 +49,8 @@ export type FeaturedModel = Pick<CheckedModel, "tables" | "features">;
 export function featuresOf({ tables, features }: FeaturedModel): Feature[] {
   if (features === undefined) {
     return tables.map(({ name, pooling }, table) => {
-      const own = { column: undefined, positions: 1, kept: "first", vectors: undefined } as const;
-      return { name, table, pooling, ...own };
+      const own = { column: undefined, positions: 1, kept: "first" } as const;
+      return { name, table, pooling, ...own, vectors: undefined, encoder: undefined };
     });
   }
   const indices = new Map(tables.map(({ name }, index) => [name, index]));
@@ -56,8 +59,15 @@ export function featuresOf({ tables, features }: FeaturedModel): Feature[] {
     const pooling = feature.pooling ?? tables[table]?.pooling ?? "sum";
     const positions = pooling === "none" ? (feature.maxLength ?? 1) : 1;
     const { kept = "first", vectors } = feature;
-    return { name, column, table, pooling, positions, kept, vectors };
+    const encoder = feature.encoder && encoderOf(feature.encoder, tables[table]?.dim ?? 0);
+    return { name, column, table, pooling, positions, kept, vectors, encoder };
   });
+}
+
+type EncoderOptions = NonNullable<NonNullable<CheckedModel["features"]>[number]["encoder"]>;
+
+function encoderOf(options: EncoderOptions, dim: number): SequenceEncoder {
+  return options.kind === "attention" ? options : { ...options, hidden: options.hidden ?? dim };
 }
 
 /** The lookups of a sample: feature by feature, position by position. */

@@ -5,12 +5,14 @@
 // A feature whose rows are not as wide as the model's vectors is projected: one linear layer
 // without a bias over its row, or over the rows of a group's features side by side (Wukong's
 // embedding layer, arXiv 2403.02545, section 3.2: an important feature has several vectors,
-// unimportant ones share some).
+// unimportant ones share some). A sequence with an encoder becomes one vector first
+// (sequence-encoder.ts), once for all samples that share the sequence.
 
 import { linear } from "./blocks/linear.ts";
+import { encodeSequence } from "./blocks/sequences/sequence-encoder.ts";
 import type { Sequence } from "./blocks/sequences/sequence-mask.ts";
 import { sideBySide, type ValueAt } from "./blocks/side-by-side.ts";
-import { featuresOf } from "./features.ts";
+import { type Feature, featuresOf } from "./features.ts";
 import { type GraphBuilder, reshaped, sizeOf, type Value } from "./graph/graph.ts";
 import type { CheckedModel } from "./options/common-options.ts";
 
@@ -25,6 +27,8 @@ interface Projected {
   /** First column of its vectors. */
   readonly column: number;
   readonly lookups: readonly LookupAt[];
+  /** What makes one vector of the positions before they are projected. */
+  readonly encoder?: Feature["encoder"];
 }
 
 interface LookupAt {
@@ -118,7 +122,10 @@ export function sequenceOf(
 ): Sequence {
   const { name, ...widths } = options;
   let lookup = 0;
-  for (const { name: other, positions } of featuresOf(spec)) {
+  for (const { name: other, positions, encoder } of featuresOf(spec)) {
+    if (other === name && encoder !== undefined) {
+      throw new RangeError(`the feature \`${name}\` is one vector, which its \`encoder\` makes`);
+    }
     if (other !== name) {
       lookup += positions;
       continue;
@@ -129,7 +136,7 @@ export function sequenceOf(
   throw new RangeError(`The model has no feature ${name}`);
 }
 
-/** The rows of lookups, and their vectors (positions, outputs). */
+/** The rows of lookups, and their vectors (positions, outputs), or the one that encodes them. */
 function project(graph: GraphBuilder, own: Projected): Value {
   const { name, positions, inputs, outputs, lookups } = own;
   const shape = [positions, inputs];
@@ -137,6 +144,12 @@ function project(graph: GraphBuilder, own: Projected): Value {
   const rows = lookups.every((one) => one.axis === axis)
     ? rowsOnAxis(graph, lookups, shape, axis)
     : reshaped(rowsOf(graph, lookups, positions * inputs, []), shape);
+  if (own.encoder !== undefined) {
+    const sequence = { vectors: rows, lookup: lookups[0]?.lookup ?? 0 };
+    const encoded = encodeSequence(graph, sequence, `encoders.${name}`, own.encoder);
+    if (inputs === outputs) return encoded;
+    return linear(graph, encoded, { name: `projections.${name}`, outputs, bias: false });
+  }
   return linear(graph, rows, { name: `projections.${name}`, outputs, bias: false, isInput: true });
 }
 
@@ -159,7 +172,8 @@ function placesIn(
   let width = options.firstColumns;
   let lookup = 0;
   const features = featuresOf({ tables, ...spec });
-  for (const [feature, { name, table, positions, vectors: own }] of features.entries()) {
+  for (const [feature, one] of features.entries()) {
+    const { name, table, positions, vectors: own, encoder } = one;
     const axis = graph.axisOf(feature);
     if (!has(name)) {
       lookup += positions;
@@ -175,11 +189,18 @@ function placesIn(
       continue;
     }
     const outputs = (own ?? 1) * dim;
-    const isDirect = inputs === outputs || (keepsWidths && own === undefined);
+    const isDirect =
+      encoder === undefined && (inputs === outputs || (keepsWidths && own === undefined));
     const lookups = Array.from({ length: positions }, (_, position) => {
       const column = (isDirect ? width : 0) + position * inputs;
       return { lookup: lookup++, column, columns: inputs, axis };
     });
+    if (encoder !== undefined) {
+      const made = { inputs, outputs: keepsWidths ? inputs : dim, column: width };
+      projected.push({ name, positions, ...made, lookups, encoder });
+      width += made.outputs;
+      continue;
+    }
     if (isDirect) direct.push(...lookups);
     else projected.push({ name, positions, inputs, outputs, column: width, lookups });
     width += positions * (isDirect ? inputs : outputs);

@@ -12,6 +12,24 @@ export const widths = z.array(z.int().min(1).max(65536)).max(32);
 /** Lookups of a sample, over all features. */
 const lookupsMax = 65_536;
 
+/** What makes one vector of a sequence, by its own ids alone (sequence-encoder.ts). */
+const encoderOptions = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("attention"),
+    /** Heads of the self-attention, which share the columns of the table. */
+    heads: z.int().min(1).max(64).default(1),
+  }),
+  z.strictObject({
+    kind: z.literal("transformer"),
+    /** Blocks behind each other. */
+    blocks: z.int().min(1).max(16).default(1),
+    /** Heads of the attention of a block, which share the columns of the table. */
+    heads: z.int().min(1).max(64).default(1),
+    /** Columns of the hidden layer of a block. @default those of the table */
+    hidden: z.int().min(1).max(65536).optional(),
+  }),
+]);
+
 /**
  * A categorical feature, apart from its table: several features may look one table up. A model
  * without features has one for each table.
@@ -38,13 +56,19 @@ const featureOptions = z
      * where the table is as wide as all of them, else a projection of a row. @default 1
      */
     vectors: z.int().min(1).max(64).optional(),
+    /** With `pooling: "none"`, what makes one vector of the sequence. @default none: one an id */
+    encoder: encoderOptions.optional(),
   })
-  .superRefine(({ pooling, maxLength, kept }, context) => {
+  .superRefine(({ pooling, maxLength, kept, vectors, encoder }, context) => {
     const refuse = (message: string) =>
       context.addIssue({ code: "custom", path: ["maxLength"], message, input: maxLength });
     if (pooling !== "none" && kept !== undefined) {
       const message = 'left out, unless `pooling` is "none"';
       context.addIssue({ code: "custom", path: ["kept"], message, input: kept });
+    }
+    if (encoder !== undefined && (pooling !== "none" || vectors !== undefined)) {
+      const message = 'left out, unless `pooling` is "none" and `vectors` is left out';
+      context.addIssue({ code: "custom", path: ["encoder"], message, input: encoder });
     }
     if (pooling === "none" && maxLength === undefined) {
       refuse('the longest sequence, as `pooling` is "none"');
@@ -180,7 +204,11 @@ function featureProblems({ tables, features, groups = [] }: CheckedModel): Probl
   const add = (path: (string | number)[], message: string) => problems.push({ path, message });
   const names = new Set(tables.map(({ name }) => name));
   const used = new Set(features?.map(({ table, column }) => table ?? column));
-  for (const [i, { column, table }] of (features ?? []).entries()) {
+  for (const [i, { column, table, encoder }] of (features ?? []).entries()) {
+    const width = tables.find(({ name }) => name === (table ?? column))?.dim;
+    if (encoder !== undefined && width !== undefined && width % encoder.heads !== 0) {
+      add(["features", i, "encoder", "heads"], `a divisor of the columns of its table, ${width}`);
+    }
     if (names.has(table ?? column)) continue;
     const at = ["features", i, table === undefined ? "column" : "table"];
     add(at, `the name of a table of the model, or \`table\` beside it`);

@@ -107,7 +107,7 @@ function pairProblems(model: SequenceSpec, index: number): Problem[] {
   else if (sequence.pooling !== "none") refuse("sequence", 'a feature with `pooling: "none"`');
   else if (sequence.vectors !== undefined) {
     refuse("sequence", "a feature without `vectors` of its own");
-  }
+  } else if (sequence.isEncoded) refuse("sequence", "a feature without an `encoder`");
   if (problems.length > 0) return problems;
   const width = model.dim ?? target?.dim ?? 0;
   if ("heads" in own && width % own.heads !== 0) {
@@ -125,10 +125,13 @@ function featureNamed({ tables, features }: SequenceSpec, of: string) {
   const tableNamed = (wanted: string) => tables.find(({ name }) => name === wanted);
   if (features === undefined) {
     const table = tableNamed(of);
-    return table && { pooling: table.pooling, vectors: undefined, dim: table.dim };
+    return (
+      table && { pooling: table.pooling, vectors: undefined, isEncoded: false, dim: table.dim }
+    );
   }
   const feature = features.find(({ name, column }) => (name ?? column) === of);
   if (feature === undefined) return undefined;
-  const { pooling, vectors, table, column } = feature;
-  return { pooling, vectors, dim: tableNamed(table ?? column)?.dim };
+  const { pooling, vectors, table, column, encoder } = feature;
+  const isEncoded = encoder !== undefined;
+  return { pooling, vectors, isEncoded, dim: tableNamed(table ?? column)?.dim };
 }

@@ -185,6 +185,26 @@ export const zoo: Readonly<Record<string, ModelOptions>> = {
     fieldGate: true,
     dropout: 0.3,
   },
+  "DLRM over encoded sequences": {
+    kind: "dlrm",
+    dense: 3,
+    tables,
+    features: [
+      { column: "a" },
+      {
+        ...{ column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
+        encoder: { kind: "attention", heads: 2 },
+      },
+      {
+        ...{ column: "read", table: "b", pooling: "none", maxLength: 4 },
+        encoder: { kind: "transformer", blocks: 2, heads: 1, hidden: 3 },
+      },
+      { column: "b" },
+      { column: "c" },
+    ],
+    bottom: [5, 4],
+    top: [6, 1],
+  },
   GDCN: { kind: "gdcn", dense: 2, tables, crossLayers: 2, top: [5, 1] },
   "GDCN, parallel": {
     kind: "gdcn",

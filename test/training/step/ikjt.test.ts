@@ -30,6 +30,24 @@ const models: Readonly<Record<string, ModelOptions>> = {
     top,
     groups: [{ name: "both", features: ["b", "c"] }],
   },
+  "a DLRM over encoded sequences": {
+    kind: "dlrm",
+    dense: 4,
+    tables,
+    features: [
+      {
+        ...{ column: "a", pooling: "none", maxLength: 4, kept: "last" },
+        encoder: { kind: "attention", heads: 2 },
+      },
+      {
+        ...{ column: "b", pooling: "none", maxLength: 3 },
+        encoder: { kind: "transformer", hidden: 6 },
+      },
+      { column: "c" },
+    ],
+    bottom: [8, 8],
+    top,
+  },
   "a DIN over a deduplicated sequence": {
     kind: "din",
     dense: 4,

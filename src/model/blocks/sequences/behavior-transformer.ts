@@ -44,7 +44,7 @@ export function behaviorTransformer(
   const length = positions + 1;
   const together = behindEachOther(graph, [target, sequence.vectors]);
   const position = { name: `${name}.position`, outputs: dim, bias: false };
-  const places = linear(graph, recencies(graph, sequence), position);
+  const places = linear(graph, recencies(graph, sequence, 1), position);
   let x = sum(graph, reshaped(together, [length, dim]), places);
   const absent = reshaped(sequenceMask(graph, sequence, penalties, 1), [length]);
   const mask = repeated(graph, absent, length);
@@ -72,7 +72,7 @@ export function behaviorTransformer(
 }
 
 /** Attention, then two layers; each is added to its input, and the sum normalised. (L,D). */
-function transformerBlock(
+export function transformerBlock(
   graph: GraphBuilder,
   x: Value,
   options: Pick<BehaviorTransformerOptions, "name" | "heads" | "hidden" | "dropout"> & {

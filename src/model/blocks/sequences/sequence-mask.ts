@@ -66,31 +66,37 @@ export function sequenceMask(
 }
 
 /**
- * (1 + T, 1 + T): for the target and each position of its sequence, a one in the column that says
- * how far behind the target it stands: 0 for the target itself, 1 for the last id. A position
- * without an id has zeros.
+ * (T, T): for each position of a sequence, a one in the column that says how far from its last id
+ * it stands. A position without an id has zeros. With a `leading` target (1 + T, 1 + T): how far
+ * behind the target, which stands in column 0 itself; the last id is 1 behind.
  */
-export function recencies(graph: GraphBuilder, { vectors, lookup }: Sequence): Value {
+export function recencies(
+  graph: GraphBuilder,
+  { vectors, lookup }: Sequence,
+  leading: 0 | 1,
+): Value {
   const positions = vectors.shape[0] ?? 0;
-  const all = positions + 1;
+  const all = positions + leading;
   return numbersOf(
     graph,
     vectors.axis,
     [all, all],
     (out, lengthOf) => {
       out.fill(0);
-      out[0] = 1;
+      if (leading === 1) out[0] = 1;
       let ids = 0;
       while (ids < positions && lengthOf(lookup + ids) > 0) ids++;
-      for (let t = 0; t < ids; t++) out[(t + 1) * all + ids - t] = 1;
+      for (let t = 0; t < ids; t++) out[(t + leading) * all + ids - 1 - t + leading] = 1;
     },
     (to) => {
-      // Row r from 1 has its one in column c from 1 where r + c = ids + 1; row 0 in column 0.
+      // Behind a target, row r from 1 has its one in column c from 1 where r + c = ids + 1, and
+      // row 0 in column 0; without one, row r where r + c = ids - 1.
       const cells = Array.from({ length: all * all }, (_, i) => [Math.floor(i / all), i % all]);
-      const sums = cells.map(([r = 0, c = 0]) => (r > 0 && c > 0 ? r + c : -1));
+      const sums = cells.map(([r = 0, c = 0]) => (r >= leading && c >= leading ? r + c : -1));
       const grid = (values: readonly number[]) => to.integers(values, [1, all, all]);
-      const behind = to.op("Add", [idsOf(to, lookup), to.integers([1])]);
+      const behind = to.op("Add", [idsOf(to, lookup), to.integers([2 * leading - 1])]);
       const isOne = to.op("Equal", [grid(sums), behind]);
+      if (leading === 0) return to.op("Cast", [isOne], { to: onnxFloat });
       const isFirst = to.op("Equal", [grid(cells.map((_, i) => i)), to.integers([0])]);
       return to.op("Cast", [to.op("Or", [isOne, isFirst])], { to: onnxFloat });
     },

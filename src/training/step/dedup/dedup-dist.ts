@@ -13,7 +13,7 @@
 import { axisAt } from "../../../data/ikjt/ikjt.ts";
 import { askedOf, type DistinctBags } from "../../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
-import type { Bags, Kernels, Rows } from "../../../kernels/contract/kernels.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";
 import type { Slices } from "../../../kernels/contract/slices.ts";
 import type { Read } from "../../topology/fresh-and-stale.ts";
 import type { HeldLookup, HeldShard } from "../../topology/held-shard.ts";
@@ -100,16 +100,39 @@ async function receiveRowsOf(
       const weights = kernels.view(inbox.buffer, at, [rows, shard.columns]);
       const out = distinctVectors(device, columnsIn(shard), plan.samples);
       const received = tables.map((table) => ({ ...table, weights }));
-      kernels.pool(out, received, bags, 0, plan.samples);
-      for (const { axis, column, ofShard, columns } of shard.lookups) {
-        if (axis === 0) continue;
-        closeGaps(kernels, out, column - ofShard.column, columns, axisAt(plan.axes, axis));
-      }
+      poolWithoutGaps(kernels, out, received, bags, shard.lookups, plan);
       at += 4 * rows * shard.columns;
     }
     byteOffset += plan.bytes[read.rows](peer, rank);
   }
   channel.close();
+}
+
+/**
+ * out (b,·): the vectors of all lookups in a shard. Each lookup has them in its first rows, as many
+ * as its axis has.
+ */
+function poolWithoutGaps(
+  kernels: Kernels,
+  out: Tensor,
+  tables: readonly Rows[],
+  bags: Bags,
+  lookups: readonly HeldLookup[],
+  { axes, samples }: StepPlan,
+): void {
+  const [{ axis: first = 0 } = {}] = lookups;
+  if (lookups.every(({ axis }) => axis === first)) {
+    let row = 0;
+    for (const run of axisAt(axes, first).runs) {
+      kernels.pool(kernels.part(out, row, run.count), tables, bags, run.first, run.count);
+      row += run.count;
+    }
+    return;
+  }
+  kernels.pool(out, tables, bags, 0, samples);
+  for (const { axis, column, ofShard, columns } of lookups) {
+    if (axis > 0) closeGaps(kernels, out, column - ofShard.column, columns, axisAt(axes, axis));
+  }
 }
 
 /** Bags of this device, and the table that they are pooled from, which has no weights yet. */

@@ -42,7 +42,7 @@ struct Bfloat16 {
 
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool) {
+                       const float* b, int64_t stepB, bool, Coming) {
     for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
       __m512bh bs[vectors];
       UNROLL for (int v = 0; v < vectors; v++) bs[v] = (__m512bh)load(b + v * lanes);
@@ -108,7 +108,7 @@ struct Bfloat16 {
 
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, bool) {
+                       const float* b, int64_t stepB, bool, Coming) {
     for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
       for (int m = 0; m < rows; m++) {
         const double am = a[m * rowA];

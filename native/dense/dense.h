@@ -90,6 +90,15 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   return count;
 }
 
+/// Where block `i` of the samples' gradients begins, from output `i0` on; behind the last block those
+/// of the next outputs.
+inline ComingRows comingGradients(const float* dOut, int64_t outputs, int64_t i0,
+                                  const SampleBlock* blocks, int64_t count, int64_t i) {
+  if (i == count) return comingGradients(dOut, outputs, i0 + blockM, blocks, count, 0);
+  const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
+  return {dOut + blocks[i].k0 * outputs + i0, rows > 0 ? blocks[i].depth : 0, outputs, rows};
+}
+
 /// Blocks of dW stay in the second-level cache while the tree over slices is folded, tile by tile.
 /// Both operands are packed once per `blockN` columns of x, and come from the third-level cache.
 template <typename Format>
@@ -117,7 +126,7 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   // A is packed once for all blocks of columns; for a single block, into memory that stays in
   // cache.
   const bool isKept = inputs > blockColumns;
-  float* packedA = scratches().packedA.take<float>(isPacked ? (packed + count) * blockM : 0);
+  float* packedA = scratches().packedA.take<float>(isPacked ? packed * packedM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);
   const auto panelsOfX = [&](const SampleBlock& block, int64_t columns) {
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
@@ -137,17 +146,23 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
         for (int64_t i = 0; i < count; i++) {
           const SampleBlock& block = blocks[i];
           const SlicePlan& p = plan[block.slice];
-          Panels ofA{dOut + block.k0 * outputs + i0, outputs, 1, height};
+          Panels ofA{dOut + block.k0 * outputs + i0, outputs, height, height};
           Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
-            float* panels = packedA + (isKept ? (block.packed + i) * blockM : 0);
-            ofA = {panels, tileRows, block.packedDepth + 1};
+            float* panels = packedA + (isKept ? block.packed * packedM : 0);
+            ofA = panelsOfA(panels, false, block.packedDepth);
             if (j0 == 0) {
-              packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth, ofA.next);
+              packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth,
+                            block.packedDepth);
             }
             ofB = panelsOfB(panelsOfX(block, width) + j0 * block.packedDepth, block.packedDepth);
           }
+          ComingRows coming;
+          if (isPacked && j0 == 0) {
+            coming = comingGradients(dOut, outputs, i0, blocks, count, i + 1);
+          }
           Tile t{};
+          t.coming.operands = &coming;
           t.c = unfinished;
           t.stride = blockColumns;
           if (i > 0 && blocks[i - 1].slice == block.slice) {

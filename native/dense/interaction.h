@@ -1,11 +1,6 @@
 // The interaction of features: dot products of all pairs, forward and backward. Included by
 // dense/dense.cc for each instruction set.
 
-/// Prefetches n floats that the next sample needs, while this sample is computed.
-INLINE void ask(const float* p, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(p + i, 0, 2);
-}
-
 /// Rows i0.. of x * x^T below the diagonal, columns j0..; both operands are x^T (D,stride).
 template <int rows, int vectors>
 void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
@@ -46,7 +41,7 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
     transpose(xT, stride, x, dim, features, dim);
     for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
       const int64_t rows = features - i0 < gramRows ? features - i0 : gramRows;
-      if (b + 1 < samples) ask(x + (features + i0) * dim, rows * dim);
+      if (b + 1 < samples) askFloats(x + (features + i0) * dim, rows * dim);
       for (int64_t j0 = 0; j0 < i0 + rows - 1; j0 += tileColumns) {
         const bool wide = i0 + rows - 1 - j0 > lanes;
         pickGram(rows, wide, all)(out + copied * dim, xT, stride, dim, i0, j0);

@@ -10,11 +10,26 @@
 // bfloat16.h. A packed element has 32 bits, for one k or for a pair of them.
 
 constexpr int64_t tileColumns = 2 * lanes;
+/// A k of a packed panel of A is a whole vector, on its boundary.
+constexpr int64_t panelRows = lanes;
+static_assert(tileRows <= panelRows, "a tile's rows have room in a panel");
 constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
+constexpr int64_t packedM = blockM / tileRows * panelRows;
 constexpr int64_t blockN = 1024;
 /// Rows of packed A are `stridedK` apart: no power of two, or they would share a cache set.
 constexpr int64_t stridedK = packedK + 16;
+
+/// What a tile asks for while it multiplies.
+struct Coming {
+  ComingRows* operands = nullptr;  // of later tiles
+  ComingRows result = {};          // the tile of C itself
+
+  void ask() {
+    if (operands != nullptr) operands->ask();
+    result.ask();
+  }
+};
 
 /// Where a tile of C begins and ends.
 struct Tile {
@@ -31,18 +46,25 @@ struct Tile {
   int64_t leftCount;
   int64_t leftStride;
   bool flushed;  // in the chain, numbers below the smallest normal one are 0
+  Coming coming;
 };
 
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
 template <int rows, int vectors, int64_t rowA>
 INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                  const float* b, int64_t stepB) {
-  for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
-    Vec bs[vectors];
-    UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
-    UNROLL for (int m = 0; m < rows; m++) {
-      const Vec am = broadcast(a[m * rowA]);
-      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
+                  const float* b, int64_t stepB, Coming coming = {}) {
+  constexpr int64_t between = 8;  // k, from one line that is asked for to the next
+  for (int64_t p = 0; p < k;) {
+    coming.ask();
+    for (const int64_t end = k - p < between ? k : p + between; p < end; p++) {
+      Vec bs[vectors];
+      UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
+      UNROLL for (int m = 0; m < rows; m++) {
+        const Vec am = broadcast(a[m * rowA]);
+        UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
+      }
+      a += stepA;
+      b += stepB;
     }
   }
 }
@@ -81,18 +103,18 @@ struct Float32 {
   /// acc += A * B over packed k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, [[maybe_unused]] bool flushed) {
+                       const float* b, int64_t stepB, [[maybe_unused]] bool flushed, Coming coming) {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
     constexpr unsigned flushes = 0x8040;  // of results and of inputs
     const unsigned mode = flushed ? _mm_getcsr() : 0;
     if (flushed) _mm_setcsr(mode | flushes);
     pin(acc);
-    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
     pin(acc);
     if (flushed) _mm_setcsr(mode);
     pin(acc);
 #else
-    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB, coming);
 #endif
   }
 };
@@ -117,7 +139,7 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
     }
   }
-  Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed);
+  Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed, t.coming);
   for (int64_t i = 0; i < t.leftCount; i++) {
     const float* from = t.lefts[i];
     UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
@@ -161,19 +183,27 @@ struct Operand {
 /// the next one.
 template <typename Format>
 INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, int64_t n) {
-  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
-    for (int64_t v = 0; v < tileColumns; v += lanes) {
-      Vec made[Format::made];
-      Format::packAcross(made, from + j + v, next, left(n, j + v));
-      for (int64_t i = 0; i < Format::made; i++) store(out + i * tileColumns + v, made[i]);
-    }
+  const auto pack = [&](int64_t at, int64_t some) INLINE_LAMBDA {
+    Vec made[Format::made];
+    Format::packAcross(made, from + at, next, some);
+    float* to = out + at % tileColumns;
+    UNROLL for (int64_t i = 0; i < Format::made; i++) store(to + i * tileColumns, made[i]);
+  };
+  int64_t j = 0;
+  for (; j + tileColumns <= n; j += tileColumns, out += step) {
+    pack(j, lanes);
+    pack(j + lanes, lanes);
   }
+  if (j == n) return;
+  pack(j, left(n, j));
+  pack(j + lanes, left(n, j + lanes));
 }
 
 /// Panels of B: [panel][packed k][tileColumns], zeros beyond the last column.
 template <typename Format>
 void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
   constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
+  constexpr int64_t ahead = 16;
   const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
   const int64_t step = Format::packed(k) * tileColumns;
   if (b.columnStep == 1) {
@@ -181,6 +211,7 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
     for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
       const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
       for (int64_t p = 0; p < k; p += Format::together) {
+        if (p + ahead < k) askFloats(from + (p + ahead) * b.rowStep + j, columns);
         packRows<Format>(out + Format::packed(p) * tileColumns, step, from + p * b.rowStep + j,
                          p + 1 < k ? b.rowStep : 0, columns);
       }
@@ -208,7 +239,7 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
 }
 
 /// Panels of A: [panel][row][stridedK] where its rows are contiguous, else [panel][packed k,
-/// `depth`][tileRows] with room behind the last k, as each k is stored as a whole vector.
+/// `depth`][panelRows].
 template <typename Format>
 void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
            int64_t depth = stridedK) {
@@ -219,21 +250,17 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     }
     return;
   }
-  static_assert(tileRows <= lanes, "a panel is one vector wide");
   constexpr int64_t ahead = 16;
   // All panels of a k before the next k: one panel's columns would share a set of the first-level
   // cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
-    float* panel = out + Format::packed(p) * tileRows;
-    if (p + ahead < k) {
-      for (int64_t i = 0; i < m; i += 16) __builtin_prefetch(from + ahead * a.columnStep + i);
-    }
-    for (int64_t i = 0; i < m; i += tileRows, panel += tileRows * depth) {
+    float* panel = out + Format::packed(p) * panelRows;
+    if (p + ahead < k) askFloats(from + ahead * a.columnStep, m);
+    for (int64_t i = 0; i < m; i += tileRows, panel += panelRows * depth) {
       const int64_t rows = m - i < tileRows ? m - i : tileRows;
       Vec made[Format::made];
       Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
-      // Stores whole vectors: the next k overwrites elements beyond the panel's rows.
-      for (int64_t r = 0; r < Format::made; r++) store(panel + r * tileRows, made[r]);
+      for (int64_t r = 0; r < Format::made; r++) store(panel + r * panelRows, made[r]);
     }
   }
 }
@@ -242,13 +269,14 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
 struct Panels {
   const float* p;
   int64_t step;  // from one k to the next
-  int64_t next;  // from one panel of B to the next; of A, for each row between
+  int64_t next;  // from one panel to the next
   int64_t height = tileRows;  // rows of a panel of A
 };
 
-/// Packed A: rows are `stridedK` apart, or a k's rows side by side.
-INLINE Panels panelsOfA(const float* packed, bool rowsContiguous) {
-  return {packed, rowsContiguous ? 1 : tileRows, stridedK};
+/// Packed A: rows are `stridedK` apart, or a k's rows side by side and panels of `depth` k.
+INLINE Panels panelsOfA(const float* packed, bool rowsContiguous, int64_t depth = stridedK) {
+  if (rowsContiguous) return {packed, 1, tileRows * stridedK};
+  return {packed, panelRows, panelRows * depth};
 }
 
 /// Packed B with k packed k's.
@@ -272,16 +300,20 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a,
                                     ? pickTile<typename Format::Tiles, stridedK>(rows, wide, all)
                                     : pickTile<typename Format::Tiles, 1>(rows, wide, all);
       one.c = t.c + i * t.stride + j;
-      for (int64_t r = i + a.height; r < i + 2 * a.height && r < m; r++) {
-        for (int64_t line = 0; line < tileColumns; line += 16) {
-          __builtin_prefetch(t.c + r * t.stride + j + line, 0, 2);
-        }
-      }
+      one.coming.result = ComingRows(one.c, rows, t.stride, one.columns);
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
       for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
-      kernel(one, k, a.p + i * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
+      kernel(one, k, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }
   }
+}
+
+/// The elements of A in a block of rows from m0 on: as they lie in memory.
+INLINE ComingRows comingOfA(const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k) {
+  const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
+  const float* p = a.p + m0 * a.rowStep + k0 * a.columnStep;
+  if (rows <= 0) return {};
+  return a.hasRows() ? ComingRows(p, rows, a.rowStep, k) : ComingRows(p, k, a.columnStep, rows);
 }
 
 /// C (M,N) = bias or 0, + A * B, + what else is added; then ReLU if asked.
@@ -289,7 +321,7 @@ template <typename Format>
 void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
              int64_t n, int64_t k, const Addends& plus = {}) {
   constexpr int64_t blockK = Format::blockK;
-  float* packedA = scratches().packedA.take<float>(blockM * stridedK);
+  float* packedA = scratches().packedA.take<float>(packedM * stridedK);
   float* packedB = scratches().packedB.take<float>(packedK * blockN);
   const int64_t kBlocks = k == 0 ? 1 : (k + blockK - 1) / blockK;
   for (int64_t n0 = 0; n0 < n; n0 += blockN) {
@@ -301,7 +333,9 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
       for (int64_t m0 = 0; m0 < m; m0 += blockM) {
         const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
         packA<Format>(packedA, a, m0, rows, k0, depth);
+        ComingRows coming = comingOfA(a, m0 + blockM, m, k0, depth);
         Tile t{};
+        t.coming.operands = &coming;
         t.c = c + m0 * n + n0;
         t.stride = n;
         t.resumed = kBlock > 0 ? t.c : nullptr;

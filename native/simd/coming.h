@@ -4,6 +4,10 @@
 
 INLINE void askLine(const float* p) { __builtin_prefetch(p, 0, 2); }
 
+INLINE void askFloats(const float* p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) askLine(p + i);
+}
+
 /// Runs of memory, of which each tile takes some lines.
 class ComingRuns {
  public:
@@ -25,9 +29,7 @@ class ComingRuns {
 
   /// Asks for all that was not taken.
   void rest() {
-    for (; at_ < count_; at_++) {
-      for (int64_t i = 0; i < runs_[at_].lines; i++) askLine(runs_[at_].p + 16 * i);
-    }
+    for (; at_ < count_; at_++) askFloats(runs_[at_].p, 16 * runs_[at_].lines);
   }
 
  private:
@@ -37,4 +39,27 @@ class ComingRuns {
   };
   Run runs_[addendsMax + 4];
   int64_t count_ = 0, at_ = 0;
+};
+
+/// Rows of memory, of which a tile asks for a line every few k.
+class ComingRows {
+ public:
+  ComingRows() = default;
+  /// `rows` rows of `floats` each, `stride` apart.
+  ComingRows(const float* p, int64_t rows, int64_t stride, int64_t floats)
+      : p_(p), rows_(floats > 0 ? rows : 0), stride_(stride), lines_((floats + 15) / 16) {}
+
+  /// Asks for the next line.
+  void ask() {
+    if (rows_ <= 0) return;
+    askLine(p_ + 16 * line_);
+    if (++line_ < lines_) return;
+    line_ = 0;
+    p_ += stride_;
+    rows_--;
+  }
+
+ private:
+  const float* p_ = nullptr;
+  int64_t rows_ = 0, stride_ = 0, lines_ = 0, line_ = 0;
 };

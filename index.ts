@@ -126,6 +126,12 @@ export {
   type CompactReport,
   compactWarehouse,
 } from "./storage/warehouse/compact-warehouse.ts";
+export {
+  clusteringHomeOf,
+  clusterSessions,
+  type SessionOptions,
+  type SessionReport,
+} from "./storage/sessions/cluster-sessions.ts";
 export { codecs as warehouseCodecs } from "./storage/warehouse/codecs.ts";
 export {
   type WriteOptions,

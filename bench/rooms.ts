@@ -77,7 +77,7 @@ export const layers: readonly Rooms[] = [
     "storage/table-files": 1550,
     "storage/warehouse": 1_800,
   },
-  { "actors/host": 3050, "storage/ingest": 2000 },
+  { "actors/host": 3050, "storage/ingest": 2000, "storage/sessions": 1_700 },
   {
     "actors/calibration": 700,
     "actors/doctor": 700,
@@ -109,7 +109,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/checkpoints": 850,
     "cli/commands/chaos": 450,
     "cli/commands/setup": 150,
-    "cli/commands/warehouse": 430,
+    "cli/commands/warehouse": 520,
   },
   {
     cli: 150,

@@ -40,6 +40,7 @@ import { addSchema } from "./commands/train/schema.ts";
 import { addSweep } from "./commands/train/sweep.ts";
 import { addTrain } from "./commands/train/train.ts";
 import { addTransform } from "./commands/train/transform.ts";
+import { addClusterSessions } from "./commands/warehouse/cluster-sessions.ts";
 import { addIngest } from "./commands/warehouse/ingest.ts";
 import { addWarehouse } from "./commands/warehouse/warehouse.ts";
 import { exitCodeHelp } from "./support/arguments.ts";
@@ -70,6 +71,7 @@ const commands = [
   addTransform,
   addIngest,
   addWarehouse,
+  addClusterSessions,
   addEval,
   addPredict,
   addExport,

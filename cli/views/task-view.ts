@@ -8,13 +8,15 @@ import { onInterrupt } from "../support/interrupt.ts";
 
 /**
  * Runs `task` to its end and tells the result; returns the command's exit code. The bar is on
- * stderr, so that stdout is the report alone; `unit` says what it counts.
+ * stderr, so that stdout is the report alone; `unit` says what it counts, and `stopped` what is
+ * left after Ctrl-C.
  */
 export async function runTask<Result>(
   title: string,
   task: (progress: ProgressOptions) => Promise<Result>,
   tell: (result: Result) => number,
   unit: (value: number) => string = bytes,
+  stopped = () => "nothing was changed",
 ): Promise<number> {
   const controller = new AbortController();
   using _interrupt = onInterrupt(() => controller.abort());
@@ -31,7 +33,7 @@ export async function runTask<Result>(
   } catch (error) {
     bar?.stop();
     if (!controller.signal.aborted) throw error;
-    console.error(`${title}: stopped; nothing was changed.`);
+    console.error(`${title}: stopped; ${stopped()}.`);
     return exitCodes.cancelled;
   }
 }

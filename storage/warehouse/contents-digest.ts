@@ -9,7 +9,7 @@ export class ContentsDigest {
   readonly #columns = new Map<string, Hash>();
   #rows = 0;
 
-  add({ rows, columns }: TableRows): void {
+  add({ rows, columns }: Pick<TableRows, "rows" | "columns">): void {
     this.#rows += rows;
     for (const [name, values] of columns) {
       const hash = this.#columns.get(name) ?? createHash("sha256").update(name);

@@ -29,8 +29,21 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
   const columns = await columnsOf(paths[0] ?? "");
   return {
     columns,
-    async *chunks() {
+    async countRows() {
+      let rows = 0;
+      for (const path of paths) rows += await rowsIn(path);
+      return rows;
+    },
+    async *chunks(from = 0) {
+      let left = from;
       for (const path of paths) {
+        if (left > 0) {
+          const rows = await rowsIn(path);
+          if (rows <= left) {
+            left -= rows;
+            continue;
+          }
+        }
         const own = await columnsOf(path);
         const wrong = differenceOf(columns, own);
         if (wrong !== undefined) {
@@ -40,10 +53,15 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
             `Expected files with the same columns, got ${other}`,
           );
         }
-        yield* rowGroupsOf(path);
+        yield* rowGroupsOf(path, left);
+        left = 0;
       }
     },
   };
+}
+
+async function rowsIn(path: string): Promise<number> {
+  return withFile(path, async (file) => (await readFooter(file)).rows);
 }
 
 /** The column that two files do not both have, with the same type. */
@@ -110,7 +128,8 @@ function isLeaf({ type }: SchemaElement): boolean {
   return type !== undefined && type !== "INT96";
 }
 
-async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
+/** The rows of a file but the first `left`. */
+async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRows> {
   const file = await opened(path);
   try {
     const metadata = await metadataOf(file);
@@ -118,9 +137,11 @@ async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
     const scan = await attempt(file.path, () =>
       parquetScan({ file: bufferOf(file), metadata: stored, compressors, utf8: false }),
     );
-    let rowStart = 0;
+    let rowEnd = 0;
     for (const { num_rows: count } of metadata.row_groups) {
-      const rowEnd = rowStart + Number(count);
+      const rowStart = Math.max(rowEnd, left);
+      rowEnd += Number(count);
+      if (rowEnd <= rowStart) continue;
       const columns = new Map<string, readonly unknown[]>();
       for (const { element } of parquetSchema(metadata).children) {
         const { name: column } = element;
@@ -129,8 +150,8 @@ async function* rowGroupsOf(path: string): AsyncGenerator<TableRows> {
         );
         columns.set(column, element.converted_type === "MAP" ? pairsOf(values) : [...values]);
       }
-      yield { rows: rowEnd - rowStart, columns };
-      rowStart = rowEnd;
+      const placeOf = (row: number) => `row ${rowStart + row + 1} of ${file.path}`;
+      yield { rows: rowEnd - rowStart, columns, placeOf };
     }
   } finally {
     await file.close();

@@ -17,11 +17,16 @@ export interface GroupWriter {
   finish(metadata?: Readonly<Record<string, string>>): void;
 }
 
-/** A file of these columns, in their order, with a codec that is ready. The caller closes it. */
+/**
+ * A file of these columns, in their order, with a codec that is ready. The caller closes it.
+ * `hasPlainLists`: ids of lists lie as they are, and not as places in a dictionary, in bits that no
+ * codec finds again where lists repeat.
+ */
 export function openGroupWriter(
   file: DiskFile,
   columns: readonly TableColumn[],
   codec: Codec,
+  hasPlainLists = false,
 ): GroupWriter {
   const bytes = new ByteWriter();
   let at = 0;
@@ -44,7 +49,11 @@ export function openGroupWriter(
     write(values) {
       const columnData = columns.map(({ name, elements }) => {
         const data = values.get(name) ?? [];
-        return { name, data: [...data], statistics: elements.every(isInOrder) };
+        const isPlain = hasPlainLists && elements.length > 1;
+        return {
+          ...{ name, data: [...data], statistics: elements.every(isInOrder) },
+          ...(isPlain && { encoding: "PLAIN" as const }),
+        };
       });
       const rows = columnData[0]?.data.length ?? 0;
       if (rows > 0) void writer.write({ rowGroupSize: rows, columnData });

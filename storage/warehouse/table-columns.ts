@@ -20,12 +20,17 @@ export interface TableRows {
    * a list of `{ key, value }`. Null and undefined: there is none.
    */
   readonly columns: ReadonlyMap<string, readonly unknown[]>;
+  /** Where a row lies in the files, for a message. */
+  placeOf(row: number): string;
 }
 
-/** Rows that can be read once. */
+/** Rows of files. */
 export interface TableSource {
   readonly columns: readonly TableColumn[];
-  chunks(): AsyncGenerator<TableRows>;
+  /** How many rows there are, as far as nothing is wrong with them. */
+  countRows(): Promise<number>;
+  /** The rows in their order. `from`: rows that are left out at the beginning. */
+  chunks(from?: number): AsyncGenerator<TableRows>;
 }
 
 /** The columns by how many of the jobs read them, most first; of equal ones the earlier first. */

@@ -30,10 +30,12 @@ export async function openTextTable(
   isStopped: () => void,
 ): Promise<TableSource> {
   const types = new Map<string, InferredType>();
+  let rows = 0;
   for (const path of paths) {
-    for await (const { names = [], row, line } of rowsOf(path, kind)) {
+    for await (const { names, row, line } of rowsOf(path, kind)) {
+      if (names === undefined) rows++;
       if (line % chunkRows === 0) isStopped();
-      for (const name of names) if (!types.has(name)) types.set(name, new InferredType());
+      for (const name of names ?? []) if (!types.has(name)) types.set(name, new InferredType());
       for (const [name, loose] of row) {
         const type = types.get(name) ?? new InferredType();
         types.set(name, type);
@@ -45,39 +47,43 @@ export async function openTextTable(
   }
   return {
     columns: [...types].map(([name, type]) => ({ name, elements: type.elements(name) })),
-    async *chunks() {
-      for (const path of paths) yield* chunksOf(path, kind, types);
+    countRows: async () => rows,
+    async *chunks(from = 0) {
+      let left = from;
+      for (const path of paths) {
+        let chunk = new Chunk(shownPath(path), types);
+        for await (const { row, line, names } of rowsOf(path, kind)) {
+          if (names !== undefined || left-- > 0) continue;
+          chunk.add(row, line);
+          if (chunk.rows < chunkRows) continue;
+          yield chunk;
+          chunk = new Chunk(shownPath(path), types);
+        }
+        if (chunk.rows > 0) yield chunk;
+      }
     },
   };
-}
-
-async function* chunksOf(
-  path: string,
-  kind: TextKind,
-  types: ReadonlyMap<string, InferredType>,
-): AsyncGenerator<TableRows> {
-  let chunk = new Chunk(types);
-  for await (const { row, names } of rowsOf(path, kind)) {
-    if (names !== undefined) continue;
-    chunk.add(row);
-    if (chunk.rows < chunkRows) continue;
-    yield chunk;
-    chunk = new Chunk(types);
-  }
-  if (chunk.rows > 0) yield chunk;
 }
 
 class Chunk implements TableRows {
   readonly columns: Map<string, unknown[]>;
   readonly #types: ReadonlyMap<string, InferredType>;
+  readonly #path: string;
+  readonly #lines: number[] = [];
   rows = 0;
 
-  constructor(types: ReadonlyMap<string, InferredType>) {
+  constructor(path: string, types: ReadonlyMap<string, InferredType>) {
+    this.#path = path;
     this.#types = types;
     this.columns = new Map([...types.keys()].map((name) => [name, []]));
   }
 
-  add(row: LooseRow): void {
+  placeOf(row: number): string {
+    return `line ${this.#lines[row] ?? 0} of ${this.#path}`;
+  }
+
+  add(row: LooseRow, line: number): void {
+    this.#lines.push(line);
     for (const values of this.columns.values()) values.push(undefined);
     for (const [name, loose] of row) {
       const values = this.columns.get(name);

@@ -1,6 +1,6 @@
-// From a shell: sessions are generated.
+// From a shell: sessions are generated, and clustered.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
@@ -26,4 +26,31 @@ test.serial("sessions are generated as JSON Lines, in the order that is asked fo
   const wrong = await runCli(["generate", "--order", "time", "--out", "x.tsv"], directory);
   t.is(wrong.code, 2);
   t.is(wrong.stderr, "osiris: Expected `--sessions` beside `--order`, got none\n");
+});
+
+test.serial("rows are clustered by session, and a mistake is one sentence", async (t) => {
+  const directory = directoryOf(t);
+  const generate = ["generate", "--sessions", "8", "--samples", "2000", "--out", "rows.jsonl"];
+  t.is((await runCli(generate, directory)).code, 0);
+  const args = ["cluster-sessions", "rows.jsonl", "table"];
+  const { code, stdout, stderr } = await runCli([...args, "--compare"], directory);
+  t.is(code, 0, stderr);
+  t.regex(
+    stdout,
+    /^table: 1 file, 1 row group; 2,000 rows of \d+ sessions, \d\.\d\d rows a session$/m,
+  );
+  t.regex(stdout, /^Read 1\.\d+ MB, wrote \d+ kB \(zstd\): \d+\.\d\d times smaller$/m);
+  t.regex(stdout, /^Shuffled, the same rows take \d+ kB: \d\.\d\d times as much$/m);
+  t.regex(stdout, /^user1 +52,000 +[\d,]+ +\d\.\d\d$/m);
+  t.false(existsSync(join(directory, "table.clustering")));
+  const more = ["--by", "user8", "--order", "time", "--json"];
+  const wrong = await runCli(["cluster-sessions", "rows.jsonl", "other", ...more], directory);
+  t.is(wrong.code, 2);
+  t.is(
+    wrong.stderr,
+    "osiris: Expected `--by` to name a column with one value a row, and `user8` is list<INT64>\n",
+  );
+  const small = ["--codec", "gzip", "--memory", "100kB", "--row-group", "100", "--json"];
+  const again = await runCli(["cluster-sessions", "rows.jsonl", "small", ...small], directory);
+  t.like(lastJson(again), { report: "cluster-sessions", rows: 2000, codec: "gzip", files: 1 });
 });

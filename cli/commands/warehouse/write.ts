@@ -53,8 +53,8 @@ export function addWrite(warehouse: Command): void {
 }
 
 /** How pages are packed. */
-export function codecOption(): Option {
+export function codecOption(usual: (typeof warehouseCodecs)[number] = "snappy"): Option {
   return new Option("--codec <CODEC>", "compression of the files")
     .choices([...warehouseCodecs])
-    .default("snappy");
+    .default(usual);
 }

@@ -1,6 +1,7 @@
 // All benches, by the name that the command line has for each.
 
 import type { Bench } from "./bench.ts";
+import { dedupBench } from "./dedup/dedup.bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
 import { ingestBench } from "./ingest/ingest.bench.ts";
 import { stallBench } from "./ingest/stall.bench.ts";
@@ -16,7 +17,6 @@ import { recoveryBench } from "./service/recovery.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
-import { dedupBench } from "./step/dedup.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
 import { peersBench } from "./step/peers.bench.ts";
 import { scalingBench } from "./step/scaling.bench.ts";

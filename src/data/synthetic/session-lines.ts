@@ -23,6 +23,10 @@ export interface SessionLinesOptions {
   readonly samples: number;
   /** Mean samples of a session. @default 16.5 */
   readonly mean?: number;
+  /** Samples of every session, instead. */
+  readonly fixed?: number | undefined;
+  /** How probably each list of the user stays. @default from 0.9 to 1 */
+  readonly d?: number | undefined;
   /** @default "time" */
   readonly order?: "session" | "time";
   /** Distinct ids of each feature. @default 10000 */
@@ -42,17 +46,18 @@ export interface SessionLinesOptions {
  * @throws InputUnusableError where the file cannot be written
  */
 export function writeSessionLines(options: SessionLinesOptions, path: string): GeneratedReport {
-  const { rows = 10_000, onProgress, mean = 16.5, order = "time", ...rest } = options;
-  const users = kept.map((d, i) => ({ name: `user${i + 1}`, d, l: userIds }));
+  const { rows = 10_000, onProgress, mean, fixed, d: same, order = "time", ...rest } = options;
+  const users = kept.map((d, i) => ({ name: `user${i + 1}`, d: same ?? d, l: userIds }));
   const ofItems = Array.from({ length: items }, (_, i) => `item${i + 1}`);
   const names = [...users.map(({ name }) => name), ...ofItems];
   const tables = names.map((name) => ({ name, rows, dim: 1 }));
   const features = Object.fromEntries(users.map(({ name, d, l }) => [name, { d, l }]));
+  const length = fixed === undefined ? { mean: mean ?? 16.5 } : { samples: fixed };
   const checked = checkOptions(syntheticOptions, {
     ...{ kind: "synthetic", ...rest, dense: 0, batchSize: 1, idsPerBag: itemIds },
-    sessions: { mean, order, features },
+    sessions: { ...length, order, features },
   });
-  const { seed, samples, sessions = { features: {}, order, mean } } = checked;
+  const { seed, samples, sessions = { features: {}, order, ...length } } = checked;
   const places = new Sessions({ seed, samples, sessions, features: names });
   const lineOf = (sample: Sample, index: number): string => {
     const place = places.placeOf(index);

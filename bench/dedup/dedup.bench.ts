@@ -1,0 +1,24 @@
+// All of deduplication: of indexes (tables' `dedup`), and of whole lists (RecD), from the log to
+// storage. One bench of several parts, whose options add up.
+
+import type { Bench, Measurement } from "../bench.ts";
+import { dedupBench as indexBench } from "../step/dedup.bench.ts";
+import { factorBench } from "./factor.bench.ts";
+import { logBench } from "./log.bench.ts";
+import { storageBench } from "./storage.bench.ts";
+
+/** Each measures by its own options, and leaves the others'. */
+const parts: readonly Bench[] = [indexBench, factorBench, logBench, storageBench];
+
+export const dedupBench: Bench = {
+  question: "index deduplication, and RecD: repeated lists in logs, tables and batches",
+  options: [
+    ...new Map(
+      parts.flatMap(({ options }) => options).map((option) => [option.long, option]),
+    ).values(),
+  ],
+  full: Object.assign({}, ...parts.map(({ full }) => full)),
+  measurements(options) {
+    return parts.flatMap((part): readonly Measurement[] => part.measurements(options));
+  },
+};

@@ -1,0 +1,104 @@
+// Question: how much smaller is a table whose rows are clustered by session? The same rows by
+// `osiris cluster-sessions`, clustered and shuffled, with the same codec and row groups. Limit: the
+// clustered bytes. RecD found 3.71 times at most.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Option } from "commander";
+import { writeSessionLines } from "../../src/data/synthetic/session-lines.ts";
+import { clusterSessions } from "../../storage/sessions/cluster-sessions.ts";
+import { type Bench, positive, together } from "../bench.ts";
+import { type BenchRow, rowOf } from "../row.ts";
+import { hasSessions, realNames, realRows } from "./real-sessions.ts";
+
+export interface StorageOptions {
+  readonly rows: number;
+  /** Directory of real files, with `session` below. */
+  readonly data: string;
+}
+
+/** Samples of a session, and how probably a list of the user stays. */
+const drawn = [
+  [4, 0.9],
+  [8, 0.9],
+  [16, 0.8],
+  [16, 0.9],
+  [16, 0.95],
+  [16, 1],
+] as const;
+
+/** Of issue and paper, for 16 samples and 0.9. */
+const target = [2, 3.71] as const;
+/** Distinct ids of a feature. */
+const ids = 1_000_000;
+
+export const storageBench: Bench<StorageOptions> = {
+  question: "bytes of rows, clustered by session beside shuffled",
+  options: [
+    new Option("--rows <count>", "rows of a generated table").argParser(positive).default(32_768),
+    new Option("--data <directory>", "real files, with `session` below").default("../shared/data"),
+  ],
+  full: { rows: 262_144 },
+  measurements({ rows, data }) {
+    const seconds = 1 + (9 * rows) / 32_768;
+    const generated = drawn.map(([samples, d]) => {
+      const name = `dedup.storage.${samples}.${d}`;
+      return together([name], seconds, () =>
+        withHome((home) => drawnRow(home, { samples, d, rows })),
+      );
+    });
+    const real = realNames
+      .filter((name) => hasSessions(data, name))
+      .map((name) => {
+        const row = `dedup.storage.${name}`;
+        return together([row], 10, () =>
+          withHome((home) => {
+            const path = join(home, "rows.jsonl");
+            const lines = realRows(data, name).map((one) => JSON.stringify(one));
+            writeFileSync(path, `${lines.join("\n")}\n`);
+            return tableRow(row, path);
+          }),
+        );
+      });
+    return [...generated, ...real];
+  },
+};
+
+function drawnRow(
+  home: string,
+  { samples, d, rows }: { samples: number; d: number; rows: number },
+): Promise<BenchRow> {
+  const path = join(home, "rows.jsonl");
+  writeSessionLines({ samples: rows, fixed: samples, d, rows: ids }, path);
+  const isNamed = samples === 16 && d === 0.9;
+  return tableRow(`dedup.storage.${samples}.${d}`, path, isNamed ? target : undefined);
+}
+
+async function tableRow(
+  name: string,
+  path: string,
+  reached?: readonly [number, number],
+): Promise<BenchRow> {
+  const report = await clusterSessions([path], `${path}.table`, { compare: true });
+  const { rows, bytes, bytesShuffled = 0 } = report;
+  return rowOf(
+    {
+      name,
+      unit: "bytes a row, shuffled",
+      limitIs: "clustered",
+      ...(reached && { target: reached }),
+    },
+    [bytesShuffled / rows],
+    [bytes / rows],
+  );
+}
+
+async function withHome(work: (home: string) => Promise<BenchRow>): Promise<BenchRow[]> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-sessions-"));
+  try {
+    return [await work(home)];
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}

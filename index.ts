@@ -155,6 +155,7 @@ export {
 } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";
 export type { BadMessage } from "./storage/ingest/quarantine.ts";
+export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";
 export { columnTypes as ingestColumnTypes } from "./storage/warehouse/inferred-type.ts";
 
 // The checkpoints of a directory ----

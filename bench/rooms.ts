@@ -114,7 +114,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 1900,
-    bench: 8_350,
+    bench: 8_720,
     docs: 250,
   },
   { test: 61_000 },

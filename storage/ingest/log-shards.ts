@@ -1,7 +1,7 @@
 // The shards of a log in JetStream. A log of much traffic is cut into shards, each a stream with a
-// subject of its own; the shard of a message is the hash of its key. By the request, the messages of
-// a session lie in all shards; by the session (RecD's O1), in one, where blocks of messages compress
-// better, and whole sessions are read together.
+// subject of its own; the shard of a message is the hash of its key. By the request, the messages
+// of a session lie in all shards; by the session (RecD's O1), in one, where blocks of messages
+// compress better, and whole sessions are read together.
 //
 //   stream <log>-<shard>     subject osiris.log.<log>.<shard>
 

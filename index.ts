@@ -147,12 +147,8 @@ export {
 } from "./storage/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
-export {
-  ingest,
-  type IngestOptions,
-  type IngestProgress,
-  type IngestReport,
-} from "./storage/ingest/ingest.ts";
+export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
+export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";
 export type { BadMessage } from "./storage/ingest/quarantine.ts";
 export { logShard, logShardOf } from "./storage/ingest/log-shards.ts";

@@ -15,13 +15,11 @@
 
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import {
-  openStreamSource,
-  type StoredMessage,
-  type StreamFacts,
-  type StreamSource,
+import type {
+  StoredMessage,
+  StreamFacts,
+  StreamSource,
 } from "../../src/wire/jetstream/stream-reader.ts";
-import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { makeDurableDirectory, onDisk } from "../disk/durable-files.ts";
 import { readyCodec } from "../warehouse/codecs.ts";
 import { holdDirectory } from "./held-directory.ts";
@@ -57,52 +55,6 @@ export interface IngestProgress {
 export interface IngestReport extends Ingested {
   /** Whether the signal ended it. */
   readonly stopped: boolean;
-}
-
-/** Options of `ingest`. */
-export interface IngestOptions extends IngestJoinOptions, IngestRunOptions, Credentials {
-  /** Address of the server, as `nats://127.0.0.1:4222`. */
-  readonly nats: string;
-}
-
-/** Longest wait for the first connection. */
-const connectMs = 10_000;
-
-/**
- * Joins a stream of features with a stream of events, both of JetStream, into a table of Parquet
- * files: the rows of what both streams have now, or, with `follow`, of what comes.
- * @throws as `ingestStreams`; TransportLostError where the server cannot be reached;
- * InputUnusableError where it has no such streams
- */
-export async function ingest(options: IngestOptions): Promise<IngestReport> {
-  const {
-    nats,
-    follow,
-    signal,
-    onProgress,
-    disk,
-    clock,
-    token,
-    user,
-    pass,
-    nkey,
-    creds,
-    tls,
-    ...join
-  } = options;
-  resolveIngest(join); // Before anything is asked for.
-  const credentials = { token, user, pass, nkey, creds, tls };
-  const source = await openStreamSource({
-    ...credentials,
-    servers: nats,
-    name: "osiris ingest",
-    deadlineMs: connectMs,
-  });
-  try {
-    return await ingestStreams(source, join, { follow, signal, onProgress, disk, clock });
-  } finally {
-    await source.close();
-  }
 }
 
 /**

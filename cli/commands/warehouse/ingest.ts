@@ -31,6 +31,7 @@ interface IngestArguments extends CommonOptions, CredentialArguments {
   readonly nats: string;
   readonly features: string;
   readonly events: string;
+  readonly shards?: number;
   readonly out: string;
   readonly follow?: boolean;
   readonly window: number;
@@ -60,6 +61,7 @@ export function addIngest(program: Command): void {
     .requiredOption("--features <STREAM>", "stream of the features of requests")
     .requiredOption("--events <STREAM>", "stream of the events with their labels")
     .requiredOption("-o, --out <DIRECTORY>", "directory of the table, new or ingested before")
+    .option("--shards <N>", "of two logs: streams STREAM-0 and so on", integerFrom(1, 4096))
     .option("-f, --follow", "stay, and read what comes, until Ctrl-C");
   withJoin(command);
   withFiles(command);
@@ -70,6 +72,7 @@ export function addIngest(program: Command): void {
   withCommon(withCredentials(command.addOption(address)).addOption(token), [
     "ingest --features impressions --events clicks -o clicks",
     "ingest --features impressions --events clicks -o clicks --follow --window 10m",
+    "ingest --features impressions --events clicks -o clicks --shards 16",
     "ingest --features f --events e -o t --value dwell --column price=DOUBLE --column 'tags=list<STRING>'",
   ]).action(async (options: IngestArguments) => {
     process.exitCode = await run(options);
@@ -117,7 +120,20 @@ function run(options: IngestArguments): Promise<number> {
     ({ onProgress, signal }) =>
       ingest({
         ...credentialsFor(nats, options),
-        ...{ nats, features, events, out, follow, id, time, timeUnit, label, rule, partition },
+        ...{
+          nats,
+          features,
+          events,
+          out,
+          shards: options.shards,
+          follow,
+          id,
+          time,
+          timeUnit,
+          label,
+          rule,
+          partition,
+        },
         ...{ codec, fileRows, stateBytes, quarantineMax, rejectedMax, signal },
         windowMs: Math.round(1000 * options.window),
         latenessMs: Math.round(1000 * options.lateness),

@@ -109,6 +109,8 @@ NAPI_MODULE_INIT() {
       method("writeRecords", bound<writeRecords>),
       method("dropCached", answered<dropCached>),
       method("readFields", bound<readFields>),
+      method("gatherSamples", bound<gatherSamples>),
+      method("copyBatch", answered<copyBatch>),
       method("hashIds", bound<hashIds>),
       method("sigridHash", bound<sigridHash>),
       method("bucketize", bound<bucketize>),

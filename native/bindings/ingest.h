@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bindings/call.h"
+#include "ingest/batches.h"
 #include "ingest/ids.h"
 #include "ingest/transforms.h"
 
@@ -21,6 +22,27 @@ void readFields(Call& call) {
                        call.length(10) / 5, call.doubles(10)};
   if (!call.valid()) return;
   osiris::readFields(out, bytes, starts, ends, call.length(5), plan);
+}
+
+// gatherSamples(out, starts, words, froms)
+void gatherSamples(Call& call) {
+  int32_t *out = call.ints(0), *starts = call.ints(1), *words = call.ints(2), *froms = call.ints(3);
+  if (!call.valid()) return;
+  osiris::gatherSamples(out, starts, words, froms, call.length(3));
+}
+
+// copyBatch(labels, dense, lengths, ids, highs, weights, room, words, starts, kinds, labelsOfSample,
+// denseAt, denseOfSample, headWords): returns the number of ids.
+napi_value copyBatch(Call& call) {
+  int32_t* highs = call.missing(4) ? nullptr : call.ints(4);
+  float* weights = call.missing(5) ? nullptr : call.floats(5);
+  const BatchMemory out{call.floats(0), call.floats(1), call.ints(2),   call.ints(3),
+                        highs,          weights,        call.integer(6)};
+  const int32_t *words = call.ints(7), *starts = call.ints(8);
+  const RecordShape shape{call.integer(10), call.integer(11), call.integer(12), call.integer(13),
+                          call.length(9),   call.bytes(9)};
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::copyBatch(out, words, starts, call.length(8) - 1, shape));
 }
 
 // hashIds(rows, ids, isUnsigned, seed, tableRows)

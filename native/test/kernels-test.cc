@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "kernels.h"
+#include "test/batches-test.h"
 #include "test/blocks-test.h"
 #include "test/cache-test.h"
 #include "test/dense-test.h"
@@ -21,6 +22,7 @@ int main() {
   for (int round = 0; round < 200; round++) testFields();
   for (int round = 0; round < 200; round++) testHashedIds();
   for (int round = 0; round < 200; round++) testTransforms();
+  for (int round = 0; round < 200; round++) testBatches();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

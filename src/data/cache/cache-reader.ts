@@ -10,7 +10,8 @@ import assert from "node:assert/strict";
 import { DataCacheDamagedError } from "../../errors/errors.ts";
 import type { Disk, DiskFile } from "../../ports/disk.ts";
 import type { BatchMemory, BytesRead, Dataset, SampleRange } from "../dataset.ts";
-import { groupWords, oneLabel, type Targets } from "../targets.ts";
+import { oneLabel, type Targets } from "../targets.ts";
+import { type BatchCopier, batchCopier } from "./batch-copies.ts";
 import {
   type BlockPlace,
   type BlockReader,
@@ -28,7 +29,6 @@ import {
   type Means,
   onDisk,
   readFrame,
-  sampleHeadWords,
 } from "./cache-format.ts";
 import { HeldRanges } from "./held-ranges.ts";
 import { pieceStartsOf } from "./pieces.ts";
@@ -205,15 +205,15 @@ class CachedDataset implements CachedSamples {
   readonly isStreamed: boolean;
   readonly #file: { close(): void };
   readonly #blocks: Blocks;
-  readonly #headWords: number;
   /** The dense features with values that await a mean, and the mean of each. */
   readonly #means: readonly (readonly [feature: number, mean: number])[];
+  readonly #copier: BatchCopier;
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
   /** Records of the batch, sample after sample, copied here so that blocks can be dropped. */
   #words = new Int32Array(0);
-  #floats = new Float32Array(0);
-  /** Where each sample of the batch starts in `#words`; later, the position of its next id. */
-  #starts = new Int32Array(0);
+  #starts = new Int32Array(1);
+  /** Where the record of each sample lies in its block's memory. */
+  #froms = new Int32Array(0);
   #isOpen = true;
   #wordsGathered = 0;
 
@@ -230,26 +230,26 @@ class CachedDataset implements CachedSamples {
     this.isStreamed = meta.isIndex === true;
     this.#file = file;
     this.#blocks = blocks;
-    this.#headWords = sampleHeadWords(meta);
+    this.#copier = batchCopier(meta);
     this.#means = Object.entries(meta.means ?? {}).map(([at, mean]) => [Number(at), mean]);
   }
 
   read(indices: Uint32Array, batch: BatchMemory): number {
     assert(this.#isOpen, "the dataset is open");
     const B = indices.length;
-    const words = this.#gather(indices) - B * this.#headWords;
     assert(batch.labels.length >= B * this.targets.labels, "room for the labels");
     assert(batch.dense.length >= B * this.dense, "room for the dense features");
     assert(batch.lengths.length >= B * this.features, "room for the lengths of its bags");
     assert(batch.highs !== undefined || !this.wide.includes(true), "room for halves of its ids");
     assert(batch.weights !== undefined || !this.weighted.includes(true), "room for its weights");
-    this.#copyDense(batch, B);
-    const copied = this.#copyBags(batch, B);
-    assert.equal(copied.words, words, "bags as long as their samples");
+    this.#gather(indices);
+    const records = { words: this.#words, starts: this.#starts };
+    const count = this.#copier.copy(batch, records, B);
     const { ids, highs = ids, weights = ids } = batch;
-    const room = Math.min(ids.length, highs.length, weights.length);
-    assert(room >= copied.ids, "room for its ids");
-    return copied.ids;
+    assert(Math.min(ids.length, highs.length, weights.length) >= count, "room for its ids");
+    this.#fillMeans(batch.dense, B);
+    this.#copyTargets(batch, B);
+    return count;
   }
 
   hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void> {
@@ -267,43 +267,53 @@ class CachedDataset implements CachedSamples {
     this.#file.close();
   }
 
-  /** Copies the records of a batch to `#words`. Returns their number of words. */
-  #gather(indices: Uint32Array): number {
+  /** Copies the records of a batch to `#words`, those of one block's memory at once. */
+  #gather(indices: Uint32Array): void {
     const place = this.#place;
-    if (this.#starts.length < indices.length) this.#starts = new Int32Array(indices.length);
-    let used = 0;
-    for (let b = 0; b < indices.length; b++) {
+    const B = indices.length;
+    if (this.#froms.length < B) {
+      this.#froms = new Int32Array(B);
+      this.#starts = new Int32Array(B + 1);
+    }
+    const [starts, froms] = [this.#starts, this.#froms];
+    let [first, block, used] = [0, -1, 0];
+    let { words } = place;
+    for (let b = 0; b < B; b++) {
       const index = indices[b] ?? 0;
       assert(index < this.samples, "an index of the dataset");
-      this.#blocks.find(place, Math.floor(index / blockSamples));
-      const { words, at } = place;
-      const slot = at + (index % blockSamples);
-      const first = at + (words[slot] ?? 0);
-      const end = at + (words[slot + 1] ?? 0);
-      if (used + end - first > this.#words.length) this.#grow(2 * (used + end - first));
-      const out = this.#words;
-      this.#starts[b] = used;
-      for (let from = first; from < end; from++) out[used++] = words[from] ?? 0;
+      const inBlock = index % blockSamples;
+      if (index - inBlock !== block) {
+        block = index - inBlock;
+        this.#blocks.find(place, block / blockSamples);
+        if (place.words !== words) {
+          this.#take(words, first, b);
+          [words, first] = [place.words, b];
+        }
+      }
+      const slot = place.at + inBlock;
+      const from = words[slot] ?? 0;
+      froms[b] = place.at + from;
+      used += (words[slot + 1] ?? 0) - from;
+      starts[b + 1] = used;
     }
+    this.#take(words, first, B);
     this.#wordsGathered += used;
-    return used;
   }
 
-  #grow(words: number): void {
-    const larger = new Int32Array(Math.max(words, 1024));
-    larger.set(this.#words);
-    this.#words = larger;
-    this.#floats = new Float32Array(larger.buffer);
-  }
-
-  #copyDense(batch: BatchMemory, B: number): void {
-    const { dense } = batch;
-    const floats = this.#floats;
-    let out = 0;
-    for (let b = 0; b < B; b++) {
-      let from = this.#copyTargets(batch, B, b);
-      for (let i = 0; i < this.dense; i++) dense[out++] = floats[from++] ?? 0;
+  /** Copies records first .. end-1 of the batch, which lie in one memory. */
+  #take(words: Int32Array, first: number, end: number): void {
+    if (first === end) return;
+    const needed = this.#starts[end] ?? 0;
+    if (needed > this.#words.length) {
+      const larger = new Int32Array(Math.max(2 * needed, 1024));
+      larger.set(this.#words);
+      this.#words = larger;
     }
+    const records = { words: this.#words, starts: this.#starts };
+    this.#copier.gather(records, words, this.#froms, first, end);
+  }
+
+  #fillMeans(dense: Float32Array, B: number): void {
     for (const [at, mean] of this.#means) {
       for (let i = at; i < B * this.dense; i += this.dense) {
         if (Number.isNaN(dense[i])) dense[i] = mean;
@@ -311,62 +321,21 @@ class CachedDataset implements CachedSamples {
     }
   }
 
-  /** Copies what sample b has beside its features. Returns the word behind it. */
-  #copyTargets({ labels, sampleWeights, groups }: BatchMemory, B: number, b: number): number {
-    const floats = this.#floats;
-    const { targets } = this;
-    let from = this.#starts[b] ?? 0;
-    for (let l = 0; l < targets.labels; l++) labels[b * targets.labels + l] = floats[from++] ?? 0;
-    if (sampleWeights !== undefined) {
-      sampleWeights[b] = targets.hasSampleWeights ? (floats[from] ?? 0) : 1;
-    }
-    if (targets.hasSampleWeights) from++;
-    if (!targets.hasGroups) return from;
-    if (groups !== undefined) {
+  /** Copies what samples have beside their labels and features. */
+  #copyTargets({ sampleWeights, groups }: BatchMemory, B: number): void {
+    const { labels, hasSampleWeights, hasGroups } = this.targets;
+    if (!hasSampleWeights) sampleWeights?.fill(1, 0, B);
+    if (!hasSampleWeights && !hasGroups) return;
+    const floats = new Float32Array(this.#words.buffer);
+    for (let b = 0; b < B; b++) {
+      let from = (this.#starts[b] ?? 0) + labels;
+      if (hasSampleWeights) {
+        if (sampleWeights !== undefined) sampleWeights[b] = floats[from] ?? 0;
+        from++;
+      }
+      if (!hasGroups || groups === undefined) continue;
       groups[b] = floats[from] ?? 0;
       groups[B + b] = floats[from + 1] ?? 0;
     }
-    return from + groupWords;
-  }
-
-  /** Reorders sample-major bags into feature-major ones. Returns the ids and words read. */
-  #copyBags(batch: BatchMemory, B: number): { ids: number; words: number } {
-    const { lengths, ids, highs, weights } = batch;
-    const words = this.#words;
-    const floats = this.#floats;
-    const starts = this.#starts;
-    // `starts` moves to the first id of each sample; its lengths lie `back` words before.
-    for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
-    const heads = starts.slice(0, B);
-    const back = Math.ceil(this.features / 2);
-    let out = 0;
-    let read = 0;
-    for (let t = 0; t < this.features; t++) {
-      const shift = (t & 1) * 16;
-      const head = (t >> 1) - back;
-      const halves = this.wide[t] === true ? highs : undefined;
-      const isWeighted = this.weighted[t] === true && weights !== undefined;
-      for (let b = 0; b < B; b++) {
-        const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
-        lengths[t * B + b] = length;
-        const from = starts[b] ?? 0;
-        for (let i = 0; i < length; i++) ids[out + i] = words[from + i] ?? 0;
-        let end = from + length;
-        if (halves !== undefined) {
-          for (let i = 0; i < length; i++) halves[out + i] = words[end + i] ?? 0;
-          end += length;
-        }
-        if (isWeighted) {
-          for (let i = 0; i < length; i++) weights[out + i] = floats[end + i] ?? 0;
-          end += length;
-        } else {
-          weights?.fill(1, out, out + length);
-        }
-        out += length;
-        starts[b] = end;
-        read += end - from;
-      }
-    }
-    return { ids: out, words: read };
   }
 }

@@ -1,0 +1,136 @@
+// Copies samples from the blocks of a cache into batches, as src/data/cache/batch-copies.ts defines
+// it.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace osiris {
+
+/// Copies `count` records: record i, from word froms[i] on, to the words starts[i] .. starts[i+1]-1.
+inline void gatherSamples(int32_t* out, const int32_t* starts, const int32_t* words,
+                          const int32_t* froms, int64_t count) {
+  for (int64_t i = 0; i < count;) {
+    const int64_t first = i++;
+    // Records that follow each other in a block are one copy.
+    while (i < count && froms[i] - froms[first] == starts[i] - starts[first]) i++;
+    std::memcpy(out + starts[first], words + froms[first],
+                static_cast<size_t>(starts[i] - starts[first]) * sizeof *out);
+  }
+}
+
+/// What the records of a cache have.
+struct RecordShape {
+  int64_t labels;
+  int64_t denseAt, dense;   // where dense features begin, and how many there are
+  int64_t headWords;        // before the bags
+  int64_t features;
+  const uint8_t* kinds;     // (features): 1: upper halves of ids, 2: weights, 3: both
+};
+
+/// The memory of a batch; `highs` and `weights` may be nullptr.
+struct BatchMemory {
+  float *labels, *dense;
+  int32_t *lengths, *ids, *highs;
+  float* weights;
+  int64_t room;  // for ids
+};
+
+/// Samples whose parts are written one after the other: a feature's values of so many samples are
+/// whole lines of a cache, and the samples stay in it.
+constexpr int64_t samplesTogether = 64;
+
+/// Writes the lengths of the bags of records first .. end-1, and adds the ids of each feature to
+/// `counts`. Returns false where a record's bags are not as long as it.
+inline bool copyLengths(int32_t* lengths, int64_t* counts, const int32_t* words,
+                        const int32_t* starts, int64_t samples, int64_t first, int64_t end,
+                        const RecordShape& shape) {
+  const int64_t lengthsAt = shape.headWords - (shape.features + 1) / 2;
+  int64_t sizes[samplesTogether] = {};
+  for (int64_t t = 0; t < shape.features; t++) {
+    const int shift = t % 2 * 16;
+    const int64_t wordsOfId = 1 + (shape.kinds[t] & 1) + (shape.kinds[t] >> 1);
+    for (int64_t b = first; b < end; b++) {
+      const uint32_t pair = static_cast<uint32_t>(words[starts[b] + lengthsAt + t / 2]);
+      const int32_t length = static_cast<int32_t>(pair >> shift & 0xffff);
+      lengths[t * samples + b] = length;
+      counts[t] += length;
+      sizes[b - first] += length * wordsOfId;
+    }
+  }
+  for (int64_t b = first; b < end; b++) {
+    if (shape.headWords + sizes[b - first] != starts[b + 1] - starts[b]) return false;
+  }
+  return true;
+}
+
+/// Copies the bags of a feature in records first .. end-1: those of record b lie in `words` from
+/// next[b-first] on, which moves behind them. Returns the place behind the last id.
+inline int64_t copyFeature(const BatchMemory& out, int64_t place, const int32_t* lengths,
+                           const int32_t* words, int32_t* next, int64_t count, uint8_t kind) {
+  for (int64_t i = 0; i < count; i++) {
+    const int32_t length = lengths[i];
+    if (length == 1 && kind == 0) {
+      out.ids[place++] = words[next[i]++];
+      continue;
+    }
+    const auto copy = [&](void* to) {
+      if (to != nullptr && length > 0) {
+        std::memcpy(to, words + next[i], static_cast<size_t>(length) * sizeof *words);
+      }
+      next[i] += length;
+    };
+    copy(out.ids + place);
+    if ((kind & 1) != 0) copy(out.highs == nullptr ? nullptr : out.highs + place);
+    if ((kind & 2) != 0) copy(out.weights == nullptr ? nullptr : out.weights + place);
+    place += length;
+  }
+  return place;
+}
+
+/// Copies `samples` records, whose bags become feature-major. Returns the number of ids: where there
+/// is no room for them, they are not copied. -1: the bags of a record are not as long as it.
+inline int64_t copyBatch(const BatchMemory& out, const int32_t* words, const int32_t* starts,
+                         int64_t samples, const RecordShape& shape) {
+  std::vector<int64_t> places(static_cast<size_t>(shape.features));
+  for (int64_t first = 0; first < samples; first += samplesTogether) {
+    const int64_t end = std::min(samples, first + samplesTogether);
+    const auto copyFloats = [&](float* to, int64_t at, int64_t count) {
+      if (count == 0) return;
+      for (int64_t b = first; b < end; b++) {
+        std::memcpy(to + b * count, words + starts[b] + at, static_cast<size_t>(count) * sizeof *to);
+      }
+    };
+    copyFloats(out.labels, 0, shape.labels);
+    copyFloats(out.dense, shape.denseAt, shape.dense);
+    if (!copyLengths(out.lengths, places.data(), words, starts, samples, first, end, shape)) {
+      return -1;
+    }
+  }
+  int64_t ids = 0;
+  for (int64_t& place : places) {
+    const int64_t count = place;
+    place = ids;
+    ids += count;
+  }
+  if (ids > out.room) return ids;
+  if (out.weights != nullptr) std::fill(out.weights, out.weights + ids, 1.0f);
+  for (int64_t first = 0; first < samples; first += samplesTogether) {
+    const int64_t count = std::min(samples - first, samplesTogether);
+    int32_t next[samplesTogether];
+    for (int64_t i = 0; i < count; i++) {
+      next[i] = starts[first + i] + static_cast<int32_t>(shape.headWords);
+    }
+    for (int64_t t = 0; t < shape.features; t++) {
+      int64_t& place = places[static_cast<size_t>(t)];
+      const int32_t* lengths = out.lengths + t * samples + first;
+      place = copyFeature(out, place, lengths, words, next, count, shape.kinds[t]);
+    }
+  }
+  return ids;
+}
+
+}  // namespace osiris

@@ -1,0 +1,145 @@
+// Copies samples from the blocks of a cache into the memory of a batch: first their records, one
+// after the other, then their parts, of which bags become feature-major. The addon copies faster
+// (native/ingest/batches.h), and the same.
+
+import assert from "node:assert/strict";
+import { type Addon, loadAddon } from "../../ports/addon.ts";
+import type { BatchMemory } from "../dataset.ts";
+import { oneLabel, targetWords } from "../targets.ts";
+import type { BlockShape } from "./block-encoder.ts";
+import { sampleHeadWords } from "./cache-format.ts";
+
+/** The records of a batch's samples, one after the other. */
+export interface BatchRecords {
+  readonly words: Int32Array;
+  /** (B + 1): first word of each record, and the end of the last one. */
+  readonly starts: Int32Array;
+}
+
+/** Copies samples of a shape. */
+export interface BatchCopier {
+  /** Copies records first .. end-1: record i lies in `words` from word froms[i] on. */
+  gather(out: BatchRecords, words: Int32Array, froms: Int32Array, first: number, end: number): void;
+  /**
+   * Copies the labels, dense features and bags of B records. Returns the number of ids: where there
+   * is no room for them, they are not all copied.
+   */
+  copy(batch: BatchMemory, records: BatchRecords, B: number): number;
+}
+
+/** The fastest copier that there is: the addon's, where it is built. */
+export function batchCopier(
+  shape: BlockShape,
+  addon: Addon | undefined = loadAddon(),
+): BatchCopier {
+  const [gather, copy] = [addon?.gatherSamples, addon?.copyBatch];
+  // An addon of an earlier build lacks them.
+  if (gather === undefined || copy === undefined) return copierOf(shape);
+  const kinds = Uint8Array.from({ length: shape.features }, (_, t) => {
+    return (shape.wide[t] === true ? 1 : 0) + (shape.weighted[t] === true ? 2 : 0);
+  });
+  const { labels } = shape.targets ?? oneLabel;
+  const denseAt = targetWords(shape.targets ?? oneLabel);
+  const headWords = sampleHeadWords(shape);
+  return {
+    gather({ words: out, starts }, words, froms, first, end) {
+      // The addon checks types alone: with wrong places it would touch other memory.
+      assert(out.length >= (starts[end] ?? Infinity), "room for the records");
+      for (let i = first; i < end; i++) {
+        const from = froms[i] ?? -1;
+        const size = (starts[i + 1] ?? 0) - (starts[i] ?? 0);
+        assert(from >= 0 && size >= headWords && from + size <= words.length, "a whole record");
+      }
+      gather(out, starts.subarray(first, end + 1), words, froms.subarray(first, end));
+    },
+    copy({ labels: to, dense, lengths, ids, highs, weights }, { words, starts }, B) {
+      assert(starts.length > B && words.length >= (starts[B] ?? 0), "B records");
+      assert(to.length >= B * labels && dense.length >= B * shape.dense, "room for B samples");
+      assert(lengths.length >= B * shape.features, "room for the lengths of bags");
+      const room = Math.min(ids.length, (highs ?? ids).length, (weights ?? ids).length);
+      const places = [labels, denseAt, shape.dense, headWords];
+      const own = [to, dense, lengths, ids, highs, weights, room];
+      const count = copy(...own, words, starts.subarray(0, B + 1), kinds, ...places);
+      assert(typeof count === "number" && count >= 0, "bags as long as their samples");
+      return count;
+    },
+  };
+}
+
+/** The copier that defines what is copied. */
+export function copierOf(shape: BlockShape): BatchCopier {
+  return {
+    gather({ words: out, starts }, words, froms, first, end) {
+      for (let i = first; i < end; i++) {
+        let from = froms[i] ?? 0;
+        const last = starts[i + 1] ?? 0;
+        for (let to = starts[i] ?? 0; to < last; to++) out[to] = words[from++] ?? 0;
+      }
+    },
+    copy(batch, records, B) {
+      copyHeads(batch, records, B, shape);
+      return copyBags(batch, records, B, shape);
+    },
+  };
+}
+
+function copyHeads(
+  { labels, dense }: BatchMemory,
+  { words, starts }: BatchRecords,
+  B: number,
+  shape: BlockShape,
+): void {
+  const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+  const targets = shape.targets ?? oneLabel;
+  const denseAt = targetWords(targets);
+  for (let b = 0; b < B; b++) {
+    const start = starts[b] ?? 0;
+    for (let l = 0; l < targets.labels; l++)
+      labels[b * targets.labels + l] = floats[start + l] ?? 0;
+    for (let i = 0; i < shape.dense; i++) {
+      dense[b * shape.dense + i] = floats[start + denseAt + i] ?? 0;
+    }
+  }
+}
+
+/** Reorders sample-major bags into feature-major ones. Returns the number of ids. */
+function copyBags(
+  { lengths, ids, highs, weights }: BatchMemory,
+  { words, starts }: BatchRecords,
+  B: number,
+  shape: BlockShape,
+): number {
+  const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+  const headWords = sampleHeadWords(shape);
+  /** The next id of each sample; its lengths lie `back` words before the first one. */
+  const next = Int32Array.from(starts.subarray(0, B), (start) => start + headWords);
+  const back = Math.ceil(shape.features / 2);
+  const heads = next.slice();
+  let out = 0;
+  for (let t = 0; t < shape.features; t++) {
+    const shift = (t & 1) * 16;
+    const head = (t >> 1) - back;
+    const [isWide, isWeighted] = [shape.wide[t] === true, shape.weighted[t] === true];
+    for (let b = 0; b < B; b++) {
+      const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
+      lengths[t * B + b] = length;
+      let from = next[b] ?? 0;
+      for (let i = 0; i < length; i++) ids[out + i] = words[from++] ?? 0;
+      if (isWide) {
+        for (let i = 0; i < length; i++, from++) {
+          if (highs !== undefined) highs[out + i] = words[from] ?? 0;
+        }
+      }
+      if (isWeighted) {
+        for (let i = 0; i < length; i++, from++) {
+          if (weights !== undefined) weights[out + i] = floats[from] ?? 0;
+        }
+      } else weights?.fill(1, out, out + length);
+      out += length;
+      next[b] = from;
+    }
+  }
+  const isWhole = next.every((end, b) => end === starts[b + 1]);
+  assert(isWhole, "bags as long as their samples");
+  return out;
+}

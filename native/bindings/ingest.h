@@ -5,6 +5,7 @@
 #include "bindings/call.h"
 #include "ingest/batches.h"
 #include "ingest/ids.h"
+#include "ingest/pages.h"
 #include "ingest/transforms.h"
 
 namespace {
@@ -43,6 +44,54 @@ napi_value copyBatch(Call& call) {
                           call.length(9),   call.bytes(9)};
   if (!call.valid()) return nullptr;
   return call.answer(osiris::copyBatch(out, words, starts, call.length(8) - 1, shape));
+}
+
+// readHybrid(out, from, count, bytes, end, width, state): returns the largest value, or what is
+// wrong.
+napi_value readHybrid(Call& call) {
+  int32_t* out = call.ints(0);
+  const int64_t from = call.integer(1), count = call.integer(2);
+  const HybridBytes bytes{call.bytes(3), call.length(3), call.integer(4),
+                          static_cast<int>(call.integer(5))};
+  double* state = call.doubles(6);
+  if (!call.valid()) return nullptr;
+  HybridPlace place{static_cast<int64_t>(state[0]), static_cast<int64_t>(state[1]), state[2] == 1,
+                    static_cast<uint32_t>(static_cast<int64_t>(state[3]))};
+  const int64_t most = osiris::readHybrid(out + from, count, place, bytes);
+  state[0] = static_cast<double>(place.at);
+  state[1] = static_cast<double>(place.left);
+  state[2] = place.packed ? 1 : 0;
+  state[3] = static_cast<int32_t>(place.value);
+  return call.answer(most);
+}
+
+// takeNumbers(out, at, values, places, count)
+void takeNumbers(Call& call) {
+  double *out = call.doubles(0), *values = call.doubles(2);
+  const int64_t at = call.integer(1), count = call.integer(4);
+  const int32_t* places = call.ints(3);
+  if (!call.valid()) return;
+  osiris::takeValues(out + at, values, places, count);
+}
+
+// takePairs(out, at, values, places, count)
+void takePairs(Call& call) {
+  struct Pair {
+    int32_t low, high;
+  };
+  Pair* out = reinterpret_cast<Pair*>(call.ints(0));
+  const Pair* values = reinterpret_cast<const Pair*>(call.ints(2));
+  const int64_t at = call.integer(1), count = call.integer(4);
+  const int32_t* places = call.ints(3);
+  if (!call.valid()) return;
+  osiris::takeValues(out + at, values, places, count);
+}
+
+// unpackSnappy(body, packed): returns whether nothing is wrong.
+napi_value unpackSnappy(Call& call) {
+  uint8_t *body = call.bytes(0), *packed = call.bytes(1);
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::unpackSnappy(body, call.length(0), packed, call.length(1)));
 }
 
 // hashIds(rows, ids, isUnsigned, seed, tableRows)

@@ -7,6 +7,7 @@
 #include "test/batches-test.h"
 #include "test/blocks-test.h"
 #include "test/cache-test.h"
+#include "test/columns-test.h"
 #include "test/dense-test.h"
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
@@ -23,6 +24,9 @@ int main() {
   for (int round = 0; round < 200; round++) testHashedIds();
   for (int round = 0; round < 200; round++) testTransforms();
   for (int round = 0; round < 200; round++) testBatches();
+  for (int round = 0; round < 200; round++) testHybrid();
+  for (int round = 0; round < 1000; round++) testDamagedPages();
+  for (int round = 0; round < 200; round++) testSnappy();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

@@ -15,6 +15,7 @@ import {
 } from "../tables/table-file.ts";
 import { openCursor } from "./decode/column-cursor.ts";
 import type { ColumnCursor } from "./decode/leaf-cursor.ts";
+import { type PageDecoders, pageDecoders } from "./decode/page-decoders.ts";
 import type { Chunk, Footer, Group } from "./footer.ts";
 import type { ColumnShape } from "./shapes.ts";
 
@@ -22,6 +23,8 @@ import type { ColumnShape } from "./shapes.ts";
 export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst"> {
   /** Which row groups. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
+  /** @default the fastest */
+  readonly decoders?: PageDecoders | undefined;
 }
 
 /**
@@ -34,7 +37,13 @@ export async function* readParquet(
   file: RangeReader,
   footer: Footer,
   wanted: readonly WantedColumn<ColumnShape>[],
-  { report = newReport(false), isWanted = () => true, onDamage, rowsFirst }: ReadLimits = {},
+  {
+    report = newReport(false),
+    isWanted = () => true,
+    onDamage,
+    rowsFirst,
+    decoders = pageDecoders(),
+  }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = newHash(report);
   hash.update(footer.bytes);
@@ -45,7 +54,7 @@ export async function* readParquet(
       const step = rowsOfBatch(group.rows, entries);
       let row = 0;
       try {
-        const reader = new GroupReader(file, group, place, wanted, report);
+        const reader = new GroupReader({ file, group, place, wanted, counts: report, decoders });
         while (row < group.rows) {
           const few = row === 0 ? (rowsFirst ?? step) : step;
           const some = Math.min(row + few, row - (row % step) + step, group.rows);
@@ -66,6 +75,16 @@ export async function* readParquet(
   report.sha256 = hash.digest().toString("hex");
 }
 
+/** What of a row group is read, and how. */
+interface GroupSource {
+  readonly file: RangeReader;
+  readonly group: Group;
+  readonly place: number;
+  readonly wanted: readonly WantedColumn<ColumnShape>[];
+  readonly counts: ReadReport;
+  readonly decoders: PageDecoders;
+}
+
 /** Reads the columns of one row group. */
 class GroupReader {
   readonly #path: string;
@@ -73,13 +92,7 @@ class GroupReader {
   readonly #columns: { readonly name: string; readonly cursor: ColumnCursor }[];
   readonly #hashes;
 
-  constructor(
-    file: RangeReader,
-    group: Group,
-    place: number,
-    wanted: readonly WantedColumn<ColumnShape>[],
-    counts: ReadReport,
-  ) {
+  constructor({ file, group, place, wanted, counts, decoders }: GroupSource) {
     this.#path = file.path;
     this.#place = place;
     const chunks = wanted.map(({ shape }) => this.#chunksOf(group, shape));
@@ -88,7 +101,7 @@ class GroupReader {
     let next = 0;
     this.#columns = wanted.map(({ shape, isId }, i) => {
       const [ids, weights] = (chunks[i] ?? []).map((chunk) => {
-        return { chunk, stream: streams[next++] as (typeof streams)[number] };
+        return { chunk, stream: streams[next++] as (typeof streams)[number], decoders };
       });
       const hash = this.#hashes[i];
       if (ids === undefined || hash === undefined) throw new TypeError("a column has a leaf");

@@ -2,10 +2,10 @@
 // again by what comes out.
 
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { snappyUncompress } from "hyparquet";
 import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { PageDecoders } from "./page-decoders.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
 export const pageBytesMax = 0x1000_0000;
@@ -16,15 +16,17 @@ const snappyRatioMax = 64;
 /** Unpacks the pages of a column, each into the same memory. */
 export class Unpacker {
   readonly #codec: string;
+  readonly #decoders: PageDecoders;
   #memory = new Uint8Array(0);
 
   /** @throws Damage where the codec is not read */
-  constructor(codec: string) {
+  constructor(codec: string, decoders: PageDecoders) {
     if (!codecs.has(codec)) {
       const names = [...codecs].join(", ");
       throw new Damage(`its codec is ${codec}, of which Osiris reads ${names}`);
     }
     this.#codec = codec;
+    this.#decoders = decoders;
   }
 
   /**
@@ -47,7 +49,7 @@ export class Unpacker {
     switch (this.#codec) {
       case "SNAPPY":
         if (size > snappyRatioMax * packed.length) throw wrongSize(size, packed.length);
-        snappyUncompress(packed, body);
+        this.#decoders.unpackSnappy(body, packed);
         return;
       case "GZIP":
         put(body, gunzipSync(packed, { maxOutputLength: size }));

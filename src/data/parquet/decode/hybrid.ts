@@ -7,44 +7,47 @@
 
 import { Damage } from "../../tables/damage.ts";
 
+/** A hybrid, and where its reader stands. */
+export interface HybridPlace {
+  /** `slackBytes` more lie behind `end`. */
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  readonly end: number;
+  readonly width: number;
+  /**
+   * The next byte, the values left of the current run, 1 if it is packed, and its value; of packed
+   * bits: the bits of the next byte that are done.
+   */
+  readonly state: Float64Array;
+}
+
+/**
+ * Writes the next `count` values of a hybrid to `out[from]` and behind it. Returns the largest one,
+ * as a number without a sign. @throws Damage where there are fewer
+ */
+export type ReadHybrid = (
+  out: Int32Array,
+  from: number,
+  count: number,
+  place: HybridPlace,
+) => number;
+
 /** Values of up to 32 bits. */
 export class HybridReader {
-  readonly #bytes: Uint8Array;
-  readonly #view: DataView;
-  readonly #end: number;
-  readonly #width: number;
-  #at: number;
-  /** Values left of the current run. */
-  #left = 0;
-  #isPacked = false;
-  /** Of a run: its value. Of packed bits: bits of the byte at `#at` that are done. */
-  #value = 0;
+  readonly #place: HybridPlace;
+  readonly #read: ReadHybrid;
 
-  /** `bytes` has `slackBytes` more behind `end`. */
-  constructor(bytes: Uint8Array, start: number, end: number, width: number) {
+  /** `bytes` has `slackBytes` more behind `end`. @throws Damage */
+  constructor(bytes: Uint8Array, start: number, end: number, width: number, read: ReadHybrid) {
     if (width > 32) throw new Damage(`it has values of ${width} bits, of at most 32`);
-    this.#bytes = bytes;
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#at = start;
-    this.#end = end;
-    this.#width = width;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#place = { bytes, view, end, width, state: Float64Array.of(start, 0, 0, 0) };
+    this.#read = read;
   }
 
-  /** Writes the next `count` values from `out[from]` on. @throws Damage where there are fewer */
-  read(out: Int32Array, from: number, count: number): void {
-    if (this.#width === 0) {
-      out.fill(0, from, from + count);
-      return;
-    }
-    let at = from;
-    for (const end = from + count; at < end; ) {
-      if (this.#left === 0) this.#begin();
-      const some = Math.min(this.#left, end - at);
-      if (this.#isPacked) this.#unpack(out, at, some);
-      else out.fill(this.#value, at, at + some);
-      this.#left -= some;
-      at += some;
-    }
+  /** As `ReadHybrid`. @throws Damage */
+  read(out: Int32Array, from: number, count: number): number {
+    return this.#read(out, from, count, this.#place);
   }
 
   /**
@@ -52,66 +55,90 @@ export class HybridReader {
    * read. @throws Damage
    */
   readRun(count: number): number | undefined {
-    if (this.#width === 0) return 0;
-    if (this.#left === 0 && count > 0) this.#begin();
-    if (this.#isPacked || this.#left < count) return undefined;
-    this.#left -= count;
-    return this.#value;
+    const place = this.#place;
+    if (place.width === 0) return 0;
+    const { state } = place;
+    if (state[1] === 0 && count > 0) begin(place);
+    const left = state[1] ?? 0;
+    if (state[2] === 1 || left < count) return undefined;
+    state[1] = left - count;
+    return state[3];
   }
+}
 
-  #begin(): void {
-    const header = this.#header();
-    this.#isPacked = header % 2 === 1;
-    if (this.#isPacked) {
-      // The last group may be cut short behind its last value.
-      const there = Math.floor(((this.#end - this.#at) * 8) / this.#width);
-      this.#left = Math.min(8 * Math.floor(header / 2), there);
-      this.#value = 0;
-    } else {
-      this.#left = header / 2;
-      const bytes = Math.ceil(this.#width / 8);
-      if (bytes > this.#end - this.#at) throw ended();
-      this.#value = 0;
-      for (let i = 0; i < bytes; i++) this.#value |= (this.#bytes[this.#at++] ?? 0) << (8 * i);
-    }
-    if (this.#left === 0 && this.#at >= this.#end) throw ended();
+/** The reader that defines what is read. */
+export const readHybrid: ReadHybrid = (out, from, count, place) => {
+  const { width, state } = place;
+  if (width === 0) {
+    out.fill(0, from, from + count);
+    return 0;
   }
+  let at = from;
+  for (const end = from + count; at < end; ) {
+    if (state[1] === 0) begin(place);
+    const left = state[1] ?? 0;
+    const some = Math.min(left, end - at);
+    if (state[2] === 1) unpack(out, at, some, place);
+    else out.fill(state[3] ?? 0, at, at + some);
+    state[1] = left - some;
+    at += some;
+  }
+  let most = 0;
+  for (let i = from; i < at; i++) most = Math.max(most, (out[i] ?? 0) >>> 0);
+  return most;
+};
 
-  #header(): number {
-    let value = 0;
-    for (let i = 0; i < 5; i++) {
-      if (this.#at >= this.#end) throw ended();
-      const one = this.#bytes[this.#at++] ?? 0;
-      value += (one & 127) * 2 ** (7 * i);
-      if (one < 128) return value;
-    }
-    throw new Damage("a run of levels or places has a length of more than five bytes");
+function begin({ bytes, end, width, state }: HybridPlace): void {
+  let at = state[0] ?? 0;
+  let header = 0;
+  for (let i = 0; ; i++) {
+    if (i === 5) throw hybridFault(runTooLong);
+    if (at >= end) throw hybridFault(ends);
+    const one = bytes[at++] ?? 0;
+    header += (one & 127) * 2 ** (7 * i);
+    if (one < 128) break;
   }
+  const isPacked = header % 2 === 1;
+  let [left, value] = [header / 2, 0];
+  if (isPacked) {
+    // The last group may be cut short behind its last value.
+    const there = Math.floor(((end - at) * 8) / width);
+    left = Math.min(8 * Math.floor(header / 2), there);
+  } else {
+    const size = Math.ceil(width / 8);
+    if (size > end - at) throw hybridFault(ends);
+    for (let i = 0; i < size; i++) value |= (bytes[at++] ?? 0) << (8 * i);
+  }
+  if (left === 0 && at >= end) throw hybridFault(ends);
+  state.set([at, left, isPacked ? 1 : 0, value]);
+}
 
-  #unpack(out: Int32Array, from: number, count: number): void {
-    const [width, view] = [this.#width, this.#view];
-    const mask = width === 32 ? -1 : (1 << width) - 1;
-    let [at, bit] = [this.#at, this.#value];
-    if (width <= 25) {
-      for (let i = from; i < from + count; i++) {
-        out[i] = (view.getUint32(at, true) >>> bit) & mask;
-        bit += width;
-        at += bit >> 3;
-        bit &= 7;
-      }
-    } else {
-      for (let i = from; i < from + count; i++) {
-        out[i] = bitsAt(view, at, bit) & mask;
-        bit += width;
-        at += bit >> 3;
-        bit &= 7;
-      }
+function unpack(
+  out: Int32Array,
+  from: number,
+  count: number,
+  { view, width, state }: HybridPlace,
+): void {
+  const mask = width === 32 ? -1 : (1 << width) - 1;
+  let [at, bit] = [state[0] ?? 0, state[3] ?? 0];
+  if (width <= 25) {
+    for (let i = from; i < from + count; i++) {
+      out[i] = (view.getUint32(at, true) >>> bit) & mask;
+      bit += width;
+      at += bit >> 3;
+      bit &= 7;
     }
-    this.#at = at;
-    this.#value = bit;
-    // A run of packed bits ends at a whole byte.
-    if (this.#left === count && bit > 0) this.#at++;
+  } else {
+    for (let i = from; i < from + count; i++) {
+      out[i] = bitsAt(view, at, bit) & mask;
+      bit += width;
+      at += bit >> 3;
+      bit &= 7;
+    }
   }
+  // A run of packed bits ends at a whole byte.
+  state[0] = state[1] === count && bit > 0 ? at + 1 : at;
+  state[3] = bit;
 }
 
 /** 32 bits from bit `bit`, 0 to 7, of the byte `at` on. */
@@ -120,6 +147,13 @@ export function bitsAt(view: DataView, at: number, bit: number): number {
   return bit === 0 ? low | 0 : low | (view.getUint8(at + 4) << (32 - bit));
 }
 
-function ended(): Damage {
-  return new Damage("a page has fewer levels or places than it says");
+/** What a reader of the addon says is wrong; native/ingest/pages.h has the same numbers. */
+const [ends, runTooLong] = [-1, -2];
+
+export function hybridFault(fault: number): Damage {
+  return new Damage(
+    fault === runTooLong
+      ? "a run of levels or places has a length of more than five bytes"
+      : "a page has fewer levels or places than it says",
+  );
 }

@@ -7,6 +7,7 @@ import { Damage } from "../../tables/damage.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import type { Leaf } from "../shapes.ts";
+import type { PageDecoders } from "./page-decoders.ts";
 import { type DataPage, PageReader } from "./pages.ts";
 import {
   type CodedTarget,
@@ -32,6 +33,7 @@ export interface ColumnCursor {
 export interface LeafSource {
   readonly stream: ByteStream;
   readonly chunk: Chunk;
+  readonly decoders: PageDecoders;
 }
 
 /** Makes room for `count` values in a target, and keeps those that are in it. */
@@ -86,7 +88,7 @@ export class LeafCursor {
   constructor(
     leaf: Leaf,
     repetitionMax: number,
-    { stream, chunk }: LeafSource,
+    { stream, chunk, decoders }: LeafSource,
     target: Target,
     hash: ByteHash,
   ) {
@@ -94,7 +96,7 @@ export class LeafCursor {
       throw new Damage(`it is of ${chunk.physical}, and the schema says ${leaf.element.type}`);
     }
     const levels = { repetitionMax, definitionMax: leaf.definitionMax };
-    this.#pages = new PageReader(stream, chunk, levels, hash);
+    this.#pages = new PageReader(stream, chunk, levels, hash, decoders);
     this.leaf = leaf;
     this.target = target;
   }
@@ -107,16 +109,14 @@ export class LeafCursor {
     const { repetition, definition } = this.#page as DataPage;
     if (repetition !== undefined) {
       if (this.repetition === noLevels) this.repetition = new Int32Array(levelsMax);
-      repetition.read(this.repetition, 0, count);
-      checkLevels(this.repetition, count, 1);
+      checkLevel(repetition.read(this.repetition, 0, count), 1);
     }
     this.run = definition === undefined ? 0 : definition.readRun(count);
     if (this.run !== undefined) checkLevel(this.run, this.leaf.definitionMax);
     const isWritten = repetition !== undefined || this.run === undefined;
     if (isWritten && this.definition === noLevels) this.definition = new Int32Array(levelsMax);
     if (definition !== undefined && this.run === undefined) {
-      definition.read(this.definition, 0, count);
-      checkLevels(this.definition, count, this.leaf.definitionMax);
+      checkLevel(definition.read(this.definition, 0, count), this.leaf.definitionMax);
     } else if (isWritten) this.definition.fill(this.run ?? 0, 0, count);
     this.#pageLeft -= count;
     [this.at, this.end] = [0, count];
@@ -143,12 +143,6 @@ export class LeafCursor {
 }
 
 /** Levels of a wrong size would name entries that are none. */
-function checkLevels(levels: Int32Array, count: number, max: number): void {
-  let all = 0;
-  for (let i = 0; i < count; i++) all = Math.max(all, (levels[i] ?? 0) >>> 0);
-  checkLevel(all, max);
-}
-
 function checkLevel(level: number, max: number): void {
   if (level >>> 0 > max) throw new Damage(`a level is ${level >>> 0}, and the schema has ${max}`);
 }

@@ -9,6 +9,7 @@ import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import { pageBytesMax, Unpacker } from "./codecs.ts";
 import { HybridReader } from "./hybrid.ts";
+import type { PageDecoders } from "./page-decoders.ts";
 import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./thrift.ts";
 
 /** The levels and values of a page, unpacked; valid until the next page. */
@@ -22,6 +23,7 @@ export interface DataPage {
   readonly bytes: Uint8Array;
   readonly start: number;
   readonly end: number;
+  readonly decoders: PageDecoders;
 }
 
 /** The values of a dictionary, as PLAIN. */
@@ -29,6 +31,7 @@ export interface DictionaryPage {
   readonly count: number;
   readonly bytes: Uint8Array;
   readonly end: number;
+  readonly decoders: PageDecoders;
 }
 
 /** Levels of a column: the largest repetition and definition. */
@@ -51,18 +54,26 @@ export class PageReader {
   readonly #unpacker: Unpacker;
   readonly #isPacked: boolean;
   readonly #hash: ByteHash;
+  readonly #decoders: PageDecoders;
   /** Values that the chunk still has to have. */
   #left: number;
   #dictionary: DictionaryPage | undefined;
 
   /** `hash` takes the bytes of all pages that are read. @throws Damage */
-  constructor(stream: ByteStream, { codec, values }: Chunk, levels: Levels, hash: ByteHash) {
+  constructor(
+    stream: ByteStream,
+    { codec, values }: Chunk,
+    levels: Levels,
+    hash: ByteHash,
+    decoders: PageDecoders,
+  ) {
     this.#stream = stream;
     this.#levels = levels;
-    this.#unpacker = new Unpacker(codec);
+    this.#unpacker = new Unpacker(codec, decoders);
     this.#isPacked = codec !== "UNCOMPRESSED";
     this.#left = values;
     this.#hash = hash;
+    this.#decoders = decoders;
   }
 
   /** The dictionary of the pages so far. */
@@ -132,7 +143,7 @@ export class PageReader {
     if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
     // A copy: the next page is unpacked into the same memory.
     const bytes = this.#unpack(packed, size, 0).slice(0, size + slackBytes);
-    this.#dictionary = { count, bytes, end: size };
+    this.#dictionary = { count, bytes, end: size, decoders: this.#decoders };
   }
 
   #pageV1(header: ThriftStruct, packed: Uint8Array, size: number): DataPage {
@@ -147,13 +158,14 @@ export class PageReader {
       const length = view.getUint32(start, true);
       if (start + 4 + length > size) throw new Damage(`a page has ${length} bytes of levels`);
       start += 4 + length;
-      return new HybridReader(bytes, start - length, start, bitsOf(max));
+      return this.#levelReader(bytes, start - length, start, max);
     };
     const repetition = levels(4, repetitionMax);
     const definition = levels(3, definitionMax);
     const count = countOf(header.get(1));
     const encoding = numberOf(header.get(2));
-    return { count, repetition, definition, encoding, bytes, start, end: size };
+    const decoders = this.#decoders;
+    return { count, repetition, definition, encoding, bytes, start, end: size, decoders };
   }
 
   #pageV2(header: ThriftStruct, packed: Uint8Array, size: number): DataPage {
@@ -166,7 +178,7 @@ export class PageReader {
     const bytes =
       header.get(7) === false ? this.#copy(packed, size) : this.#unpack(packed, size, start);
     const levels = (from: number, to: number, max: number) => {
-      return max === 0 ? undefined : new HybridReader(bytes, from, to, bitsOf(max));
+      return max === 0 ? undefined : this.#levelReader(bytes, from, to, max);
     };
     return {
       count: countOf(header.get(1)),
@@ -176,7 +188,12 @@ export class PageReader {
       bytes,
       start,
       end: size,
+      decoders: this.#decoders,
     };
+  }
+
+  #levelReader(bytes: Uint8Array, from: number, to: number, max: number): HybridReader {
+    return new HybridReader(bytes, from, to, bitsOf(max), this.#decoders.readHybrid);
   }
 
   /** `head` bytes are not packed. */

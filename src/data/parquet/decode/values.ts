@@ -19,6 +19,7 @@ import {
   splitFractions,
   splitPairs,
 } from "./numbers.ts";
+import type { PageDecoders } from "./page-decoders.ts";
 import { type DataPage, type DictionaryPage, encodingName } from "./pages.ts";
 import { PlainTexts, type TextPool } from "./texts.ts";
 
@@ -67,8 +68,8 @@ const placesMax = 4096;
 
 /** The values of a dictionary page; texts go to the target's pool. @throws Damage */
 export function readDictionary(page: DictionaryPage, leaf: Leaf, target: Target): Dictionary {
-  const { count, bytes, end } = page;
-  const whole = { bytes, start: 0, end };
+  const { count, bytes, end, decoders } = page;
+  const whole = { bytes, start: 0, end, decoders };
   // Every value has a bit at least: a count that lies takes no more memory than the file has bytes.
   if (count > end * 8) throw new Damage(`its dictionary says that it has ${count} values`);
   if (target.form === "texts") {
@@ -123,10 +124,10 @@ export function valueReader(
 }
 
 function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary): ValueReader {
-  const { bytes, start, end } = page;
+  const { bytes, start, end, decoders } = page;
   // A page without a value may lack the width, too.
   const width = start < end ? (bytes[start] ?? 0) : 0;
-  const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width);
+  const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width, decoders.readHybrid);
   const places = new Int32Array(placesMax);
   const { count: size, values } = dictionary;
   const coded = target.form === "ids" ? target.coded : undefined;
@@ -135,25 +136,18 @@ function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary
   }
   return (first, count) => {
     if (coded?.isWhole === true) {
-      reader.read(coded.codes, first, count);
-      checkPlaces(coded.codes, first, count, size);
+      if (count > 0) checkPlace(reader.read(coded.codes, first, count), size);
       return;
     }
     for (let at = first; at < first + count; at += placesMax) {
       const some = Math.min(placesMax, first + count - at);
-      reader.read(places, 0, some);
-      checkPlaces(places, 0, some, size);
+      checkPlace(reader.read(places, 0, some), size);
       if (target.form === "texts") target.codes.set(places.subarray(0, some), at);
-      else if (target.form === "numbers") {
-        const out = target.values;
-        for (let i = 0; i < some; i++) out[at + i] = values[places[i] ?? 0] ?? 0;
-      } else {
-        const out = target.pairs;
-        for (let i = 0; i < some; i++) {
-          const place = 2 * (places[i] ?? 0);
-          out[2 * (at + i)] = values[place] ?? 0;
-          out[2 * (at + i) + 1] = values[place + 1] ?? 0;
-        }
+      else if (target.form === "ids") {
+        if (values instanceof Int32Array)
+          decoders.takePairs(target.pairs, at, values, places, some);
+      } else if (values instanceof Float64Array) {
+        decoders.takeNumbers(target.values, at, values, places, some);
       }
     }
   };
@@ -176,16 +170,11 @@ export function idsOfCodes(
   for (let i = 0; i < count; i++) ids[i] = dictionary[codes[i] ?? 0] ?? 0n;
 }
 
-function checkPlaces(places: Int32Array, from: number, count: number, size: number): void {
-  let most = 0;
-  for (let i = from; i < from + count; i++) {
-    const place = (places[i] ?? 0) >>> 0;
-    if (place > most) most = place;
-  }
+function checkPlace(most: number, size: number): void {
   if (most >= size) throw new Damage(`a page names value ${most} of a dictionary of ${size}`);
 }
 
-type Encoded = PageBytes & { readonly encoding: number };
+type Encoded = PageBytes & { readonly encoding: number; readonly decoders: PageDecoders };
 
 function pairReader(page: Encoded, leaf: Leaf): PairReader {
   switch (page.encoding) {
@@ -228,9 +217,9 @@ function textDecimals(page: Encoded, leaf: Leaf): NumberReader {
 }
 
 /** Bits of a page of levels: behind their length, one bit each. */
-function hybridBits({ bytes, start, end, encoding }: Encoded): NumberReader {
+function hybridBits({ bytes, start, end, encoding, decoders }: Encoded): NumberReader {
   if (encoding !== encodings.rle) throw new Damage(`a page has ${encodingName(encoding)}`);
-  const reader = new HybridReader(bytes, Math.min(start + 4, end), end, 1);
+  const reader = new HybridReader(bytes, Math.min(start + 4, end), end, 1, decoders.readHybrid);
   const bits = new Int32Array(placesMax);
   return (out, first, count) => {
     for (let at = first; at < first + count; at += placesMax) {

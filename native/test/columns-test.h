@@ -1,0 +1,85 @@
+// Tests what decodes pages: bytes of any kind and of exact size, runs and packed bits, snappy.
+
+#pragma once
+
+#include <vector>
+
+#include "ingest/pages.h"
+#include "test/test-support.h"
+
+namespace osiris::test {
+
+/// Packed bits behind their header: values of every width come back, in two pieces.
+inline void testHybrid() {
+  const int width = static_cast<int>(below(33));
+  const int64_t groups = below(9), count = 8 * groups;
+  std::vector<uint8_t> bytes{static_cast<uint8_t>(2 * groups + 1)};
+  std::vector<uint32_t> values(static_cast<size_t>(count));
+  for (uint32_t& value : values) value = static_cast<uint32_t>(below(int64_t{1} << width));
+  for (int64_t bit = 0; bit < count * width; bit++) {
+    if (bit % 8 == 0) bytes.push_back(0);
+    const uint32_t set = values[static_cast<size_t>(bit / width)] >> (bit % width) & 1;
+    bytes.back() = static_cast<uint8_t>(bytes.back() | set << (bit % 8));
+  }
+  bytes.shrink_to_fit();
+  const int64_t length = static_cast<int64_t>(bytes.size());
+  const HybridBytes from{bytes.data(), length, length, width};
+  HybridPlace place{0, 0, false, 0};
+  std::vector<int32_t> out(static_cast<size_t>(count));
+  const int64_t half = count == 0 ? 0 : below(count);
+  bool good = readHybrid(out.data(), half, place, from) >= 0;
+  good = good && readHybrid(out.data() + half, count - half, place, from) >= 0;
+  for (size_t i = 0; i < out.size(); i++) good = good && out[i] == static_cast<int32_t>(values[i]);
+  expect(good, "any", "readHybrid");
+  if (width == 0) return;
+  const int64_t end = readHybrid(out.data(), 1, place, from);
+  expect(end == hybridEnds || count == 0, "any", "readHybrid, behind the end");
+}
+
+/// Bytes of any kind are no reason to read or write other memory.
+inline void testDamagedPages() {
+  std::vector<uint8_t> bytes(static_cast<size_t>(below(40)));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(below(3) == 0 ? 255 : below(256));
+  const int64_t length = static_cast<int64_t>(bytes.size());
+  std::vector<int32_t> out(static_cast<size_t>(below(300)));
+  const int64_t count = static_cast<int64_t>(out.size());
+  const HybridBytes from{bytes.data(), length, length, static_cast<int>(below(33))};
+  HybridPlace place{0, 0, false, 0};
+  const int64_t most = readHybrid(out.data(), count, place, from);
+  for (int32_t value : out) {
+    expect(most < 0 || static_cast<uint32_t>(value) <= most, "any", "the largest of a hybrid");
+  }
+  std::vector<uint8_t> body(static_cast<size_t>(below(200)));
+  unpackSnappy(body.data(), static_cast<int64_t>(body.size()), bytes.data(), length);
+}
+
+/// Literals and copies of themselves, at all distances.
+inline void testSnappy() {
+  std::vector<uint8_t> packed{200, 1}, wanted;
+  for (int64_t elements = 1 + below(12); elements > 0; elements--) {
+    const int64_t length = 1 + below(60);
+    if (wanted.empty() || below(2) == 0) {
+      packed.push_back(static_cast<uint8_t>((length - 1) << 2));
+      for (int64_t i = 0; i < length; i++) {
+        wanted.push_back(static_cast<uint8_t>(below(256)));
+        packed.push_back(wanted.back());
+      }
+    } else {
+      const int64_t offset = 1 + below(std::min<int64_t>(20, static_cast<int64_t>(wanted.size())));
+      packed.push_back(static_cast<uint8_t>(2 | (length - 1) << 2));
+      packed.insert(packed.end(), {static_cast<uint8_t>(offset), 0});
+      for (int64_t i = 0; i < length; i++) {
+        wanted.push_back(wanted[wanted.size() - static_cast<size_t>(offset)]);
+      }
+    }
+  }
+  packed.shrink_to_fit();
+  std::vector<uint8_t> body(wanted.size());
+  const int64_t size = static_cast<int64_t>(body.size());
+  const int64_t length = static_cast<int64_t>(packed.size());
+  const bool good = unpackSnappy(body.data(), size, packed.data(), length);
+  expect(good && body == wanted, "any", "unpackSnappy");
+  expect(!unpackSnappy(body.data(), size - 1, packed.data(), length), "any", "snappy without room");
+}
+
+}  // namespace osiris::test

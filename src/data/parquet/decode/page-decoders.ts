@@ -1,0 +1,74 @@
+// What the bytes of pages are decoded with. The addon decodes faster (native/ingest/pages.h), and
+// the same.
+
+import assert from "node:assert/strict";
+import { snappyUncompress } from "hyparquet";
+import { type Addon, loadAddon } from "../../../ports/addon.ts";
+import { hybridFault, type ReadHybrid, readHybrid } from "./hybrid.ts";
+
+export interface PageDecoders {
+  readonly readHybrid: ReadHybrid;
+  /** out[at + i] = values[places[i]], of `count` places, each of which is a place in `values`. */
+  takeNumbers(
+    out: Float64Array,
+    at: number,
+    values: Float64Array,
+    places: Int32Array,
+    count: number,
+  ): void;
+  /** The same of pairs. */
+  takePairs(
+    out: Int32Array,
+    at: number,
+    values: Int32Array,
+    places: Int32Array,
+    count: number,
+  ): void;
+  /** Unpacks to all of `body`. @throws Error where the bytes unpack to others */
+  unpackSnappy(body: Uint8Array, packed: Uint8Array): void;
+}
+
+/** The decoders that define what is decoded. */
+export const plainDecoders: PageDecoders = {
+  readHybrid,
+  takeNumbers(out, at, values, places, count) {
+    for (let i = 0; i < count; i++) out[at + i] = values[places[i] ?? 0] ?? 0;
+  },
+  takePairs(out, at, values, places, count) {
+    for (let i = 0; i < count; i++) {
+      const place = 2 * (places[i] ?? 0);
+      out[2 * (at + i)] = values[place] ?? 0;
+      out[2 * (at + i) + 1] = values[place + 1] ?? 0;
+    }
+  },
+  unpackSnappy: (body, packed) => snappyUncompress(packed, body),
+};
+
+/** The fastest decoders that there are: the addon's, where it is built. */
+export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecoders {
+  // An addon of an earlier build lacks them.
+  const { readHybrid: read, takeNumbers, takePairs, unpackSnappy: unpack } = addon ?? {};
+  if (read === undefined || takeNumbers === undefined) return plainDecoders;
+  if (takePairs === undefined || unpack === undefined) return plainDecoders;
+  // The addon checks types alone: with a wrong length it would touch other memory.
+  return {
+    readHybrid(out, from, count, { bytes, end, width, state }) {
+      assert(from + count <= out.length && end <= bytes.length, "room for the values");
+      const most = Number(read(out, from, count, bytes, end, width, state));
+      if (most < 0) throw hybridFault(most);
+      return most;
+    },
+    takeNumbers(out, at, values, places, count) {
+      assert(at + count <= out.length && count <= places.length, "room for the numbers");
+      takeNumbers(out, at, values, places, count);
+    },
+    takePairs(out, at, values, places, count) {
+      assert(2 * (at + count) <= out.length && count <= places.length, "room for the pairs");
+      takePairs(out, at, values, places, count);
+    },
+    unpackSnappy(body, packed) {
+      // What is wrong, if it is, the other reader says.
+      if (unpack(body, packed) !== 1) snappyUncompress(packed, body);
+    },
+  };
+}

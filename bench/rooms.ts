@@ -117,20 +117,20 @@ export const layers: readonly Rooms[] = [
     bench: 8_720,
     docs: 250,
   },
-  { test: 61_000 },
+  { test: 61_400 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
   native: 650,
-  "native/bindings": 1320,
+  "native/bindings": 1400,
   "native/blocks": 930,
   "native/dense": 900,
   "native/embedding": 1250,
   "native/exchange": 300,
-  "native/ingest": 320,
+  "native/ingest": 740,
   "native/simd": 1000,
-  "native/test": 1240,
+  "native/test": 1400,
   "native/tiers": 650,
 };
 

@@ -115,6 +115,7 @@ NAPI_MODULE_INIT() {
       method("takeNumbers", bound<takeNumbers>),
       method("takePairs", bound<takePairs>),
       method("unpackSnappy", answered<unpackSnappy>),
+      method("writeColumns", bound<writeColumns>),
       method("hashIds", bound<hashIds>),
       method("sigridHash", bound<sigridHash>),
       method("bucketize", bound<bucketize>),

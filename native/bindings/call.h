@@ -71,8 +71,10 @@ class Call {
   }
 
   /// The elements of an array of typed arrays, all of one type, or of the listed types in turn.
+  /// `lengths`, if there are any: those of the arrays.
   template <typename Element>
-  std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types) {
+  std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types,
+                             std::vector<int64_t>* lengths = nullptr) {
     uint32_t count = 0;
     ok(napi_get_array_length(env_, arguments_[i], &count));
     valid_ = valid_ && count == types.size();
@@ -80,7 +82,9 @@ class Call {
     for (uint32_t at = 0; valid_ && at < count; at++) {
       napi_value element = nullptr;
       ok(napi_get_element(env_, arguments_[i], at, &element));
-      pointers.push_back(pointer<Element>(element, types[at]));
+      size_t length = 0;
+      pointers.push_back(pointer<Element>(element, types[at], &length));
+      if (lengths != nullptr) lengths->push_back(static_cast<int64_t>(length));
     }
     return pointers;
   }
@@ -135,12 +139,13 @@ class Call {
 
   /// nullptr where there are no elements.
   template <typename Element>
-  Element* pointer(napi_value value, napi_typedarray_type expected) {
+  Element* pointer(napi_value value, napi_typedarray_type expected, size_t* count = nullptr) {
     napi_typedarray_type type = napi_int8_array;
     void* data = nullptr;
     size_t length = 0;
     ok(napi_get_typedarray_info(env_, value, &type, &length, &data, nullptr, nullptr));
     valid_ = valid_ && type == expected;
+    if (count != nullptr) *count = length;
     return length == 0 ? nullptr : static_cast<Element*>(data);
   }
 

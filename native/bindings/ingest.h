@@ -6,6 +6,7 @@
 #include "ingest/batches.h"
 #include "ingest/ids.h"
 #include "ingest/pages.h"
+#include "ingest/records.h"
 #include "ingest/transforms.h"
 
 namespace {
@@ -92,6 +93,55 @@ napi_value unpackSnappy(Call& call) {
   uint8_t *body = call.bytes(0), *packed = call.bytes(1);
   if (!call.valid()) return nullptr;
   return call.answer(osiris::unpackSnappy(body, call.length(0), packed, call.length(1)));
+}
+
+/// Columns of a plan, as src/data/columnar/record-columns.ts lays them out: of four numbers each,
+/// with one array of numbers, or three of ids.
+std::vector<RecordColumn> recordColumnsOf(Call& call, size_t plan, size_t arrays) {
+  const int32_t* numbers = call.ints(plan);
+  std::vector<RecordColumn> columns;
+  std::vector<napi_typedarray_type> types;
+  for (int64_t i = 0; call.valid() && i < call.length(plan) / 4; i++, numbers += 4) {
+    const auto kind = static_cast<RecordColumn::Kind>(numbers[0]);
+    columns.push_back({kind, numbers[1]});
+    RecordColumn& column = columns.back();
+    if (kind == RecordColumn::same) column.value = numbers[2];
+    if (kind == RecordColumn::numbers) {
+      column.absent = static_cast<RecordColumn::Absent>(numbers[2]);
+      column.indicator = numbers[3] == 1;
+      types.push_back(napi_float64_array);
+    } else if (kind == RecordColumn::ids) {
+      column.own = numbers[2] == 1;
+      column.coded = numbers[3] == 1;
+      types.insert(types.end(), 3, napi_int32_array);
+    }
+  }
+  std::vector<int64_t> lengths;
+  const auto found = call.list<void>(arrays, types, &lengths);
+  if (!call.valid()) return {};
+  size_t next = 0;
+  for (RecordColumn& column : columns) {
+    if (column.kind == RecordColumn::numbers) {
+      column.values = static_cast<const double*>(found[next++]);
+    } else if (column.kind == RecordColumn::ids) {
+      column.offsets = static_cast<const int32_t*>(found[next]);
+      column.rowOf = static_cast<const int32_t*>(found[next + 1]);
+      column.rowCount = lengths[next + 1];
+      column.codes = static_cast<const int32_t*>(found[next + 2]);
+      column.codeCount = lengths[next + 2];
+      next += 3;
+    }
+  }
+  return columns;
+}
+
+// writeColumns(words, width, plain, rows, plan, arrays)
+void writeColumns(Call& call) {
+  const RecordMemory out{call.ints(0), call.integer(1), call.bytes(2)};
+  const int64_t rows = call.integer(3);
+  const std::vector<RecordColumn> columns = recordColumnsOf(call, 4, 5);
+  if (!call.valid()) return;
+  osiris::writeColumns(out, rows, columns);
 }
 
 // hashIds(rows, ids, isUnsigned, seed, tableRows)

@@ -1,10 +1,12 @@
-// Tests what decodes pages: bytes of any kind and of exact size, runs and packed bits, snappy.
+// Tests what makes records of pages: bytes of any kind and of exact size, runs and packed bits,
+// snappy, and columns of random values.
 
 #pragma once
 
 #include <vector>
 
 #include "ingest/pages.h"
+#include "ingest/records.h"
 #include "test/test-support.h"
 
 namespace osiris::test {
@@ -80,6 +82,50 @@ inline void testSnappy() {
   const bool good = unpackSnappy(body.data(), size, packed.data(), length);
   expect(good && body == wanted, "any", "unpackSnappy");
   expect(!unpackSnappy(body.data(), size - 1, packed.data(), length), "any", "snappy without room");
+}
+
+/// A column of each kind, of some rows that are no whole chunk.
+inline void testRecordColumns() {
+  const int64_t rows = below(200), width = 5;
+  std::vector<int32_t> words(static_cast<size_t>(rows * width)), offsets{0};
+  std::vector<uint8_t> plain(static_cast<size_t>(rows), 1);
+  std::vector<double> values(static_cast<size_t>(rows));
+  for (double& value : values) value = below(5) == 0 ? NAN : static_cast<double>(below(1000));
+  for (int64_t row = 0; row < rows; row++) {
+    offsets.push_back(offsets.back() + static_cast<int32_t>(below(6) == 0 ? below(3) : 1));
+  }
+  std::vector<int32_t> codes(static_cast<size_t>(offsets.back())), rowOf(10);
+  for (int32_t& code : codes) code = static_cast<int32_t>(below(11));  // One is none.
+  for (int32_t& row : rowOf) row = static_cast<int32_t>(below(1000));
+  RecordColumn same{RecordColumn::same, 0}, numbers{RecordColumn::numbers, 1},
+      ids{RecordColumn::ids, 3}, coded{RecordColumn::ids, 4};
+  same.value = 9;
+  numbers.values = values.data();
+  numbers.absent = RecordColumn::zero;
+  numbers.indicator = true;
+  ids.offsets = coded.offsets = offsets.data();
+  ids.rowOf = codes.data();
+  ids.rowCount = coded.codeCount = offsets.back();
+  ids.own = true;
+  coded.coded = true;
+  coded.codes = codes.data();
+  coded.rowOf = rowOf.data();
+  coded.rowCount = 10;
+  writeColumns({words.data(), width, plain.data()}, rows, {same, numbers, ids, coded});
+  for (size_t row = 0; row < plain.size(); row++) {
+    const size_t from = static_cast<size_t>(offsets[row]);
+    const bool one = offsets[row + 1] - offsets[row] == 1;
+    const bool usual = one && codes[from] < 10;
+    expect((plain[row] == 1) == usual, "any", "writeColumns, what is plain");
+    if (!usual) continue;
+    const int32_t* record = words.data() + row * static_cast<size_t>(width);
+    const bool none = std::isnan(values[row]);
+    const bool good = record[0] == 9 && record[2] == bitsOfFloat(none ? 1 : 0) &&
+                      record[1] == bitsOfFloat(none ? 0 : static_cast<float>(values[row])) &&
+                      record[3] == codes[from] &&
+                      record[4] == rowOf[static_cast<size_t>(codes[from])];
+    expect(good, "any", "writeColumns, the words");
+  }
 }
 
 }  // namespace osiris::test

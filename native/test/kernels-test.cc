@@ -27,6 +27,7 @@ int main() {
   for (int round = 0; round < 200; round++) testHybrid();
   for (int round = 0; round < 1000; round++) testDamagedPages();
   for (int round = 0; round < 200; round++) testSnappy();
+  for (int round = 0; round < 200; round++) testRecordColumns();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

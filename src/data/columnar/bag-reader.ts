@@ -6,7 +6,7 @@ import { murmurHash3 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import type { Fault } from "../text/faults.ts";
 import { decodeId } from "../text/line-decoder.ts";
-import type { Column, TextColumn } from "./column.ts";
+import type { Column, IdColumn, TextColumn } from "./column.ts";
 import { type HashIds, idHasher, textOfId } from "./hashed-ids.ts";
 import type { CategoricalField } from "./named-columns.ts";
 
@@ -20,11 +20,16 @@ export type BagColumn = Exclude<Column, { form: "numbers" }>;
 export interface BagReader {
   /** What fills the entries of a column, valid until the next column. */
   fillOf(column: BagColumn): FillEntry;
-  /**
-   * (N): the row of each entry of a column, of 32 bits; `textWay`: it goes the way of text. Valid
-   * until the next column. Undefined where ids have 64 bits.
-   */
-  readonly rowsOf: ((column: BagColumn) => Int32Array) | undefined;
+  /** The rows of a column, valid until the next column. Undefined where ids have 64 bits. */
+  readonly rowsOf: ((column: BagColumn) => EntryRows) | undefined;
+}
+
+/** The row of each entry of a column, of 32 bits; `textWay`: it goes the way of text. */
+export interface EntryRows {
+  /** (N): of each entry; or, where there are codes, of each code. */
+  readonly rows: Int32Array;
+  /** (N): the code of each entry. */
+  readonly codes?: Int32Array | undefined;
 }
 
 /** Instead of a row. Rows of tables are not negative. */
@@ -39,18 +44,19 @@ export function bagReader(field: CategoricalField, feature: number): BagReader {
   }
   const ofIds = ofDictionary(field.ids === "hash" ? idHasher(field) : plainRows(field));
   const ofTexts = textRows(field);
-  let last: { readonly column: BagColumn; readonly rows: Int32Array } | undefined;
+  let last: (EntryRows & { readonly column: BagColumn }) | undefined;
   const rowsOf = (column: BagColumn) => {
     if (last?.column !== column) {
-      last = { column, rows: column.form === "ids" ? ofIds(column) : ofTexts(column) };
+      const found = column.form === "ids" ? ofIds(column) : { rows: ofTexts(column) };
+      last = { ...found, column };
     }
-    return last.rows;
+    return last;
   };
   const fillOf = (column: BagColumn): FillEntry => {
-    const rows = rowsOf(column);
+    const { rows, codes } = rowsOf(column);
     const slowly = textEntry(column);
     return (sample, at, weight) => {
-      const row = rows[at] ?? textWay;
+      const row = rows[codes === undefined ? at : (codes[at] ?? 0)] ?? textWay;
       if (row !== textWay && sample.push(feature, row, weight)) return undefined;
       return slowly(sample, at, weight);
     };
@@ -99,24 +105,20 @@ function plainRows({ rows, offset }: CategoricalField): HashIds {
   };
 }
 
-/** Finds the rows of a dictionary's ids once, and those of its column by their codes. */
-function ofDictionary(rowsOf: HashIds): HashIds {
+/** Finds the rows of a dictionary's ids once: its column has their codes. */
+function ofDictionary(rowsOf: HashIds): (column: IdColumn) => EntryRows {
   let known: BigInt64Array | undefined;
   let rows: Int32Array = new Int32Array(0);
-  let found = new Int32Array(0);
   return (column) => {
-    const { coded, offsets, isUnsigned } = column;
-    if (coded === undefined) return rowsOf(column);
+    const { coded, isUnsigned } = column;
+    if (coded === undefined) return { rows: rowsOf(column) };
     const { dictionary, codes } = coded;
     if (known !== dictionary) {
       known = dictionary;
       const whole = Int32Array.of(0, dictionary.length);
       rows = rowsOf({ form: "ids", ids: dictionary, offsets: whole, isUnsigned });
     }
-    const count = offsets.at(-1) ?? 0;
-    if (found.length < count) found = new Int32Array(count);
-    for (let at = 0; at < count; at++) found[at] = rows[codes[at] ?? 0] ?? textWay;
-    return found;
+    return { rows, codes };
   };
 }
 

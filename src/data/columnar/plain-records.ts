@@ -3,18 +3,16 @@
 // through the row encoder, which defines what every record is.
 
 import type { Fault } from "../text/faults.ts";
-import { type BagReader, textWay } from "./bag-reader.ts";
+import type { BagReader } from "./bag-reader.ts";
 import type { Column } from "./column.ts";
 import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
+import { columnWriter, type RecordColumn, type RecordMemory } from "./record-columns.ts";
 
-/** The records of a batch, valid until the next batch. */
-export interface PlainRecords {
-  /** (rows x width): a record's labels, dense features, lengths and ids (cache/cache-format.ts). */
-  readonly words: Int32Array;
-  readonly width: number;
-  /** (rows): 1 where a row's record is here. */
-  readonly isPlain: Uint8Array;
-}
+/**
+ * The records of a batch, valid until the next batch: a record's labels, dense features, lengths
+ * and ids (cache/cache-format.ts).
+ */
+export type PlainRecords = RecordMemory;
 
 /** No row has a record. */
 export const noRecords: PlainRecords = {
@@ -29,22 +27,6 @@ export type RecordMaker = (
   rows: number,
 ) => PlainRecords | undefined;
 
-/** The words of one column's values in all records. */
-interface Place {
-  readonly words: Int32Array;
-  readonly floats: Float32Array;
-  readonly width: number;
-  /** The place of the value in each record. */
-  readonly at: number;
-  readonly isPlain: Uint8Array;
-}
-
-/** Writes a column's values of some rows. */
-type Write = (first: number, end: number) => void;
-
-/** Rows whose columns are written one after the other while their records are in a core's cache. */
-const rowsTogether = 512;
-
 /** The maker of records; undefined where rows have more than classes, numbers and single ids. */
 export function recordMaker(
   columns: FieldColumns,
@@ -58,46 +40,43 @@ export function recordMaker(
   const [denseAt, lengthsAt] = [labels.length, labels.length + denseWords];
   const idsAt = lengthsAt + Math.ceil(features / 2);
   const width = idsAt + features;
-  let words = new Int32Array(0);
-  let floats = new Float32Array(0);
-  let isPlain = new Uint8Array(0);
-  const placeOf = (at: number): Place => ({ words, floats, width, at, isPlain });
-  const writersOf = (columnOf: (field: number) => Column): Write[] | undefined => {
-    const writers = labels.map((field, i) => {
-      return labelWriter(placeOf(i), labelOf(i, columnOf(field)));
-    });
+  const writeColumns = columnWriter();
+  let memory = { ...noRecords, width };
+  const columnsOf = (columnOf: (field: number) => Column): RecordColumn[] | undefined => {
+    const found: RecordColumn[] = [];
     for (const field of dense) {
       const column = columnOf(field.field);
       if (column.form !== "numbers") return undefined;
-      writers.push(numberWriter(placeOf(denseAt + field.at), column.values, field));
+      found.push(numbersOf(column.values, field, denseAt));
     }
     for (let at = lengthsAt; at < idsAt; at++) {
       const isHalf = at === idsAt - 1 && features % 2 === 1;
-      writers.push(sameWriter(placeOf(at), isHalf ? 1 : 1 | (1 << 16)));
+      found.push({ kind: "same", at, value: isHalf ? 1 : 1 | (1 << 16) });
     }
-    for (const [feature, field] of categorical.entries()) {
-      const column = columnOf(field.field);
+    for (const [feature, { field, missing }] of categorical.entries()) {
+      const column = columnOf(field);
       const rowsOf = bags[feature]?.rowsOf;
       if (column.form === "numbers" || column.weights !== undefined || rowsOf === undefined) {
         return undefined;
       }
-      writers.push(idWriter(placeOf(idsAt + feature), rowsOf(column), column.offsets, field));
+      const entries = rowsOf(column);
+      const [at, hasOwn] = [idsAt + feature, missing === "own"];
+      found.push({ kind: "ids", at, offsets: column.offsets, entries, hasOwn });
     }
-    return writers;
+    return found;
   };
   return (columnOf, rows) => {
-    if (isPlain.length < rows) {
-      words = new Int32Array(rows * width);
-      floats = new Float32Array(words.buffer);
-      isPlain = new Uint8Array(rows);
+    if (memory.isPlain.length < rows) {
+      memory = { words: new Int32Array(rows * width), width, isPlain: new Uint8Array(rows) };
     }
-    isPlain.fill(1, 0, rows);
-    const writers = writersOf(columnOf);
-    if (writers === undefined) return undefined;
-    for (let first = 0; first < rows; first += rowsTogether) {
-      for (const write of writers) write(first, Math.min(first + rowsTogether, rows));
+    memory.isPlain.fill(1, 0, rows);
+    const found = columnsOf(columnOf);
+    if (found === undefined) return undefined;
+    for (const [place, field] of labels.entries()) {
+      writeLabels(memory, place, labelOf(place, columnOf(field)), rows);
     }
-    return { words, width, isPlain };
+    writeColumns(memory, rows, found);
+    return memory;
   };
 }
 
@@ -106,62 +85,38 @@ function isSingle({ isWide, list, separator, weightSeparator }: CategoricalField
   return !isWide && !isList;
 }
 
-function labelWriter(
-  { floats, width, at, isPlain }: Place,
+function writeLabels(
+  { words, width, isPlain }: RecordMemory,
+  place: number,
   labelOf: (row: number) => number | Fault,
-): Write {
-  return (first, end) => {
-    for (let row = first, to = at + first * width; row < end; row++, to += width) {
-      const label = labelOf(row);
-      if (typeof label === "number") floats[to] = label;
-      else isPlain[row] = 0;
-    }
-  };
+  rows: number,
+): void {
+  const floats = new Float32Array(words.buffer);
+  for (let row = 0, to = place; row < rows; row++, to += width) {
+    const label = labelOf(row);
+    if (typeof label === "number") floats[to] = label;
+    else isPlain[row] = 0;
+  }
 }
 
 /** As `denseFill` of row-encoder.ts. */
-function numberWriter(
-  { floats, width, at, isPlain }: Place,
+function numbersOf(
   values: Float64Array,
-  { log, missing }: DenseField,
-): Write {
-  const absent = missing === "mean" ? Number.NaN : 0;
-  const hasIndicator = missing === "indicator";
-  return (first, end) => {
-    for (let row = first, to = at + first * width; row < end; row++, to += width) {
-      const value = values[row] ?? Number.NaN;
-      const isThere = Number.isFinite(Math.fround(value));
-      if (isThere) floats[to] = log ? Math.log1p(Math.max(value, 0)) : value;
-      else if (Number.isNaN(value) && missing !== "reject") floats[to] = absent;
-      else isPlain[row] = 0;
-      if (hasIndicator) floats[to + 1] = isThere ? 0 : 1;
-    }
+  { at, log, missing }: DenseField,
+  denseAt: number,
+): RecordColumn {
+  return {
+    kind: "numbers",
+    at: denseAt + at,
+    values: log ? logsOf(values) : values,
+    absent: missing === "reject" ? undefined : missing === "mean" ? Number.NaN : 0,
+    hasIndicator: missing === "indicator",
   };
 }
 
-function sameWriter({ words, width, at }: Place, value: number): Write {
-  return (first, end) => {
-    for (let row = first, to = at + first * width; row < end; row++, to += width) words[to] = value;
-  };
-}
-
-/** As `bagFill` of row-encoder.ts: a row without an id has row 0 of its own, or is not plain. */
-function idWriter(
-  { words, width, at, isPlain }: Place,
-  ids: Int32Array,
-  offsets: Int32Array,
-  { missing }: CategoricalField,
-): Write {
-  return (first, end) => {
-    let from = offsets[first] ?? 0;
-    for (let row = first, to = at + first * width; row < end; row++, to += width) {
-      const next = offsets[row + 1] ?? 0;
-      let id = textWay;
-      if (next - from === 1) id = ids[from] ?? textWay;
-      else if (next === from && missing === "own") id = 0;
-      words[to] = id;
-      if (id === textWay) isPlain[row] = 0;
-      from = next;
-    }
-  };
+/** The logarithms of numbers; what float32 does not hold stays as it is. */
+function logsOf(values: Float64Array): Float64Array {
+  return values.map((value) => {
+    return Number.isFinite(Math.fround(value)) ? Math.log1p(Math.max(value, 0)) : value;
+  });
 }

@@ -154,7 +154,7 @@ function labelReaderOf(
   readLabel: LabelReader,
   known: Map<string | number, number | Fault>,
 ): (row: number) => number | Fault {
-  return (row) => {
+  const labelOf = (row: number) => {
     const key = column.form === "numbers" ? (column.values[row] ?? 0) : textAt(column, row);
     const before = known.get(key);
     if (before !== undefined) return before;
@@ -162,6 +162,15 @@ function labelReaderOf(
     const label = readLabel(textAt(column, row));
     known.set(key, label);
     return label;
+  };
+  if (column.form !== "numbers") return labelOf;
+  // Most labels are 0 and 1: no search for them.
+  const classes: (number | Fault | undefined)[] = [undefined, undefined];
+  return (row) => {
+    const value = column.values[row] ?? 0;
+    if (value !== 0 && value !== 1) return labelOf(row);
+    classes[value] ??= labelOf(row);
+    return classes[value] ?? labelOf(row);
   };
 }
 

@@ -6,10 +6,17 @@ import test from "ava";
 import { BlockEncoder } from "../../../src/data/cache/block-encoder.ts";
 import type { Column } from "../../../src/data/columnar/column.ts";
 import { namedColumns } from "../../../src/data/columnar/named-columns.ts";
+import {
+  columnWriter,
+  type RecordColumn,
+  writeColumns,
+} from "../../../src/data/columnar/record-columns.ts";
 import { createRowEncoder } from "../../../src/data/columnar/row-encoder.ts";
 import { dataOptions, type ResolvedParquetOptions } from "../../../src/data/options.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+
+type RecordIds = Extract<RecordColumn, { kind: "ids" }>;
 
 const rows = 1500;
 const names = ["label", "plain", "log", "mean", "told", "needed", "hashed", "coded", "own", "text"];
@@ -105,3 +112,52 @@ test("records have the words of encoded samples, and leave out what is unusual",
 function isSame(a: Int32Array = new Int32Array(0), b: Int32Array = new Int32Array(0)): boolean {
   return a.length === b.length && a.every((word, i) => word === b[i]);
 }
+
+test("columns are written to the same words with the addon and without", (t) => {
+  const random = new RandomStream(8, 1);
+  const few = 700;
+  const odd = [Number.NaN, Infinity, -Infinity, 1e39, -0, 1e-46, 3.4028235677973366e38, 3.4e38];
+  const drawnNumbers = () =>
+    Float64Array.from({ length: few }, () => {
+      return random.below(8) === 0 ? (odd[random.below(odd.length)] ?? 0) : random.below(999) / 7;
+    });
+  const drawnIds = (isCoded: boolean): Pick<RecordIds, "offsets" | "entries"> => {
+    const offsets = new Int32Array(few + 1);
+    for (let row = 0; row < few; row++) {
+      const entries = random.below(20) === 0 ? random.below(3) : 1;
+      offsets[row + 1] = (offsets[row] ?? 0) + entries;
+    }
+    const count = offsets[few] ?? 0;
+    const drawn = (length: number) =>
+      Int32Array.from({ length }, () => (random.below(30) === 0 ? -1 : random.below(2 ** 31)));
+    if (!isCoded) return { offsets, entries: { rows: drawn(count) } };
+    const codes = Int32Array.from({ length: count }, () => random.below(50));
+    return { offsets, entries: { rows: drawn(50), codes } };
+  };
+  for (let round = 0; round < 20; round++) {
+    const columns: RecordColumn[] = [
+      { kind: "same", at: 5, value: random.word() | 0 },
+      ...[0, Number.NaN, undefined].map((absent, at): RecordColumn => {
+        return { kind: "numbers", at, values: drawnNumbers(), absent, hasIndicator: false };
+      }),
+      { kind: "numbers", at: 3, values: drawnNumbers(), absent: 0, hasIndicator: true },
+      ...[6, 7, 8, 9].map((at): RecordColumn => {
+        return { kind: "ids", at, ...drawnIds(at < 8), hasOwn: at % 2 === 0 };
+      }),
+    ];
+    const written = [columnWriter(), writeColumns].map((write) => {
+      const width = 11;
+      const words = new Int32Array(few * width);
+      const isPlain = new Uint8Array(few).fill(1);
+      isPlain[3] = 0;
+      write({ words, width, isPlain }, few, columns);
+      for (let row = 0; row < few; row++) {
+        if (isPlain[row] === 0) words.fill(0, row * width, (row + 1) * width);
+      }
+      return { words, isPlain };
+    });
+    t.deepEqual(written[0], written[1]);
+    const plain = written[0]?.isPlain.reduce((sum, one) => sum + one, 0) ?? 0;
+    t.true(plain > few / 10 && plain < few, `${plain} of ${few} rows are plain`);
+  }
+});

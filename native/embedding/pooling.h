@@ -61,13 +61,15 @@ struct BagBlock {
   int64_t count;
   float* out;
   int64_t columns;
+  bool far;  // the call's output is large: see storeFar
 };
 
 /// The sum over columns c.. of `count` rows in bag order, each times its weight if there are
 /// weights. Rows are decoded on the way. `last` = elements of the last vector.
 template <Precision precision, int vectors, bool weighted>
 INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, const float* weights,
-                   int64_t count, bool mean, int64_t last, Run* run, Lookahead& lookahead) {
+                   int64_t count, bool mean, int64_t last, bool far, Run* run,
+                   Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
   for (int64_t k = 0; k < count; k++) {
@@ -84,8 +86,8 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
     const Vec length = broadcast(static_cast<float>(count));
     UNROLL for (int v = 0; v < vectors; v++) acc[v] = div(acc[v], length);
   }
-  UNROLL for (int v = 0; v < vectors - 1; v++) store(out + v * lanes, acc[v]);
-  storeSome(out + (vectors - 1) * lanes, last, acc[vectors - 1]);
+  UNROLL for (int v = 0; v < vectors - 1; v++) storeFar(out + v * lanes, lanes, acc[v], far);
+  storeFar(out + (vectors - 1) * lanes, last, acc[vectors - 1], far);
 }
 
 /// `vectors`: a row's vectors modulo 4, as 1 to 4; groups of four come first. `single`: every bag
@@ -94,7 +96,7 @@ template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
   const int64_t columns = block.columns, bags = block.count;
-  const bool mean = t.mean && !single;
+  const bool mean = t.mean && !single, far = block.far;
   const int64_t before = (t.dim - 1) / (4 * lanes) * 4 * lanes;
   const int64_t last = t.dim - before - (vectors - 1) * lanes;
   const int32_t* const offsets = block.offsets;
@@ -106,11 +108,11 @@ template <Precision precision, int vectors, bool weighted, bool single>
     const int64_t count = single ? 1 : offsets[b + 1] - offsets[b];
     Run* asked = &ahead;
     for (int64_t c = 0; c < before; c += 4 * lanes, asked = nullptr) {
-      sumBag<precision, 4, weighted>(out + c, t, c, ids, weights, count, mean, lanes, asked,
-                                     lookahead);
+      sumBag<precision, 4, weighted>(out + c, t, c, ids, weights, count, mean, lanes, far,
+                                     asked, lookahead);
     }
     sumBag<precision, vectors, weighted>(out + before, t, before, ids, weights, count, mean, last,
-                                         asked, lookahead);
+                                         far, asked, lookahead);
     ids += count;
     if (weighted) weights += count;
   }
@@ -183,6 +185,7 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
 inline void pool(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                  int64_t columns) {
   const int64_t end = first + count;
+  const bool far = count * columns > farFloats;
   Lookahead lookahead{tables, bags, end, first};
   Run run = lookahead.follow();
   for (int64_t k = 0; k < prefetchAhead; k++) ask(run, lookahead);
@@ -193,7 +196,7 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const int32_t* offsets = bags.offsets + index * bags.samples + sample;
       float* pooled = out + (sample - first) * columns + t.column;
       const bool single = bags.weights == nullptr && bagsOfOne(offsets, samples);
-      const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns};
+      const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns, far};
       withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
         if (t.blocks > 1 || t.averaged) poolBlocks(block, run, lookahead);
         else if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
@@ -202,4 +205,5 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       });
     }
   }
+  endFar();
 }

@@ -267,7 +267,13 @@ const large: Scenario = (kernels, stream) => {
   kernels.products(made, random(kernels, stream, [rank, 1]), x, "ab");
   const copied = kernels.tensor([rows, dim + 3]);
   kernels.copyColumns(copied, 2, a, 0, dim);
-  return read(kernels, [sum, product, beside, norm, saved, dX, made, copied]);
+  const table = kernels.rows({ rows: 9, dim, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
+  kernels.writeRows(table, 0, kernels.read(random(kernels, stream, [9, dim])));
+  const offsets = Int32Array.from({ length: rows + 1 }, (_, sample) => sample);
+  const ids = Int32Array.from({ length: rows }, () => stream.below(9));
+  const pooled = kernels.tensor(shape);
+  kernels.pool(pooled, [table], { tables: 1, samples: rows, offsets, ids }, 0, rows);
+  return read(kernels, [sum, product, beside, norm, saved, dX, made, copied, pooled]);
 };
 
 const ranks: Scenario = (kernels, stream) => {

@@ -71,7 +71,13 @@ export const dataPlanSchema = z.object({
     test: dataContents.optional(),
     /** Where the samples come in the split order. */
     splitSamples: z.int().min(1).optional(),
-    splits: z.object({ starts: z.array(count).readonly(), lanes: z.int().min(1) }).optional(),
+    splits: z
+      .object({
+        starts: z.array(count).readonly(),
+        lanes: z.int().min(1),
+        keepsOrder: z.boolean().optional(),
+      })
+      .optional(),
     /** Features whose lists are deduplicated together. */
     ikjt: z.array(z.array(count).readonly()).readonly().optional(),
   }),

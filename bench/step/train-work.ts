@@ -1,8 +1,10 @@
 // The model, devices and batches that the benches of whole steps train.
 
 import type { Dataset } from "../../src/data/dataset.ts";
+import { IkjtMaker } from "../../src/data/sessions/ikjt.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
 import type { Recipe } from "../../src/training/step/device-state.ts";
@@ -86,9 +88,21 @@ export function readBatch(
     ids: new Int32Array(samples * idsPerSample),
   };
   const idCount = dataset.read(indices, memory);
-  const ids = new Int32Array(new SharedArrayBuffer(4 * idCount));
-  ids.set(memory.ids.subarray(0, idCount));
-  return { ticket: index, samples, batchSamples: batchSize, idCount, ...memory, ids };
+  const whole = { ticket: index, samples, batchSamples: batchSize, ...memory };
+  const { ikjt = [], slices } = topology.input;
+  if (ikjt.length === 0) return { ...whole, idCount, ids: shared(memory.ids, idCount) };
+  const run = topology.sliceRuns[rank] ?? { firstSlice: 0, slices: 0 };
+  const { bounds } = slicesOf(run.firstSlice, run.slices, slices, batchSize);
+  const lists = { ...whole, inverse: new Int32Array(ikjt.length * samples) };
+  const left = new IkjtMaker(ikjt, dataset).make(lists, bounds);
+  return { ...lists, idCount: left, ids: shared(lists.ids, left) };
+}
+
+/** The first ids, in memory that threads share. */
+function shared(from: Int32Array, count: number): Int32Array {
+  const ids = new Int32Array(new SharedArrayBuffer(4 * count));
+  ids.set(from.subarray(0, count));
+  return ids;
 }
 
 /** A device's part of batch `index`: bags as long as they may be. */

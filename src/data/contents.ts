@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { type CacheMeta, cacheVersion } from "./cache/cache-format.ts";
-import type { IkjtGroups } from "./ikjt/ikjt.ts";
+import type { IkjtGroups } from "./sessions/ikjt.ts";
 
 /** The contents of one dataset. Plain data: it crosses the wire and lies in manifests. */
 export interface DataContents {
@@ -28,18 +28,23 @@ export interface RunContents {
   readonly test?: DataContents | undefined;
   /** Samples of a split, where the samples come in the split order. */
   readonly splitSamples?: number | undefined;
-  /** The splits, where they are the row groups of the files. */
+  /** The splits, where they are the row groups of the files, or whole sessions. */
   readonly splits?: RowGroupSplits | undefined;
   /** Features whose lists are deduplicated together; left out: none. */
   readonly ikjt?: IkjtGroups | undefined;
 }
 
-/** Splits that are row groups of the files, and in how many lanes a batch goes through them. */
+/**
+ * Splits that are row groups of the files, or whole sessions, and in how many lanes a batch goes
+ * through them.
+ */
 export interface RowGroupSplits {
   /** The first sample of each split among those that are trained on, and the end. */
   readonly starts: readonly number[];
   /** Splits that a batch is drawn from: no more than the job has slices. */
   readonly lanes: number;
+  /** Whether the samples of a split keep their order: splits are whole sessions. @default false */
+  readonly keepsOrder?: boolean | undefined;
 }
 
 /** Files whose hashes stand in every manifest: enough to name the one that changed. */

@@ -11,7 +11,7 @@ import {
   predicate,
   withColumnRules,
 } from "./column-options.ts";
-import { ikjtOptions } from "./ikjt/ikjt-options.ts";
+import { ikjtOptions } from "./sessions/ikjt-options.ts";
 import { idsAround, idsPerBag } from "./synthetic/bag-options.ts";
 import { refuseManyTimed, sessionOptions } from "./synthetic/session-options.ts";
 import { type FeatureSection, featureProblems } from "./transforms/features.ts";
@@ -33,9 +33,10 @@ const common = {
   shuffle: z.boolean().default(true),
   /**
    * `global`: any sample may follow any other; `split`: in large pieces, for data larger than
-   * memory (docs/data.md). @default "split" where the cache of the training data is above 256 MiB
+   * memory (docs/data.md); `sessions`: whole sessions, which `group` names, in any order. @default
+   * "split" where the cache of the training data is above 256 MiB
    */
-  order: z.enum(["global", "split"]).optional(),
+  order: z.enum(["global", "split", "sessions"]).optional(),
   /**
    * Features whose lists repeat over samples, which are then sent, looked up and trained once for
    * all samples that have them (docs/recd.md). A part of the arithmetic. @default none

@@ -1,7 +1,7 @@
-// The split order: an order of samples for data larger than memory. The samples are cut into
-// splits of consecutive samples. In every epoch the splits come in another order, and so do the
-// samples of each split. A reader needs only the splits that it is in the midst of, so that it
-// reads every byte once, in large reads.
+// The split order: an order of samples for data larger than memory. The samples are cut into splits
+// of consecutive samples. In every epoch the splits come in another order, and so do the samples of
+// each split, unless splits are whole sessions (sessions/session-splits.ts). A reader needs only
+// the splits that it is in the midst of, so that it reads every byte once, in large reads.
 //
 // Each slice of the batch goes through a part of the splits of its own:
 //
@@ -70,6 +70,16 @@ interface Stretch {
   readonly until: number;
 }
 
+/** Splits as `evenSplits` or others cut them. */
+interface SplitsOfEpoch extends BatchShape {
+  readonly seed: number;
+  readonly epoch: number;
+  /** The first sample of each, and the end. */
+  readonly starts: Uint32Array;
+  /** Whether the samples of a split keep their order. @default false */
+  readonly keepsOrder?: boolean | undefined;
+}
+
 /** The split order of one epoch. */
 export class SplitOrder {
   readonly samples: number;
@@ -79,14 +89,14 @@ export class SplitOrder {
   /** Whole batches of the epoch. */
   readonly #batches: number;
   readonly #starts: Uint32Array;
+  readonly #keepsOrder: boolean;
   /** The splits in this epoch's order. */
   readonly #splits: Uint32Array;
   /** Where each of them begins, among all samples in their order, and the end. */
   readonly #positions: Float64Array;
 
-  /** `starts`: the first sample of each split, and the end, as `evenSplits` or others cut them. */
-  constructor(spec: BatchShape & { seed: number; epoch: number; starts: Uint32Array }) {
-    const { seed, epoch, starts, batchSize, bounds } = spec;
+  constructor(spec: SplitsOfEpoch) {
+    const { seed, epoch, starts, batchSize, bounds, keepsOrder = false } = spec;
     assert(bounds[0] === 0 && bounds.at(-1) === batchSize, "slices that make up a batch");
     this.samples = starts.at(-1) ?? 0;
     this.#seed = seed;
@@ -94,6 +104,7 @@ export class SplitOrder {
     this.#batch = { batchSize, bounds };
     this.#batches = Math.floor(this.samples / batchSize);
     this.#starts = starts;
+    this.#keepsOrder = keepsOrder;
     const size = starts.length - 1;
     const permutation = new Permutation({ seed, purpose: purposes.splitOrder, step: epoch, size });
     this.#splits = Uint32Array.from({ length: size }, (_, i) => permutation.at(i));
@@ -113,6 +124,11 @@ export class SplitOrder {
       for (let i = this.#indexAt(position), from = position; from < end; i++) {
         const { first: start, end: stop } = this.#rangeOf(i);
         const begin = this.#positions[i] ?? 0;
+        const until = Math.min(end, begin + stop - start);
+        if (this.#keepsOrder) {
+          for (; from < until; from++) out[at++] = start + from - begin;
+          continue;
+        }
         const rows = new Permutation({
           seed: this.#seed,
           purpose: purposes.splitRows,
@@ -120,7 +136,6 @@ export class SplitOrder {
           part: this.#splits[i] ?? 0,
           size: stop - start,
         });
-        const until = Math.min(end, begin + stop - start);
         for (; from < until; from++) out[at++] = start + rows.at(from - begin);
       }
     }

@@ -36,7 +36,7 @@ export function targetsOf(data: ResolvedDataOptions): Targets {
       return {
         labels: labelsOf(data).length,
         hasSampleWeights: data.sampleWeights !== undefined,
-        hasGroups: data.groups !== undefined,
+        hasGroups: data.groups !== undefined || data.sessions !== undefined,
       };
     default:
       return data satisfies never;

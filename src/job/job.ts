@@ -5,9 +5,10 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { isStreamed } from "../data/data-kinds.ts";
-import { wrongGroupIn } from "../data/ikjt/ikjt-options.ts";
 import { type DataOptions, dataOptions } from "../data/options.ts";
 import { shownPath } from "../data/remote/addresses.ts";
+import { wrongGroupIn } from "../data/sessions/ikjt-options.ts";
+import { targetsOf } from "../data/targets.ts";
 import { checkTables, denseOf } from "../data/text/columns.ts";
 import { identityOf } from "../data/transforms/vocabulary.ts";
 import {
@@ -230,6 +231,12 @@ function checkData({ data, model }: JobSpec): void {
       "left out, as `data.shuffle` is false: samples come as in the file",
       data.order,
     );
+  }
+  if (data.order === "sessions" && !targetsOf(data).hasGroups) {
+    const why =
+      "another order, or `data.group` beside it (of generated data, `data.sessions`): the column that " +
+      "says which samples are a session";
+    throw expected("data.order", why, data.order);
   }
   if (data.kind !== "synthetic") checkTables(data, shapesOf(model));
   const wrong =

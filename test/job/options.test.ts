@@ -110,7 +110,7 @@ const rules: readonly Rule[] = [
   ],
   ["data.batchSize", 0, "data.batchSize", "a number >= 1", "`0` (number)"],
   ["data.epochs", 0.5, "data.epochs", "an integer", "`0.5` (number)"],
-  ["data.order", "shards", "data.order", 'one of "global", "split"', "`shards` (string)"],
+  ["data.order", 1, "data.order", 'one of "global", "split", "sessions"', "`1` (number)"],
   ["data.shuffle", "yes", "data.shuffle", "a boolean", "`yes` (string)"],
   ["data.samples", 0, "data.samples", "a number >= 1", "`0` (number)"],
   ["data.idsPerBag", "x", "data.idsPerBag", "a number, or an object", "`x` (string)"],

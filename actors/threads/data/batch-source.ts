@@ -2,8 +2,8 @@
 // or a part of the evaluation data, in the order of the file.
 
 import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
-import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
 import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
+import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { Clock } from "../../../src/ports/clock.ts";

@@ -1,13 +1,13 @@
-// Which lists a run deduplicates (IKJT: src/data/ikjt/ikjt.ts): the first batches of the first
+// Which lists a run deduplicates (IKJT: src/data/sessions/ikjt.ts): the first batches of the first
 // epoch are read in the order of the run, and the groups of features that pay there are chosen. A
 // function of the job and its data, whatever the devices, as what it chooses is a part of the
 // arithmetic.
 
 import type { Dataset } from "../../../src/data/dataset.ts";
-import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
-import type { IkjtSpec } from "../../../src/data/ikjt/ikjt-options.ts";
-import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/ikjt/repeats.ts";
 import { piecesAt } from "../../../src/data/pieces-at.ts";
+import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
+import type { IkjtSpec } from "../../../src/data/sessions/ikjt-options.ts";
+import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/sessions/repeats.ts";
 import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { EpochOrder } from "../../../src/training/loop/epoch-order.ts";
 import type { GroupChoice } from "../generation-schema.ts";

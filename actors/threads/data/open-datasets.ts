@@ -38,8 +38,11 @@ export async function openDatasets(
 ): Promise<Datasets> {
   const { data, job } = spec;
   const { contents, means } = data;
-  // In the split order the splits are all that is in memory, however small the data are.
-  const isSplit = contents.splitSamples !== undefined || contents.splits !== undefined;
+  // In the split order the splits are all that is in memory, however small the data are. Sessions
+  // are far too small to be read one by one.
+  const { splits } = contents;
+  const isSplit =
+    contents.splitSamples !== undefined || (splits !== undefined && splits.keepsOrder !== true);
   const origins = streamOriginsOf(spec);
   const open = async (stream: Stream, plan: DatasetPlan, origin: StreamOrigin) => {
     const { path, split } = plan;

@@ -16,7 +16,9 @@ import {
   pieceNameOf,
   placeOf,
 } from "../../../src/data/data-kinds.ts";
+import type { Dataset } from "../../../src/data/dataset.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
+import { sessionSplits } from "../../../src/data/sessions/session-splits.ts";
 import { piecesOf, planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
 import { heldBytesMax, lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
@@ -69,7 +71,7 @@ export async function prepareData(
   const [evaluation, test] = [await further("evaluation"), await further("test")];
   const reports = [training, evaluation, test].filter((report) => report !== undefined);
   const parts = partsOf(job, training, evaluation, test, () => readKeys(training.path, disk));
-  const splits = splitsFor(job, training, parts.training, disk, readerBytesMax);
+  const splits = await splitsFor(job, training, parts.training, disk, readerBytesMax);
   const ikjt = await groupsFor(job, parts.training, training, splits, disk);
   const chosen = ikjt?.filter(({ isChosen }) => isChosen) ?? [];
   const indexOf = (name: string) => tables.findIndex((table) => table.name === name);
@@ -214,13 +216,13 @@ function partsOf(
  * `trained`: what is trained on.
  * @throws InputUnusableError where samples without a cache lie in pieces beyond all memory
  */
-function splitsFor(
+async function splitsFor(
   job: JobSpec,
   training: CacheReport,
   trained: DatasetPlan,
   disk: Disk,
   readerBytesMax: number,
-): Pick<RunContents, "splitSamples" | "splits"> {
+): Promise<Pick<RunContents, "splitSamples" | "splits">> {
   const { order, shuffle } = job.data;
   const { slices, seed } = job;
   const { path } = training;
@@ -230,6 +232,18 @@ function splitsFor(
     throw pieceTooLarge(job.data, pieces?.bytesMax ?? 0, readerBytesMax);
   }
   if (!shuffle || order === "global") return {};
+  const keepsOrder = order === "sessions" ? { keepsOrder: true } : {};
+  if (order === "sessions" && !isStreamed(job.data)) {
+    const dataset = await openTraining(job, trained, training, disk);
+    try {
+      const [path = ""] = "paths" in job.data ? job.data.paths : [];
+      const column = ("group" in job.data ? job.data.group : undefined) ?? "session";
+      const starts = await sessionSplits(dataset, { column, path: shownPath(path) });
+      return { splits: { starts, lanes: slices, ...keepsOrder } };
+    } finally {
+      dataset.close();
+    }
+  }
   const bytes = readSampleBytes(path, disk);
   if (order === undefined && !isStreamed(job.data) && bytes <= cacheMemoryBytesMax) return {};
   const { samples, split } = trained;
@@ -247,7 +261,7 @@ function splitsFor(
     split === undefined
       ? pieces.starts
       : piecesOf({ seed, ...split }, training.samples, pieces.starts, keysOf);
-  return { splits: { starts: [...starts], lanes } };
+  return { splits: { starts: [...starts], lanes, ...keepsOrder } };
 }
 
 /** The groups of features of `data.ikjt`, measured; undefined: nothing is to be deduplicated. */
@@ -260,9 +274,7 @@ async function groupsFor(
 ): Promise<GroupChoice[] | undefined> {
   const { data, seed, slices } = job;
   if (data.ikjt === undefined) return undefined;
-  const contents = { training: contentsOf(report), ...splits };
-  const files = { job, data: { training: plan, contents, means: report.means } };
-  const { training: dataset } = await openDatasets(files, disk);
+  const dataset = await openTraining(job, plan, report, disk, splits);
   try {
     const { batchSize, shuffle } = data;
     const { samples } = dataset;
@@ -273,6 +285,20 @@ async function groupsFor(
   } finally {
     dataset.close();
   }
+}
+
+/** What is trained on, alone. Close it. */
+async function openTraining(
+  job: JobSpec,
+  plan: DatasetPlan,
+  report: CacheReport,
+  disk: Disk,
+  splits: Pick<RunContents, "splitSamples" | "splits"> = {},
+): Promise<Dataset> {
+  const contents = { training: contentsOf(report), ...splits };
+  const files = { job, data: { training: plan, contents, means: report.means } };
+  const { training } = await openDatasets(files, disk);
+  return training;
 }
 
 function pieceTooLarge(

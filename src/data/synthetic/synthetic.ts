@@ -181,7 +181,11 @@ export class SyntheticSamples {
       sample.labels[1 + i] = this.#drawLabel(index, 1 + i, logit + effects);
     }
     if (this.#hasSampleWeights) sample.sampleWeight = this.#drawWeight(index, 0, features);
-    if (this.#groups === 0) return;
+    const place = this.#sessions?.placeOf(index);
+    if (this.#groups === 0) {
+      if (place !== undefined) sample.group.set(groupOf(String(place.session)));
+      return;
+    }
     this.#draw(index, 0, features, purposes.syntheticIds);
     sample.group.set(groupOf(String(Math.floor(this.#uniform(0) * this.#groups))));
   }

@@ -13,7 +13,7 @@
 // S = lookups in shards of the receiver, shard by shard, b = samples of the sender, B = samples of
 // the batch, G = groups of deduplicated features (ikjt.ts), s = slices of the sender.
 
-import { type AxisRows, axisAt, groupAxis, samplesAxis } from "../../data/ikjt/ikjt.ts";
+import { type AxisRows, axisAt, groupAxis, samplesAxis } from "../../data/sessions/ikjt.ts";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import type { FindRow } from "../dynamic-ids/shard-ids.ts";

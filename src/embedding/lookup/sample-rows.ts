@@ -1,6 +1,6 @@
 // What a device's samples look up: the tables of their features, and the bags as rows.
 
-import type { AxisRows } from "../../data/ikjt/ikjt.ts";
+import type { AxisRows } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../tables/options.ts";
 
 /** The table that the ids of a feature are checked against. */

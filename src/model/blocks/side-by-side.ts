@@ -1,5 +1,5 @@
 // Values and vectors of lookups, side by side in one row of columns. A value with a row for each
-// distinct list (IKJT: src/data/ikjt/ikjt.ts) is expanded here: each sample gets the row of its
+// distinct list (IKJT: src/data/sessions/ikjt.ts) is expanded here: each sample gets the row of its
 // list. Backward, a list gets the sum of its samples' gradients, in their order (RecD: Zhao et al.,
 // MLSys 2023, sections 4.2 and 5).
 

@@ -7,8 +7,8 @@
 // order of those blocks.
 //
 // A value has a row for each sample or, on the axis of a group of deduplicated features, for each
-// distinct list of the group (IKJT: src/data/ikjt/ikjt.ts). A block works on one axis, that of its
-// inputs; one that puts values side by side gives each sample the row of its list.
+// distinct list of the group (IKJT: src/data/sessions/ikjt.ts). A block works on one axis, that of
+// its inputs; one that puts values side by side gives each sample the row of its list.
 //
 // A node is *early* if no lookup leads to it: its forward pass runs while vectors travel to this
 // device, its backward pass while their gradients travel back.

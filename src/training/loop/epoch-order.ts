@@ -1,5 +1,5 @@
 // The order in which a job trains the samples of its epochs: the file's order, any order of all
-// samples, or the split order.
+// samples, or the split order: in pieces of the data, or session by session.
 
 import type { RunContents } from "../../data/contents.ts";
 import type { SampleRange } from "../../data/dataset.ts";
@@ -34,7 +34,10 @@ export function cutOf(
 export class EpochOrder {
   readonly #options: EpochOrderOptions;
   readonly #schedule: Pick<Schedule, "samples" | "batchSize">;
-  readonly #batch: Pick<ConstructorParameters<typeof SplitOrder>[0], "starts" | "bounds">;
+  readonly #batch: Pick<
+    ConstructorParameters<typeof SplitOrder>[0],
+    "starts" | "bounds" | "keepsOrder"
+  >;
   /** The split order of the epoch that was asked for last. */
   #last: { readonly epoch: number; readonly order: SplitOrder } | undefined;
 
@@ -83,10 +86,11 @@ function batchOf(split: SplitCut | undefined, samples: number, batchSize: number
   const { slices, splits, splitSamples = samples } = split;
   const bounds = sliceBoundsOf(slices, batchSize);
   if (splits === undefined) return { starts: evenSplits(samples, splitSamples), bounds };
-  const { lanes, starts } = splits;
+  const { lanes, starts, keepsOrder } = splits;
   const lanesOf = (_: unknown, lane: number) => bounds[Math.floor((lane * slices) / lanes)] ?? 0;
   return {
     starts: Uint32Array.from(starts),
+    keepsOrder,
     bounds: [...Array.from({ length: lanes }, lanesOf), batchSize],
   };
 }

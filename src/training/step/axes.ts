@@ -1,7 +1,7 @@
 // The axes of a step: what lookups have a bag and a vector for. On the axis of samples that is each
 // sample; on the axis of a group of deduplicated features it is each of the group's distinct lists
-// (IKJT: src/data/ikjt/ikjt.ts). Bags of distinct lists lie at the first places of their slices;
-// their vectors travel, and enter the model, without gaps.
+// (IKJT: src/data/sessions/ikjt.ts). Bags of distinct lists lie at the first places of their
+// slices; their vectors travel, and enter the model, without gaps.
 //
 // b = samples of this device, U = rows of an axis.
 
@@ -11,7 +11,7 @@ import {
   groupAxis,
   type IkjtGroups,
   samplesAxis,
-} from "../../data/ikjt/ikjt.ts";
+} from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";

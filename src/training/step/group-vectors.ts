@@ -1,7 +1,7 @@
 // The vectors of shard groups as they travel: added up to finished subtrees of row blocks and
 // packed; where they arrive, unpacked.
 
-import { axisAt } from "../../data/ikjt/ikjt.ts";
+import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";

@@ -4,7 +4,7 @@
 // back to each of these devices. On both routes a message has one section for each device with
 // samples, by rank; a section has the host sums of the host, in their order.
 
-import { axisAt } from "../../data/ikjt/ikjt.ts";
+import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { PooledPart } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";

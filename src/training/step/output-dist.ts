@@ -9,7 +9,7 @@
 // hosts shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits
 // are rounded even where they stay on their device, again so that no plan changes a bit.
 
-import { axisAt } from "../../data/ikjt/ikjt.ts";
+import { axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { RowDecay } from "../../embedding/tables/row-decay.ts";

@@ -2,7 +2,7 @@
 // gradient is a dense one of the whole table, made after the backward pass (stage 6) and added up
 // over all devices behind the gradient of the dense layers (stage 8).
 
-import { axisAt } from "../../data/ikjt/ikjt.ts";
+import { axisAt } from "../../data/sessions/ikjt.ts";
 import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";

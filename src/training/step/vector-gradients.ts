@@ -2,7 +2,7 @@
 // rows: where the model left it. Where the samples' device takes the mean, each row's share of
 // them.
 
-import { type AxisRows, axisAt } from "../../data/ikjt/ikjt.ts";
+import { type AxisRows, axisAt } from "../../data/sessions/ikjt.ts";
 import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { gradientsAt, type Network } from "../../model/graph/network.ts";

@@ -1,6 +1,6 @@
 // The lookups of a job by table, and what of them decides how vectors travel.
 
-import type { IkjtGroups } from "../../data/ikjt/ikjt.ts";
+import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
 import type { Lookup } from "../../model/features.ts";

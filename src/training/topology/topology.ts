@@ -1,7 +1,7 @@
 // The topology: everything that a device of a generation knows about the other devices. A pure
 // function of the job, the data's limits and the plan, so that each thread computes the same one.
 
-import type { IkjtGroups } from "../../data/ikjt/ikjt.ts";
+import type { IkjtGroups } from "../../data/sessions/ikjt.ts";
 import type { Targets } from "../../data/targets.ts";
 import { wideOf } from "../../data/text/columns.ts";
 import type { BagTable } from "../../embedding/lookup/sample-rows.ts";

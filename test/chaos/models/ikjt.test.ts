@@ -31,7 +31,7 @@ const model: JobOptions["model"] = {
   top: [16, 8, 1],
 };
 const features = { ...sessions.features, seenBag: { d: 0.9, l: 4 } };
-const data = { ...smallData, shuffle: false, sessions: { ...sessions, features } };
+const data = { ...smallData, order: "sessions", sessions: { ...sessions, features } };
 
 function jobOn(place: TestCluster, more: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model, ...more, data: { ...data, ikjt: "auto" } as JobOptions["data"] });

@@ -1,8 +1,13 @@
 // The IKJT: what it is made of, and that nothing of the plain batch is lost.
 
 import test from "ava";
-import { distinctIn, groupAxis, IkjtMaker, type IkjtMemory } from "../../../src/data/ikjt/ikjt.ts";
-import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/ikjt/repeats.ts";
+import {
+  distinctIn,
+  groupAxis,
+  IkjtMaker,
+  type IkjtMemory,
+} from "../../../src/data/sessions/ikjt.ts";
+import { dedupeFactor, proposeGroups, RepeatCounter } from "../../../src/data/sessions/repeats.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 /** By feature, by sample. */

@@ -1,6 +1,6 @@
 // Batches in which samples repeat lists of the sample before, as those of a session do.
 
-import type { IkjtGroups } from "../../../src/data/ikjt/ikjt.ts";
+import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import type { WholeBatch } from "../devices/local-devices.ts";
 

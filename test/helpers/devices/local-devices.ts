@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 import type { BatchMemory } from "../../../src/data/dataset.ts";
-import { IkjtMaker } from "../../../src/data/ikjt/ikjt.ts";
+import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import { wideOf } from "../../../src/data/text/columns.ts";
 import type { LocalBatch } from "../../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../../src/exchange/layout.ts";

@@ -2,7 +2,7 @@
 // order in which the gradients of equal lists are added up.
 
 import test from "ava";
-import type { IkjtGroups } from "../../../src/data/ikjt/ikjt.ts";
+import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import {

@@ -4,7 +4,7 @@
 
 import test from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
-import type { IkjtGroups } from "../../../src/data/ikjt/ikjt.ts";
+import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,

@@ -10,7 +10,7 @@
 // b = samples of this device, n = distinct rows of a shard that this device asks for, V = distinct
 // rows of a shard that all devices ask for, D = columns of the shard.
 
-import { axisAt } from "../../../data/ikjt/ikjt.ts";
+import { axisAt } from "../../../data/sessions/ikjt.ts";
 import { askedOf, type DistinctBags } from "../../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../../embedding/lookup/sample-rows.ts";
 import type { Bags, Kernels, Rows, Tensor } from "../../../kernels/contract/kernels.ts";

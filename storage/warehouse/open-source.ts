@@ -6,6 +6,7 @@ import { tableFilesOf } from "../../src/data/tables/table-files.ts";
 import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { openParquetTable } from "./parquet-table.ts";
+import { withPartitionKeys } from "./partition-keys.ts";
 import type { TableSource } from "./table-columns.ts";
 import { openTextTable, type TextKind } from "./text-table.ts";
 
@@ -24,7 +25,7 @@ export async function filesFor(paths: readonly string[]): Promise<string[]> {
 }
 
 /**
- * The rows of files of one kind, in the order of the files.
+ * The rows of files of one kind, in the order of the files; the keys of partitions are columns.
  * @throws InputUnusableError where a file cannot be read, or is of another kind
  */
 export async function openSource(
@@ -40,8 +41,11 @@ export async function openSource(
       `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
     );
   }
-  if (kind === "parquet") return openParquetTable(files);
-  return openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
+  const source =
+    kind === "parquet"
+      ? await openParquetTable(files)
+      : await openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
+  return withPartitionKeys(source, files);
 }
 
 function isText(path: string): boolean {

@@ -151,7 +151,7 @@ async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRow
         columns.set(column, element.converted_type === "MAP" ? pairsOf(values) : [...values]);
       }
       const placeOf = (row: number) => `row ${rowStart + row + 1} of ${file.path}`;
-      yield { rows: rowEnd - rowStart, columns, placeOf };
+      yield { rows: rowEnd - rowStart, file: path, columns, placeOf };
     }
   } finally {
     await file.close();

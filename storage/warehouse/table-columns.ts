@@ -15,6 +15,8 @@ export interface TableColumn {
 /** Some consecutive rows. */
 export interface TableRows {
   readonly rows: number;
+  /** The file that they are of, as the source was given it. */
+  readonly file: string;
   /**
    * By name, a value a row, as Parquet stores it: number, bigint, boolean, bytes; a list; a map as
    * a list of `{ key, value }`. Null and undefined: there is none.

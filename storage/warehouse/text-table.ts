@@ -51,13 +51,13 @@ export async function openTextTable(
     async *chunks(from = 0) {
       let left = from;
       for (const path of paths) {
-        let chunk = new Chunk(shownPath(path), types);
+        let chunk = new Chunk(path, types);
         for await (const { row, line, names } of rowsOf(path, kind)) {
           if (names !== undefined || left-- > 0) continue;
           chunk.add(row, line);
           if (chunk.rows < chunkRows) continue;
           yield chunk;
-          chunk = new Chunk(shownPath(path), types);
+          chunk = new Chunk(path, types);
         }
         if (chunk.rows > 0) yield chunk;
       }
@@ -68,18 +68,18 @@ export async function openTextTable(
 class Chunk implements TableRows {
   readonly columns: Map<string, unknown[]>;
   readonly #types: ReadonlyMap<string, InferredType>;
-  readonly #path: string;
+  readonly file: string;
   readonly #lines: number[] = [];
   rows = 0;
 
-  constructor(path: string, types: ReadonlyMap<string, InferredType>) {
-    this.#path = path;
+  constructor(file: string, types: ReadonlyMap<string, InferredType>) {
+    this.file = file;
     this.#types = types;
     this.columns = new Map([...types.keys()].map((name) => [name, []]));
   }
 
   placeOf(row: number): string {
-    return `line ${this.#lines[row] ?? 0} of ${this.#path}`;
+    return `line ${this.#lines[row] ?? 0} of ${shownPath(this.file)}`;
   }
 
   add(row: LooseRow, line: number): void {

@@ -12,6 +12,7 @@ import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { codecs } from "../../../storage/warehouse/codecs.ts";
 import { inspectWarehouse } from "../../../storage/warehouse/inspect-warehouse.ts";
+import { openParquetTable } from "../../../storage/warehouse/parquet-table.ts";
 import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { expectedOf, fixtures, readColumns } from "../../data/parquet/parquet-files.ts";
@@ -208,6 +209,41 @@ test("a table has the same contents with every codec, and zstd is smaller than n
     t.deepEqual(columns[0]?.codecs, [packed]);
   }
   t.true((sizes.get("zstd") ?? 0) < 0.9 * (sizes.get("none") ?? 0), JSON.stringify([...sizes]));
+});
+
+test("keys of partitions are columns of the rows in them", async (t) => {
+  const home = startDirectory(t);
+  const days = ["day=7/hour=03", "day=8/hour=__HIVE_DEFAULT_PARTITION__"];
+  for (const [i, day] of days.entries()) {
+    mkdirSync(join(home, "in", day), { recursive: true });
+    writeText(join(home, "in", day), { name: "rows.csv", text: `item,price\n${i},${i}.5\n9,9\n` });
+  }
+  const { columns } = await writeWarehouse([join(home, "in")], join(home, "out"));
+  t.deepEqual(columns, ["item", "price", "day", "hour"]);
+  const report = await inspectWarehouse([join(home, "out")]);
+  t.deepEqual(
+    report.columns.map(({ name, type }) => `${name} ${type}`),
+    ["item INT64", "price DOUBLE", "day INT64", "hour UTF8"],
+  );
+  const source = await openParquetTable([join(home, "out", "part-0.parquet")]);
+  for await (const chunk of source.chunks()) {
+    t.deepEqual(chunk.columns.get("day"), [7n, 7n, 8n, 8n]);
+    const hours = (chunk.columns.get("hour") ?? []).map((hour) => {
+      return hour instanceof Uint8Array ? Buffer.from(hour).toString() : hour;
+    });
+    t.deepEqual(hours.slice(0, 2), ["03", "03"]);
+    t.true(hours[2] === undefined || hours[2] === null);
+  }
+  // Written by day again, and read again, they are the same rows.
+  const again = join(home, "again");
+  await writeWarehouse([join(home, "out")], again, { partitionBy: "day" });
+  await writeWarehouse([again], join(home, "back"));
+  t.deepEqual(await contentsOf(join(home, "back")), await contentsOf(join(home, "out")));
+  writeText(home, { name: "rows.csv", text: "item,price\n1,1\n" });
+  await t.throwsAsync(writeWarehouse([join(home, "in"), join(home, "rows.csv")], join(home, "x")), {
+    instanceOf: InputUnusableError,
+    message: /partitions of the same keys, got day, hour and none: .*rows\.csv and .*rows\.csv/,
+  });
 });
 
 test("Ctrl-C leaves nothing, and a process that dies leaves no table", async (t) => {

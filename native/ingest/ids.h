@@ -6,25 +6,36 @@
 
 namespace osiris {
 
+/// The eight decimals of a number below 10^8, one in each byte, the first one lowest: halves of four
+/// digits become pairs, and these digits, side by side.
+inline uint64_t eightDigits(uint64_t number) {
+  const uint64_t halves = number / 10'000 | number % 10'000 << 32;
+  const uint64_t hundreds = halves * 10'486 >> 20 & 0x0000'007f'0000'007f;
+  const uint64_t pairs = hundreds | (halves - 100 * hundreds) << 16;
+  const uint64_t tens = pairs * 103 >> 10 & 0x000f'000f'000f'000f;
+  return tens | (pairs - 10 * tens) << 8;
+}
+
 /// Writes the decimals of an id so that they end before `end`. Returns their beginning.
 inline uint8_t* decimalsOf(uint8_t* end, uint64_t id) {
-  static constexpr char pairs[] =
-      "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546"
-      "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
-      "949596979899";
-  for (; id >= 100; id /= 100) std::memcpy(end -= 2, pairs + 2 * (id % 100), 2);
-  if (id < 10) {
-    *--end = static_cast<uint8_t>('0' + id);
-    return end;
-  }
-  std::memcpy(end -= 2, pairs + 2 * id, 2);
-  return end;
+  constexpr uint64_t eight = 100'000'000;
+  constexpr uint64_t zeros = 0x3030'3030'3030'3030;
+  const auto write = [&](uint64_t digits) {
+    const uint64_t text = digits | zeros;
+    for (int i = 0; i < 8; i++) end[i - 8] = static_cast<uint8_t>(text >> (8 * i));
+    end -= 8;
+  };
+  for (; id >= eight; id /= eight) write(eightDigits(id % eight));
+  const uint64_t digits = eightDigits(id);
+  write(digits);
+  // Zeros before the first digit are none of the number; the last digit is.
+  return end + (digits == 0 ? 7 : __builtin_ctzll(digits) / 8);
 }
 
 /// rows[i] = 1 + hash of the decimals of ids[i] mod (tableRows - 1).
 inline void hashIds(int32_t* rows, const int64_t* ids, int64_t count, bool isUnsigned,
                     uint32_t seed, uint32_t tableRows) {
-  uint8_t text[24];
+  uint8_t text[32];
   uint8_t* const end = text + sizeof text;
   for (int64_t i = 0; i < count; i++) {
     const bool negative = !isUnsigned && ids[i] < 0;

@@ -67,6 +67,23 @@ inline bool copyLengths(int32_t* lengths, int64_t* counts, const int32_t* words,
   return true;
 }
 
+/// Whether each of the records first .. end-1 has one id of 32 bits a feature, and nothing else.
+inline bool areSingles(const int32_t* words, const int32_t* starts, int64_t first, int64_t end,
+                       const RecordShape& shape) {
+  const int64_t pairs = shape.features / 2, rest = shape.features % 2;
+  const int64_t lengthsAt = shape.headWords - pairs - rest;
+  bool same = true;
+  for (int64_t t = 0; t < shape.features; t++) same = same && shape.kinds[t] == 0;
+  for (int64_t b = first; same && b < end; b++) {
+    const int32_t* lengths = words + starts[b] + lengthsAt;
+    int32_t other = starts[b + 1] - starts[b] - static_cast<int32_t>(shape.headWords + shape.features);
+    for (int64_t i = 0; i < pairs; i++) other |= lengths[i] ^ 0x0001'0001;
+    if (rest == 1) other |= lengths[pairs] ^ 1;
+    same = other == 0;
+  }
+  return same;
+}
+
 /// Copies the bags of a feature in records first .. end-1: those of record b lie in `words` from
 /// next[b-first] on, which moves behind them. Returns the place behind the last id.
 inline int64_t copyFeature(const BatchMemory& out, int64_t place, const int32_t* lengths,
@@ -96,6 +113,7 @@ inline int64_t copyFeature(const BatchMemory& out, int64_t place, const int32_t*
 inline int64_t copyBatch(const BatchMemory& out, const int32_t* words, const int32_t* starts,
                          int64_t samples, const RecordShape& shape) {
   std::vector<int64_t> places(static_cast<size_t>(shape.features));
+  std::vector<uint8_t> singles;
   for (int64_t first = 0; first < samples; first += samplesTogether) {
     const int64_t end = std::min(samples, first + samplesTogether);
     const auto copyFloats = [&](float* to, int64_t at, int64_t count) {
@@ -106,7 +124,13 @@ inline int64_t copyBatch(const BatchMemory& out, const int32_t* words, const int
     };
     copyFloats(out.labels, 0, shape.labels);
     copyFloats(out.dense, shape.denseAt, shape.dense);
-    if (!copyLengths(out.lengths, places.data(), words, starts, samples, first, end, shape)) {
+    singles.push_back(areSingles(words, starts, first, end, shape));
+    if (singles.back() != 0) {
+      for (int64_t t = 0; t < shape.features; t++) {
+        std::fill_n(out.lengths + t * samples + first, end - first, 1);
+        places[static_cast<size_t>(t)] += end - first;
+      }
+    } else if (!copyLengths(out.lengths, places.data(), words, starts, samples, first, end, shape)) {
       return -1;
     }
   }
@@ -126,6 +150,11 @@ inline int64_t copyBatch(const BatchMemory& out, const int32_t* words, const int
     }
     for (int64_t t = 0; t < shape.features; t++) {
       int64_t& place = places[static_cast<size_t>(t)];
+      if (singles[static_cast<size_t>(first / samplesTogether)] != 0) {
+        for (int64_t i = 0; i < count; i++) out.ids[place + i] = words[next[i] + t];
+        place += count;
+        continue;
+      }
       const int32_t* lengths = out.lengths + t * samples + first;
       place = copyFeature(out, place, lengths, words, next, count, shape.kinds[t]);
     }

@@ -1,12 +1,22 @@
 // What pages are decoded with: the addon decodes what the decoders in TypeScript do, and finds the
 // same faults.
 
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import test from "ava";
 import { HybridReader } from "../../../src/data/parquet/decode/hybrid.ts";
-import { pageDecoders, plainDecoders } from "../../../src/data/parquet/decode/page-decoders.ts";
-import { slackBytes } from "../../../src/data/tables/byte-ranges.ts";
+import {
+  type PageDecoders,
+  pageDecoders,
+  plainDecoders,
+} from "../../../src/data/parquet/decode/page-decoders.ts";
+import { readFooter } from "../../../src/data/parquet/footer.ts";
+import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
+import { columnNames, shapeOf } from "../../../src/data/parquet/shapes.ts";
+import { openRanges, slackBytes } from "../../../src/data/tables/byte-ranges.ts";
 import { Damage } from "../../../src/data/tables/damage.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { fixtures } from "./parquet-files.ts";
 
 const both = [pageDecoders(), plainDecoders];
 
@@ -194,4 +204,39 @@ test("snappy unpacks to the same bytes, and what is no snappy is the same fault"
     if (/[ g-z]/.test(String(found[0]))) faults++;
   }
   t.true(faults > 50, `${faults} faults`);
+});
+
+/** The batches of a file, read with some decoders; numbers that are NaN as they are. */
+async function batchesOf(path: string, decoders: PageDecoders) {
+  const file = await openRanges(path);
+  const footer = await readFooter(file);
+  const wanted = columnNames(footer.schema).flatMap((name, i) => {
+    const shape = shapeOf(footer.schema, name);
+    return shape === undefined ? [] : [{ shape, isId: i % 2 === 0 }];
+  });
+  const found: unknown[] = [];
+  for await (const { rows, columns } of readParquet(file, footer, wanted, { decoders })) {
+    // What `ids` has of codes is written out when it is asked for.
+    const own = [...columns].map(([name, column]) => {
+      return [name, column, column.form === "ids" ? column.ids : undefined] as const;
+    });
+    found.push(structuredClone([rows, own]));
+  }
+  await file.close();
+  return found;
+}
+
+test("files have the same columns, or the same fault, whatever decodes their pages", async (t) => {
+  const names = readdirSync(fixtures, { recursive: true, encoding: "utf8" });
+  const files = names.filter((name) => name.endsWith(".parquet"));
+  t.true(files.length > 10, `${files.length} files`);
+  for (const name of files) {
+    const path = join(fixtures, name);
+    const [fast, plain] = await Promise.all(
+      [pageDecoders(), plainDecoders].map((decoders) => {
+        return batchesOf(path, decoders).catch((error: Error) => error.message);
+      }),
+    );
+    t.deepEqual(fast, plain, name);
+  }
 });

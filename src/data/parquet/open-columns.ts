@@ -1,9 +1,11 @@
 // Opens a Parquet file for a job: its footer, and the columns that the job asks for.
 
+import type { RowBatch } from "../columnar/column.ts";
 import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { type AskedColumns, askedColumns, type WantedColumn } from "../tables/asked-columns.ts";
 import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import { PieceMemory } from "../tables/piece-memory.ts";
 import type { TableFile } from "../tables/table-file.ts";
 import { unreadable } from "../text/text-lines.ts";
 import { type Footer, readFooter } from "./footer.ts";
@@ -48,6 +50,16 @@ export async function openParquet(
 function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnShape>): ParquetFile {
   const { wanted } = asked;
   const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
+  const idle: PieceMemory[] = [];
+  /** Each reader has memory of its own, which a later one uses again. */
+  async function* withMemory(read: (memory: PieceMemory) => AsyncGenerator<RowBatch>) {
+    const memory = idle.pop() ?? new PieceMemory();
+    try {
+      yield* read(memory);
+    } finally {
+      idle.push(memory);
+    }
+  }
   return {
     file,
     footer,
@@ -63,7 +75,9 @@ function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnSh
         return group !== undefined && mayHaveWanted(group, tests, shapes);
       };
       const some = wanted.filter(({ shape }) => names?.has(shape.name) !== false);
-      return readParquet(file, footer, some, { ...limits, isWanted });
+      return withMemory((memory) => {
+        return readParquet(file, footer, some, { ...limits, isWanted, memory });
+      });
     },
     close: () => file.close(),
   };

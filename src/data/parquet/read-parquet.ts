@@ -6,6 +6,7 @@ import type { Column, RowBatch } from "../columnar/column.ts";
 import type { WantedColumn } from "../tables/asked-columns.ts";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
+import { PieceMemory } from "../tables/piece-memory.ts";
 import {
   newHash,
   newReport,
@@ -25,6 +26,8 @@ export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage" | "r
   readonly isWanted?: ((group: number) => boolean) | undefined;
   /** @default the fastest */
   readonly decoders?: PageDecoders | undefined;
+  /** Memory of a reader before, which has ended. @default new memory */
+  readonly memory?: PieceMemory | undefined;
 }
 
 /**
@@ -43,6 +46,7 @@ export async function* readParquet(
     onDamage,
     rowsFirst,
     decoders = pageDecoders(),
+    memory = new PieceMemory(),
   }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = newHash(report);
@@ -54,7 +58,15 @@ export async function* readParquet(
       const step = rowsOfBatch(group.rows, entries);
       let row = 0;
       try {
-        const reader = new GroupReader({ file, group, place, wanted, counts: report, decoders });
+        const reader = new GroupReader({
+          file,
+          group,
+          place,
+          wanted,
+          counts: report,
+          decoders,
+          memory,
+        });
         while (row < group.rows) {
           const few = row === 0 ? (rowsFirst ?? step) : step;
           const some = Math.min(row + few, row - (row % step) + step, group.rows);
@@ -82,6 +94,7 @@ interface GroupSource {
   readonly place: number;
   readonly wanted: readonly WantedColumn<ColumnShape>[];
   readonly counts: ReadReport;
+  readonly memory: PieceMemory;
   readonly decoders: PageDecoders;
 }
 
@@ -92,16 +105,17 @@ class GroupReader {
   readonly #columns: { readonly name: string; readonly cursor: ColumnCursor }[];
   readonly #hashes;
 
-  constructor({ file, group, place, wanted, counts, decoders }: GroupSource) {
+  constructor({ file, group, place, wanted, counts, decoders, memory }: GroupSource) {
+    memory.begin();
     this.#path = file.path;
     this.#place = place;
     const chunks = wanted.map(({ shape }) => this.#chunksOf(group, shape));
-    const streams = openStreams(file, chunks.flat(), counts);
+    const streams = openStreams(file, chunks.flat(), counts, memory);
     this.#hashes = wanted.map(() => newHash(counts));
     let next = 0;
     this.#columns = wanted.map(({ shape, isId }, i) => {
       const [ids, weights] = (chunks[i] ?? []).map((chunk) => {
-        return { chunk, stream: streams[next++] as (typeof streams)[number], decoders };
+        return { chunk, stream: streams[next++] as (typeof streams)[number], decoders, memory };
       });
       const hash = this.#hashes[i];
       if (ids === undefined || hash === undefined) throw new TypeError("a column has a leaf");

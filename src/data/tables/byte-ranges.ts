@@ -10,6 +10,7 @@ import { open } from "node:fs/promises";
 import { isAddress } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { Damage } from "./damage.ts";
+import type { PieceMemory } from "./piece-memory.ts";
 
 /** Bytes behind the end of any bytes that are read, which readers may look at and do not use. */
 export const slackBytes = 8;
@@ -21,8 +22,11 @@ export interface RangeReader {
   readonly size: number;
   /** What its server says of its contents; undefined: it lies on a disk. */
   readonly tag?: string | undefined;
-  /** The bytes `start` until `end`, with `slackBytes` more behind them, in memory of the caller. */
-  read(start: number, end: number): Promise<Uint8Array>;
+  /**
+   * The bytes `start` until `end`, with `slackBytes` more behind them. `memory`: of so many bytes,
+   * which they may fill. @default new memory
+   */
+  read(start: number, end: number, memory?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
@@ -48,8 +52,8 @@ export async function openRanges(path: string): Promise<RangeReader> {
     return {
       path,
       size,
-      async read(start, end) {
-        const bytes = new Uint8Array(end - start + slackBytes);
+      async read(start, end, memory) {
+        const bytes = memory ?? new Uint8Array(end - start + slackBytes);
         for (let done = 0; done < end - start; ) {
           const { bytesRead } = await file.read(bytes, done, end - start - done, start + done);
           if (bytesRead === 0) throw new Damage(`it ends at byte ${start + done} of ${end}`);
@@ -71,8 +75,8 @@ async function openWebRanges(address: string): Promise<RangeReader> {
     path: file.path,
     size: file.size,
     tag: file.tag,
-    async read(start, end) {
-      const bytes = new Uint8Array(end - start + slackBytes);
+    async read(start, end, memory) {
+      const bytes = memory ?? new Uint8Array(end - start + slackBytes);
       bytes.set(await file.read(start, end));
       return bytes;
     },
@@ -86,16 +90,20 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** For each range, in their order, its bytes as a stream. Small ranges share their reads. */
+/**
+ * For each range, in their order, its bytes as a stream. Small ranges share their reads, into
+ * `memory` if there is one.
+ */
 export function openStreams(
   file: RangeReader,
   ranges: readonly ByteRange[],
   counts: ReadCounts,
+  memory?: PieceMemory,
 ): ByteStream[] {
   const streams: ByteStream[] = [];
   for (const { start, end, places } of spansOf(ranges)) {
     const isLarge = end - start > spanBytesMax;
-    const span = isLarge ? undefined : new Span(file, { start, end }, counts);
+    const span = isLarge ? undefined : new Span(file, { start, end }, counts, memory);
     for (const place of places) {
       const range = ranges[place] as ByteRange;
       counts.wanted += range.end - range.start;
@@ -140,9 +148,16 @@ class Span {
   readonly #counts: ReadCounts;
   readonly start: number;
   readonly #end: number;
+  readonly #memory: PieceMemory | undefined;
   #bytes: Promise<Uint8Array> | undefined;
 
-  constructor(file: RangeReader, { start, end }: ByteRange, counts: ReadCounts) {
+  constructor(
+    file: RangeReader,
+    { start, end }: ByteRange,
+    counts: ReadCounts,
+    memory: PieceMemory | undefined,
+  ) {
+    this.#memory = memory;
     this.#file = file;
     this.#counts = counts;
     this.start = start;
@@ -150,7 +165,15 @@ class Span {
   }
 
   bytes(): Promise<Uint8Array> {
-    this.#bytes ??= counted(this.#file, this.start, this.#end, this.#counts);
+    const memory = this.#memory;
+    const [start, end] = [this.start, this.#end];
+    this.#bytes ??= counted(
+      this.#file,
+      start,
+      end,
+      this.#counts,
+      memory?.uint8(end - start + slackBytes),
+    );
     return this.#bytes;
   }
 }
@@ -222,8 +245,9 @@ function counted(
   start: number,
   end: number,
   counts: ReadCounts,
+  memory?: Uint8Array,
 ): Promise<Uint8Array> {
   counts.read += end - start;
   counts.reads++;
-  return file.read(start, end);
+  return file.read(start, end, memory);
 }

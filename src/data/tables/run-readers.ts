@@ -54,6 +54,8 @@ interface OpenFile {
   readonly place: number;
   readonly table: TableFile;
   readonly version: string;
+  /** Its encoder, whose memory is used again; undefined: keys make each run another beginning. */
+  readonly encoder: RowEncoder | undefined;
 }
 
 /** Files that are open while nobody reads them. */
@@ -136,9 +138,14 @@ export class RunReaders {
       if (await this.#isAsItWas(found)) return found;
       await found.table.close();
     }
-    const table = await this.#options.open(place);
+    const { open, key, transforms } = this.#options;
+    const table = await open(place);
+    const { columns, header } = table;
     try {
-      return { place, table, version: await this.#version(place) };
+      const version = await this.#version(place);
+      const encoder =
+        key === undefined ? createRowEncoder(columns, header, undefined, transforms) : undefined;
+      return { place, table, version, encoder };
     } catch (error) {
       await table.close();
       throw error;
@@ -187,7 +194,8 @@ export class RunReader {
     const { columns, header } = file.table;
     this.run = run;
     this.file = file;
-    this.#encoder = createRowEncoder(columns, header, key && new KeyCollector(key), transforms);
+    const keys = key && new KeyCollector(key);
+    this.#encoder = file.encoder ?? createRowEncoder(columns, header, keys, transforms);
     this.#sample = sample;
     this.#batches = wantedRows(file.table, { ...limits, only: run.rowGroup, rowsFirst });
     this.#at = run.first;

@@ -5,6 +5,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
@@ -17,16 +18,18 @@ const snappyRatioMax = 64;
 export class Unpacker {
   readonly #codec: string;
   readonly #decoders: PageDecoders;
-  #memory = new Uint8Array(0);
+  readonly #memory: PieceMemory;
+  #bytes = new Uint8Array(0);
 
   /** @throws Damage where the codec is not read */
-  constructor(codec: string, decoders: PageDecoders) {
+  constructor(codec: string, decoders: PageDecoders, memory: PieceMemory) {
     if (!codecs.has(codec)) {
       const names = [...codecs].join(", ");
       throw new Damage(`its codec is ${codec}, of which Osiris reads ${names}`);
     }
     this.#codec = codec;
     this.#decoders = decoders;
+    this.#memory = memory;
   }
 
   /**
@@ -35,13 +38,13 @@ export class Unpacker {
    */
   unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
     if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);
-    if (this.#memory.length < size + slackBytes) {
-      this.#memory = new Uint8Array(size + slackBytes + (size >> 2));
+    if (this.#bytes.length < size + slackBytes) {
+      this.#bytes = this.#memory.uint8(size + slackBytes + (size >> 2));
     }
-    const body = this.#memory.subarray(head, size);
-    if (head > 0) this.#memory.set(packed.subarray(0, head));
+    const body = this.#bytes.subarray(head, size);
+    if (head > 0) this.#bytes.set(packed.subarray(0, head));
     if (body.length > 0) this.#unpackInto(body, packed.subarray(head));
-    return this.#memory.subarray(0, size + slackBytes);
+    return this.#bytes.subarray(0, size + slackBytes);
   }
 
   #unpackInto(body: Uint8Array, packed: Uint8Array): void {

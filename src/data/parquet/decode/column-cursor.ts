@@ -6,13 +6,7 @@ import { formOf } from "../../tables/asked-columns.ts";
 import { Damage } from "../../tables/damage.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { ColumnShape } from "../shapes.ts";
-import {
-  type ColumnCursor,
-  columnOf,
-  LeafCursor,
-  type LeafSource,
-  reserve,
-} from "./leaf-cursor.ts";
+import { type ColumnCursor, columnOf, LeafCursor, type LeafSource } from "./leaf-cursor.ts";
 import { ListCursor, ListReader, WeightedCursor } from "./list-cursors.ts";
 import { TextPool } from "./texts.ts";
 import type { CodedTarget, Target } from "./values.ts";
@@ -79,33 +73,33 @@ class FlatCursor implements ColumnCursor {
     const { target } = leaf;
     if (target.form === "texts") target.pool.begin();
     if (target.form === "ids" && target.coded !== undefined) target.coded.isWhole = true;
-    reserve(target, rows);
-    if (this.#offsets.length <= rows) this.#offsets = new Int32Array(rows + 1);
+    leaf.reserve(rows);
     const isNumbers = target.form === "numbers";
     let count = 0;
     for (let row = 0; row < rows; ) {
       if (!(await leaf.fill())) throw new Damage(`it ends after ${row} of ${rows} rows`);
       const some = Math.min(leaf.end - leaf.at, rows - row);
-      const there = this.#present(row, some, count);
+      const there = this.#present(row, some, count, rows);
       leaf.values(isNumbers ? row : count, there);
       if (isNumbers && there < some) this.#spread(target.values, row, some, there);
       count += there;
       row += some;
       leaf.at += some;
     }
-    this.#offsets[rows] = count;
     const offsets = count === rows ? offsetsOfSingles(rows) : this.#offsets.subarray(0, rows + 1);
+    if (count < rows) offsets[rows] = count;
     return columnOf(leaf.leaf, target, offsets, count, rows);
   }
 
   /**
    * Counts which of some rows have a value, and writes their offsets, from the first row on that
-   * has none.
+   * has none. `rows`: of the batch.
    */
-  #present(row: number, some: number, count: number): number {
-    const { definition, at, leaf, run } = this.#leaf;
+  #present(row: number, some: number, count: number, rows: number): number {
+    const { definition, at, leaf, run, memory } = this.#leaf;
     const max = leaf.definitionMax;
     if (run === max && count === row) return some;
+    if (this.#offsets.length <= rows) this.#offsets = memory.int32(rows + 1);
     const offsets = this.#offsets;
     if (count === row) offsets.set(offsetsOfSingles(row));
     let there = count;

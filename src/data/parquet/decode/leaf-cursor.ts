@@ -4,6 +4,7 @@
 import type { Column, IdColumn } from "../../columnar/column.ts";
 import type { ByteStream } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import type { Leaf } from "../shapes.ts";
@@ -34,26 +35,33 @@ export interface LeafSource {
   readonly stream: ByteStream;
   readonly chunk: Chunk;
   readonly decoders: PageDecoders;
+  readonly memory: PieceMemory;
 }
 
-/** Makes room for `count` values in a target, and keeps those that are in it. */
-export function reserve(target: Target, count: number): void {
+/** As that of `LeafCursor`. A target that grows becomes twice as large at least. */
+function reserve(target: Target, count: number, memory: PieceMemory): void {
+  const sizeOf = ({ length }: ArrayLike<number>) => Math.max(count, 2 * length);
   switch (target.form) {
-    case "numbers":
-      if (target.values.length < count)
-        target.values = grown(target.values, new Float64Array(2 * count));
+    case "numbers": {
+      const { values } = target;
+      if (values.length < count) target.values = grown(values, memory.float64(sizeOf(values)));
       return;
-    case "ids":
-      if (target.coded?.isWhole === true) {
-        if (target.coded.codes.length < count)
-          target.coded.codes = grown(target.coded.codes, new Int32Array(2 * count));
-      } else if (target.pairs.length < 2 * count)
-        target.pairs = grown(target.pairs, new Int32Array(4 * count));
+    }
+    case "ids": {
+      const { coded, pairs } = target;
+      if (coded?.isWhole === true) {
+        const { codes } = coded;
+        if (codes.length < count) coded.codes = grown(codes, memory.int32(sizeOf(codes)));
+      } else if (pairs.length < 2 * count) {
+        target.pairs = grown(pairs, memory.int32(Math.max(2 * count, 2 * pairs.length)));
+      }
       return;
-    case "texts":
-      if (target.codes.length < count)
-        target.codes = grown(target.codes, new Int32Array(2 * count));
+    }
+    case "texts": {
+      const { codes } = target;
+      if (codes.length < count) target.codes = grown(codes, memory.int32(sizeOf(codes)));
       return;
+    }
     default:
       target satisfies never;
   }
@@ -71,6 +79,7 @@ export function grown<Elements extends Int32Array | Float64Array | Uint8Array>(
 export class LeafCursor {
   readonly leaf: Leaf;
   readonly target: Target;
+  readonly memory: PieceMemory;
   readonly #pages: PageReader;
   #page: DataPage | undefined;
   #pageLeft = 0;
@@ -88,7 +97,7 @@ export class LeafCursor {
   constructor(
     leaf: Leaf,
     repetitionMax: number,
-    { stream, chunk, decoders }: LeafSource,
+    { stream, chunk, decoders, memory }: LeafSource,
     target: Target,
     hash: ByteHash,
   ) {
@@ -96,7 +105,8 @@ export class LeafCursor {
       throw new Damage(`it is of ${chunk.physical}, and the schema says ${leaf.element.type}`);
     }
     const levels = { repetitionMax, definitionMax: leaf.definitionMax };
-    this.#pages = new PageReader(stream, chunk, levels, hash, decoders);
+    this.#pages = new PageReader(stream, chunk, levels, { hash, decoders, memory });
+    this.memory = memory;
     this.leaf = leaf;
     this.target = target;
   }
@@ -108,13 +118,13 @@ export class LeafCursor {
     const count = Math.min(this.#pageLeft, levelsMax);
     const { repetition, definition } = this.#page as DataPage;
     if (repetition !== undefined) {
-      if (this.repetition === noLevels) this.repetition = new Int32Array(levelsMax);
+      if (this.repetition === noLevels) this.repetition = this.memory.int32(levelsMax);
       checkLevel(repetition.read(this.repetition, 0, count), 1);
     }
     this.run = definition === undefined ? 0 : definition.readRun(count);
     if (this.run !== undefined) checkLevel(this.run, this.leaf.definitionMax);
     const isWritten = repetition !== undefined || this.run === undefined;
-    if (isWritten && this.definition === noLevels) this.definition = new Int32Array(levelsMax);
+    if (isWritten && this.definition === noLevels) this.definition = this.memory.int32(levelsMax);
     if (definition !== undefined && this.run === undefined) {
       checkLevel(definition.read(this.definition, 0, count), this.leaf.definitionMax);
     } else if (isWritten) this.definition.fill(this.run ?? 0, 0, count);
@@ -128,16 +138,21 @@ export class LeafCursor {
     if (this.#page === undefined) return false;
     const { dictionary } = this.#pages;
     if (dictionary !== undefined) {
-      this.#dictionary ??= readDictionary(dictionary, this.leaf, this.target);
+      this.#dictionary ??= readDictionary(dictionary, this.leaf, this.target, this.memory);
     }
     this.#read = valueReader(this.#page, this.leaf, this.target, this.#dictionary);
     this.#pageLeft = this.#page.count;
     return true;
   }
 
+  /** Makes room for `count` values in the target, and keeps those that are in it. */
+  reserve(count: number): void {
+    reserve(this.target, count, this.memory);
+  }
+
   /** Reads the next values of the page into the target, from place `at` on. */
   values(at: number, count: number): void {
-    reserve(this.target, at + count);
+    this.reserve(at + count);
     this.#read(at, count);
   }
 }

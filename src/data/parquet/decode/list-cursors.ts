@@ -31,8 +31,8 @@ export class ListReader {
     const { leaf } = this;
     if (leaf.target.form === "texts") leaf.target.pool.begin();
     if (this.offsets.length <= rows) {
-      this.offsets = new Int32Array(rows + 1);
-      this.present = new Uint8Array(rows);
+      this.offsets = leaf.memory.int32(rows + 1);
+      this.present = leaf.memory.uint8(rows);
     }
     this.present.fill(1);
     [this.entryCount, this.valueCount, this.hasAbsent] = [0, 0, false];
@@ -57,7 +57,7 @@ export class ListReader {
       throw new Damage(`it has more than ${entriesMax} entries in ${rows} rows`);
     }
     if (isByEntry && this.entries.length < this.entryCount + levelsMax) {
-      this.entries = grown(this.entries, new Uint8Array(2 * (this.entryCount + levelsMax)));
+      this.entries = grown(this.entries, leaf.memory.uint8(2 * (this.entryCount + levelsMax)));
     }
     const { entries } = this;
     let [row, entry, value, at] = [first, this.entryCount, this.valueCount, leaf.at];

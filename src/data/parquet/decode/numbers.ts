@@ -68,10 +68,13 @@ export function deltaPairs({ bytes, start, end }: PageBytes, leaf: Leaf): PairRe
   };
 }
 
+/** Integers that become numbers at a time. */
+const some = 4096;
+/** Memory for them, which nobody uses from one call to the next. */
+const pairs = new Int32Array(2 * some);
+
 /** The numbers that integers stand for: a decimal, a time, or the integer itself. */
 export function numbersOfPairs(read: PairReader, { isUnsigned, divisor }: Leaf): NumberReader {
-  const some = 4096;
-  const pairs = new Int32Array(2 * some);
   return (out, first, count) => {
     for (let at = first; at < first + count; at += some) {
       const length = Math.min(some, first + count - at);

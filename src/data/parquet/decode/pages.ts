@@ -5,6 +5,7 @@
 import { crc32 } from "node:zlib";
 import { type ByteStream, slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
 import { pageBytesMax, Unpacker } from "./codecs.ts";
@@ -47,6 +48,14 @@ const headerBytesMax = 0x100_0000;
 /** Bytes in which most headers fit. */
 const headerBytesUsual = 0x1000;
 
+/** What pages are read with. */
+export interface PageTools {
+  /** Takes the bytes of all pages that are read. */
+  readonly hash: ByteHash;
+  readonly decoders: PageDecoders;
+  readonly memory: PieceMemory;
+}
+
 /** Reads the pages of one column chunk. */
 export class PageReader {
   readonly #stream: ByteStream;
@@ -55,25 +64,26 @@ export class PageReader {
   readonly #isPacked: boolean;
   readonly #hash: ByteHash;
   readonly #decoders: PageDecoders;
+  readonly #memory: PieceMemory;
   /** Values that the chunk still has to have. */
   #left: number;
   #dictionary: DictionaryPage | undefined;
 
-  /** `hash` takes the bytes of all pages that are read. @throws Damage */
+  /** @throws Damage where the codec is not read */
   constructor(
     stream: ByteStream,
     { codec, values }: Chunk,
     levels: Levels,
-    hash: ByteHash,
-    decoders: PageDecoders,
+    { hash, decoders, memory }: PageTools,
   ) {
     this.#stream = stream;
     this.#levels = levels;
-    this.#unpacker = new Unpacker(codec, decoders);
+    this.#unpacker = new Unpacker(codec, decoders, memory);
     this.#isPacked = codec !== "UNCOMPRESSED";
     this.#left = values;
     this.#hash = hash;
     this.#decoders = decoders;
+    this.#memory = memory;
   }
 
   /** The dictionary of the pages so far. */
@@ -142,7 +152,8 @@ export class PageReader {
     const count = numberOf(structOf(header.get(7)).get(1));
     if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
     // A copy: the next page is unpacked into the same memory.
-    const bytes = this.#unpack(packed, size, 0).slice(0, size + slackBytes);
+    const bytes = this.#memory.uint8(size + slackBytes);
+    bytes.set(this.#unpack(packed, size, 0).subarray(0, size + slackBytes));
     this.#dictionary = { count, bytes, end: size, decoders: this.#decoders };
   }
 

@@ -2,6 +2,7 @@
 // wanted in. Dictionaries are decoded once, and their values gathered by place.
 
 import { Damage } from "../../tables/damage.ts";
+import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 import { HybridReader } from "./hybrid.ts";
@@ -65,9 +66,16 @@ export type Dictionary = { readonly count: number; readonly values: Float64Array
 
 /** Places of a dictionary that are read at a time. */
 const placesMax = 4096;
+/** Memory for them, which nobody uses from one call to the next. */
+const places = new Int32Array(placesMax);
 
 /** The values of a dictionary page; texts go to the target's pool. @throws Damage */
-export function readDictionary(page: DictionaryPage, leaf: Leaf, target: Target): Dictionary {
+export function readDictionary(
+  page: DictionaryPage,
+  leaf: Leaf,
+  target: Target,
+  memory: PieceMemory,
+): Dictionary {
   const { count, bytes, end, decoders } = page;
   const whole = { bytes, start: 0, end, decoders };
   // Every value has a bit at least: a count that lies takes no more memory than the file has bytes.
@@ -79,11 +87,11 @@ export function readDictionary(page: DictionaryPage, leaf: Leaf, target: Target)
     return { count, values: new Int32Array(0) };
   }
   if (target.form === "ids") {
-    const values = new Int32Array(2 * count);
+    const values = memory.int32(2 * count);
     plainPairs(whole, leaf)(values, 0, count);
     return { count, values };
   }
-  const values = new Float64Array(count);
+  const values = memory.float64(count);
   numberReader({ ...whole, encoding: encodings.plain }, leaf)(values, 0, count);
   return { count, values };
 }
@@ -128,7 +136,6 @@ function dictionaryReader(page: DataPage, target: Target, dictionary: Dictionary
   // A page without a value may lack the width, too.
   const width = start < end ? (bytes[start] ?? 0) : 0;
   const reader = new HybridReader(bytes, Math.min(start + 1, end), end, width, decoders.readHybrid);
-  const places = new Int32Array(placesMax);
   const { count: size, values } = dictionary;
   const coded = target.form === "ids" ? target.coded : undefined;
   if (coded !== undefined && coded.dictionary.buffer !== values.buffer) {

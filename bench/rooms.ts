@@ -75,7 +75,7 @@ export const layers: readonly Rooms[] = [
     "storage/exports": 1050,
     "storage/model": 1_100,
     "storage/table-files": 1550,
-    "storage/warehouse": 2_000,
+    "storage/warehouse": 2_200,
   },
   { "actors/host": 3050, "storage/ingest": 2200, "storage/sessions": 1_700 },
   {

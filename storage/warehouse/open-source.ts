@@ -1,5 +1,6 @@
 // Any files with rows, by the endings of their names, as rows of stored values.
 
+import type { TableKind } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { s3FilesOf } from "../../src/data/remote/s3-list.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
@@ -10,12 +11,15 @@ import { withPartitionKeys } from "./partition-keys.ts";
 import type { TableSource } from "./table-columns.ts";
 import { openTextTable, type TextKind } from "./text-table.ts";
 
-const kinds: Readonly<Record<string, TextKind | "parquet">> = {
+const kinds: Readonly<Record<string, TextKind | TableKind>> = {
   csv: "csv",
   tsv: "tsv",
   jsonl: "jsonl",
   ndjson: "jsonl",
   parquet: "parquet",
+  arrow: "arrow",
+  arrows: "arrow",
+  feather: "arrow",
 };
 
 /** The files of paths: directories, patterns, addresses. @throws InputUnusableError */
@@ -41,18 +45,31 @@ export async function openSource(
       `Expected files of one kind, got ${shownPath(files[0] ?? "")} and ${shownPath(other)}`,
     );
   }
-  const source =
-    kind === "parquet"
-      ? await openParquetTable(files)
-      : await openTextTable(files, kind ?? "csv", () => signal?.throwIfAborted());
-  return withPartitionKeys(source, files);
+  return withPartitionKeys(await opened(files, kind ?? "csv", signal), files);
+}
+
+async function opened(
+  files: readonly string[],
+  kind: TextKind | TableKind,
+  signal: AbortSignal | undefined,
+): Promise<TableSource> {
+  switch (kind) {
+    case "parquet":
+      return openParquetTable(files);
+    case "arrow": {
+      const { openArrowTable } = await import("./arrow-table.ts");
+      return openArrowTable(files);
+    }
+    default:
+      return openTextTable(files, kind, () => signal?.throwIfAborted());
+  }
 }
 
 function isText(path: string): boolean {
   return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
 }
 
-function kindOf(path: string): TextKind | "parquet" {
+function kindOf(path: string): TextKind | TableKind {
   const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
   const kind = kinds[ending];
   if (kind !== undefined) return kind;

@@ -14,12 +14,16 @@ import {
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
 import { readFooter } from "../../src/data/parquet/footer.ts";
-import { shownPath } from "../../src/data/remote/addresses.ts";
 import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, TrainingError } from "../../src/errors/errors.ts";
 import { typeOf } from "./column-types.ts";
-import type { TableColumn, TableRows, TableSource } from "./table-columns.ts";
+import {
+  refuseOtherColumns,
+  type TableColumn,
+  type TableRows,
+  type TableSource,
+} from "./table-columns.ts";
 
 /**
  * The rows of files that have the same columns, in any order.
@@ -44,15 +48,7 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
             continue;
           }
         }
-        const own = await columnsOf(path);
-        const wrong = differenceOf(columns, own);
-        if (wrong !== undefined) {
-          const other = `${wrong} in ${shownPath(paths[0] ?? "")} and in ${shownPath(path)}`;
-          throw new InputUnusableError(
-            shownPath(path),
-            `Expected files with the same columns, got ${other}`,
-          );
-        }
+        refuseOtherColumns(columns, await columnsOf(path), [paths[0] ?? "", path]);
         yield* rowGroupsOf(path, left);
         left = 0;
       }
@@ -62,21 +58,6 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
 
 async function rowsIn(path: string): Promise<number> {
   return withFile(path, async (file) => (await readFooter(file)).rows);
-}
-
-/** The column that two files do not both have, with the same type. */
-function differenceOf(
-  one: readonly TableColumn[],
-  other: readonly TableColumn[],
-): string | undefined {
-  const types = (columns: readonly TableColumn[]) => {
-    return new Map(columns.map(({ name, elements }) => [name, JSON.stringify(elements)]));
-  };
-  const [a, b] = [types(one), types(other)];
-  const wrong = [...new Set([...a.keys(), ...b.keys()])].find(
-    (name) => a.get(name) !== b.get(name),
-  );
-  return wrong === undefined ? undefined : `another \`${wrong}\``;
 }
 
 async function columnsOf(path: string): Promise<TableColumn[]> {

@@ -2,7 +2,9 @@
 
 import type { SchemaElement } from "hyparquet";
 import { dataColumnsOf } from "../../src/data/data-columns.ts";
+import { shownPath } from "../../src/data/remote/addresses.ts";
 import { keyColumnOf } from "../../src/data/split-keys.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 
 /** A column as a Parquet schema has it. */
@@ -48,4 +50,23 @@ export function orderedByJobs(
   }
   const count = ({ name }: TableColumn) => readers.get(name) ?? 0;
   return [...columns].sort((a, b) => count(b) - count(a));
+}
+
+/** @throws InputUnusableError where the second of two files has other columns than the first */
+export function refuseOtherColumns(
+  columns: readonly TableColumn[],
+  own: readonly TableColumn[],
+  [first, path]: readonly [string, string],
+): void {
+  const typesOf = (some: readonly TableColumn[]) => {
+    return new Map(some.map(({ name, elements }) => [name, JSON.stringify(elements)]));
+  };
+  const [a, b] = [typesOf(columns), typesOf(own)];
+  const wrong = [...new Set([...a.keys(), ...b.keys()])].find(
+    (name) => a.get(name) !== b.get(name),
+  );
+  if (wrong === undefined) return;
+  const other = `another \`${wrong}\` in ${shownPath(first)} and in ${shownPath(path)}`;
+  const message = `Expected files with the same columns, got ${other}`;
+  throw new InputUnusableError(shownPath(path), message);
 }

@@ -45,8 +45,9 @@ export const usualGroupRows = 16_384;
 const groupsHeldMax = 4;
 
 /**
- * Writes the rows of the files at `paths` (CSV, TSV, JSON Lines, Parquet; directories, patterns) as
- * the table `out`, a directory that is not there before. A few row groups are in memory at a time.
+ * Writes the rows of the files at `paths` (CSV, TSV, JSON Lines, Parquet, Arrow; directories,
+ * patterns) as the table `out`, a directory that is not there before. A few row groups are in
+ * memory at a time.
  * @throws InputUnusableError where a file cannot be read, or the table cannot be written
  * @throws InvalidOptionError where a column or a codec is not there
  */

@@ -20,7 +20,10 @@ interface WriteOptions extends CommonOptions {
 export function addWrite(warehouse: Command): void {
   const command = warehouse
     .command("write")
-    .argument("<data...>", "files of .csv, .tsv, .jsonl (perhaps .gz) or .parquet, or directories")
+    .argument(
+      "<data...>",
+      "files of .csv, .tsv, .jsonl (perhaps .gz), .parquet or .arrow, or directories",
+    )
     .description("write rows as a table of Parquet files, as jobs read it best")
     .requiredOption("-o, --out <DIRECTORY>", "new directory of the table")
     .option("--partition-by <COLUMN>", "a directory for each value of the column")

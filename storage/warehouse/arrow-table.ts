@@ -1,0 +1,191 @@
+// Arrow files as rows of stored values. What Parquet has no type for is stored as its readers read
+// it: integers of any width as 64 bits, decimals as DOUBLE, moments in microseconds, a number that
+// is NaN as none, and the members of a struct as columns.
+
+import { Type } from "apache-arrow/fb/type";
+import type { SchemaElement } from "hyparquet";
+import { type ArrowIndex, openIndex } from "../../src/data/arrow/messages.ts";
+import type { ArrowField } from "../../src/data/arrow/metadata.ts";
+import { readArrow } from "../../src/data/arrow/read-arrow.ts";
+import { type ArrowLeaf, type ArrowShape, shapeOf } from "../../src/data/arrow/shapes.ts";
+import type { Column, NumberColumn } from "../../src/data/columnar/column.ts";
+import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
+import { unusableAt } from "../../src/data/tables/damage.ts";
+import { unreadable } from "../../src/data/text/text-lines.ts";
+import { elementsOf } from "./inferred-type.ts";
+import {
+  refuseOtherColumns,
+  type TableColumn,
+  type TableRows,
+  type TableSource,
+} from "./table-columns.ts";
+
+/**
+ * The rows of files that have the same columns, in any order.
+ * @throws InputUnusableError where a file cannot be read, or has other columns
+ */
+export async function openArrowTable(paths: readonly string[]): Promise<TableSource> {
+  const [first = ""] = paths;
+  const columns = await withFile(first, ({ shapes }) => shapes.map(columnOf));
+  return {
+    columns,
+    async countRows() {
+      let rows = 0;
+      for (const path of paths) rows += await withFile(path, ({ index }) => rowsOf(index));
+      return rows;
+    },
+    async *chunks(from = 0) {
+      let left = from;
+      for (const path of paths) {
+        const { file, index, shapes } = await opened(path);
+        try {
+          refuseOtherColumns(columns, shapes.map(columnOf), [first, path]);
+          const skipped = Math.min(left, rowsOf(index));
+          left -= skipped;
+          yield* rowsFrom(path, { file, index, shapes }, skipped);
+        } finally {
+          await file.close();
+        }
+      }
+    },
+  };
+}
+
+interface OpenArrow {
+  readonly file: RangeReader;
+  readonly index: ArrowIndex;
+  /** Of all columns. */
+  readonly shapes: readonly ArrowShape[];
+}
+
+async function opened(path: string): Promise<OpenArrow> {
+  const file = await openRanges(path).catch((cause) => {
+    throw unreadable(path, cause);
+  });
+  try {
+    const index = await openIndex(file);
+    const shapes = index.schema.fields.flatMap(valueNames).flatMap((name) => {
+      try {
+        return shapeOf(index.schema, name) ?? [];
+      } catch (cause) {
+        throw unusableAt({ kind: "arrow", path: file.path, column: name }, cause);
+      }
+    });
+    return { file, index, shapes };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** A column for each member of a struct, by the name that jobs have for it: `user.id`. */
+function valueNames(field: ArrowField): string[] {
+  if (field.type !== Type.Struct_ || field.dictionary !== undefined) return [field.name];
+  return field.children.flatMap(valueNames).map((name) => `${field.name}.${name}`);
+}
+
+async function withFile<Result>(path: string, work: (open: OpenArrow) => Result): Promise<Result> {
+  const open = await opened(path);
+  try {
+    return work(open);
+  } finally {
+    await open.file.close();
+  }
+}
+
+function rowsOf({ batches }: ArrowIndex): number {
+  return batches.reduce((sum, { rows }) => sum + rows, 0);
+}
+
+/** The rows of a file but the first ones. */
+async function* rowsFrom(
+  path: string,
+  { file, index, shapes }: OpenArrow,
+  skipped: number,
+): AsyncGenerator<TableRows> {
+  const wanted = shapes.map((shape) => ({ shape, isId: isId(shape) }));
+  for await (const batch of readArrow(file, index, wanted)) {
+    const from = Math.max(0, skipped - batch.firstRow);
+    if (from >= batch.rows) continue;
+    const columns = new Map(
+      shapes.map((shape) => {
+        const column = batch.columns.get(shape.name);
+        const values = column === undefined ? [] : storedValues(shape, column, batch.rows);
+        return [shape.name, values.slice(from)] as const;
+      }),
+    );
+    const placeOf = (row: number) => `row ${batch.firstRow + from + row + 1} of ${file.path}`;
+    yield { rows: batch.rows - from, file: path, columns, placeOf };
+  }
+}
+
+/** Integers are read as ids, which have all of their bits. */
+function isId({ leaf, list }: ArrowShape): boolean {
+  return leaf.kind === "integer" || list !== "none";
+}
+
+function columnOf({ name, list, leaf }: ArrowShape): TableColumn {
+  const inner = leaf.kind === "integer" ? "INT64" : "STRING";
+  if (list === "plain") return { name, elements: elementsOf(name, `list<${inner}>`) };
+  if (list === "weighted") return { name, elements: elementsOf(name, `map<${inner}, DOUBLE>`) };
+  return { name, elements: [{ name, repetition_type: "OPTIONAL", ...leafType(leaf) }] };
+}
+
+function leafType({ kind, field }: ArrowLeaf): Pick<SchemaElement, "type" | "converted_type"> {
+  switch (kind) {
+    case "integer":
+      return field.isUnsigned && field.bits === 64
+        ? { type: "INT64", converted_type: "UINT_64" }
+        : { type: "INT64" };
+    case "fraction":
+      return { type: field.type === Type.FloatingPoint && field.bits <= 32 ? "FLOAT" : "DOUBLE" };
+    case "boolean":
+      return { type: "BOOLEAN" };
+    case "moment":
+      return field.type === Type.Date
+        ? { type: "INT32", converted_type: "DATE" }
+        : { type: "INT64", converted_type: "TIMESTAMP_MICROS" };
+    case "text":
+      return isText(field.type)
+        ? { type: "BYTE_ARRAY", converted_type: "UTF8" }
+        : { type: "BYTE_ARRAY" };
+    default:
+      return kind satisfies never;
+  }
+}
+
+function isText(type: Type): boolean {
+  return type === Type.Utf8 || type === Type.LargeUtf8 || type === Type.Utf8View;
+}
+
+/** The values of a column, one a row. */
+function storedValues({ list, leaf }: ArrowShape, column: Column, rows: number): unknown[] {
+  if (column.form === "numbers") {
+    const store = numberStore(leaf);
+    return Array.from(column.values, (value) => (Number.isNaN(value) ? undefined : store(value)));
+  }
+  const { offsets, present, weights } = column;
+  const entryAt =
+    column.form === "ids"
+      ? (at: number) => column.ids[at]
+      : (at: number) => Buffer.from(column.dictionary[column.codes[at] ?? 0] ?? "", "latin1");
+  return Array.from({ length: rows }, (_, row) => {
+    const [from, end] = [offsets[row] ?? 0, offsets[row + 1] ?? 0];
+    if (list === "none") return from === end ? undefined : entryAt(from);
+    if (present?.[row] === 0) return undefined;
+    return Array.from({ length: end - from }, (_one, i) => {
+      const at = from + i;
+      return list === "plain" ? entryAt(at) : { key: entryAt(at), value: weights?.[at] ?? 1 };
+    });
+  });
+}
+
+function numberStore({
+  kind,
+  field,
+}: ArrowLeaf): (value: NumberColumn["values"][number]) => unknown {
+  if (kind === "boolean") return (value) => value !== 0;
+  if (kind !== "moment") return (value) => value;
+  if (field.type === Type.Date) return (seconds) => Math.floor(seconds / 86_400);
+  return (seconds) => BigInt(Math.round(1e6 * seconds));
+}

@@ -1,11 +1,13 @@
 // The transforms of a job as a list of calls over columns. Compiled once, run on batch after batch.
 // Row r of every output is a function of row r of the file alone, so that batches may be cut
-// anywhere, in training and at prediction.
+// anywhere, in training and at prediction; and a run of rows that are equal in all that a transform
+// reads is computed once (repeated-rows.ts).
 
 import type { OpName, Rows, Run } from "./op.ts";
 import { ops } from "./ops.ts";
 import { outputsOf } from "./order.ts";
 import { keyOf, planOf, readsOf, type Source, type TransformPlan } from "./plan.ts";
+import { type Heads, headsOf, RepeatedColumn } from "./repeated-rows.ts";
 import { keptRows } from "./sampling.ts";
 import type { Transform } from "./transform-options.ts";
 import type { TransformColumn } from "./values.ts";
@@ -14,7 +16,7 @@ import { readVocabulary } from "./vocabulary.ts";
 /** What the transforms make of some rows. */
 export interface MadeColumns {
   /** By name of the output. Valid until the next run. */
-  readonly columns: ReadonlyMap<string, TransformColumn>;
+  readonly columns: Pick<ReadonlyMap<string, TransformColumn>, "get">;
   /** Why a row is bad, by row; a row that is not there is good. */
   readonly faults: ReadonlyMap<number, string>;
   /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
@@ -36,10 +38,14 @@ interface Call {
 }
 
 /**
- * Compiles transforms that have no problems, in the order of their schema.
+ * Compiles transforms that have no problems, in the order of their schema. `sharesRows`: whether
+ * rows that repeat share what is computed, for measurements.
  * @throws InputUnusableError where a vocabulary cannot be read, or is not that of the job
  */
-export function compileTransforms(transforms: readonly Transform[]): CompiledTransforms {
+export function compileTransforms(
+  transforms: readonly Transform[],
+  { sharesRows = true }: { readonly sharesRows?: boolean } = {},
+): CompiledTransforms {
   const plan = planOf(transforms);
   const placeOf = (source: Source) =>
     plan.outputs.has(source.column) ? source.column : keyOf(source);
@@ -57,19 +63,21 @@ export function compileTransforms(transforms: readonly Transform[]): CompiledTra
   return {
     ...plan,
     run(sources, rows) {
-      const columns = new Map<string, TransformColumn>();
+      const columns = new Map<string, RepeatedColumn>();
       for (const [i, source] of plan.sources.entries()) {
-        columns.set(keyOf(source), sources[i] as TransformColumn);
+        columns.set(keyOf(source), RepeatedColumn.whole(sources[i] as TransformColumn));
       }
       const faults = new Map<number, string>();
-      for (const call of calls) runCall(call, columns, faults, rows);
+      const runs = new Map<string, Heads | undefined>();
+      for (const call of calls) runCall(call, columns, faults, rows, sharesRows ? runs : undefined);
       let kept: Uint8Array | undefined;
       for (const { options, read } of samplings) {
-        const own = keptRows(options, read === undefined ? undefined : columns.get(read), rows);
+        const by = read === undefined ? undefined : columns.get(read)?.rows;
+        const own = keptRows(options, by, rows);
         const before = kept;
         kept = before === undefined ? own : own.map((bit, row) => bit & (before[row] ?? 0));
       }
-      return { columns, faults, kept };
+      return { columns: { get: (name) => columns.get(name)?.rows }, faults, kept };
     },
   };
 }
@@ -83,16 +91,54 @@ function compiled(transform: Exclude<Transform, { op: "sampling" }>): Run {
   return compile(transform, vocabulary);
 }
 
+/**
+ * `runs`: the runs of equal rows, by the columns that were compared; undefined: rows share nothing.
+ */
 function runCall(
   { run, reads, outputs, title }: Call,
-  columns: Map<string, TransformColumn>,
+  columns: Map<string, RepeatedColumn>,
   faults: Map<number, string>,
   rows: Omit<Rows, "refuse">,
+  runs: Map<string, Heads | undefined> | undefined,
 ): void {
+  const inputs = reads.map((name) => columns.get(name) as RepeatedColumn);
+  const heads = runs && headsFor(reads, inputs, rows.rows, runs);
   const refuse = (row: number, why: string) => {
-    if (!faults.has(row)) faults.set(row, `${title} has no value: ${why}`);
+    const [first, end] = heads ? [heads[row] ?? 0, heads[row + 1] ?? 0] : [row, row + 1];
+    for (let at = first; at < end; at++) {
+      if (!faults.has(at)) faults.set(at, `${title} has no value: ${why}`);
+    }
   };
-  const inputs = reads.map((name) => columns.get(name) as TransformColumn);
-  const made = run(inputs, { ...rows, refuse });
-  for (const [i, name] of outputs.entries()) columns.set(name, made[i] as TransformColumn);
+  if (heads === undefined) {
+    const own = inputs.map((input) => input.rows);
+    const made = run(own, { ...rows, refuse });
+    for (const [i, name] of outputs.entries()) {
+      columns.set(name, RepeatedColumn.whole(made[i] as TransformColumn));
+    }
+    return;
+  }
+  const own = inputs.map((input) => input.headsAt(heads));
+  const made = run(own, { ...rows, rows: heads.length - 1, refuse });
+  for (const [i, name] of outputs.entries()) {
+    columns.set(name, RepeatedColumn.atHeads(made[i] as TransformColumn, heads));
+  }
+}
+
+/** The runs of rows that are equal in all inputs; undefined: too few repeat. */
+function headsFor(
+  reads: readonly string[],
+  inputs: readonly RepeatedColumn[],
+  rows: number,
+  runs: Map<string, Heads | undefined>,
+): Heads | undefined {
+  const [first] = inputs;
+  if (first?.heads !== undefined && inputs.every(({ heads }) => heads === first.heads)) {
+    return first.heads;
+  }
+  const key = JSON.stringify([...reads].sort());
+  if (!runs.has(key)) {
+    const own = inputs.map((input) => input.rows);
+    runs.set(key, headsOf(own, rows));
+  }
+  return runs.get(key);
 }

@@ -27,7 +27,7 @@ function generationOf(table: object, other: object = {}) {
     job,
     devices: 2,
     hosts: [{ host: 0, devices: 2 }],
-    data: { training: { path: "cache", samples: 100 }, idsMax: [1, 1] },
+    data: { training: { path: "cache", samples: 100 }, idsMax: [1, 1], contents: {} },
   } as unknown as Parameters<typeof checkMemory>[0];
   return { spec, layout: layoutOfGeneration(spec), place: { host: 0, first: 0, count: 2 } };
 }

@@ -1,5 +1,6 @@
 // Runs transforms on plain lists, as a data section would have them.
 
+import { deepEqual } from "node:assert/strict";
 import { compileTransforms } from "../../../src/data/transforms/compile.ts";
 import type { transformsOptions as schema } from "../../../src/data/transforms/transforms-options.ts";
 import { transformsOptions } from "../../../src/data/transforms/transforms-options.ts";
@@ -53,21 +54,52 @@ export function plainOf(column: TransformColumn): Plain[] {
   });
 }
 
-/** Runs transforms on columns by name; a column has rows, and perhaps weights. */
-export function run(
+/** Columns of plain rows, and what is beside them. */
+type PlainColumns = Readonly<Record<string, readonly Plain[]>>;
+interface Beside {
+  readonly weights?: Readonly<Record<string, readonly number[]>>;
+  readonly place?: number;
+  readonly firstRow?: number;
+}
+
+/**
+ * Runs transforms on columns by name; a column has rows, and perhaps weights. Runs them on rows
+ * that repeat, too: these share what is computed, and have what each of them would have alone.
+ */
+export function run(transforms: unknown, columns: PlainColumns, beside: Beside = {}): PlainRun {
+  const made = runOnce(transforms, columns, beside, false);
+  const times = 3;
+  const repeated = <Value>(values: readonly Value[]) =>
+    values.flatMap((value) => new Array<Value>(times).fill(value));
+  const each = <Value>(
+    of: Readonly<Record<string, Value>>,
+    use: (own: Value, name: string) => Value,
+  ) => Object.fromEntries(Object.entries(of).map(([name, own]) => [name, use(own, name)]));
+  const weights = each(beside.weights ?? {}, (own, name) => {
+    let at = 0;
+    return (columns[name] ?? []).flatMap((row) => {
+      const first = at;
+      at += Array.isArray(row) ? row.length : 1;
+      return repeated([own.slice(first, at)]).flat();
+    });
+  });
+  const shared = runOnce(transforms, each(columns, repeated), { ...beside, weights }, true);
+  deepEqual(shared.columns, each(made.columns, repeated));
+  const faults = [...made.faults].flatMap(([row, why]) =>
+    Array.from({ length: times }, (_, i) => [times * row + i, why] as const),
+  );
+  deepEqual(new Map([...shared.faults].sort(([a], [b]) => a - b)), new Map(faults));
+  return made;
+}
+
+function runOnce(
   transforms: unknown,
-  columns: Readonly<Record<string, readonly Plain[]>>,
-  {
-    weights = {},
-    place = 0,
-    firstRow = 0,
-  }: {
-    readonly weights?: Readonly<Record<string, readonly number[]>>;
-    readonly place?: number;
-    readonly firstRow?: number;
-  } = {},
+  columns: PlainColumns,
+  { weights = {}, place = 0, firstRow = 0 }: Beside,
+  sharesRows: boolean,
 ): PlainRun {
-  const compiled = compileTransforms(checkOptions(transformsOptions, transforms, "transforms"));
+  const options = checkOptions(transformsOptions, transforms, "transforms");
+  const compiled = compileTransforms(options, { sharesRows });
   const sources = compiled.sources.map(({ column, form }) => {
     return columnOf(form, columns[column] ?? [], weights[column]);
   });

@@ -1,9 +1,10 @@
 // From a shell: sessions are generated, and clustered.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
 test.serial("sessions are generated as JSON Lines, in the order that is asked for", async (t) => {
@@ -53,4 +54,56 @@ test.serial("rows are clustered by session, and a mistake is one sentence", asyn
   const small = ["--codec", "gzip", "--memory", "100kB", "--row-group", "100", "--json"];
   const again = await runCli(["cluster-sessions", "rows.jsonl", "small", ...small], directory);
   t.like(lastJson(again), { report: "cluster-sessions", rows: 2000, codec: "gzip", files: 1 });
+});
+
+/** Resolves once so many rows are sorted, or the table is there. */
+async function sorted(table: string, rows: number): Promise<void> {
+  const stateOf = () => {
+    try {
+      return JSON.parse(readFileSync(join(`${table}.clustering`, "state.json"), "utf8")) as {
+        read: { rows: number };
+      };
+    } catch {
+      return undefined; // It is not there yet, or not any more.
+    }
+  };
+  while (!existsSync(table) && (stateOf()?.read.rows ?? 0) < rows) await sleep(2);
+}
+
+test.serial("killed or interrupted, clustering goes on, and makes the same bytes", async (t) => {
+  const directory = directoryOf(t);
+  const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
+  t.is((await runCli(generate, directory)).code, 0);
+  const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];
+  t.is((await runCli(args("calm"), directory)).code, 0);
+  const bytesOf = (table: string) => {
+    return readFileSync(join(directory, table, "part-00000.parquet"));
+  };
+  let stopped = 0;
+  for (const [signal, rows] of [
+    ["SIGKILL", 1],
+    ["SIGKILL", 4000],
+    ["SIGINT", 1],
+    ["SIGINT", 7000],
+  ] as const) {
+    const running = startCli(args("table"), directory);
+    await sorted(join(directory, "table"), rows);
+    running.kill(signal);
+    const { code, stderr } = await running.ended;
+    if (code === 0) continue; // It was faster.
+    stopped++;
+    t.is(code, signal === "SIGINT" ? 130 : null);
+    if (signal === "SIGINT") {
+      t.regex(
+        stderr,
+        /: stopped; the same command goes on from table\.clustering; remove it to give up\.$/m,
+      );
+    }
+    t.false(existsSync(join(directory, "table")));
+    const ended = await runCli([...args("table"), "--json"], directory);
+    t.true(lastJson<{ rowsResumed: number }>(ended).rowsResumed >= rows);
+    t.true(bytesOf("table").equals(bytesOf("calm")));
+    rmSync(join(directory, "table"), { recursive: true });
+  }
+  t.true(stopped > 0);
 });

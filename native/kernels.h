@@ -288,11 +288,10 @@ struct Kernels {
                    int64_t dim);
   void (*layerNorm)(float* out, float* saved, const float* x, const float* gain,
                     const float* bias, int64_t rows, int64_t dim, float epsilon);
-  void (*dLayerNorm)(float* dX, const float* dOut, const float* saved, const float* x,
-                     const float* gain, int64_t rows, int64_t dim);
-  void (*dLayerNormWeights)(float* const* dGain, float* const* dBias, const float* dOut,
-                            const float* saved, const float* x, int64_t dim,
-                            const Slices& slices);
+  /// dX may be nullptr: nobody needs it.
+  void (*dLayerNorm)(float* dX, float* const* dGain, float* const* dBias, const float* dOut,
+                     const float* saved, const float* x, const float* gain, int64_t dim,
+                     const Slices& slices);
   void (*batchMoments)(float* const* sums, const float* x, const float* shift, int64_t width,
                        const Slices& slices);
   void (*batchNorm)(float* out, const float* x, const BatchNormColumns& columns, int64_t rows,

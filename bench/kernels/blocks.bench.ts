@@ -38,7 +38,6 @@ export function blockMeasurements(batch: number, rounds: number): Measurement[] 
 const memoryBound: Readonly<Record<string, (kernels: Kernels, batch: number) => Run>> = {
   "layerNorm.f32.64.forward": (kernels, batch) => layerNormOf(kernels, batch * 32, dim).forward,
   "layerNorm.f32.64.backward": (kernels, batch) => layerNormOf(kernels, batch * 32, dim).backward,
-  "layerNorm.f32.64.weights": (kernels, batch) => layerNormOf(kernels, batch * 32, dim).weights,
   "layerNorm.f32.648.forward": (kernels, batch) =>
     layerNormOf(kernels, batch, vectors * rank).forward,
   "layerNorm.f32.648.backward": (kernels, batch) =>
@@ -99,11 +98,7 @@ function layerNormOf(kernels: Kernels, rows: number, columns: number) {
     forward: { work: { bytes: bytesOf(x, out) }, call: forward },
     backward: {
       work: { bytes: bytesOf(x, d, dX) },
-      call: () => kernels.dLayerNorm(dX, d, saved, x, gain),
-    },
-    weights: {
-      work: { bytes: bytesOf(x, d) },
-      call: () => kernels.dLayerNormWeights([dGain], [dBias], d, saved, x, cut),
+      call: () => kernels.dLayerNorm(dX, [dGain], [dBias], d, { saved, x, gain }, cut),
     },
   };
 }

@@ -82,7 +82,6 @@ NAPI_MODULE_INIT() {
       method("dPairSum", bound<dPairSum>),
       method("layerNorm", bound<layerNorm>),
       method("dLayerNorm", bound<dLayerNorm>),
-      method("dLayerNormWeights", bound<dLayerNormWeights>),
       method("batchMoments", bound<batchMoments>),
       method("batchNorm", bound<batchNorm>),
       method("dBatchNormWeights", bound<dBatchNormWeights>),

@@ -182,23 +182,16 @@ void layerNorm(Call& call) {
   if (call.valid()) running().layerNorm(out, saved, x, gain, bias, rows, dim, epsilon);
 }
 
-// dLayerNorm(dX, dOut, saved, x, gain)
+// dLayerNorm(dX or undefined, dGain[], dBias[], dOut, saved, x, gain, firstSlice, bounds)
 void dLayerNorm(Call& call) {
-  float *dX = call.floats(0), *dOut = call.floats(1), *saved = call.floats(2);
-  float *x = call.floats(3), *gain = call.floats(4);
-  const int64_t rows = call.length(2) / 2, dim = call.length(4);
-  if (call.valid()) running().dLayerNorm(dX, dOut, saved, x, gain, rows, dim);
-}
-
-// dLayerNormWeights(dGain[], dBias[], dOut, saved, x, firstSlice, bounds)
-void dLayerNormWeights(Call& call) {
-  const auto dGain = call.floatsOf(0), dBias = call.floatsOf(1);
-  float *dOut = call.floats(2), *saved = call.floats(3), *x = call.floats(4);
-  const Slices slices = slicesOf(call, 5);
-  const int64_t rows = call.length(3) / 2;
-  const int64_t dim = rows == 0 ? 0 : call.length(2) / rows;
+  float* dX = call.missing(0) ? nullptr : call.floats(0);
+  const auto dGain = call.floatsOf(1), dBias = call.floatsOf(2);
+  float *dOut = call.floats(3), *saved = call.floats(4), *x = call.floats(5);
+  float* gain = call.floats(6);
+  const int64_t dim = call.length(6);
+  const Slices slices = slicesOf(call, 7);
   if (!call.valid()) return;
-  running().dLayerNormWeights(dGain.data(), dBias.data(), dOut, saved, x, dim, slices);
+  running().dLayerNorm(dX, dGain.data(), dBias.data(), dOut, saved, x, gain, dim, slices);
 }
 
 /// Arguments i .. i+3: mean, unit, gain, bias.

@@ -39,7 +39,6 @@ void addBlocks(Kernels& kernels) {
   kernels.dPairSum = dPairSum;
   kernels.layerNorm = layerNorm;
   kernels.dLayerNorm = dLayerNorm;
-  kernels.dLayerNormWeights = dLayerNormWeights;
   kernels.batchMoments = batchMoments;
   kernels.batchNorm = batchNorm;
   kernels.dBatchNormWeights = dBatchNormWeights;

@@ -101,81 +101,92 @@ INLINE Vec scaledAt(const float* x, const float* saved, int64_t n) {
   return mul(sub(loadUpTo(x, n), broadcast(saved[0])), broadcast(saved[1]));
 }
 
-inline void dLayerNorm(float* dX, const float* dOut, const float* saved, const float* x,
-                       const float* gain, int64_t rows, int64_t dim) {
+/// Some rows, and where their gradients go.
+struct NormRows {
+  float* dX;
+  const float *dOut, *saved, *x;
+  int64_t count;  // at most rowsTogether
+};
+
+INLINE void dNormRows(const NormRows& rows, const float* gain, int64_t dim, bool far) {
   const float count = static_cast<float>(dim);
-  const bool far = rows * dim > farFloats && dX != dOut && dX != x;
   float mean[lanes], slope[lanes];
-  for (int64_t first = 0; first < rows; first += rowsTogether) {
-    const int64_t some = rows - first < rowsTogether ? rows - first : rowsTogether;
-    Vec along[rowsTogether];
-    for (int64_t r = some; r < rowsTogether; r++) along[r] = zero();
-    const Vec means = meansOf(some, count, [&](int64_t r) INLINE_LAMBDA {
-      LaneSums sum, slopes;
-      eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
-        const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + r * dim + c, n));
-        sum.acc[v] = add(sum.acc[v], own);
-        slopes.acc[v] = fma(own, scaledAt(x + r * dim + c, saved + 2 * r, n), slopes.acc[v]);
-      });
-      along[r] = slopes.folded();
-      return sum.folded();
+  Vec along[rowsTogether];
+  for (int64_t r = rows.count; r < rowsTogether; r++) along[r] = zero();
+  const Vec means = meansOf(rows.count, count, [&](int64_t r) INLINE_LAMBDA {
+    const float *dOut = rows.dOut + r * dim, *x = rows.x + r * dim;
+    LaneSums sum, slopes;
+    eachVector(dim, [&](int v, int64_t c, int64_t n) INLINE_LAMBDA {
+      const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + c, n));
+      sum.acc[v] = add(sum.acc[v], own);
+      slopes.acc[v] = fma(own, scaledAt(x + c, rows.saved + 2 * r, n), slopes.acc[v]);
     });
-    store(mean, means);
-    store(slope, div(sumsOfLanes(along), broadcast(count)));
-    for (int64_t r = 0; r < some; r++, x += dim, dX += dim, dOut += dim, saved += 2) {
-      eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
-        const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + c, n));
-        const Vec centred = sub(own, broadcast(mean[r]));
-        const Vec rest = fnma(scaledAt(x + c, saved, n), broadcast(slope[r]), centred);
-        storeFar(dX + c, n, mul(rest, broadcast(saved[1])), far);
-      });
-    }
+    along[r] = slopes.folded();
+    return sum.folded();
+  });
+  store(mean, means);
+  store(slope, div(sumsOfLanes(along), broadcast(count)));
+  for (int64_t r = 0; r < rows.count; r++) {
+    const float *dOut = rows.dOut + r * dim, *x = rows.x + r * dim, *saved = rows.saved + 2 * r;
+    eachVector(dim, [&](int, int64_t c, int64_t n) INLINE_LAMBDA {
+      const Vec own = mul(loadUpTo(gain + c, n), loadUpTo(dOut + c, n));
+      const Vec centred = sub(own, broadcast(mean[r]));
+      const Vec rest = fnma(scaledAt(x + c, saved, n), broadcast(slope[r]), centred);
+      storeFar(rows.dX + r * dim + c, n, mul(rest, broadcast(saved[1])), far);
+    });
   }
-  endFar();
 }
 
-/// Gradients of `vectors` vectors of columns from c on: sums row by row inside a slice, then over the
-/// tree of slices, as in a linear layer.
+/// Adds some rows to the gradients of gain and bias, row by row, in `vectors` vectors of columns.
 template <int vectors>
-INLINE void sumWeights(float* const* dGain, float* const* dBias, const float* dOut,
-                       const float* saved, const float* x, int64_t dim, int64_t c,
-                       const Slices& slices, const SlicePlan* plan) {
-  Vec stack[32][2][vectors];
-  for (int64_t s = 0; s < slices.count; s++) {
-    Vec sums[2][vectors];
-    UNROLL for (int v = 0; v < vectors; v++) sums[0][v] = sums[1][v] = zero();
-    for (int64_t row = slices.bounds[s]; row < slices.bounds[s + 1]; row++) {
-      const int64_t at = row * dim + c;
-      UNROLL for (int v = 0; v < vectors; v++) {
-        const int64_t n = left(dim, c + v * lanes);
-        const Vec d = loadUpTo(dOut + at + v * lanes, n);
-        sums[0][v] = fma(d, scaledAt(x + at + v * lanes, saved + 2 * row, n), sums[0][v]);
-        sums[1][v] = add(sums[1][v], d);
-      }
+INLINE void addNormWeights(float* dGain, float* dBias, const NormRows& rows, int64_t dim,
+                           int64_t c) {
+  Vec gains[vectors], biases[vectors];
+  int64_t n[vectors];
+  UNROLL for (int v = 0; v < vectors; v++) {
+    n[v] = left(dim, c + v * lanes);
+    gains[v] = loadUpTo(dGain + c + v * lanes, n[v]);
+    biases[v] = loadUpTo(dBias + c + v * lanes, n[v]);
+  }
+  for (int64_t r = 0; r < rows.count; r++) {
+    const int64_t at = r * dim + c;
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const Vec d = loadUpTo(rows.dOut + at + v * lanes, n[v]);
+      const Vec scaled = scaledAt(rows.x + at + v * lanes, rows.saved + 2 * r, n[v]);
+      gains[v] = fma(d, scaled, gains[v]);
+      biases[v] = add(biases[v], d);
     }
-    const SlicePlan& p = plan[s];
-    for (int part = 0; part < 2; part++) {
-      float* const* out = part == 0 ? dGain : dBias;
-      UNROLL for (int v = 0; v < vectors; v++) {
-        Vec sum = sums[part][v];
-        for (int64_t i = p.lefts - 1; i >= 0; i--) sum = add(stack[p.slot + i][part][v], sum);
-        const int64_t at = c + v * lanes;
-        if (p.last) storeUpTo(out[p.subtree] + at, left(dim, at), sum);
-        else stack[p.slot][part][v] = sum;
-      }
-    }
+  }
+  UNROLL for (int v = 0; v < vectors; v++) {
+    storeUpTo(dGain + c + v * lanes, n[v], gains[v]);
+    storeUpTo(dBias + c + v * lanes, n[v], biases[v]);
   }
 }
 
-/// Four vectors of columns at a time, as long runs of memory are faster.
-inline void dLayerNormWeights(float* const* dGain, float* const* dBias, const float* dOut,
-                              const float* saved, const float* x, int64_t dim,
-                              const Slices& slices) {
-  SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
-  planSlices(plan, slices);
-  int64_t c = 0;
-  for (; c + 4 * lanes <= dim; c += 4 * lanes) {
-    sumWeights<4>(dGain, dBias, dOut, saved, x, dim, c, slices, plan);
-  }
-  for (; c < dim; c += lanes) sumWeights<1>(dGain, dBias, dOut, saved, x, dim, c, slices, plan);
+/// Both gradients of some rows before the next ones: they are read from memory once.
+inline void dLayerNorm(float* dX, float* const* dGain, float* const* dBias, const float* dOut,
+                       const float* saved, const float* x, const float* gain, int64_t dim,
+                       const Slices& slices) {
+  const bool far = slices.bounds[slices.count] * dim > farFloats && dX != dOut && dX != x;
+  foldSlices(
+      2 * dim, slices,
+      [&](int64_t from, int64_t to, float* sums) INLINE_LAMBDA {
+        for (int64_t first = from; first < to; first += rowsTogether) {
+          const int64_t at = first * dim;
+          const int64_t some = to - first < rowsTogether ? to - first : rowsTogether;
+          const NormRows rows{dX == nullptr ? nullptr : dX + at, dOut + at, saved + 2 * first,
+                              x + at, some};
+          int64_t c = 0;
+          for (; c + 4 * lanes <= dim; c += 4 * lanes) {
+            addNormWeights<4>(sums, sums + dim, rows, dim, c);
+          }
+          for (; c < dim; c += lanes) addNormWeights<1>(sums, sums + dim, rows, dim, c);
+          if (dX != nullptr) dNormRows(rows, gain, dim, far);
+        }
+      },
+      [&](int64_t p, const float* sums) {
+        std::memcpy(dGain[p], sums, dim * sizeof(float));
+        std::memcpy(dBias[p], sums + dim, dim * sizeof(float));
+      });
+  endFar();
 }

@@ -149,10 +149,10 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
   endFar();
 }
 
-/// Subtree p of dA[p], of `size` elements: take(sample, sum) adds a sample to the sum of its slice,
-/// which stays in the first-level cache from sample to sample.
-template <typename Take>
-INLINE void foldShared(float* const* dA, int64_t size, const Slices& slices, Take take) {
+/// The tree over slices of sums of `size` elements: take(from, to, sum) adds the samples of a slice
+/// to its sum, which is zero and stays in the first-level cache; give(p, sum) has that of subtree p.
+template <typename Take, typename Give>
+INLINE void foldSlices(int64_t size, const Slices& slices, Take take, Give give) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
   int64_t slots = 1;
@@ -161,13 +161,25 @@ INLINE void foldShared(float* const* dA, int64_t size, const Slices& slices, Tak
   float* waiting = sum + size;
   for (int64_t s = 0; s < slices.count; s++) {
     std::memset(sum, 0, size * sizeof(float));
-    for (int64_t i = slices.bounds[s]; i < slices.bounds[s + 1]; i++) take(i, sum);
+    take(slices.bounds[s], slices.bounds[s + 1], sum);
     const SlicePlan& p = plan[s];
     for (int64_t i = p.lefts - 1; i >= 0; i--) {
       addElements(sum, waiting + (p.slot + i) * size, sum, size);
     }
-    std::memcpy(p.last ? dA[p.subtree] : waiting + p.slot * size, sum, size * sizeof(float));
+    if (p.last) give(p.subtree, sum);
+    else std::memcpy(waiting + p.slot * size, sum, size * sizeof(float));
   }
+}
+
+/// Subtree p of dA[p], of `size` elements: take(sample, sum) adds a sample.
+template <typename Take>
+INLINE void foldShared(float* const* dA, int64_t size, const Slices& slices, Take take) {
+  foldSlices(
+      size, slices,
+      [&](int64_t from, int64_t to, float* sum) INLINE_LAMBDA {
+        for (int64_t i = from; i < to; i++) take(i, sum);
+      },
+      [&](int64_t p, const float* sum) { std::memcpy(dA[p], sum, size * sizeof(float)); });
 }
 
 /// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b

@@ -90,8 +90,8 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   return count;
 }
 
-/// Where block `i` of the samples' gradients begins, from output `i0` on; behind the last block those
-/// of the next outputs.
+/// Where block `i` of the samples' gradients begins, from output `i0` on; behind the last block
+/// those of the next outputs.
 inline ComingRows comingGradients(const float* dOut, int64_t outputs, int64_t i0,
                                   const SampleBlock* blocks, int64_t count, int64_t i) {
   if (i == count) return comingGradients(dOut, outputs, i0 + blockM, blocks, count, 0);

@@ -103,7 +103,8 @@ struct Float32 {
   /// acc += A * B over packed k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, int64_t stepB, [[maybe_unused]] bool flushed, Coming coming) {
+                       const float* b, int64_t stepB, [[maybe_unused]] bool flushed,
+                       Coming coming) {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
     constexpr unsigned flushes = 0x8040;  // of results and of inputs
     const unsigned mode = flushed ? _mm_getcsr() : 0;

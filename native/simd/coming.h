@@ -1,6 +1,6 @@
-// Memory that is read soon. Whoever multiplies asks for it line by line, so that it travels into the
-// second-level cache meanwhile: asked for at once, so many lines would wait for the processor's miss
-// buffers. Included by parts whose products ask for the operands of the next ones.
+// Memory that is read soon. Whoever multiplies asks for it line by line, so that it travels into
+// the second-level cache meanwhile: asked for at once, so many lines would wait for the processor's
+// miss buffers. Included by parts whose products ask for the operands of the next ones.
 
 INLINE void askLine(const float* p) { __builtin_prefetch(p, 0, 2); }
 
@@ -15,8 +15,8 @@ class ComingRuns {
     if (floats > 0) runs_[count_++] = {p, (floats + 15) / 16};
   }
 
-  /// Where the next lines begin; nullptr: none are left. The run may have fewer than are taken: what
-  /// lies behind it is then asked for in vain.
+  /// Where the next lines begin; nullptr: none are left. The run may have fewer than are taken:
+  /// what lies behind it is then asked for in vain.
   const float* take(int64_t lines) {
     if (at_ == count_) return nullptr;
     Run& run = runs_[at_];

@@ -186,7 +186,7 @@ const blocksByBit: Cases = {
       const [out, saved] = [k.tensor([samples * 6, 7]), k.tensor([samples * 6, 2])];
       k.layerNorm(out, saved, rows, gain, bias, 1e-5);
       const bySix = { first, bounds: slices.bounds.map((bound) => 6 * bound) };
-      k.dLayerNormWeights(dGain, dBias, rows, saved, rows, bySix);
+      k.dLayerNorm(undefined, dGain, dBias, rows, { saved, x: rows, gain }, bySix);
       return [dA, dGain, dBias];
     };
     const whole = gradients(0, 8);
@@ -261,7 +261,8 @@ const large: Scenario = (kernels, stream) => {
   kernels.addBeside(beside, halves, a);
   const [saved, gain] = [kernels.tensor([rows, 2]), column()];
   kernels.layerNorm(norm, saved, a, gain, column(), 1e-2);
-  kernels.dLayerNorm(dX, b, saved, a, gain);
+  const weights = [kernels.tensor([dim])];
+  kernels.dLayerNorm(dX, weights, weights, b, { saved, x: a, gain }, slicesOf(0, 8, 8, rows));
   const made = kernels.tensor([rows, rank, dim]);
   const x = kernels.reshape(a, [rows, 1, dim]);
   kernels.products(made, random(kernels, stream, [rank, 1]), x, "ab");
@@ -366,20 +367,18 @@ const batchNorms: Scenario = (kernels, stream) => {
 
 const layerNorms: Scenario = (kernels, stream) => {
   const [rows, dim] = [8 + stream.below(9), 1 + stream.below(100)];
-  const [x, dOut] = [random(kernels, stream, [rows, dim]), random(kernels, stream, [rows, dim])];
+  const slices = slicesOf(1, 3, 8, rows);
+  const own = slices.bounds.at(-1) ?? 0;
+  const [x, dOut] = [random(kernels, stream, [own, dim]), random(kernels, stream, [own, dim])];
   const [gain, bias] = [random(kernels, stream, [dim]), random(kernels, stream, [dim])];
-  const [out, saved, dX] = [
-    [rows, dim],
-    [rows, 2],
-    [rows, dim],
-  ].map((s) => kernels.tensor(s));
-  if (out === undefined || saved === undefined || dX === undefined) return [];
+  const [out, dX] = [kernels.tensor([own, dim]), kernels.tensor([own, dim])];
+  const saved = kernels.tensor([own, 2]);
   kernels.layerNorm(out, saved, x, gain, bias, 1e-2);
-  kernels.dLayerNorm(dX, dOut, saved, x, gain);
-  const slices = slicesOf(0, 8, 8, rows);
-  const [dGain, dBias] = [kernels.tensor([dim]), kernels.tensor([dim])];
-  kernels.dLayerNormWeights([dGain], [dBias], dOut, saved, x, slices);
-  return read(kernels, [out, saved, dX, dGain, dBias]);
+  const columns = () => subtreesOf(1, 3).map(() => kernels.tensor([dim]));
+  const [dGain, dBias, alone, beside] = [columns(), columns(), columns(), columns()];
+  kernels.dLayerNorm(dX, dGain, dBias, dOut, { saved, x, gain }, slices);
+  kernels.dLayerNorm(undefined, alone, beside, dOut, { saved, x, gain }, slices);
+  return read(kernels, [out, saved, dX, ...dGain, ...dBias, ...alone, ...beside]);
 };
 
 function read(kernels: Kernels, tensors: readonly Tensor[]): Float32Array[] {

@@ -67,19 +67,15 @@ export function checkBlocks(inner: Kernels): BlockKernels {
       holds("saved", saved, (2 * size(x)) / size(gain));
       inner.layerNorm(out, saved, x, gain, bias, epsilon);
     },
-    dLayerNorm(dX, dOut, saved, x, gain) {
-      alike(dX, dOut, x);
-      holds("saved", saved, (2 * size(x)) / size(gain));
-      inner.dLayerNorm(dX, dOut, saved, x, gain);
-    },
-    dLayerNormWeights(dGain, dBias, dOut, saved, x, slices) {
-      const dim = size(dGain[0]!);
-      alike(dOut, x);
+    dLayerNorm(dX, dGain, dBias, dOut, operands, slices) {
+      const { saved, x, gain } = operands;
+      const dim = size(gain);
+      alike(dOut, x, ...(dX === undefined ? [] : [dX]));
       holds("saved", saved, (2 * size(x)) / dim);
       covers(slices, size(x) / dim);
       eachSubtree("dGain", dGain, slices, dim);
       eachSubtree("dBias", dBias, slices, dim);
-      inner.dLayerNormWeights(dGain, dBias, dOut, saved, x, slices);
+      inner.dLayerNorm(dX, dGain, dBias, dOut, operands, slices);
     },
     ...checkBatchNorm(inner),
   };

@@ -99,18 +99,17 @@ export interface BlockKernels {
     bias: Tensor,
     epsilon: number,
   ): void;
-  /** dX (R,D) from dOut, x, and what `layerNorm` saved. Sums over D as there. */
-  dLayerNorm(dX: Tensor, dOut: Tensor, saved: Tensor, x: Tensor, gain: Tensor): void;
   /**
-   * Subtree p of dGain[p] (D) and dBias[p] (D). `slices` counts rows; sums over them as in
-   * `dLinearWeight`.
+   * dX (R,D), unless nobody needs it, from dOut, x, and what `layerNorm` saved, with sums over D as
+   * there. And subtree p of dGain[p] (D) and dBias[p] (D): `slices` counts rows, sums over them are
+   * those of `dLinearWeight`.
    */
-  dLayerNormWeights(
+  dLayerNorm(
+    dX: Tensor | undefined,
     dGain: readonly Tensor[],
     dBias: readonly Tensor[],
     dOut: Tensor,
-    saved: Tensor,
-    x: Tensor,
+    operands: { readonly saved: Tensor; readonly x: Tensor; readonly gain: Tensor },
     slices: Slices,
   ): void;
 

@@ -64,11 +64,10 @@ export function blocks(addon: Addon): BlockKernels {
       const weights = [data(gain), data(bias)];
       addon.layerNorm!(data(out), data(saved), data(x), ...weights, epsilon);
     },
-    dLayerNorm: (dX, dOut, saved, x, gain) =>
-      void addon.dLayerNorm!(data(dX), data(dOut), data(saved), data(x), data(gain)),
-    dLayerNormWeights(dGain, dBias, dOut, saved, x, { first, bounds }) {
-      const outputs = [dGain.map(data), dBias.map(data)];
-      addon.dLayerNormWeights!(...outputs, data(dOut), data(saved), data(x), first, bounds);
+    dLayerNorm(dX, dGain, dBias, dOut, { saved, x, gain }, { first, bounds }) {
+      const outputs = [dX && data(dX), dGain.map(data), dBias.map(data)];
+      const operands = [data(dOut), data(saved), data(x), data(gain)];
+      addon.dLayerNorm!(...outputs, ...operands, first, bounds);
     },
     batchMoments: (sums, x, shift, { first, bounds }) =>
       void addon.batchMoments!(sums.map(data), data(x), data(shift), first, bounds),

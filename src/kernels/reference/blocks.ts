@@ -224,7 +224,7 @@ function createPairSum(round: Round): Pick<BlockKernels, "pairSum" | "dPairSum">
   };
 }
 
-type LayerNormNames = "layerNorm" | "dLayerNorm" | "dLayerNormWeights";
+type LayerNormNames = "layerNorm" | "dLayerNorm";
 
 function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
   return {
@@ -248,11 +248,11 @@ function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
       }
     },
 
-    dLayerNorm(dX, dOut, saved, x, gain) {
-      const [dx, d, xs, kept] = [valuesOf(dX), valuesOf(dOut), valuesOf(x), valuesOf(saved)];
-      const gs = valuesOf(gain);
+    dLayerNorm(dX, dGain, dBias, dOut, { saved, x, gain }, slices) {
+      const [d, xs, kept, gs] = [valuesOf(dOut), valuesOf(x), valuesOf(saved), valuesOf(gain)];
+      const dx = dX && valuesOf(dX);
       const dim = gs.length;
-      for (let row = 0; row < kept.length / 2; row++) {
+      for (let row = 0; dx !== undefined && row < kept.length / 2; row++) {
         const scaled = (i: number) => scaledAt(round, xs, kept, dim, row, i);
         const own = (i: number) => round(gs[i]! * d[row * dim + i]!);
         const mean = round(sumOf(round, dim, (acc, i) => round(acc + own(i))) / dim);
@@ -263,13 +263,8 @@ function createLayerNorm(round: Round): Pick<BlockKernels, LayerNormNames> {
           dx[row * dim + i] = round(round(centred - scaled(i) * slope) * kept[2 * row + 1]!);
         }
       }
-    },
-
-    dLayerNormWeights(dGain, dBias, dOut, saved, x, slices) {
-      const [d, xs, kept] = [valuesOf(dOut), valuesOf(x), valuesOf(saved)];
       for (const [p, tree] of subtreesOf(slices.first, slices.bounds.length - 1).entries()) {
         const dg = valuesOf(dGain[p]!);
-        const dim = dg.length;
         for (let i = 0; i < dim; i++) {
           dg[i] = treeSum(round, tree, slices, (from, to) => {
             let acc = 0;

@@ -58,9 +58,8 @@ function startLayerNorm(
       const { x, saved } = shaped(samples);
       const dOut = kernels.reshape(memory.dOut(samples), [samples * rows, dim]);
       const bounds = slices.bounds.map((sample) => rows * sample);
-      kernels.dLayerNormWeights(dGain, dBias, dOut, saved, x, { ...slices, bounds });
-      const dX = memory.dX(0, samples);
-      if (dX !== undefined) kernels.dLayerNorm(dX, dOut, saved, x, gain);
+      const [dX, operands] = [memory.dX(0, samples), { saved, x, gain }];
+      kernels.dLayerNorm(dX, dGain, dBias, dOut, operands, { ...slices, bounds });
     },
   };
 }

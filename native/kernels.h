@@ -251,6 +251,10 @@ struct Kernels {
   /// Element by element: out = a + b, out = a * b.
   void (*add)(float* out, const float* a, const float* b, int64_t n);
   void (*multiply)(float* out, const float* a, const float* b, int64_t n);
+  /// dA = dOut * b, dB = dOut * a; out = a * b + c, the product rounded first.
+  void (*dMultiply)(float* dA, float* dB, const float* dOut, const float* a, const float* b,
+                    int64_t n);
+  void (*multiplyAdd)(float* out, const float* a, const float* b, const float* c, int64_t n);
   /// out (rows,C) = `count` values (rows,widths[i]) side by side + other (rows,C).
   void (*addBeside)(float* out, const float* const* values, const int32_t* widths, int64_t count,
                     const float* other, int64_t rows);

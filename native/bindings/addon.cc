@@ -62,6 +62,8 @@ NAPI_MODULE_INIT() {
       method("dInteract", bound<dInteract>),
       method("add", bound<add>),
       method("multiply", bound<multiply>),
+      method("dMultiply", bound<dMultiply>),
+      method("multiplyAdd", bound<multiplyAdd>),
       method("relu", bound<relu>),
       method("scale", bound<scale>),
       method("leakyRelu", bound<leakyRelu>),

@@ -22,6 +22,21 @@ void multiply(Call& call) {
   if (call.valid()) running().multiply(out, a, b, n);
 }
 
+// dMultiply(dA, dB, dOut, a, b)
+void dMultiply(Call& call) {
+  float *dA = call.floats(0), *dB = call.floats(1), *dOut = call.floats(2);
+  float *a = call.floats(3), *b = call.floats(4);
+  const int64_t n = call.length(2);
+  if (call.valid()) running().dMultiply(dA, dB, dOut, a, b, n);
+}
+
+// multiplyAdd(out, a, b, c)
+void multiplyAdd(Call& call) {
+  float *out = call.floats(0), *a = call.floats(1), *b = call.floats(2), *c = call.floats(3);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().multiplyAdd(out, a, b, c, n);
+}
+
 // addBeside(out, values[], widths, other)
 void addBeside(Call& call) {
   float *out = call.floats(0), *other = call.floats(3);

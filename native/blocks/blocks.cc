@@ -19,6 +19,8 @@ namespace osiris::OSIRIS_ISA {
 void addBlocks(Kernels& kernels) {
   kernels.add = addElements;
   kernels.multiply = multiplyElements;
+  kernels.dMultiply = dMultiply;
+  kernels.multiplyAdd = multiplyAdd;
   kernels.addBeside = addBeside;
   kernels.relu = relu;
   kernels.scale = scale;

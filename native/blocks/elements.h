@@ -21,6 +21,34 @@ inline void multiplyElements(float* out, const float* a, const float* b, int64_t
   endFar();
 }
 
+/// Calls take(first, count) for each vector of n elements.
+template <typename Take>
+INLINE void eachVectorOf(int64_t n, Take take) {
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) take(i, lanes);
+  if (i < n) take(i, n - i);
+}
+
+inline void dMultiply(float* dA, float* dB, const float* dOut, const float* a, const float* b,
+                      int64_t n) {
+  const bool far = n > farFloats;
+  eachVectorOf(n, [&](int64_t i, int64_t some) INLINE_LAMBDA {
+    const Vec d = loadSome(dOut + i, some);
+    storeFar(dA + i, some, mul(d, loadSome(b + i, some)), far);
+    storeFar(dB + i, some, mul(d, loadSome(a + i, some)), far);
+  });
+  endFar();
+}
+
+inline void multiplyAdd(float* out, const float* a, const float* b, const float* c, int64_t n) {
+  const bool far = n > farFloats;
+  eachVectorOf(n, [&](int64_t i, int64_t some) INLINE_LAMBDA {
+    const Vec product = mul(loadSome(a + i, some), loadSome(b + i, some));
+    storeFar(out + i, some, add(product, loadSome(c + i, some)), far);
+  });
+  endFar();
+}
+
 inline void addBeside(float* out, const float* const* values, const int32_t* widths, int64_t count,
                       const float* other, int64_t rows) {
   int64_t columns = 0;

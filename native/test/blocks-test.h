@@ -11,6 +11,9 @@ inline void testElements(const Kernels& k) {
   Buffer a(n), b(n), sum(n), product(n);
   k.add(sum.data(), a.data(), b.data(), n);
   k.multiply(product.data(), a.data(), b.data(), n);
+  Buffer dA(n), dB(n), both(n);
+  k.dMultiply(dA.data(), dB.data(), sum.data(), a.data(), b.data(), n);
+  k.multiplyAdd(both.data(), a.data(), b.data(), sum.data(), n);
   Buffer twice(n), leaky(n), d(n);
   k.scale(twice.data(), a.data(), n, 2);
   k.leakyRelu(leaky.data(), a.data(), n, 0.25f);
@@ -29,6 +32,8 @@ inline void testElements(const Kernels& k) {
     expect(twice[i] == 2 * a[i], k.name, "scale");
     expect(leaky[i] == a[i] * (a[i] < 0 ? 0.25f : 1), k.name, "leakyRelu");
     expect(d[i] == before[i] * (a[i] < 0 ? 0.25f : 1), k.name, "dLeakyRelu");
+    expect(dA[i] == sum[i] * b[i] && dB[i] == sum[i] * a[i], k.name, "dMultiply");
+    expect(both[i] == product[i] + sum[i], k.name, "multiplyAdd");
     expect(near(sum[i], a[i] + b[i]), k.name, "add");
     expect(near(product[i], a[i] * b[i]), k.name, "multiply");
   }

@@ -8,7 +8,7 @@ import { ofThisVersion } from "../../src/ports/addon.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
-import { blockScenarios } from "./block-cases.ts";
+import { blockScenarios } from "./blocks/block-cases.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 

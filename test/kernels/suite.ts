@@ -13,7 +13,7 @@ import {
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
-import { blockCases } from "./block-cases.ts";
+import { blockCases } from "./blocks/block-cases.ts";
 import { caches } from "./cache-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { records } from "./record-cases.ts";

@@ -84,6 +84,8 @@ export function checkBlocks(inner: Kernels): BlockKernels {
 type ElementNames =
   | "add"
   | "addBeside"
+  | "dMultiply"
+  | "multiplyAdd"
   | "multiply"
   | "relu"
   | "scale"
@@ -112,6 +114,14 @@ function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
     multiply(out, a, b) {
       alike(out, a, b);
       inner.multiply(out, a, b);
+    },
+    dMultiply(dA, dB, dOut, a, b) {
+      alike(dOut, dA, dB, a, b);
+      inner.dMultiply(dA, dB, dOut, a, b);
+    },
+    multiplyAdd(out, a, b, c) {
+      alike(out, a, b, c);
+      inner.multiplyAdd(out, a, b, c);
     },
     relu(out, x) {
       alike(out, x);

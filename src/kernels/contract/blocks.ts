@@ -21,6 +21,10 @@ export interface BlockKernels {
   addBeside(out: Tensor, values: readonly Tensor[], other: Tensor): void;
   /** out = a * b, element by element; `out` may be `a` or `b`. */
   multiply(out: Tensor, a: Tensor, b: Tensor): void;
+  /** dA = dOut * b and dB = dOut * a, element by element. */
+  dMultiply(dA: Tensor, dB: Tensor, dOut: Tensor, a: Tensor, b: Tensor): void;
+  /** out = a * b + c, element by element; each product is rounded before c is added. */
+  multiplyAdd(out: Tensor, a: Tensor, b: Tensor, c: Tensor): void;
   /** out = x, or 0 where x is below it; `out` may be `x`. `dRelu` is its backward. */
   relu(out: Tensor, x: Tensor): void;
   /** out = x * factor, a float32; `out` may be `x`. */

@@ -23,6 +23,9 @@ export function blocks(addon: Addon): BlockKernels {
       addon.addBeside!(data(out), values.map(data), widths, data(other));
     },
     multiply: (out, a, b) => void addon.multiply!(data(out), data(a), data(b)),
+    dMultiply: (dA, dB, dOut, a, b) =>
+      void addon.dMultiply!(data(dA), data(dB), data(dOut), data(a), data(b)),
+    multiplyAdd: (out, a, b, c) => void addon.multiplyAdd!(data(out), data(a), data(b), data(c)),
     relu: (out, x) => void addon.relu!(data(out), data(x)),
     scale: (out, x, factor) => void addon.scale!(data(out), data(x), factor),
     leakyRelu: (out, x, slope) => void addon.leakyRelu!(data(out), data(x), slope),

@@ -31,6 +31,18 @@ export function createBlocks(round: Round): BlockKernels {
       const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
       for (let i = 0; i < o.length; i++) o[i] = round(as[i]! * bs[i]!);
     },
+    dMultiply(dA, dB, dOut, a, b) {
+      const [da, db, d] = [valuesOf(dA), valuesOf(dB), valuesOf(dOut)];
+      const [as, bs] = [valuesOf(a), valuesOf(b)];
+      for (let i = 0; i < d.length; i++) {
+        da[i] = round(d[i]! * bs[i]!);
+        db[i] = round(d[i]! * as[i]!);
+      }
+    },
+    multiplyAdd(out, a, b, c) {
+      const [o, as, bs, cs] = [valuesOf(out), valuesOf(a), valuesOf(b), valuesOf(c)];
+      for (let i = 0; i < o.length; i++) o[i] = round(round(as[i]! * bs[i]!) + cs[i]!);
+    },
     relu(out, x) {
       const [o, xs] = [valuesOf(out), valuesOf(x)];
       for (let i = 0; i < o.length; i++) o[i] = xs[i]! < 0 ? 0 : xs[i]!;

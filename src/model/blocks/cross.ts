@@ -5,7 +5,7 @@
 // I = columns, R = rank.
 
 import { checkShapes, type GraphBuilder, type Value } from "../graph/graph.ts";
-import { product, sigmoid, sum } from "./elements.ts";
+import { product, productPlus, sigmoid } from "./elements.ts";
 import { linear } from "./linear.ts";
 
 export interface CrossOptions {
@@ -30,12 +30,11 @@ export function crossLayers(graph: GraphBuilder, x0: Value, options: CrossOption
       rank === undefined
         ? x
         : linear(graph, x, { name: `${name}.narrow`, outputs: rank, bias: false });
-    const crossed = product(graph, x0, linear(graph, narrow, { name: `${name}.cross`, outputs }));
+    const made = linear(graph, narrow, { name: `${name}.cross`, outputs });
     const gate = { name: `${name}.gate`, outputs, bias: false };
-    const passed = hasGates
-      ? product(graph, crossed, sigmoid(graph, linear(graph, x, gate)))
-      : crossed;
-    x = sum(graph, passed, x);
+    x = hasGates
+      ? productPlus(graph, product(graph, x0, made), sigmoid(graph, linear(graph, x, gate)), x)
+      : productPlus(graph, x0, made, x);
   }
   return x;
 }

@@ -128,12 +128,47 @@ function startProduct(memory: Memory) {
       kernels.multiply(memory.out(samples), memory.x(0, samples), memory.x(1, samples));
     },
 
+    backward: ({ samples }: Pass) => backwardFactors(memory, samples),
+  };
+}
+
+/** The gradients of inputs 0 and 1, which the block multiplies. */
+function backwardFactors(memory: Memory, samples: number): void {
+  const { kernels } = memory;
+  const [a, b, dOut] = [memory.x(0, samples), memory.x(1, samples), memory.dOut(samples)];
+  const [dA, dB] = [memory.dX(0, samples), memory.dX(1, samples)];
+  if (dA !== undefined && dB !== undefined) kernels.dMultiply(dA, dB, dOut, a, b);
+  else if (dA !== undefined) kernels.multiply(dA, dOut, b);
+  else if (dB !== undefined) kernels.multiply(dB, dOut, a);
+}
+
+/** a * b + c, of one shape: as the sum of `product` and c, without a copy of what is multiplied. */
+export function productPlus(graph: GraphBuilder, a: Value, b: Value, c: Value): Value {
+  const isOneShape = `${a.shape}` === `${b.shape}` && `${a.shape}` === `${c.shape}`;
+  checkShapes(isOneShape, "the factors and what is added have one shape", a, b, c);
+  return graph.add({
+    inputs: [a, b, c],
+    shape: a.shape,
+    keepsGradient: true,
+    passes: [2],
+    elements: 4 * sizeOf(a),
+    translate: (to) => to.op("Add", [both("Mul")(to), to.x(2)]),
+    start: startProductPlus,
+  });
+}
+
+function startProductPlus(memory: Memory) {
+  const { kernels } = memory;
+  return {
+    forward({ samples }: Pass): void {
+      const [a, b, c] = [memory.x(0, samples), memory.x(1, samples), memory.x(2, samples)];
+      kernels.multiplyAdd(memory.out(samples), a, b, c);
+    },
+
     backward({ samples }: Pass): void {
-      for (const input of [0, 1]) {
-        const dX = memory.dX(input, samples);
-        const other = memory.x(1 - input, samples);
-        if (dX !== undefined) kernels.multiply(dX, memory.dOut(samples), other);
-      }
+      backwardFactors(memory, samples);
+      const dC = memory.dX(2, samples);
+      if (dC !== undefined) kernels.copy(dC, memory.dOut(samples));
     },
   };
 }

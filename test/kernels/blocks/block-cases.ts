@@ -1,62 +1,14 @@
 // Cases of the kernels of blocks: small ones computed by hand, the laws of bits, and random input
 // of odd shapes.
 
-import type { Kernels, ProductForm, Tensor } from "../../src/kernels/contract/kernels.ts";
-import { type Slices, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
-import { RandomStream } from "../../src/ports/random.ts";
-import { type Cases, list, near, of } from "./cases.ts";
-import { random, type Scenario } from "./scenarios.ts";
+import type { Kernels, ProductForm, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import { type Slices, slicesOf, subtreesOf } from "../../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { type Cases, list, near, of } from "../cases.ts";
+import { random, type Scenario } from "../scenarios.ts";
+import { elementCases, elements } from "./element-cases.ts";
 
 const blocksByHand: Cases = {
-  "sums and products of elements may overwrite an operand": (t, k) => {
-    const [a, b] = [of(k, [2, 2], [1, -2, 3, 0]), of(k, [2, 2], [5, 7, -3, 2])];
-    const out = k.tensor([2, 2]);
-    k.add(out, a, b);
-    t.deepEqual(list(k, out), [6, 5, 0, 2]);
-    k.multiply(a, a, b);
-    t.deepEqual(list(k, a), [5, -14, -9, 0]);
-    k.add(b, a, b);
-    t.deepEqual(list(k, b), [10, -7, -12, 2]);
-  },
-
-  "values side by side are added to another": (t, k) => {
-    const out = k.tensor([2, 3]);
-    const values = [of(k, [2, 1], [1, 2]), of(k, [2, 2], [3, 4, 5, 6])];
-    k.addBeside(out, values, of(k, [2, 3], [10, 20, 30, 40, 50, 60]));
-    t.deepEqual(list(k, out), [11, 23, 34, 42, 55, 66]);
-  },
-
-  "a leaky ReLU and a multiple may overwrite their operand": (t, k) => {
-    const x = of(k, [4], [2, -4, 0, -0.5]);
-    k.leakyRelu(x, x, 0.25);
-    t.deepEqual(list(k, x), [2, -1, 0, -0.125]);
-    const d = of(k, [4], [8, 8, 8, -8]);
-    k.dLeakyRelu(d, x, 0.25);
-    t.deepEqual(list(k, d), [8, 2, 8, -2]);
-    k.scale(d, d, -0.5);
-    t.deepEqual(list(k, d), [-4, -1, -4, 1]);
-  },
-
-  "a softmax of large numbers is finite, and keeps their differences": (t, k) => {
-    const out = k.tensor([2, 2]);
-    k.softmax(out, of(k, [2, 2], [1000, 1001, -9, -9]));
-    const share = 1 / (1 + Math.E);
-    near(t, list(k, out), [share, 1 - share, 0.5, 0.5]);
-    const dX = k.tensor([2, 2]);
-    k.dSoftmax(dX, of(k, [2, 2], [4, 0, 1, 1]), out);
-    const slope = 4 * share * (1 - share);
-    near(t, list(k, dX), [slope, -slope, 0, 0]);
-  },
-
-  "a logistic function far from zero is 0 or 1, and its slope is 0": (t, k) => {
-    const out = k.tensor([4]);
-    k.sigmoid(out, of(k, [4], [0, 200, -200, Math.log(3)]));
-    near(t, list(k, out), [0.5, 1, 0, 0.75]);
-    const d = of(k, [4], [4, 1, 1, 16]);
-    k.dSigmoid(d, out);
-    near(t, list(k, d), [1, 0, 0, 3]);
-  },
-
   "matrices of samples are multiplied as they lie": (t, k) => {
     const a = of(k, [1, 2, 3], [1, 2, 3, 4, 5, 6]);
     const out = k.tensor([1, 2, 2]);
@@ -227,24 +179,7 @@ export function operands(
 }
 
 /** The cases, by title. */
-export const blockCases: Cases = { ...blocksByHand, ...blocksByBit };
-
-const elements: Scenario = (kernels, stream) => {
-  const [a, b] = [random(kernels, stream, [7, 13]), random(kernels, stream, [7, 13])];
-  const [sum, product] = [kernels.tensor([7, 13]), kernels.tensor([7, 13])];
-  kernels.add(sum, a, b);
-  kernels.multiply(product, a, b);
-  const [cut, shares, dShares, both] = [1, 2, 3, 4].map(() => kernels.tensor([7, 13]));
-  if (cut === undefined || shares === undefined || dShares === undefined) return [];
-  if (both === undefined) return [];
-  const first = 1 + stream.below(12);
-  const beside = [first, 13 - first].map((width) => random(kernels, stream, [7, width]));
-  kernels.addBeside(both, beside, a);
-  kernels.relu(cut, a);
-  kernels.softmax(shares, a);
-  kernels.dSoftmax(dShares, b, shares);
-  return read(kernels, [sum, product, cut, shares, dShares, both]);
-};
+export const blockCases: Cases = { ...elementCases, ...blocksByHand, ...blocksByBit };
 
 /** Outputs so large that they are written past the caches. */
 const large: Scenario = (kernels, stream) => {
@@ -255,8 +190,9 @@ const large: Scenario = (kernels, stream) => {
   const [sum, product, beside, norm, dX] = [1, 2, 3, 4, 5].map(() => kernels.tensor(shape));
   if (sum === undefined || product === undefined || beside === undefined) return [];
   if (norm === undefined || dX === undefined) return [];
+  kernels.dMultiply(sum, product, a, b, a);
+  kernels.multiplyAdd(product, a, b, sum);
   kernels.add(sum, a, b);
-  kernels.multiply(product, a, b);
   const halves = [dim - 20, 20].map((width) => random(kernels, stream, [rows, width]));
   kernels.addBeside(beside, halves, a);
   const [saved, gain] = [kernels.tensor([rows, 2]), column()];

@@ -4,6 +4,9 @@
 import type { Disk } from "../../src/ports/disk.ts";
 import { type KeyedRow, RunReader } from "./run-files.ts";
 
+/** Memory of a run that is read, if it has no longer row. */
+const [readBytesMin, readBytesMax] = [4096, 2 ** 24];
+
 /** Merges runs. Close it. */
 export class Merge {
   readonly #readers: readonly RunReader[];
@@ -16,12 +19,13 @@ export class Merge {
     paths: readonly string[],
     { bytes, from = [] }: { readonly bytes: number; readonly from?: readonly number[] },
   ) {
-    const each = Math.max(4096, Math.floor(bytes / Math.max(1, paths.length)));
+    const each = Math.floor(bytes / Math.max(1, paths.length));
+    const own = Math.max(readBytesMin, Math.min(readBytesMax, each));
     const readers: RunReader[] = [];
     this.#readers = readers;
     try {
       for (const [i, path] of paths.entries()) {
-        readers.push(new RunReader(disk, path, { from: from[i] ?? 0, bytes: each }));
+        readers.push(new RunReader(disk, path, { from: from[i] ?? 0, bytes: own }));
         if (readers[i]?.head !== undefined) this.#heap.push(i);
       }
     } catch (error) {

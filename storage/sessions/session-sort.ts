@@ -25,6 +25,8 @@ import { type Run, type SortingState, saveState } from "./sorting-state.ts";
 export const memoryMin = 2 ** 16;
 /** Memory that a run needs while it is read. */
 const readBytes = 64 * 1024;
+/** Most memory of rows that become a run: a buffer has no more than 4 GiB. */
+const arenaBytesMax = 2 ** 31;
 /** Most runs of a merge. */
 const fanInMax = 64;
 /** Rows between two breaths. */
@@ -47,11 +49,13 @@ export class SessionSort {
   readonly #arena: Arena;
   readonly #fanIn: number;
   #state: SortingState;
+  #rowsDone: number;
 
   constructor(place: SortPlace, state: SortingState) {
     this.#place = place;
     this.#state = state;
-    this.#arena = new Arena(place.memory / 2);
+    this.#arena = new Arena(Math.min(arenaBytesMax, place.memory / 2));
+    this.#rowsDone = state.read.rows + state.ordered.rows;
     this.#fanIn = Math.max(2, Math.min(fanInMax, Math.floor(place.memory / 4 / readBytes)));
   }
 
@@ -59,9 +63,9 @@ export class SessionSort {
     return this.#state;
   }
 
-  /** Rows that need no work any more, of three times all. */
+  /** Rows that were read, and again when they were ordered. */
   get rowsDone(): number {
-    return this.#state.read.rows + this.#state.ordered.rows;
+    return this.#rowsDone;
   }
 
   /** Makes runs by session of the rows. @throws InputUnusableError */
@@ -90,6 +94,7 @@ export class SessionSort {
         this.#arena.add(key, own);
         sum.add(own);
         bytes += own.length;
+        this.#rowsDone++;
       }
       await this.#place.breathe();
     }
@@ -125,6 +130,7 @@ export class SessionSort {
           key = Buffer.concat([time, session, time]);
         } else key = Buffer.concat([key.subarray(0, timeBytes), session, time]);
         this.#arena.add(key, row);
+        this.#rowsDone++;
         if (++rows % rowsAtOnce === 0) await this.#place.breathe();
       }
       spill(true);

@@ -6,15 +6,22 @@
 //   osiris ingest --features impressions --events clicks -o clicks
 //   osiris warehouse inspect clicks
 //   osiris train examples/clicks.yaml
+//
+// With `--shards 4` both are logs in shards by session: all messages of a user lie in one shard.
+//
+//   osiris ingest --features impressions --events clicks --shards 4 -o clicks
+//   osiris cluster-sessions clicks clustered --by user
 
 import { parseArgs } from "node:util";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "nats";
+import { logShard, logShardOf } from "../index.ts";
 
 const { values: flags } = parseArgs({
   options: {
     nats: { type: "string", default: "nats://127.0.0.1:4222" },
     requests: { type: "string", default: "20000" },
+    shards: { type: "string" },
   },
 });
 
@@ -34,14 +41,32 @@ const connection = await connect({ servers: flags.nats });
 const manager = await jetstreamManager(connection);
 const client = jetstream(connection);
 
+/** A message, and the user whose session it is of. */
+interface OfUser {
+  readonly user: number;
+  readonly message: object;
+}
+
 /** Makes a stream, and publishes messages in their order. */
-async function fill(stream: string, messages: readonly object[]): Promise<void> {
-  await manager.streams.add({ name: stream, subjects: [stream] });
+async function fill(stream: string, subject: string, messages: readonly object[]): Promise<void> {
+  await manager.streams.add({ name: stream, subjects: [subject] });
   for (let i = 0; i < messages.length; i += 1000) {
     const some = messages.slice(i, i + 1000);
-    await Promise.all(some.map((message) => client.publish(stream, JSON.stringify(message))));
+    await Promise.all(some.map((message) => client.publish(subject, JSON.stringify(message))));
   }
   console.log(`${stream}: ${messages.length} messages`);
+}
+
+/** Fills a log: one stream, or one for each shard. A tick is the last message of each. */
+async function fillLog(log: string, messages: readonly OfUser[], tick: object): Promise<void> {
+  const all = (some: readonly OfUser[]) => [...some.map(({ message }) => message), tick];
+  if (flags.shards === undefined) return fill(log, log, all(messages));
+  const shards = Number(flags.shards);
+  for (let shard = 0; shard < shards; shard++) {
+    const own = messages.filter(({ user }) => logShardOf(user, shards) === shard);
+    const { stream, subject } = logShard(log, shard);
+    await fill(stream, subject, all(own));
+  }
 }
 
 const impressions = Array.from({ length: requests }, (_, i) => {
@@ -49,13 +74,14 @@ const impressions = Array.from({ length: requests }, (_, i) => {
   const time = startMs + everyMs * i;
   return { request: `r${i}`, time, user, item, price: Math.round(1000 * drawn(item, 3)) / 10 };
 });
-const clicks = impressions.flatMap(({ request, time, user, item }, i) => {
+const clicks = impressions.flatMap(({ request, time, user, item }, i): OfUser[] => {
   const likes = drawn(user % 10, 100 + (item % 10)) < 0.3;
   const isClicked = drawn(i, 4) < (likes ? 0.7 : 0.05);
-  return isClicked ? [{ request, time: time + clickMs, label: 1 }] : [];
+  return isClicked ? [{ user, message: { request, time: time + clickMs, label: 1 } }] : [];
 });
 // The last message of each stream is a tick: no request waits for events after it.
 const endMs = startMs + everyMs * requests + 3_600_000;
-await fill("impressions", [...impressions, { time: endMs }]);
-await fill("clicks", [...clicks, { time: endMs + 3_600_000 }]);
+const shown = impressions.map((message) => ({ user: message.user, message }));
+await fillLog("impressions", shown, { time: endMs });
+await fillLog("clicks", clicks, { time: endMs + 3_600_000 });
 await connection.close();

@@ -94,6 +94,28 @@ test.serial(
   },
 );
 
+test.serial(
+  "the example fills logs in shards, which are ingested, and clustered by user",
+  async (t) => {
+    if (lacks(t, natsServer)) return;
+    const { url } = await startStreams(t);
+    const home = startDirectory(t);
+    const shards = ["--shards", "3"];
+    const fill = [example, "--nats", url, "--requests", "2000", ...shards];
+    const filled = await startNode(fill, home).ended;
+    t.is(filled.code, 0, filled.stderr);
+    const streams = ["--features", "impressions", "--events", "clicks", ...shards];
+    const ingested = await runCli(["ingest", "--nats", url, ...streams, "-o", "clicks"], home);
+    t.regex(ingested.stdout, /^clicks: 2,000 rows; 3 files written\n\d+ rows with events, /);
+    const clustered = await runCli(["cluster-sessions", "clicks", "by-user", "--by", "user"], home);
+    t.is(clustered.code, 0, clustered.stderr);
+    t.regex(
+      clustered.stdout,
+      /^by-user: 1 file, 1 row group; 2,000 rows of 200 sessions, 10\.00 rows/,
+    );
+  },
+);
+
 test.serial("an ingestion follows its streams, also over the end of their server", async (t) => {
   if (lacks(t, natsServer)) return;
   const streams = await startFilled(t, 300);

@@ -5,11 +5,19 @@ import type { Bench, Measurement } from "../bench.ts";
 import { dedupBench as indexBench } from "../step/dedup.bench.ts";
 import { factorBench } from "./factor.bench.ts";
 import { logBench } from "./log.bench.ts";
+import { readerBench } from "./reader.bench.ts";
 import { storageBench } from "./storage.bench.ts";
 import { trainBench } from "./train.bench.ts";
 
 /** Each measures by its own options, and leaves the others'. */
-const parts: readonly Bench[] = [indexBench, factorBench, logBench, storageBench, trainBench];
+const parts: readonly Bench[] = [
+  indexBench,
+  factorBench,
+  logBench,
+  storageBench,
+  readerBench,
+  trainBench,
+];
 
 export const dedupBench: Bench = {
   question: "index deduplication, and RecD: repeated lists in logs, tables and batches",

@@ -12,6 +12,7 @@ import { keptRows } from "./sampling.ts";
 import type { Transform } from "./transform-options.ts";
 import type { TransformColumn } from "./values.ts";
 import { readVocabulary } from "./vocabulary.ts";
+import { referenceColumns, wholeColumns } from "./whole-columns.ts";
 
 /** What the transforms make of some rows. */
 export interface MadeColumns {
@@ -29,8 +30,13 @@ export interface CompiledTransforms extends TransformPlan {
   run(sources: readonly TransformColumn[], rows: Omit<Rows, "refuse">): MadeColumns;
 }
 
+/** Ops that the addon runs over whole columns in less time than it takes to compare two rows. */
+const quick: ReadonlySet<OpName | "sampling"> = new Set(["sigridHash", "bucketize"]);
+
 interface Call {
   readonly run: Run;
+  /** Whether to look for rows that repeat. */
+  readonly isSlow: boolean;
   readonly reads: readonly string[];
   readonly outputs: readonly string[];
   /** What a bad row of it is told as. */
@@ -53,7 +59,8 @@ export function compileTransforms(
     if (transform.op === "sampling") return [];
     const reads = readsOf(transform).map(({ source }) => placeOf(source));
     const title = `the transform \`${transform.output}\` (${transform.op})`;
-    return [{ run: compiled(transform), reads, outputs: outputsOf(transform), title }];
+    const isSlow = !quick.has(transform.op) || wholeColumns() === referenceColumns;
+    return [{ run: compiled(transform), isSlow, reads, outputs: outputsOf(transform), title }];
   });
   const samplings = transforms.flatMap((transform) => {
     if (transform.op !== "sampling") return [];
@@ -95,14 +102,16 @@ function compiled(transform: Exclude<Transform, { op: "sampling" }>): Run {
  * `runs`: the runs of equal rows, by the columns that were compared; undefined: rows share nothing.
  */
 function runCall(
-  { run, reads, outputs, title }: Call,
+  { run, isSlow, reads, outputs, title }: Call,
   columns: Map<string, RepeatedColumn>,
   faults: Map<number, string>,
   rows: Omit<Rows, "refuse">,
   runs: Map<string, Heads | undefined> | undefined,
 ): void {
   const inputs = reads.map((name) => columns.get(name) as RepeatedColumn);
-  const heads = runs && headsFor(reads, inputs, rows.rows, runs);
+  const heads =
+    runs &&
+    (sharedHeads(inputs) ?? (isSlow ? headsFor(reads, inputs, rows.rows, runs) : undefined));
   const refuse = (row: number, why: string) => {
     const [first, end] = heads ? [heads[row] ?? 0, heads[row + 1] ?? 0] : [row, row + 1];
     for (let at = first; at < end; at++) {
@@ -124,6 +133,12 @@ function runCall(
   }
 }
 
+/** The runs of which all inputs have the first rows alone; undefined: there are none. */
+function sharedHeads(inputs: readonly RepeatedColumn[]): Heads | undefined {
+  const [first] = inputs;
+  return inputs.every(({ heads }) => heads === first?.heads) ? first?.heads : undefined;
+}
+
 /** The runs of rows that are equal in all inputs; undefined: too few repeat. */
 function headsFor(
   reads: readonly string[],
@@ -131,10 +146,6 @@ function headsFor(
   rows: number,
   runs: Map<string, Heads | undefined>,
 ): Heads | undefined {
-  const [first] = inputs;
-  if (first?.heads !== undefined && inputs.every(({ heads }) => heads === first.heads)) {
-    return first.heads;
-  }
   const key = JSON.stringify([...reads].sort());
   if (!runs.has(key)) {
     const own = inputs.map((input) => input.rows);

@@ -21,7 +21,8 @@ import type { Chunk, Footer, Group } from "./footer.ts";
 import type { ColumnShape } from "./shapes.ts";
 
 /** How a file is read. */
-export interface ReadLimits extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst"> {
+export interface ReadLimits
+  extends Pick<TableLimits, "report" | "onDamage" | "rowsFirst" | "rowsMax"> {
   /** Which row groups. @default all */
   readonly isWanted?: ((group: number) => boolean) | undefined;
   /** @default the fastest */
@@ -44,7 +45,8 @@ export async function* readParquet(
     report = newReport(false),
     isWanted = () => true,
     onDamage,
-    rowsFirst,
+    rowsMax = Number.MAX_SAFE_INTEGER,
+    rowsFirst = rowsMax,
     decoders = pageDecoders(),
     memory = new PieceMemory(),
   }: ReadLimits = {},
@@ -68,7 +70,7 @@ export async function* readParquet(
           memory,
         });
         while (row < group.rows) {
-          const few = row === 0 ? (rowsFirst ?? step) : step;
+          const few = Math.min(row === 0 ? rowsFirst : rowsMax, rowsMax);
           const some = Math.min(row + few, row - (row % step) + step, group.rows);
           const rows = some - row;
           const columns = await reader.read(rows);

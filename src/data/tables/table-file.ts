@@ -53,11 +53,13 @@ export interface TableLimits {
   readonly report?: ReadReport | undefined;
   /** The one piece that is read. @default all */
   readonly only?: number | undefined;
-  /**
-   * Rows of a piece that are needed first: its first batch has no more, and the second one ends
-   * where the first usually does. @default as many as usual
-   */
+  /** Rows of a piece that are needed first: its first batch has no more. @default as `rowsMax` */
   readonly rowsFirst?: number | undefined;
+  /**
+   * Most rows of a batch. Batches end where those with as many rows as usual end, too, so that the
+   * same rows are read before a damaged one. @default as many as usual
+   */
+  readonly rowsMax?: number | undefined;
   /** The columns that are read. @default all that the job wants */
   readonly names?: ReadonlySet<string> | undefined;
   /** Told what cannot be read of a piece, which is left out. @default it is thrown */

@@ -128,7 +128,7 @@ export const nativeRooms: Rooms = {
   "native/dense": 900,
   "native/embedding": 1250,
   "native/exchange": 300,
-  "native/ingest": 740,
+  "native/ingest": 780,
   "native/simd": 1000,
   "native/test": 1400,
   "native/tiers": 650,

@@ -62,15 +62,16 @@ async function ingestRows({ rows, rounds }: IngestBenchOptions): Promise<BenchRo
     });
     const text = readFileSync(files.criteo);
     const cacheBytes = new Uint8Array(rows * bytesOfSample);
+    // Behind ours, as the objects that hyparquet leaves are collected in the time of what follows.
     const works = {
       columns: () => readOurs(files.rm1),
-      columnsOfTheirs: () => readTheirs(files.rm1),
       batches,
       lists: () => readOurs(files.lists),
-      listsOfTheirs: () => readTheirs(files.lists),
       parquet: () => toCache({ ...parquet, ...common }),
       csv: () => toCache({ kind: "csv", paths: [files.csv], ...features, ...common }),
       criteo: () => toCache({ kind: "criteo-tsv", paths: [files.criteo], ...common }),
+      columnsOfTheirs: () => readTheirs(files.rm1),
+      listsOfTheirs: () => readTheirs(files.lists),
       hashes: async () => hash(text, cacheBytes),
     };
     const rates: Record<keyof typeof works, number[]> = Object.fromEntries(

@@ -117,6 +117,33 @@ const served: Partial<JobOptions> = {
   preprocessing: { workersMin: 1, workersMax: 2, splitDeadlineMs: 500, attemptsMax: 100 },
 };
 
+/** Sessions whose lists repeat: a bag, and a sequence that is encoded once for all that share it. */
+const repeating: Partial<JobOptions> = {
+  model: {
+    kind: "dlrm",
+    dense: 2,
+    tables,
+    features: [
+      { column: "a" },
+      {
+        ...{ column: "seen", table: "a", pooling: "none", maxLength: 3 },
+        encoder: { kind: "attention" },
+      },
+      { column: "b" },
+      { column: "c" },
+    ],
+    bottom: [4, 4],
+    top: [4, 1],
+  },
+  data: {
+    ...plain.data,
+    samples: 90,
+    order: "sessions",
+    sessions: { samples: 5, features: { b: { d: 0.9, l: 2 }, seen: { d: 0.9, l: 3 } } },
+    ikjt: "auto",
+  } as JobOptions["data"],
+};
+
 const known: JobOptions[] = [
   plain,
   {
@@ -205,6 +232,8 @@ const known: JobOptions[] = [
   },
   { ...plain, ...served },
   { ...plain, ...served, ...changing, readers: 2, sharding: "auto" },
+  { ...plain, ...repeating, sharding: "auto" },
+  { ...short, ...repeating, pipeline: { depth: 1 }, readers: 2 },
 ];
 
 /** By number: a scenario names one. */

@@ -1,13 +1,13 @@
 // The transforms of a job as a list of calls over columns. Compiled once, run on batch after batch.
 // Row r of every output is a function of row r of the file alone, so that batches may be cut
 // anywhere, in training and at prediction; and a run of rows that are equal in all that a transform
-// reads is computed once (repeated-rows.ts).
+// reads is computed once (sessions/repeated-rows.ts).
 
+import { type Heads, headsOf, RepeatedColumn } from "../sessions/repeated-rows.ts";
 import type { OpName, Rows, Run } from "./op.ts";
 import { ops } from "./ops.ts";
 import { outputsOf } from "./order.ts";
 import { keyOf, planOf, readsOf, type Source, type TransformPlan } from "./plan.ts";
-import { type Heads, headsOf, RepeatedColumn } from "./repeated-rows.ts";
 import { keptRows } from "./sampling.ts";
 import type { Transform } from "./transform-options.ts";
 import type { TransformColumn } from "./values.ts";

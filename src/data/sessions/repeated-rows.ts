@@ -1,12 +1,12 @@
-// Rows that repeat the row before them: transforms compute the first row of each run, and the others
-// share what comes of it (RecD: Zhao et al., MLSys 2023, section 5, O4). Clustered sessions have
-// long runs. Row r of an output is a function of row r of the inputs, so nothing changes but the
-// time.
+// Rows that repeat the row before them: transforms compute the first row of each run, and the
+// others share what comes of it (RecD: Zhao et al., MLSys 2023, section 5, O4). Clustered sessions
+// have long runs. Row r of an output is a function of row r of the inputs, so nothing changes but
+// the time.
 //
 // R = rows, U = rows that differ from the row before, N = entries of all lists of a column.
 
 import type { NumberColumn } from "../columnar/column.ts";
-import type { TransformColumn } from "./values.ts";
+import type { TransformColumn } from "../transforms/values.ts";
 
 /** Rows for each row that differs, at least: with fewer, copies cost more than they save. */
 const runsMin = 1.5;

@@ -187,6 +187,21 @@ test("it counts how often the lists of sessions repeat, and what shuffling costs
   t.deepEqual(readdirSync(home).sort(), ["out", "rows.jsonl"]);
 });
 
+test("a session, and a row, may be larger than the memory", async (t) => {
+  const home = startDirectory(t);
+  const long = Array.from({ length: 20_000 }, (_, i) => i % 977);
+  const rows = Array.from({ length: 60 }, (_, place) => {
+    const ids = place % 7 === 3 ? long : [place];
+    return { session: place % 2, time: (place * 37) % 11, ids, place };
+  });
+  const report = await clusterSessions([jsonLines(home, rows)], outOf(home), { memory });
+  t.true(report.rowBytes > 8 * memory && 4 * long.length > memory);
+  t.deepEqual(
+    await rowsIn(outOf(home)),
+    clustered(rows).map((row) => ({ ...row })),
+  );
+});
+
 test("a file without rows becomes a table without rows", async (t) => {
   const home = startDirectory(t);
   const path = writeText(home, { name: "rows.csv", text: "session,time\n" });

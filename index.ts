@@ -13,6 +13,7 @@ export { Client } from "./actors/client/client.ts";
 export { type LogRecord, Run } from "./actors/client/run.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
+export { measuredGroups } from "./actors/threads/data/prepare-data.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
 export type {

@@ -95,7 +95,7 @@ export const layers: readonly Rooms[] = [
     "chaos/faults": 1550,
   },
   {
-    "chaos/simulation": 2300,
+    "chaos/simulation": 2400,
     "chaos/trials": 1700,
   },
   { chaos: 300 },

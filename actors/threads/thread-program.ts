@@ -114,7 +114,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         tell({ type: "prepared", plan });
         if (task.planFor === undefined) return;
         const { planOrNone } = await import("./data/plan-program.ts");
-        const placement = await planOrNone(task.job, task.planFor, statistics, ports.constantsOf);
+        const known = { statistics, ikjt: plan.ikjt };
+        const placement = await planOrNone(task.job, task.planFor, known, ports.constantsOf);
         return tell({ type: "placed", placement });
       }
       case "calibrate": {

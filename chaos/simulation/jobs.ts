@@ -117,7 +117,7 @@ const served: Partial<JobOptions> = {
   preprocessing: { workersMin: 1, workersMax: 2, splitDeadlineMs: 500, attemptsMax: 100 },
 };
 
-/** Sessions whose lists repeat: a bag, and a sequence that is encoded once for all that share it. */
+/** Sessions whose lists repeat: a bag, and a sequence that is encoded once for all that have it. */
 const repeating: Partial<JobOptions> = {
   model: {
     kind: "dlrm",

@@ -32,7 +32,17 @@ const stageNames: Readonly<Record<Stage, string>> = {
 export interface StatisticsSource {
   readonly samples: number | undefined;
   readonly poolingFactor: number | undefined;
-  readonly data: { readonly kind: string };
+  readonly data: { readonly kind: string; readonly ikjt?: unknown };
+  /** Groups of features whose lists may be deduplicated; left out: not measured. */
+  readonly ikjt?: readonly GroupOfLists[] | undefined;
+}
+
+/** A group of features, and what deduplication of its lists would save. */
+interface GroupOfLists {
+  readonly features: readonly string[];
+  readonly factor: number;
+  readonly predicted: number;
+  readonly isChosen: boolean;
 }
 
 /** The report as lines. */
@@ -70,6 +80,7 @@ export function reportOf(
     ...deviceLines(found),
     "",
     ...tableLines(found),
+    ...listLines(statistics),
     ...stepLines(found),
     "",
     ...alternativeLines(found),
@@ -127,6 +138,20 @@ function tableLines({ tables }: Feasible): string[] {
   return ["Tables, and where the rows of a batch are expected", ...lines, ""];
 }
 
+/** Which lists are deduplicated, and why. */
+function listLines({ ikjt, data }: StatisticsSource): string[] {
+  if (data.ikjt === undefined) return [];
+  if (ikjt === undefined) {
+    return ["Lists                not measured: there is no data cache yet, as a run makes it", ""];
+  }
+  if (ikjt.length === 0) return ["Lists                none repeats often enough to share", ""];
+  const lines = ikjt.map(({ features, factor, predicted, isChosen }) => {
+    const times = `${factor.toFixed(2)} for each distinct one (by the formula ${predicted.toFixed(2)})`;
+    return `  ${features.join(", ").padEnd(19)}${times}: ${isChosen ? "deduplicated" : "left as they are"}`;
+  });
+  return ["Lists within a slice of a batch, and what becomes of them", ...lines, ""];
+}
+
 function stepLines({ assessment }: Feasible): string[] {
   const { traffic } = assessment;
   const sent = [
@@ -158,11 +183,11 @@ function alternativeLines({ considered }: Feasible): string[] {
 export function jsonOf(
   found: JobPlan,
   { source }: MachineConstants,
-  { samples }: StatisticsSource,
+  { samples, ikjt }: StatisticsSource,
   choice?: DeviceChoice,
 ): object {
   const statistics = samples === undefined ? { from: "assumed" } : { from: "cache", samples };
-  const head = { report: "plan", source, statistics, predictions: choice?.predictions };
+  const head = { report: "plan", source, statistics, ikjt, predictions: choice?.predictions };
   if (!found.isFeasible) return { ...head, ...found };
   const { text: _text, ...rest } = found;
   return { ...head, ...rest };

@@ -1,12 +1,12 @@
 // The plan of a generation, sought on the thread that prepares its data: no search runs on the
 // event loop of a host. The plan decides speed and memory alone: a search that fails ends no run.
 
-import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
 import { planRun, type RunPlan, unplanned } from "../../../src/training/planning/run-plan.ts";
+import type { PreparedData } from "./prepare-data.ts";
 
 /** What is planned for: the devices of each host, and the bytes that each host may use. */
 export interface PlanRequest {
@@ -19,12 +19,12 @@ export interface PlanRequest {
 export async function planOrNone(
   job: JobSpec,
   request: PlanRequest,
-  statistics: readonly FeatureStatistics[] | undefined,
+  { statistics, ikjt }: Pick<PreparedData, "statistics" | "ikjt">,
   constantsOf: (arithmetic: JobSpec["arithmetic"]) => Promise<MachineConstants>,
 ): Promise<RunPlan> {
   try {
     const constants = await constantsOf(job.arithmetic);
-    return planRun(job, { ...request, constants, statistics });
+    return planRun(job, { ...request, constants, statistics, ikjt });
   } catch (error) {
     return unplanned(unsearched(recordError(error).message));
   }

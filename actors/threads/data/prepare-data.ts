@@ -2,38 +2,24 @@
 // to know of it.
 
 import { isDeepStrictEqual } from "node:util";
-import { readPieces, readSampleBytes } from "../../../src/data/cache/cache-facts.ts";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
-import { cacheMemoryBytesMax } from "../../../src/data/cache/cache-reader.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
-import { contentsOf, type RunContents } from "../../../src/data/contents.ts";
-import {
-  isStreamed,
-  isTable,
-  linesOf,
-  namesColumns,
-  pieceNameOf,
-  placeOf,
-} from "../../../src/data/data-kinds.ts";
-import type { Dataset } from "../../../src/data/dataset.ts";
+import { contentsOf } from "../../../src/data/contents.ts";
+import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { sessionSplits } from "../../../src/data/sessions/session-splits.ts";
-import { piecesOf, planSplit } from "../../../src/data/split.ts";
+import { planSplit } from "../../../src/data/split.ts";
 import { keyColumnOf, type SplitKeys } from "../../../src/data/split-keys.ts";
-import { heldBytesMax, lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
+import { heldBytesMax } from "../../../src/data/split-order.ts";
 import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
-import { named } from "../../../src/data/text/faults.ts";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { shapesOf } from "../../../src/model/features.ts";
 import { expected } from "../../../src/ports/check-options.ts";
-import type { Disk } from "../../../src/ports/disk.ts";
-import { cutOf, EpochOrder } from "../../../src/training/loop/epoch-order.ts";
+import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import type { GroupChoice } from "../generation-schema.ts";
-import type { DataPlan, DatasetPlan, Warning } from "../generation-spec.ts";
-import { chooseGroups } from "./choose-groups.ts";
-import { openDatasets } from "./open-datasets.ts";
+import type { DataPlan, Warning } from "../generation-spec.ts";
+import { groupsFor, namesOf, splitsFor } from "./training-order.ts";
 
 /** The data of a run, and what the planner takes from it. */
 export interface PreparedData extends DataPlan {
@@ -105,6 +91,15 @@ export async function prepareData(
       remade === undefined ? [] : [{ path, reason: remade }],
     ),
   };
+}
+
+/**
+ * The groups of `data.ikjt` with what was measured of each; undefined where the job has none.
+ * Makes the data cache, where it is not there. @throws as `prepareData`
+ */
+export async function measuredGroups(job: JobSpec): Promise<readonly GroupChoice[] | undefined> {
+  if (job.data.ikjt === undefined) return undefined;
+  return (await prepareData(job, realDisk, () => {})).ikjt;
 }
 
 const optionOf = (name: "evaluation" | "test") =>
@@ -211,110 +206,6 @@ function partsOf(
   };
 }
 
-/**
- * The splits, if the samples come in the split order: a function of the job and the data.
- * `trained`: what is trained on.
- * @throws InputUnusableError where samples without a cache lie in pieces beyond all memory
- */
-async function splitsFor(
-  job: JobSpec,
-  training: CacheReport,
-  trained: DatasetPlan,
-  disk: Disk,
-  readerBytesMax: number,
-): Promise<Pick<RunContents, "splitSamples" | "splits">> {
-  const { order, shuffle } = job.data;
-  const { slices, seed } = job;
-  const { path } = training;
-  const pieces = readPieces(path, disk);
-  const lanes = pieces === undefined ? 0 : lanesOf(pieces.bytesMax, slices, readerBytesMax);
-  if (isStreamed(job.data) && lanes === 0) {
-    throw pieceTooLarge(job.data, pieces?.bytesMax ?? 0, readerBytesMax);
-  }
-  if (!shuffle || order === "global") return {};
-  const keepsOrder = order === "sessions" ? { keepsOrder: true } : {};
-  if (order === "sessions" && !isStreamed(job.data)) {
-    const dataset = await openTraining(job, trained, training, disk);
-    try {
-      const [path = ""] = "paths" in job.data ? job.data.paths : [];
-      const column = ("group" in job.data ? job.data.group : undefined) ?? "session";
-      const starts = await sessionSplits(dataset, { column, path: shownPath(path) });
-      return { splits: { starts, lanes: slices, ...keepsOrder } };
-    } finally {
-      dataset.close();
-    }
-  }
-  const bytes = readSampleBytes(path, disk);
-  if (order === undefined && !isStreamed(job.data) && bytes <= cacheMemoryBytesMax) return {};
-  const { samples, split } = trained;
-  if (pieces === undefined || lanes === 0) {
-    return {
-      splitSamples: splitSamplesOf({
-        samples,
-        bytes: (bytes * samples) / training.samples,
-        slices,
-      }),
-    };
-  }
-  const keysOf = () => readKeys(path, disk);
-  const starts =
-    split === undefined
-      ? pieces.starts
-      : piecesOf({ seed, ...split }, training.samples, pieces.starts, keysOf);
-  return { splits: { starts: [...starts], lanes, ...keepsOrder } };
-}
-
-/** The groups of features of `data.ikjt`, measured; undefined: nothing is to be deduplicated. */
-async function groupsFor(
-  job: JobSpec,
-  plan: DatasetPlan,
-  report: CacheReport,
-  splits: Pick<RunContents, "splitSamples" | "splits">,
-  disk: Disk,
-): Promise<GroupChoice[] | undefined> {
-  const { data, seed, slices } = job;
-  if (data.ikjt === undefined) return undefined;
-  const dataset = await openTraining(job, plan, report, disk, splits);
-  try {
-    const { batchSize, shuffle } = data;
-    const { samples } = dataset;
-    const split = cutOf(splits, slices);
-    const order = new EpochOrder({ seed, shuffle, split }, { samples, batchSize });
-    const features = shapesOf(job.model).map(({ name }) => name);
-    return await chooseGroups({ spec: data.ikjt, features, dataset, order, batchSize, slices });
-  } finally {
-    dataset.close();
-  }
-}
-
-/** What is trained on, alone. Close it. */
-async function openTraining(
-  job: JobSpec,
-  plan: DatasetPlan,
-  report: CacheReport,
-  disk: Disk,
-  splits: Pick<RunContents, "splitSamples" | "splits"> = {},
-): Promise<Dataset> {
-  const contents = { training: contentsOf(report), ...splits };
-  const files = { job, data: { training: plan, contents, means: report.means } };
-  const { training } = await openDatasets(files, disk);
-  return training;
-}
-
-function pieceTooLarge(
-  data: JobSpec["data"],
-  bytes: number,
-  readerBytesMax: number,
-): InputUnusableError {
-  const megabytes = (count: number) => `${Math.ceil(count / 2 ** 20)} MiB`;
-  const piece = isTable(data) ? pieceNameOf(data) : "piece";
-  const message =
-    `A ${piece} of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
-    `in ${megabytes(readerBytesMax)}: write smaller ones, or train with a cache`;
-  const [path = ""] = data.kind === "synthetic" ? [] : data.paths;
-  return new InputUnusableError(shownPath(path), message);
-}
-
 /** Held-out samples that are training samples say how well a model remembers. */
 function equalityWarnings(
   { data, evaluation: section }: JobSpec,
@@ -388,9 +279,4 @@ function isSameStream(data: JobSpec["data"], held: JobSpec["data"]): boolean {
     cache: "",
   });
   return isDeepStrictEqual(streamOf(data), streamOf(held));
-}
-
-function namesOf(data: JobSpec["data"]): string {
-  if (data.kind === "synthetic") return "generated";
-  return named(data.paths);
 }

@@ -13,6 +13,7 @@ import {
   type MissPoint,
   machineConstants,
   measuredDevices,
+  measuredGroups,
   planJob,
   resolveJob,
   type Scheme,
@@ -93,8 +94,9 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
   const { schemes: allowed, cache, poolingFactor, memory } = options;
   const counted = countedStatistics(job);
+  const ikjt = counted && (await measuredGroups(job));
   const ways = {
-    ...{ schemes: allowed, cache, poolingFactor, statistics: counted?.features },
+    ...{ schemes: allowed, cache, poolingFactor, statistics: counted?.features, ikjt },
     curves: options.curves === undefined ? undefined : readCurves(options.curves),
   };
   const say = (line: string) => console.error(line);
@@ -113,7 +115,7 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   const given =
     options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
   const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given });
-  const source = { samples: counted?.samples, poolingFactor, data: job.data };
+  const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   if (found.isFeasible && options.out !== undefined) writeText(options.out, found.text);
   if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants, source, choice)));
   else for (const line of reportOf(path, found, constants, source, choice)) console.log(line);

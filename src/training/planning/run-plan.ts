@@ -20,7 +20,12 @@ import {
 } from "../../planner/shards.ts";
 import { withCurves } from "../../planner/size-caches.ts";
 import { planJob } from "./plan-job.ts";
-import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
+import {
+  type MeasuredGroup,
+  type PlannableJob,
+  type WorkloadOptions,
+  workloadOf,
+} from "./workload.ts";
 
 const bytes = z.number().min(0);
 
@@ -86,6 +91,8 @@ export interface RunPlanSetting {
   /** What the process of a host may use. */
   readonly memoryBytes: number;
   readonly statistics?: readonly FeatureStatistics[] | undefined;
+  /** As of `WorkloadOptions`. */
+  readonly ikjt?: readonly MeasuredGroup[] | undefined;
   /** Parts of tables that are to lie on given devices; they come before what is fastest. */
   readonly pins?: readonly ShardPin[] | undefined;
 }
@@ -100,12 +107,12 @@ export function unplanned(note?: string): RunPlan {
 
 /** The plan of a generation. The same arguments give the same plan. */
 export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
-  const { hosts, constants, memoryBytes, statistics } = setting;
+  const { hosts, constants, memoryBytes, statistics, ikjt } = setting;
   const devices = evenDevices(hosts);
   const given = job.plan === undefined ? undefined : planOfFile(job.plan);
   const machine = { ...constants, memoryBytes };
   if (given !== undefined && deviceCount(given.devices) === deviceCount(devices)) {
-    const workload = workloadOf(job, { statistics });
+    const workload = workloadOf(job, { statistics, ikjt });
     const of = withCurves({ workload, devices: given.devices, constants: machine });
     const pinned = pinPlan(given, setting.pins ?? []);
     return { report: reportOf("plan", setting, pinned, assessPlan(of, pinned)) };
@@ -182,9 +189,16 @@ function attempt(
   memoryBytes: number,
   more: WorkloadOptions = {},
 ): RunPlan | undefined {
-  const { constants, statistics, pins } = setting;
+  const { constants, statistics, ikjt, pins } = setting;
   const machine = { ...constants, memoryBytes };
-  const found = planJob(job, { devices, constants: machine, statistics, pins, ...more });
+  const found = planJob(job, {
+    devices,
+    constants: machine,
+    statistics,
+    ikjt,
+    pins,
+    ...more,
+  });
   if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;
   return {
     plan: packPlan(found.plan, job.model.tables),

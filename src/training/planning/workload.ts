@@ -46,12 +46,21 @@ export interface WorkloadOptions {
   readonly poolingFactor?: number | undefined;
   /** What was counted of the training data, by feature; left out: unknown. */
   readonly statistics?: readonly FeatureStatistics[] | undefined;
+  /** Groups of features whose lists may be deduplicated, as they were measured. */
+  readonly ikjt?: readonly MeasuredGroup[] | undefined;
   /** Parts of tables that lie on given devices. */
   readonly pins?: readonly ShardPin[] | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
   /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
   readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
+}
+
+/** A group of features, by name, with its lists for each distinct one. */
+export interface MeasuredGroup {
+  readonly features: readonly string[];
+  readonly factor: number;
+  readonly isChosen: boolean;
 }
 
 /** What has to be planned for a job. */
@@ -78,7 +87,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       missCurve: options.curves?.get(name),
     };
   });
-  const { layout, products, elements, ownProducts, layers } = graphOf(model);
+  const { layout, products, elements, ownProducts, layers } = layersOf(model, features, options);
   return {
     tables,
     batchSize: data.batchSize,
@@ -92,6 +101,26 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     // A row knows besides whether it was touched, in memory too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
+}
+
+/**
+ * What the dense layers compute for a sample. Blocks over distinct lists run once for all samples
+ * that share a list.
+ */
+function layersOf(model: ModelSpec, features: readonly Feature[], { ikjt = [] }: WorkloadOptions) {
+  const groups = ikjt.filter(({ isChosen }) => isChosen);
+  const axes = features.map(({ name }) => {
+    return groups.findIndex((group) => group.features.includes(name)) + 1;
+  });
+  const graph = graphOf(model, axes);
+  let { products, elements, ownProducts } = graph;
+  for (const { axis, products: own = 0, elements: passed = 0, parameters = [] } of graph.nodes) {
+    const saved = 1 - 1 / (groups[axis - 1]?.factor ?? 1);
+    products -= saved * own;
+    elements -= saved * passed;
+    if (parameters.length === 0) ownProducts -= saved * own;
+  }
+  return { ...graph, products, elements, ownProducts };
 }
 
 /** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
@@ -148,9 +177,12 @@ function popularityOf(
     const counted = options.statistics?.[feature];
     const assumed = data.kind === "synthetic" ? idsOfFeature(data, name) : usualIds;
     const bag = options.poolingFactor ?? counted?.idsMean ?? meanIdsOf(assumed.idsPerBag);
-    const ids = pooling === "none" ? Math.min(bag, positions) : bag;
+    // Of lists that samples share, each travels and is looked up once.
+    const shared = options.ikjt?.find((group) => group.isChosen && group.features.includes(name));
+    const lists = 1 / (shared?.factor ?? 1);
+    const ids = lists * (pooling === "none" ? Math.min(bag, positions) : bag);
     poolingFactor += ids;
-    lookups += positions;
+    lookups += lists * positions;
     exponents += ids * ((counted && fittedZipf(counted, rows)) ?? assumed.zipf);
     distinct += counted?.distinctIds ?? rows;
     for (const [i, share] of counted?.idShares?.entries() ?? []) {

@@ -99,7 +99,7 @@ test.serial(
 test("a search that fails ends no run: it says why, and each table is placed as written", async (t) => {
   const job = resolveJob(skewedJob());
   const request = { hosts: [2], memoryBytes: 1e9 };
-  const found = await planOrNone(job, request, undefined, () =>
+  const found = await planOrNone(job, request, {}, () =>
     Promise.reject(new InvalidOptionError("cores", "Expected `cores` to be there")),
   );
   t.deepEqual(found, {

@@ -155,3 +155,32 @@ test("products of a sample's own values are those of the interaction, not of the
   t.is(denseLayers, 4);
   t.is(denseFlop, 6 * (layers + 6 * 48));
 });
+
+test("lists that samples share travel and are computed once", (t) => {
+  const tables = ["user", "item"].map((name) => ({ name, rows: 1000, dim: 8 }));
+  const job = resolveJob({
+    model: {
+      kind: "dlrm",
+      tables,
+      features: [
+        {
+          ...{ column: "user", pooling: "none", maxLength: 4 },
+          encoder: { kind: "attention" },
+        },
+        { column: "item" },
+      ],
+      top: [1],
+    },
+    data: { kind: "synthetic", samples: 1000, dense: 0, batchSize: 64, idsPerBag: 4 },
+  });
+  const ofGroup = (isChosen: boolean) =>
+    workloadOf(job, { ikjt: [{ features: ["user"], factor: 4, isChosen }] });
+  const [plain, left, shared] = [workloadOf(job), ofGroup(false), ofGroup(true)];
+  t.deepEqual(left, plain);
+  const [user, item] = shared.tables;
+  t.is(user?.poolingFactor, (plain.tables[0]?.poolingFactor ?? 0) / 4);
+  t.is(user?.lookups, (plain.tables[0]?.lookups ?? 0) / 4);
+  t.is(item?.poolingFactor, plain.tables[1]?.poolingFactor);
+  t.true(shared.denseFlop < plain.denseFlop / 2 && shared.denseFlop > plain.denseFlop / 4);
+  t.is(shared.denseParameters, plain.denseParameters);
+});

@@ -117,6 +117,8 @@ NAPI_MODULE_INIT() {
       method("takePairs", bound<takePairs>),
       method("unpackSnappy", answered<unpackSnappy>),
       method("writeColumns", bound<writeColumns>),
+      method("countDistinct", answered<countDistinct>),
+      method("countRuns", bound<countRuns>),
       method("hashIds", bound<hashIds>),
       method("sigridHash", bound<sigridHash>),
       method("bucketize", bound<bucketize>),

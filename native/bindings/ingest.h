@@ -4,6 +4,7 @@
 
 #include "bindings/call.h"
 #include "ingest/batches.h"
+#include "ingest/distinct.h"
 #include "ingest/ids.h"
 #include "ingest/pages.h"
 #include "ingest/records.h"
@@ -142,6 +143,30 @@ void writeColumns(Call& call) {
   const std::vector<RecordColumn> columns = recordColumnsOf(call, 4, 5);
   if (!call.valid()) return;
   osiris::writeColumns(out, rows, columns);
+}
+
+// countDistinct(slots, sampled, mask, timesMax, counted, ids, first, end, areHashes): returns the
+// first id that is not counted.
+napi_value countDistinct(Call& call) {
+  const DistinctSlots slots{call.ints(0), call.word(1), call.word(2),
+                            static_cast<int32_t>(call.integer(3))};
+  int32_t* counted = call.ints(4);
+  const int32_t* ids = call.ints(5);
+  const int64_t first = call.integer(6), end = call.integer(7);
+  const bool areHashes = call.flag(8);
+  if (!call.valid()) return nullptr;
+  return call.answer(
+      first + osiris::countDistinct(slots, counted[0], ids + first, end - first, areHashes));
+}
+
+// countRuns(runs, ids, first, end, perRow)
+void countRuns(Call& call) {
+  double* runs = call.doubles(0);
+  const int32_t* ids = call.ints(1);
+  const int64_t first = call.integer(2), end = call.integer(3);
+  const double perRow = call.number(4);
+  if (!call.valid()) return;
+  osiris::countRuns(runs, call.length(0), ids + first, end - first, perRow);
 }
 
 // hashIds(rows, ids, isUnsigned, seed, tableRows)

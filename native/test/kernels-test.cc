@@ -9,6 +9,7 @@
 #include "test/cache-test.h"
 #include "test/columns-test.h"
 #include "test/dense-test.h"
+#include "test/distinct-test.h"
 #include "test/embedding-test.h"
 #include "test/exchange-test.h"
 #include "test/ingest-test.h"
@@ -24,6 +25,7 @@ int main() {
   for (int round = 0; round < 200; round++) testHashedIds();
   for (int round = 0; round < 200; round++) testTransforms();
   for (int round = 0; round < 200; round++) testBatches();
+  for (int round = 0; round < 200; round++) testDistinct();
   for (int round = 0; round < 200; round++) testHybrid();
   for (int round = 0; round < 1000; round++) testDamagedPages();
   for (int round = 0; round < 200; round++) testSnappy();

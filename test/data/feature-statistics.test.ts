@@ -5,6 +5,7 @@ import test from "ava";
 import { readFrame, writeFrame } from "../../src/data/cache/cache-format.ts";
 import { DistinctSample, reuseBins } from "../../src/data/cache/distinct-sample.ts";
 import { StatisticsCollector, windowSamplesMax } from "../../src/data/cache/feature-statistics.ts";
+import { idCounter, plainCounter } from "../../src/data/cache/id-counts.ts";
 import { findCache } from "../../src/data/cache/prepare-cache.ts";
 import { mix32, mix64Low } from "../../src/data/murmur-hash.ts";
 import { dataOptions, syntheticOptions } from "../../src/data/options.ts";
@@ -31,7 +32,7 @@ function bruteForce(ids: readonly number[]): number[] {
 
 function sampleOf(ids: readonly number[]): DistinctSample {
   const sample = new DistinctSample();
-  sample.add(Int32Array.from(ids, mix32), ids.length);
+  sample.add(Int32Array.from(ids, mix32), 0, ids.length, true);
   return sample;
 }
 
@@ -41,11 +42,13 @@ test("distinct ids are exact up to 2,048, and beyond known to three standard err
       const [narrow, wide] = [new DistinctSample(), new DistinctSample()];
       const ids = Array.from({ length: count }, (_, i) => first + i);
       const hashes = Int32Array.from(ids, mix32);
-      for (let repeat = 0; repeat < 2; repeat++) narrow.add(hashes, count);
+      for (let repeat = 0; repeat < 2; repeat++) narrow.add(hashes, 0, count, true);
       // The lower halves are few.
       wide.add(
         Int32Array.from(ids, (id) => mix64Low(id & 15, id >>> 4)),
+        0,
         count,
+        true,
       );
       const most = count > 2047 ? 0.094 * count : 0;
       for (const found of [narrow.distinct(false), wide.distinct(true)]) {
@@ -65,6 +68,34 @@ test("few distinct ids have exactly the bins of a brute-force count", (t) => {
   const reuse = sampleOf([...ids, ...edges]).reuse();
   t.deepEqual(reuse, bruteForce([...ids, ...edges]));
   t.true(reuse.filter((bin) => bin > 0).length > 14, "ids of nearly all bins");
+});
+
+test("the addon counts ids as TypeScript does, in any pieces", (t) => {
+  const random = new RandomStream(9, 1);
+  for (const [below, draws] of [
+    [100, 5000],
+    [3000, 40_000],
+    [2 ** 32, 60_000],
+  ] as const) {
+    const ids = Int32Array.from({ length: draws }, () => Math.floor(random.uniform() * below));
+    const counters = [idCounter(), plainCounter];
+    const samples = counters.map((counter) => new DistinctSample(counter));
+    const runs = counters.map(() => new Float64Array(64));
+    for (let at = 0; at < draws; ) {
+      const end = Math.min(draws, at + 1 + random.below(900));
+      const areHashes = random.below(4) === 0;
+      for (const [i, counter] of counters.entries()) {
+        samples[i]?.add(ids, at, end, areHashes);
+        counter.countRuns(runs[i] ?? new Float64Array(0), ids, at, end, 64 / (1.5 * below));
+      }
+      at = end;
+    }
+    const found = samples.map((sample) => [sample.distinct(false), sample.reuse()]);
+    t.deepEqual(found[0], found[1]);
+    t.deepEqual(runs[0], runs[1]);
+    const inRuns = runs[0]?.reduce((sum, count) => sum + count, 0) ?? 0;
+    t.true(inRuns > draws / 4, `${inRuns} of ${draws} ids lie in runs`);
+  }
 });
 
 test("of many distinct ids a sample has their bins", (t) => {

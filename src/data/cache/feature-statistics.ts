@@ -2,9 +2,10 @@
 // has, how many there are at all, and how often the same id returns. The planner takes these
 // counts instead of guesses. They take a bounded time and memory, however long the data is.
 
-import { mix32, mix64Low } from "../murmur-hash.ts";
+import { mix64Low } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import { DistinctSample } from "./distinct-sample.ts";
+import { idCounter } from "./id-counts.ts";
 
 /** Samples of the window in which the reuse of ids is counted: the first of the data. */
 export const windowSamplesMax = 65_536;
@@ -39,12 +40,14 @@ export interface FeatureStatistics {
 
 /** As many as a table has row blocks at most. */
 const rowRuns = 64;
+const noRuns = new Float64Array(0);
 
 /** Ids of a feature that are counted at once: one after the other they find its counts nearby. */
 const pendingMax = 256;
 
 /** Counts one cache's features, sample by sample. */
 export class StatisticsCollector {
+  readonly #counter = idCounter();
   readonly #wide: readonly boolean[];
   readonly #sums: Float64Array;
   readonly #idsMax: Uint16Array;
@@ -57,8 +60,8 @@ export class StatisticsCollector {
   readonly #hashes = new Int32Array(pendingMax);
   /** Rows of a run of each feature's table; 0: unknown. */
   readonly #runRows: readonly number[];
-  /** (features, rowRuns): ids in each run. */
-  readonly #inRuns: Float64Array;
+  /** By feature, (rowRuns): ids in each run. */
+  readonly #inRuns: readonly Float64Array[];
   #windows: FeatureStatistics["window"][] = [];
   #samples = 0;
 
@@ -67,12 +70,12 @@ export class StatisticsCollector {
     this.#wide = wide;
     this.#sums = new Float64Array(wide.length);
     this.#idsMax = new Uint16Array(wide.length);
-    this.#distinct = wide.map(() => new DistinctSample());
+    this.#distinct = wide.map(() => new DistinctSample(this.#counter));
     this.#lows = new Int32Array(pendingMax * wide.length);
     this.#highs = new Int32Array(wide.includes(true) ? this.#lows.length : 0);
     this.#pending = new Uint16Array(wide.length);
     this.#runRows = wide.map((is, i) => (is ? 0 : Math.ceil((rows[i] ?? 0) / rowRuns)));
-    this.#inRuns = new Float64Array(rowRuns * wide.length);
+    this.#inRuns = wide.map(() => new Float64Array(rowRuns));
   }
 
   /** Longest bag of each feature. */
@@ -125,7 +128,7 @@ export class StatisticsCollector {
 
   /** Ids beyond the table's rows (of the policies clamp and hash) count nowhere. */
   #sharesOf(feature: number): Pick<FeatureStatistics, "idShares"> {
-    const counts = this.#inRuns.subarray(rowRuns * feature, rowRuns * (feature + 1));
+    const counts = this.#inRuns[feature] ?? noRuns;
     const all = counts.reduce((sum, ids) => sum + ids, 0);
     return all > 0 ? { idShares: Array.from(counts, (ids) => ids / all) } : {};
   }
@@ -140,23 +143,19 @@ export class StatisticsCollector {
     const [lows, highs, hashes] = [this.#lows, this.#highs, this.#hashes];
     const first = feature * pendingMax;
     const runRows = this.#runRows[feature] ?? 0;
-    if (runRows > 0) this.#countRuns(feature, first + pending, 1 / runRows);
-    if (isWide) {
-      for (let i = 0; i < pending; i++) {
-        hashes[i] = mix64Low(lows[first + i] ?? 0, highs[first + i] ?? 0);
-      }
-    } else for (let i = 0; i < pending; i++) hashes[i] = mix32(lows[first + i] ?? 0);
-    this.#distinct[feature]?.add(hashes, pending);
-  }
-
-  #countRuns(feature: number, end: number, perRow: number): void {
-    const [lows, inRuns] = [this.#lows, this.#inRuns];
-    const first = rowRuns * feature;
-    for (let at = feature * pendingMax; at < end; at++) {
-      const run = Math.floor((lows[at] ?? 0) * perRow);
-      if (run < 0 || run >= rowRuns) continue;
-      inRuns[first + run] = (inRuns[first + run] ?? 0) + 1;
+    const end = first + pending;
+    if (runRows > 0) {
+      const runs = this.#inRuns[feature] ?? noRuns;
+      this.#counter.countRuns(runs, lows, first, end, 1 / runRows);
     }
+    if (!isWide) {
+      this.#distinct[feature]?.add(lows, first, end, false);
+      return;
+    }
+    for (let i = 0; i < pending; i++) {
+      hashes[i] = mix64Low(lows[first + i] ?? 0, highs[first + i] ?? 0);
+    }
+    this.#distinct[feature]?.add(hashes, 0, pending, true);
   }
 
   #endWindow(): void {

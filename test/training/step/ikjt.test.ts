@@ -122,3 +122,39 @@ test("the same bits, where equal lists are adjacent and no row is in two of them
   }
   t.is(await own.digest(), await plain.digest());
 });
+
+test("ids, vectors and gradients of distinct lists alone are sent: a quarter, of sessions of four", async (t) => {
+  const each = 4; // Samples that share their lists: three such sessions make a slice.
+  const batch = randomBatch({ rows: ids, idsMin: 3, idsMax: [3, 3, 3], dense: 4 }, 1, samples);
+  const first = (i: number) => i - (i % each);
+  const shared = batch.ids.map((_, at) => {
+    const [bag, place] = [Math.floor(at / 3), at % 3];
+    return batch.ids[3 * (bag - (bag % samples) + first(bag % samples)) + place] ?? 0;
+  });
+  const sent: Record<string, number>[] = [];
+  for (const ikjt of [undefined, [[0, 1, 2]]]) {
+    const model = modelOptions.parse({ ...models["a DLRM"] });
+    const local = startLocalDevices({
+      input: { model, batchSize: samples, slices, idsMax: [3, 3, 3], ikjt },
+      recipe: {
+        optimizer: {
+          dense: denseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.02 }),
+          sparse: sparseOptimizerOptions.parse({ kind: "sgd", learningRate: 0.05 }),
+        },
+        seed: 3,
+      },
+      devices: 2,
+      kernels: () => createReference(),
+    });
+    await local.train({ ...batch, ids: shared }, 0);
+    const bytes = (name: "ids" | "pooled" | "dPooled") =>
+      local.states.reduce((sum, { exchange }) => sum + exchange.sent[name].shared, 0);
+    sent.push({ ids: bytes("ids"), pooled: bytes("pooled"), dPooled: bytes("dPooled") });
+  }
+  const [plain, own] = sent;
+  t.is(own?.pooled, (plain?.pooled ?? 0) / each);
+  t.is(own?.dPooled, (plain?.dPooled ?? 0) / each);
+  // A frame's head has two words, and here the distinct lists of two slices.
+  const heads = 2 * 4 * 2;
+  t.is((own?.ids ?? 0) - heads - 2 * 4 * 2, ((plain?.ids ?? 0) - heads) / each);
+});

@@ -3,7 +3,8 @@
 // by visit, and trained three times, seed by seed: shuffled, in the session order, and in the
 // session order with lists deduplicated, which is the second model but for float noise.
 //
-//   node dist/examples/recd.js [--data ../shared/data/session] [--seeds 3] [--epochs 4] [--devices 2]
+//   node dist/examples/sessions/recd.js [--data ../shared/data/session] [--seeds 3] [--epochs 4]
+//     [--devices 2]
 //
 // The last part of the log, by time, is the test. docs/sessions/recd.md has what it printed. The
 // data are not part of this project; what is made of them goes when this ends.
@@ -13,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { gunzipSync } from "node:zlib";
-import { adam, Cluster, clusterSessions, type JobOptions, parquet } from "../index.ts";
+import { adam, Cluster, clusterSessions, type JobOptions, parquet } from "../../index.ts";
 
 const { values: flags } = parseArgs({
   options: {

@@ -60,10 +60,10 @@ interface OpenFile {
 
 /** Rows of a batch: its columns and records stay in a core's second cache. */
 const rowsTogether = 4096;
-/** Files that are open while nobody reads them. */
-const idleFilesMax = 4;
+/** Files that are open while nobody reads them: each keeps the memory of a piece. */
+const idleFilesMax = 2;
 /** Readers that have stopped within a run: each holds a batch, and a page of every column. */
-const stoppedMax = 2;
+const stoppedMax = 1;
 /** Samples that are skipped. */
 const nowhere: SampleSink = { add() {}, addRecords() {} };
 

@@ -36,6 +36,7 @@ export function withRepeatedLists(
     starts[bag + 1] = (starts[bag] ?? 0) + length;
   const lengths: number[] = [];
   const ids: number[] = [];
+  const highs: number[] = [];
   const weights: number[] = [];
   for (const [feature, own] of from.entries()) {
     for (const sample of own) {
@@ -43,6 +44,7 @@ export function withRepeatedLists(
       const [first, end] = [starts[bag] ?? 0, starts[bag + 1] ?? 0];
       lengths.push(end - first);
       ids.push(...batch.ids.subarray(first, end));
+      highs.push(...(batch.highs?.subarray(first, end) ?? []));
       weights.push(...(batch.weights?.subarray(first, end) ?? []));
     }
   }
@@ -50,6 +52,7 @@ export function withRepeatedLists(
     ...batch,
     lengths: Int32Array.from(lengths),
     ids: Int32Array.from(ids),
+    highs: batch.highs && Int32Array.from(highs),
     weights: batch.weights && Float32Array.from(weights),
   };
 }

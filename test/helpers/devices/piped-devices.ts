@@ -114,6 +114,7 @@ export function startPipedDevices(options: {
           slot.lengths.set(part.lengths);
           slot.ids.set(part.ids);
           if (part.highs !== undefined) slot.highs?.set(part.highs);
+          if (part.inverse !== undefined) slot.inverse?.set(part.inverse);
           outlet.publish(stream, device, ticket, part);
         }
       }

@@ -24,6 +24,7 @@ import {
   tables,
 } from "../../helpers/batches/dynamic-scene.ts";
 import { PlainIds } from "../../helpers/batches/plain-ids.ts";
+import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
@@ -208,3 +209,22 @@ async function rowsOf({ states }: ReturnType<typeof start>) {
   }
   return rows;
 }
+
+test("dynamic ids of deduplicated lists train the same bits on any devices, through tiers", async (t) => {
+  const ikjt = [[0], [1, 2]];
+  const repeated = batches.map((batch, step) => withRepeatedLists(batch, ikjt, step));
+  const train = async (input: TopologyInput, devices: number, kernels?: () => Kernels) => {
+    const local = start({ ...input, ikjt }, devices, kernels);
+    const losses: number[] = [];
+    for (const [step, batch] of repeated.entries()) losses.push(await local.train(batch, step));
+    return { losses, digest: await local.digest() };
+  };
+  const wanted = await train(inputOf(tables), 1);
+  const rowWise = tables.map((table) => ({ ...table, sharding: "row-wise" }) as const);
+  const cached = rowWise.map((table) => ({ ...table, tier: "cached" }) as const);
+  const tiers = tiersOptions.parse({ hbmBytes: 1, ddrBytes: 1 });
+  for (const devices of [2, 3]) {
+    t.deepEqual(await train(inputOf(rowWise), devices), wanted);
+    t.deepEqual(await train(inputOf(cached, { tiers }), devices), wanted);
+  }
+});

@@ -16,6 +16,7 @@ import { evaluate } from "../../../src/training/loop/metrics.ts";
 import type { PipelineSpec } from "../../../src/training/loop/pipeline-options.ts";
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { randomBatch } from "../../helpers/batches/random-batch.ts";
+import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
 import { inSoak } from "../../helpers/thinned.ts";
@@ -133,6 +134,25 @@ test("devices, plans, depths and interleavings change no bit of it, nor what is 
         }
       }
     }
+  }
+});
+
+test("stale tables whose lists are deduplicated train the same bits on any devices", async (t) => {
+  const groups = [[0, 2], [3]];
+  const repeated = (all: readonly WholeBatch[]) =>
+    all.map((batch, step) => withRepeatedLists(batch, groups, step));
+  const own = { ...same, batches: repeated(batches), heldOut: repeated(heldOut) };
+  const input = { ...inputOf([]), ikjt: groups };
+  const expected = await trainPiped({ ...own, input, devices: 1, depth: 1 });
+  t.is(expected.error, undefined);
+  for (const [place, sharding] of shardings.entries()) {
+    const other = { ...inputOf(sharding), ikjt: groups };
+    const { staleRows: _, ...found } = await trainPiped({
+      ...own,
+      ...{ input: other, devices: 1 + ((place + 1) % 3), depth: depths[place] ?? 3, seed: place },
+    });
+    const { staleRows: _counted, ...wanted } = expected;
+    t.deepEqual(found, wanted, `${place}`);
   }
 });
 

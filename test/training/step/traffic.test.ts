@@ -26,6 +26,7 @@ import {
   topologyOf,
 } from "../../../src/training/topology/topology.ts";
 import { startBridgedHosts } from "../../exchange/bridged-hosts.ts";
+import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { mix64 } from "../../helpers/batches/wide-ids.ts";
 import {
   localPart,
@@ -261,6 +262,30 @@ for (const dedup of [false, true]) {
   });
 }
 
+test("two hosts train the same model of deduplicated lists, and send fewer bytes", async (t) => {
+  const groups = [[0, 1], [2], [5]];
+  const repeated = (step: number) => withRepeatedLists(batchOf(step), groups, step);
+  for (const table of [
+    {},
+    { sharding: "table-row-wise", rowBlocks: L },
+    { sharding: "row-wise", rowBlocks: W },
+    { dedup: true },
+  ] as const) {
+    for (const exchange of [exactExchange, { forward: "float16", backward: "bfloat16" }] as const) {
+      if ("dedup" in table && exchange !== exactExchange) continue;
+      const input = inputOf(table, exchange);
+      const wire = (all: readonly Exchange[]) =>
+        all.reduce(
+          (sum, { sent }) => sum + sent.ids.wire + sent.pooled.wire + sent.dPooled.wire,
+          0,
+        );
+      const plain = wire(await trainOnHosts(t, input, repeated));
+      const own = wire(await trainOnHosts(t, { ...input, ikjt: groups }, repeated));
+      if (!("dedup" in table)) t.true(own < plain, `${own} bytes, and ${plain} of plain lists`);
+    }
+  }
+});
+
 // A host's share of tables cut by rows inside the host: their columns, of all tables together.
 for (const [title, table, columns] of [
   ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
@@ -305,6 +330,7 @@ for (const [title, table, columns] of [
 async function trainOnHosts(
   t: ExecutionContext,
   input: TopologyInput,
+  makeBatch: (step: number) => WholeBatch = batchOf,
 ): Promise<readonly Exchange[]> {
   const hostOf = [0, 0, 1, 1];
   const topology = topologyOf(input, W, hostOf);
@@ -317,7 +343,7 @@ async function trainOnHosts(
     for (let step = 0; step < steps; step++) {
       const state = states[rank];
       if (state !== undefined) {
-        await trainStep(state, localPart(topology, rank, batchOf(step)), step, -1);
+        await trainStep(state, localPart(topology, rank, makeBatch(step)), step, -1);
       }
     }
   });
@@ -330,7 +356,7 @@ async function trainOnHosts(
   }
   const leaves = await leavesOfParts(states);
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
-  for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
+  for (let step = 0; step < steps; step++) await local.train(makeBatch(step), step);
   t.is(digestOf(leaves, input.model.tables), await local.digest());
   return hosts.exchanges;
 }

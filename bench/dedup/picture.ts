@@ -1,0 +1,108 @@
+// Draws what RecD saves, row by row: how many times more samples, or fewer bytes, than without, and
+// the targets beside. The rows are those that the bench has printed:
+//
+//   npm run bench -- dedup --json --data DIRECTORY > docs/pictures/recd.jsonl
+//   node dist/bench/dedup/picture.js
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { scaleLinear } from "d3-scale";
+import type { BenchRow } from "../row.ts";
+
+export const files = { rows: "docs/pictures/recd.jsonl", picture: "docs/pictures/recd.svg" };
+
+/** What the picture shows of a row. */
+type Shown = Pick<BenchRow, "name" | "ratio" | "target">;
+
+/** The rows that are drawn, by name, and what people call them. */
+const titles: Readonly<Record<string, string>> = {
+  "dedup.storage.16.0.9": "bytes of a clustered table, 16 samples a session",
+  "dedup.storage.ml100k": "bytes of a clustered table, MovieLens",
+  "dedup.log.generated.128": "bytes of a log in shards by session",
+  "dedup.transforms": "transforms of rows that repeat",
+  "dedup.reader.windows": "reader, Parquet into batches",
+  "dedup.train.pooled.8.all": "steps on pooled lists, 8 samples a session",
+  "dedup.train.pooled.16.all": "steps on pooled lists, 16 samples",
+  "dedup.train.attention.8.all": "steps on encoded sequences, 8 samples",
+  "dedup.train.attention.16.all": "steps on encoded sequences, 16 samples",
+};
+
+const [width, rowHeight, top] = [760, 34, 74];
+const frame = { left: 320, right: 690 };
+
+const style = `<style>
+  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
+  .page { fill: #ffffff; stroke: #d1d9e0; }
+  .title { font-size: 15px; font-weight: 600; }
+  .small { font-size: 11.5px; fill: #59636e; }
+  .bar { fill: #0969da; }
+  .less { fill: #bc4c00; }
+  .grid { stroke: #d1d9e0; }
+  .target { stroke: #1f2328; stroke-width: 1.6; }
+</style>`;
+
+/** The rows of the text that the bench printed. */
+export function rowsIn(text: string): Shown[] {
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line): Partial<BenchRow> => JSON.parse(line))
+    .flatMap(({ name, ratio, target }) => {
+      return name === undefined || ratio === undefined
+        ? []
+        : [{ name, ratio, ...(target && { target }) }];
+    });
+}
+
+/** The whole picture, as the text of an SVG. */
+export function drawSavings(all: readonly Shown[]): string {
+  const rows = Object.entries(titles).flatMap(([name, title]) => {
+    const { ratio, target } = all.find((row) => row.name === name) ?? {};
+    return ratio === undefined ? [] : [{ title, ratio, target }];
+  });
+  const most = Math.max(1, ...rows.map(({ ratio }) => ratio));
+  const x = scaleLinear([0, most * 1.05], [frame.left, frame.right]);
+  const height = top + rows.length * rowHeight + 26;
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img">`,
+    "<title>What deduplication of sessions saves</title>",
+    style,
+    `<rect class="page" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="10"/>`,
+    text(24, 30, "Sessions deduplicated: times faster, or smaller, than without", "title"),
+    text(24, 50, "a line across a bar: what a release must reach", "small"),
+    ...x
+      .ticks(6)
+      .flatMap((tick) => [
+        `<path class="grid" d="M${at(x(tick))} ${top - 8}V${height - 22}"/>`,
+        text(x(tick) - 4, height - 8, String(tick), "small"),
+      ]),
+    ...rows.flatMap(({ title, ratio, target }, i) => {
+      const y = top + i * rowHeight;
+      const bar = `x="${frame.left}" y="${y}" width="${at(x(ratio) - frame.left)}" height="18"`;
+      return [
+        text(24, y + 14, title),
+        `<rect class="${ratio < 1 ? "less" : "bar"}" ${bar}/>`,
+        ...(target === undefined
+          ? []
+          : [`<path class="target" d="M${at(x(target[0]))} ${y - 3}V${y + 21}"/>`]),
+        text(x(ratio) + 6, y + 14, ratio.toFixed(2)),
+      ];
+    }),
+    "</svg>",
+    "",
+  ].join("\n");
+}
+
+/** A coordinate, so that the picture is the same wherever it is drawn. */
+function at(coordinate: number): number {
+  return Math.round(coordinate * 10) / 10;
+}
+
+function text(left: number, baseline: number, words: string, kind?: string): string {
+  const own = kind === undefined ? "" : ` class="${kind}"`;
+  return `<text x="${at(left)}" y="${at(baseline)}"${own}>${words}</text>`;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  writeFileSync(files.picture, drawSavings(rowsIn(readFileSync(files.rows, "utf8"))));
+}

@@ -4,12 +4,12 @@ import type { Dataset } from "../../src/data/dataset.ts";
 import { IkjtMaker } from "../../src/data/sessions/ikjt.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
 import type { Recipe } from "../../src/training/step/device-state.ts";
 import {
   samplesOf,
+  slicesIn,
   type Topology,
   type TopologyInput,
 } from "../../src/training/topology/topology.ts";
@@ -89,10 +89,9 @@ export function readBatch(
   };
   const idCount = dataset.read(indices, memory);
   const whole = { ticket: index, samples, batchSamples: batchSize, ...memory };
-  const { ikjt = [], slices } = topology.input;
+  const { ikjt = [] } = topology.input;
   if (ikjt.length === 0) return { ...whole, idCount, ids: shared(memory.ids, idCount) };
-  const run = topology.sliceRuns[rank] ?? { firstSlice: 0, slices: 0 };
-  const { bounds } = slicesOf(run.firstSlice, run.slices, slices, batchSize);
+  const { bounds } = slicesIn(topology, rank, batchSize);
   const lists = { ...whole, inverse: new Int32Array(ikjt.length * samples) };
   const left = new IkjtMaker(ikjt, dataset).make(lists, bounds);
   return { ...lists, idCount: left, ids: shared(lists.ids, left) };

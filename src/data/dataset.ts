@@ -3,7 +3,7 @@
 //
 // B = samples of a batch, L = labels of a sample, T = categorical features, N = ids.
 
-import type { Targets } from "./targets.ts";
+import { groupWords, type Targets } from "./targets.ts";
 
 /** Memory for one batch. Its creator owns it; `read` fills it from the start. */
 export interface BatchMemory {
@@ -83,4 +83,20 @@ export interface Dataset {
   hold(now: readonly SampleRange[], next: readonly SampleRange[]): Promise<void>;
   readonly bytesRead: BytesRead;
   close(): void;
+}
+
+/** Memory for any `samples` samples of a dataset, with all that they have. */
+export function memoryFor(dataset: Dataset, samples: number): BatchMemory {
+  const { targets, wide, weighted } = dataset;
+  const ids = samples * dataset.idsMax.reduce((sum, most) => sum + most, 0);
+  return {
+    dense: new Float32Array(samples * dataset.dense),
+    labels: new Float32Array(samples * targets.labels),
+    lengths: new Int32Array(samples * dataset.features),
+    ids: new Int32Array(ids),
+    highs: wide.includes(true) ? new Int32Array(ids) : undefined,
+    weights: weighted.includes(true) ? new Float32Array(ids) : undefined,
+    sampleWeights: targets.hasSampleWeights ? new Float32Array(samples) : undefined,
+    groups: targets.hasGroups ? new Float32Array(groupWords * samples) : undefined,
+  };
 }

@@ -92,6 +92,7 @@ function together(
     files: reports.flatMap(({ files }, shard) => files.map((file) => join(`shard=${shard}`, file))),
     openRows: sumOf(({ openRows }) => openRows),
     waiting: sumOf(({ waiting }) => waiting),
+    // Each name of the counts, and so all of them.
     counts: Object.fromEntries(counts) as unknown as IngestCounts,
     quarantine: {
       count: sumOf(({ quarantine }) => quarantine.count),

@@ -51,6 +51,7 @@ export class RowWriter {
     else if (value instanceof Uint8Array) this.#addBytes(tags.bytes, value);
     else if (Array.isArray(value)) this.#addList(value);
     else if (ArrayBuffer.isView(value)) {
+      // A typed array: a DataView has no place in a row, and the type cannot say so.
       this.#addList(Array.from(value as unknown as ArrayLike<unknown>));
     } else this.#addMembers(value as object);
   }

@@ -74,6 +74,7 @@ function treeOf(elements: SchemaElement[]): Tree {
   const element = elements.shift() ?? { name: "" };
   const children = Array.from({ length: element.num_children ?? 0 }, () => treeOf(elements));
   const count = 1 + children.reduce((sum, child) => sum + child.count, 0);
+  // Of a tree `typeOf` reads elements and children alone; its other fields are for readers.
   return { element, children, count, path: [element.name] } as unknown as Tree;
 }
 

@@ -5,11 +5,10 @@ import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
 import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
-import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { EpochOrder, type SplitCut } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
-import { samplesOf, type Topology } from "../../../src/training/topology/topology.ts";
+import { samplesOf, slicesIn, type Topology } from "../../../src/training/topology/topology.ts";
 import type { Datasets } from "./open-datasets.ts";
 
 /** What decides which samples a batch has. */
@@ -69,8 +68,9 @@ export class BatchSource {
       const indices = new Uint32Array(count);
       fill(indices, first);
       const memory = outlet.slotMemory(stream, device, ticket, count);
+      const { bounds } = slicesIn(this.#options.topology, device, batchSamples);
       const read = dataset.read(indices, memory);
-      const idCount = this.#ikjt?.make(memory, this.#boundsOf(device, batchSamples)) ?? read;
+      const idCount = this.#ikjt?.make(memory, bounds) ?? read;
       outlet.publish(stream, device, ticket, { samples: count, batchSamples, idCount });
       samples += count;
     }
@@ -85,13 +85,6 @@ export class BatchSource {
   /** How long training has waited for splits that were not there yet. */
   get waitedMs(): number {
     return this.#waitedMs;
-  }
-
-  /** The first sample of each slice of a device, and the end. */
-  #boundsOf(device: number, batchSamples: number): Int32Array {
-    const { sliceRuns, input } = this.#options.topology;
-    const { firstSlice = 0, slices = 0 } = sliceRuns[device] ?? {};
-    return slicesOf(firstSlice, slices, input.slices, batchSamples).bounds;
   }
 
   /** A batch to train on, with its samples for these devices in memory or at hand. */

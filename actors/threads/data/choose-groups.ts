@@ -3,7 +3,7 @@
 // function of the job and its data, whatever the devices, as what it chooses is a part of the
 // arithmetic.
 
-import type { Dataset } from "../../../src/data/dataset.ts";
+import { type BatchMemory, type Dataset, memoryFor } from "../../../src/data/dataset.ts";
 import { piecesAt } from "../../../src/data/pieces-at.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { IkjtSpec } from "../../../src/data/sessions/ikjt-options.ts";
@@ -54,13 +54,10 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   });
 }
 
-/** A batch as it is read, whole. */
-type ReadBatch = ReturnType<typeof memoryFor>;
-
 /** Calls `use` with the first batches of the first epoch, and the bounds of all slices. */
 async function eachBatch(
   { dataset, order, batchSize, slices }: ChoiceInput,
-  use: (batch: ReadBatch, bounds: Int32Array) => void,
+  use: (batch: BatchMemory, bounds: Int32Array) => void,
 ): Promise<void> {
   const end = Math.min(dataset.samples, samplesMax);
   const all = memoryFor(dataset, Math.min(batchSize, dataset.samples));
@@ -75,17 +72,4 @@ async function eachBatch(
     dataset.read(indices, batch);
     use(batch, slicesOf(0, slices, slices, samples).bounds);
   }
-}
-
-function memoryFor(dataset: Dataset, samples: number) {
-  const idsMax = dataset.idsMax.reduce((sum, most) => sum + most, 0);
-  const ids = samples * idsMax;
-  return {
-    dense: new Float32Array(samples * dataset.dense),
-    labels: new Float32Array(samples * dataset.targets.labels),
-    lengths: new Int32Array(samples * dataset.features),
-    ids: new Int32Array(ids),
-    highs: dataset.wide.includes(true) ? new Int32Array(ids) : undefined,
-    weights: dataset.weighted.includes(true) ? new Float32Array(ids) : undefined,
-  };
 }

@@ -4,8 +4,7 @@
 
 import assert from "node:assert/strict";
 import { InputUnusableError } from "../../errors/errors.ts";
-import type { Dataset } from "../dataset.ts";
-import { groupWords } from "../targets.ts";
+import { type Dataset, memoryFor } from "../dataset.ts";
 
 /** Splits of a run, at most: where each begins stands in every manifest. */
 const splitsMax = 16_384;
@@ -60,24 +59,13 @@ function apart(
 /** The group of each sample, in order: 48 bits. */
 async function* groupsIn(dataset: Dataset): AsyncGenerator<number> {
   assert(dataset.targets.hasGroups, "samples that have groups");
-  const idsMax = dataset.idsMax.reduce((sum, most) => sum + most, 0);
-  const room = Math.min(chunk, dataset.samples);
-  const ids = room * idsMax;
-  const groups = new Float32Array(groupWords * room);
-  const all = {
-    dense: new Float32Array(room * dataset.dense),
-    labels: new Float32Array(room * dataset.targets.labels),
-    lengths: new Int32Array(room * dataset.features),
-    ids: new Int32Array(ids),
-    highs: dataset.wide.includes(true) ? new Int32Array(ids) : undefined,
-    weights: dataset.weighted.includes(true) ? new Float32Array(ids) : undefined,
-    sampleWeights: dataset.targets.hasSampleWeights ? new Float32Array(room) : undefined,
-  };
+  const batch = memoryFor(dataset, Math.min(chunk, dataset.samples));
+  const { groups = new Float32Array(0) } = batch;
   for (let first = 0; first < dataset.samples; first += chunk) {
     const count = Math.min(chunk, dataset.samples - first);
     await dataset.hold([{ first, end: first + count }], []);
     const indices = Uint32Array.from({ length: count }, (_, i) => first + i);
-    dataset.read(indices, { ...all, groups });
+    dataset.read(indices, batch);
     for (let b = 0; b < count; b++) {
       yield (groups[b] ?? 0) * 2 ** 24 + (groups[count + b] ?? 0);
     }

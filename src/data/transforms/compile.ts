@@ -31,7 +31,7 @@ export interface CompiledTransforms extends TransformPlan {
 }
 
 /** Ops that the addon runs over whole columns in less time than it takes to compare two rows. */
-const quick: ReadonlySet<OpName | "sampling"> = new Set(["sigridHash", "bucketize"]);
+const quick: ReadonlySet<OpName> = new Set(["sigridHash", "bucketize"]);
 
 interface Call {
   readonly run: Run;

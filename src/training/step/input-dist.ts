@@ -12,9 +12,7 @@ import type { SampleRows } from "../../embedding/lookup/sample-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
-import type { Slices } from "../../kernels/contract/slices.ts";
-import type { SliceRun } from "../../planner/placement.ts";
-import { subtreesIn } from "../topology/topology.ts";
+import { slicesIn, subtreesIn } from "../topology/topology.ts";
 import type { Axes } from "./axes.ts";
 import { type DynamicIdsDevice, findersOf } from "./dynamic-ids.ts";
 import type { StageDevice } from "./stage-device.ts";
@@ -102,12 +100,12 @@ export async function receiveBags(
   const inbox = await exchange.ids.finish();
   let { byteOffset } = inbox;
   const shards = topology.distinctBy[rank] ?? [];
+  const batchSamples = plan.all.bounds.at(-1) ?? 0;
   const parts = plan.counts.map((samples, peer) => {
     const byteLength = plan.bytes.ids(peer, rank);
     const ints = intsOf({ buffer: inbox.buffer, byteOffset, byteLength });
     byteOffset += byteLength;
-    const run = topology.sliceRuns[peer] ?? { firstSlice: 0, slices: 0 };
-    const bounds = boundsOf(plan.all, run);
+    const { bounds } = slicesIn(topology, peer, batchSamples);
     return { ints, samples, bounds, subtrees: subtreesIn(topology, peer) };
   });
   const lookups = plan.lane.lookups.gather(parts, shards, topology.input.slices);
@@ -121,12 +119,6 @@ export async function receiveBags(
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
   return { bags, lookups, axes, stopAfter };
-}
-
-/** The first sample of each slice of a device, and the end, from its first sample on. */
-function boundsOf({ bounds }: Slices, { firstSlice, slices }: SliceRun): Int32Array {
-  const first = bounds[firstSlice] ?? 0;
-  return bounds.slice(firstSlice, firstSlice + slices + 1).map((bound) => bound - first);
 }
 
 function intsOf({ buffer, byteOffset, byteLength }: Region): Int32Array {

@@ -10,7 +10,7 @@ import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
 import type { Pass } from "../../model/graph/graph.ts";
 import type { Key } from "../../ports/random.ts";
 import { partBytesOf } from "../topology/exchange-shape.ts";
-import { samplesOf } from "../topology/topology.ts";
+import { samplesOf, slicesIn } from "../topology/topology.ts";
 import { type Axes, axesOfBatch } from "./axes.ts";
 import { type BatchSumsDevice, wholeBatchOf } from "./per-slice.ts";
 
@@ -75,11 +75,10 @@ export function planOf(
   const { topology, rank } = device;
   const { slices } = topology.input;
   const samples = batch.batchSamples;
-  const run = topology.sliceRuns[rank];
   const own = samplesOf(topology, rank, samples);
   const step = trainingStep ?? 0;
   const isTraining = trainingStep !== undefined;
-  const mine = slicesOf(run?.firstSlice ?? 0, run?.slices ?? 0, slices, samples);
+  const mine = slicesIn(topology, rank, samples);
   return {
     step,
     isTraining,

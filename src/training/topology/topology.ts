@@ -10,7 +10,13 @@ import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
 import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
 import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
 import type { ExchangeSpec } from "../../exchange/options.ts";
-import { type Subtree, sliceStart, subtreesOf } from "../../kernels/contract/slices.ts";
+import {
+  type Slices,
+  type Subtree,
+  sliceStart,
+  slicesOf,
+  subtreesOf,
+} from "../../kernels/contract/slices.ts";
 import { featuresOf, type Lookup, lookupsOf } from "../../model/features.ts";
 import type { Graph } from "../../model/graph/graph.ts";
 import { graphOf } from "../../model/model.ts";
@@ -231,6 +237,12 @@ export function samplesOf(
   if (run === undefined) throw new RangeError(`The topology has no device ${device}`);
   const first = sliceStart(run.firstSlice, slices, samples);
   return { first, count: sliceStart(run.firstSlice + run.slices, slices, samples) - first };
+}
+
+/** The slices that a device has of a batch of `samples`, from its first sample on. */
+export function slicesIn({ input, sliceRuns }: Topology, device: number, samples: number): Slices {
+  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return slicesOf(firstSlice, slices, input.slices, samples);
 }
 
 /** The longest bag of a lookup of the job. */

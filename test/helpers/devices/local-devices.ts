@@ -9,7 +9,6 @@ import { layoutOf } from "../../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
-import { slicesOf } from "../../../src/kernels/contract/slices.ts";
 import { predictedBy } from "../../../src/model/loss.ts";
 import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
 import { scoreAll } from "../../../src/training/loop/evaluation.ts";
@@ -23,6 +22,7 @@ import { forwardStep, trainStep } from "../../../src/training/step/step.ts";
 import { exchangeShapeOf } from "../../../src/training/topology/exchange-shape.ts";
 import {
   samplesOf,
+  slicesIn,
   type Topology,
   type TopologyInput,
   topologyOf,
@@ -168,10 +168,9 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
     highs: batch.highs && Int32Array.from(highs),
     weights: batch.weights && Float32Array.from(weights),
   };
-  const { ikjt = [], weighted = [], slices } = topology.input;
+  const { ikjt = [], weighted = [] } = topology.input;
   if (ikjt.length === 0) return plain;
-  const run = topology.sliceRuns[rank] ?? { firstSlice: 0, slices: 0 };
-  const { bounds } = slicesOf(run.firstSlice, run.slices, slices, batch.samples);
+  const { bounds } = slicesIn(topology, rank, batch.samples);
   const own = { ...plain, inverse: new Int32Array(ikjt.length * count) };
   const wide = wideOf(topology.bagTables);
   const maker = new IkjtMaker(ikjt, { wide, weighted: wide.map((_, i) => weighted[i] === true) });

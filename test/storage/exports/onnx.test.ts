@@ -57,26 +57,6 @@ const models: Readonly<Record<string, ModelOptions>> = {
     bottom: [3],
     top: [1],
   },
-  "DLRM over encoded sequences": {
-    kind: "dlrm",
-    dense: 3,
-    tables,
-    features: [
-      { column: "a" },
-      {
-        ...{ column: "seen", table: "a", pooling: "none", maxLength: 3, kept: "last" },
-        encoder: { kind: "attention", heads: 2 },
-      },
-      {
-        ...{ column: "read", table: "b", pooling: "none", maxLength: 4 },
-        encoder: { kind: "transformer", blocks: 2, heads: 1, hidden: 3 },
-      },
-      { column: "b" },
-      { column: "c" },
-    ],
-    bottom: [5, 4],
-    top: [6, 1],
-  },
   Wukong: {
     kind: "wukong",
     dense: 3,

@@ -2,7 +2,7 @@
 // every format of stored and sent rows. Half of the cases have a model of one dim and a feature for
 // each table, the other half tables of several dims that features share, some of them unpooled.
 
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import {
@@ -245,6 +245,36 @@ const clusters = [
   [0, 1, 1, 2, 2, 2],
 ];
 
+/**
+ * Asserts that a drawn plan on each of these clusters trains what whole tables on one device do:
+ * as it is, through tiers, and with distinct rows that travel.
+ */
+async function anyPlanIsEqual(
+  t: ExecutionContext,
+  own: Choice,
+  stream: RandomStream,
+  drawn: readonly number[],
+): Promise<void> {
+  const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+  t.true(expected.losses.every(Number.isFinite));
+  for (const i of drawn) {
+    const hostOf = clusters[i] ?? [];
+    const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
+    const what = `${hostOf} ${JSON.stringify(plan)}`;
+    t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
+    // Rounded vectors do not travel as rows: the job would be refused.
+    const isPooled = own.exchange !== undefined || i % 2 === 0;
+    const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
+    const backing = { ...own, dedup, tiers: tiersOf(stream) };
+    const through = await train(start(backing, tiered(plan, stream), hostOf), backing);
+    t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
+    if (isPooled) continue;
+    const deduped = { ...own, dedup };
+    const same = await train(start(deduped, plan, hostOf), deduped);
+    t.deepEqual(same, expected, `${dedup} ${what}`);
+  }
+}
+
 for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   for (const isNative of [false, true]) {
     const isMixed = isNative === (at % 2 === 0);
@@ -253,26 +283,9 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
     const how = `${kinds}${isNative ? ", native" : ""}`;
     test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
       const own = { ...choice, isNative, isMixed, isWukong };
-      const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
-      t.true(expected.losses.every(Number.isFinite));
-      const stream = new RandomStream(1, title.length, isNative ? 1 : 0);
       const some = isNative ? [at % 2 === 0 ? 1 : 3] : [at % 2 === 0 ? 0 : 2];
-      for (const i of inSoak(`clusters of ${title}`, some, [0, 1, 2, 3])) {
-        const hostOf = clusters[i] ?? [];
-        const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
-        const what = `${hostOf} ${JSON.stringify(plan)}`;
-        t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
-        // Rounded vectors do not travel as rows: the job would be refused.
-        const isPooled = choice.exchange !== undefined || i % 2 === 0;
-        const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
-        const backing = { ...own, dedup, tiers: tiersOf(stream) };
-        const through = await train(start(backing, tiered(plan, stream), hostOf), backing);
-        t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
-        if (isPooled) continue;
-        const deduped = { ...own, dedup };
-        const same = await train(start(deduped, plan, hostOf), deduped);
-        t.deepEqual(same, expected, `${dedup} ${what}`);
-      }
+      const drawn = inSoak(`clusters of ${title}`, some, [0, 1, 2, 3]);
+      await anyPlanIsEqual(t, own, new RandomStream(1, title.length, isNative ? 1 : 0), drawn);
     });
   }
 }
@@ -286,21 +299,8 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   const isNative = at % 4 < 2;
   test(`any plan trains the same bits where lists are deduplicated: ${title}`, async (t) => {
     const own = { ...choice, isNative, isMixed, isWukong, ikjt: ikjtOf(isMixed) };
-    const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
-    t.true(expected.losses.every(Number.isFinite));
-    const stream = new RandomStream(2, title.length, isNative ? 1 : 0);
-    const some = [at % 4];
-    for (const i of inSoak(`clusters of deduplicated ${title}`, some, [0, 1, 2, 3])) {
-      const hostOf = clusters[i] ?? [];
-      const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
-      const what = `${hostOf} ${JSON.stringify(plan)}`;
-      t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
-      const isPooled = choice.exchange !== undefined || i % 2 === 0;
-      const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
-      const backing = { ...own, dedup, tiers: tiersOf(stream) };
-      const through = await train(start(backing, tiered(plan, stream), hostOf), backing);
-      t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
-    }
+    const drawn = inSoak(`clusters of deduplicated ${title}`, [at % 4], [0, 1, 2, 3]);
+    await anyPlanIsEqual(t, own, new RandomStream(2, title.length, isNative ? 1 : 0), drawn);
   });
 }
 

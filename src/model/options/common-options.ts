@@ -27,6 +27,8 @@ const encoderOptions = z.discriminatedUnion("kind", [
     heads: z.int().min(1).max(64).default(1),
     /** Columns of the hidden layer of a block. @default those of the table */
     hidden: z.int().min(1).max(65536).optional(),
+    /** Probability that what attention and layers give is dropped in training. */
+    dropout: z.number().min(0).max(0.95).default(0),
   }),
 ]);
 

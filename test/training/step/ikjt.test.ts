@@ -63,7 +63,11 @@ const models: Readonly<Record<string, ModelOptions>> = {
   },
 };
 
-function start(model: ModelOptions, ikjt: IkjtGroups | undefined, bags = idsMax) {
+function start(
+  model: ModelOptions,
+  ikjt: IkjtGroups | undefined,
+  { bags = idsMax, devices = 2 } = {},
+) {
   return startLocalDevices({
     input: { model: modelOptions.parse(model), batchSize: samples, slices, idsMax: bags, ikjt },
     recipe: {
@@ -73,7 +77,7 @@ function start(model: ModelOptions, ikjt: IkjtGroups | undefined, bags = idsMax)
       },
       seed: 3,
     },
-    devices: 2,
+    devices,
     kernels: () => createReference(),
   });
 }
@@ -135,7 +139,7 @@ test("ids, vectors and gradients of distinct lists alone are sent: a quarter, of
   });
   const sent: Record<string, number>[] = [];
   for (const ikjt of [undefined, [[0, 1, 2]]]) {
-    const local = start(model, ikjt, [3, 3, 3]);
+    const local = start(model, ikjt, { bags: [3, 3, 3] });
     await local.train({ ...batch, ids: shared }, 0);
     const bytes = (name: "ids" | "pooled" | "dPooled") =>
       local.states.reduce((sum, { exchange }) => sum + exchange.sent[name].shared, 0);
@@ -147,4 +151,29 @@ test("ids, vectors and gradients of distinct lists alone are sent: a quarter, of
   // A frame's head has two words, and here the distinct lists of two slices.
   const heads = 2 * 4 * 2;
   t.is((own?.ids ?? 0) - heads - 2 * 4 * 2, ((plain?.ids ?? 0) - heads) / each);
+});
+
+test("what an encoder drops of a distinct list follows from its place, on any devices", async (t) => {
+  const model: ModelOptions = {
+    kind: "dlrm",
+    dense: 4,
+    tables,
+    features: [
+      {
+        ...{ column: "a", pooling: "none", maxLength: 4 },
+        encoder: { kind: "transformer", dropout: 0.4 },
+      },
+      { column: "b" },
+      { column: "c" },
+    ],
+    bottom: [8, 8],
+    top,
+  };
+  const digests: string[] = [];
+  for (const devices of [1, 2, 4]) {
+    const local = start(model, groups, { devices });
+    for (let step = 0; step < 3; step++) await local.train(batchOf(step), step);
+    digests.push(await local.digest());
+  }
+  t.is(new Set(digests).size, 1);
 });

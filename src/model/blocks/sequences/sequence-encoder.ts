@@ -19,12 +19,14 @@ export type SequenceEncoder =
   /**
    * Blocks of attention and two layers. Each vector has a learned one for how far from the end of
    * the sequence it stands added to its own. `hidden`: columns of a block's hidden layer.
+   * `dropout`: of what attention and layers give.
    */
   | {
       readonly kind: "transformer";
       readonly blocks: number;
       readonly heads: number;
       readonly hidden: number;
+      readonly dropout: number;
     };
 
 /** (D): the encoded sequence, zeros where it has no id. Its parameters are `name.…`. */
@@ -57,14 +59,14 @@ function transformed(
   graph: GraphBuilder,
   sequence: Sequence,
   name: string,
-  options: { blocks: number; heads: number; hidden: number; mask: Value },
+  options: { blocks: number; heads: number; hidden: number; dropout: number; mask: Value },
 ): Value {
   const { vectors } = sequence;
   const [, dim = 0] = vectors.shape;
   const position = { name: `${name}.position`, outputs: dim, bias: false };
   let x = sum(graph, vectors, linear(graph, recencies(graph, sequence, 0), position));
   for (let i = 0; i < options.blocks; i++) {
-    x = transformerBlock(graph, x, { ...options, name: `${name}.${i}`, dropout: 0 });
+    x = transformerBlock(graph, x, { ...options, name: `${name}.${i}` });
   }
   return x;
 }

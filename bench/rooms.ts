@@ -24,6 +24,7 @@ export const layers: readonly Rooms[] = [
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 860,
+    "src/planner/learned": 900,
     "src/wire/transports": 1400,
   },
   {

@@ -25,6 +25,8 @@ export const purposes = {
   sessionChanges: 15,
   sessionTimes: 16,
   cacheSizes: 20,
+  /** Placements at random, to compare plans with. */
+  placements: 21,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

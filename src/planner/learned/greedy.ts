@@ -1,0 +1,79 @@
+// The plans that learned sharding is measured by: whole tables, the most expensive first, each to
+// the device with the least cost so far; the costs are the four that NeuroShard compares itself
+// with (Zha et al., MLSys 2023, section 4.1), or a seeded draw of a device.
+
+import { purposes, RandomStream } from "../../ports/random.ts";
+import { type CostTable, weightBytesOf } from "./cost-table.ts";
+
+/** The tables on each device, by index, in the order in which they were placed. */
+export type TablesOfDevices = readonly (readonly number[])[];
+
+/** The devices to place on. */
+export interface DeviceRoom {
+  readonly devices: number;
+  /** Bytes of weights that each of them can hold. */
+  readonly bytes: number;
+}
+
+/** What a table costs, by name: columns; bytes; ids times columns; the same times log10 of rows. */
+export const greedyCosts = {
+  dim: ({ dim }: CostTable) => dim,
+  size: ({ rows, dim }: CostTable) => rows * dim,
+  lookup: ({ dim, poolingFactor }: CostTable) => dim * poolingFactor,
+  sizeLookup: ({ rows, dim, poolingFactor }: CostTable) => {
+    return dim * poolingFactor * Math.log10(rows);
+  },
+} as const;
+
+export type GreedyCost = keyof typeof greedyCosts;
+
+/**
+ * Places the tables by the sum of a cost; undefined where a table has no room. Of tables with one
+ * cost the larger goes first, then the later; of devices with one sum the emptier is taken.
+ */
+export function placeByCost(
+  tables: readonly CostTable[],
+  { devices, bytes }: DeviceRoom,
+  cost: GreedyCost,
+): TablesOfDevices | undefined {
+  const costs = tables.map(greedyCosts[cost]);
+  const sizes = tables.map(weightBytesOf);
+  const by = (of: readonly number[], a: number, b: number) => (of[b] ?? 0) - (of[a] ?? 0);
+  const order = [...tables.keys()].sort((a, b) => by(costs, a, b) || by(sizes, a, b) || b - a);
+  const placed = Array.from({ length: devices }, (): number[] => []);
+  const load = new Float64Array(devices);
+  const held = new Float64Array(devices);
+  for (const table of order) {
+    const size = sizes[table] ?? 0;
+    let best = -1;
+    for (let device = 0; device < devices; device++) {
+      if ((held[device] ?? 0) + size > bytes) continue;
+      const less = best < 0 ? -1 : (load[device] ?? 0) - (load[best] ?? 0);
+      if (less < 0 || (less === 0 && (held[device] ?? 0) < (held[best] ?? 0))) best = device;
+    }
+    if (best < 0) return undefined;
+    placed[best]?.push(table);
+    load[best] = (load[best] ?? 0) + (costs[table] ?? 0);
+    held[best] = (held[best] ?? 0) + size;
+  }
+  return placed;
+}
+
+/** Each table on a device that the seed draws, full or not. */
+export function placeAtRandom(tables: number, devices: number, seed: number): TablesOfDevices {
+  const random = new RandomStream(seed, purposes.placements);
+  const placed = Array.from({ length: devices }, (): number[] => []);
+  for (let table = 0; table < tables; table++) placed[random.below(devices)]?.push(table);
+  return placed;
+}
+
+/** Bytes on the fullest device. */
+export function mostBytes(tables: readonly CostTable[], placed: TablesOfDevices): number {
+  return placed.reduce((most, own) => {
+    const sum = own.reduce((bytes, table) => {
+      const found = tables[table];
+      return bytes + (found === undefined ? 0 : weightBytesOf(found));
+    }, 0);
+    return Math.max(most, sum);
+  }, 0);
+}

@@ -1,7 +1,8 @@
-// A table as a learned cost sees it: its size, how often and how evenly it is looked up. Its columns
-// may be halved while what is left is a multiple of four (NeuroShard: Zha et al., MLSys 2023).
+// A table as a learned cost sees it: its size, how often and how evenly it is looked up. Its
+// columns may be halved while what is left is a multiple of four (NeuroShard: Zha et al., MLSys
+// 2023).
 
-/** Bins of how often a batch looks a distinct row up: once, twice, 3 to 4 … above 32,768 times. */
+/** Bins of how often a batch looks a distinct row up: once, twice, 3 to 4 … above 32,768. */
 export const reuseBins = 17;
 
 /** Fewest columns that a table is halved to, and what the columns are a multiple of. */

@@ -2,9 +2,9 @@
 // Buffers stand in the order of the schema, field by field, a field's own before its children's.
 
 import { Type } from "apache-arrow/fb/type";
-import { decompressZstd } from "hyparquet-compressors";
 import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
 import { Damage } from "../tables/damage.ts";
+import { readyZstd, unpackZstd } from "../tables/zstd.ts";
 import { unpackLz4 } from "./lz4-frame.ts";
 import type { Body } from "./messages.ts";
 import type { ArrowField, BatchLayout } from "./metadata.ts";
@@ -102,6 +102,7 @@ export function columnReaders(
     const first = next;
     next += buffers.length;
     return async (take) => {
+      if (layout.codec === "ZSTD") await readyZstd();
       const bytes = new Map<number, Uint8Array>();
       for (const [i, { place, range }] of buffers.entries()) {
         const length = range.end - range.start;
@@ -126,12 +127,12 @@ function unpacked(bytes: Uint8Array, codec: BatchLayout["codec"]): Uint8Array {
     const advice = `Osiris unpacks ${bufferBytesMax} at most: write smaller record batches`;
     throw new Damage(`a buffer says that it unpacks to ${size} bytes, and ${advice}`);
   }
-  const out = new Uint8Array(size);
-  if (codec === "LZ4") unpackLz4(packed, out);
-  else {
-    const is = decompressZstd(packed, out);
-    if (is.length !== size) throw new Damage(`a buffer unpacks to ${is.length} bytes, not ${size}`);
-    if (is !== out) return is;
+  if (codec === "LZ4") {
+    const out = new Uint8Array(size);
+    unpackLz4(packed, out);
+    return out;
   }
+  const out = unpackZstd(packed, size);
+  if (out.length !== size) throw new Damage(`a buffer unpacks to ${out.length} bytes, not ${size}`);
   return out;
 }

@@ -2,10 +2,11 @@
 // again by what comes out.
 
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { decompressLz4, decompressLz4Raw, decompressZstd } from "hyparquet-compressors";
+import { decompressLz4, decompressLz4Raw } from "hyparquet-compressors";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
+import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
@@ -30,6 +31,11 @@ export class Unpacker {
     this.#codec = codec;
     this.#decoders = decoders;
     this.#memory = memory;
+  }
+
+  /** Makes the codec ready, if it is not: before pages are unpacked. */
+  async ready(): Promise<void> {
+    if (this.#codec === "ZSTD") await readyZstd();
   }
 
   /**
@@ -61,7 +67,7 @@ export class Unpacker {
         put(body, brotliDecompressSync(packed, { maxOutputLength: size }));
         return;
       case "ZSTD":
-        put(body, decompressZstd(packed, new Uint8Array(size)));
+        put(body, unpackZstd(packed, size));
         return;
       case "LZ4":
         put(body, decompressLz4(packed, size));

@@ -93,6 +93,7 @@ export class PageReader {
 
   /** The next page with values; undefined: there is none. @throws Damage */
   async next(): Promise<DataPage | undefined> {
+    await this.#unpacker.ready();
     while (this.#left > 0) {
       const { header, packed, size } = await this.#page();
       const type = numberOf(header.get(1));

@@ -16,6 +16,8 @@ export interface BreakableLauncher {
   running(): string[];
   /** Whether the last fault that was planned for a thread of the actor has been injected. */
   isInjected(actor: string): boolean;
+  /** Ends the pause that was planned for a thread of the actor and lasts. */
+  goOn(actor: string): void;
   /** How many threads have been started so far. */
   started(): number;
   /**
@@ -78,7 +80,13 @@ export function breakableLauncher(): BreakableLauncher {
       return thread !== undefined;
     },
     running: () => [...threads.keys()],
-    isInjected: (actor) => Atomics.load(injections.get(actor) ?? unbroken, 0) === 1,
+    isInjected: (actor) => Atomics.load(injections.get(actor) ?? unbroken, 0) > 0,
+    goOn(actor) {
+      const injected = injections.get(actor);
+      if (injected === undefined || Atomics.load(injected, 0) === 0) return;
+      Atomics.store(injected, 0, 2);
+      Atomics.notify(injected, 0);
+    },
     started: () => started,
     plan(next) {
       faults = next;

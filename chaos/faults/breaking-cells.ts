@@ -3,6 +3,7 @@
 // run exactly: the same one whenever it is run again.
 
 import type { Cells } from "../../src/exchange/cells.ts";
+import { hang } from "./hang.ts";
 
 /** What happens to a thread at its point. */
 type Effect =
@@ -12,7 +13,7 @@ type Effect =
   | { readonly effect: "stall" }
   /** From that step on it computes every step so much longer. */
   | { readonly effect: "slow"; readonly slowMs: number }
-  /** It hangs for this long. */
+  /** It hangs for this long, or until the launcher lets it go on. */
   | { readonly effect: "pause"; readonly pauseMs: number };
 
 /** One break of one thread. */
@@ -38,7 +39,7 @@ export interface BreakingPlace {
   readonly fault: ThreadFault;
   /** How many steps the thread's devices have done. */
   stepsDone(): number;
-  /** Its first word becomes 1 when the fault is injected. */
+  /** Its first word becomes 1 when the fault is injected, 2 when the thread may go on from it. */
   readonly injected: Int32Array;
 }
 
@@ -54,7 +55,7 @@ export function breakingCells(cells: Cells, { fault, stepsDone, injected }: Brea
     }
     if (step === fault.step && point === fault.point && fault.effect !== "slow") {
       Atomics.store(injected, 0, 1);
-      inject(fault);
+      inject(fault, injected);
     }
     point++;
   };
@@ -77,12 +78,8 @@ export function breakingCells(cells: Cells, { fault, stepsDone, injected }: Brea
   };
 }
 
-function inject(fault: Exclude<Effect, { effect: "slow" }>): void {
+function inject(fault: Exclude<Effect, { effect: "slow" }>, injected: Int32Array): void {
   if (fault.effect === "exit") process.exit(1);
-  hang(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
-}
-
-/** Whatever wakes a doorbell does not wake this. */
-function hang(forMs: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+  if (fault.effect === "pause") Atomics.wait(injected, 0, 1, fault.pauseMs);
+  else hang(Number.POSITIVE_INFINITY);
 }

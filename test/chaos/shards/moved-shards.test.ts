@@ -2,7 +2,7 @@
 // way, the shard lies where it is wanted in the end.
 
 import test, { type ExecutionContext } from "ava";
-import { Host, type JobOptions, type ShardReport } from "../../../index.ts";
+import { Host, type JobOptions, type Run, type ShardReport } from "../../../index.ts";
 import {
   calmResult,
   only,
@@ -28,9 +28,31 @@ const sharded = (sharding: Sharding): Partial<JobOptions> => ({
   } as JobOptions["model"],
 });
 
-/** Pauses after this many steps, long enough for the steps to be reported and for a request. */
+/** Longer than a rest, on the slowest machine. */
+const stepDeadlineMs = 30_000;
+
+/** Pauses after this many steps, until the test lets the run go on. */
 const rest = (generation: number, step: number) =>
-  ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
+  ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 20_000 }) as const;
+
+/**
+ * A run that pauses once in each generation, after so many steps: `at` is told of it, then the run
+ * goes on. On a slow machine any step may be reported, and a step that a generation does again is
+ * reported again: what a test does once it does in one generation.
+ */
+async function runWithRests(
+  place: TestCluster,
+  job: JobOptions,
+  steps: readonly number[],
+  at: (generation: number, run: Run) => Promise<void>,
+): Promise<Story> {
+  place.threads.plan(steps.map((step, i) => rest(i + 1, step)));
+  return await runJob(place, { ...job, stepDeadlineMs }, async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== steps[event.generation - 1]) return;
+    await at(event.generation, run);
+    place.threads.goOn("device:0");
+  });
+}
 
 const calm = new Map<Sharding, Promise<Story>>();
 
@@ -87,23 +109,18 @@ for (const devices of [2, 3]) {
     test.serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
       await using place = await startTestCluster(devices);
       const to = devices - 1;
-      place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 30)]);
       let moved: ShardReport | undefined;
       const seen: (number | undefined)[] = [];
       const job = place.job({ ...sharded(sharding), devices });
-      const story = await runJob(place, job, async (event, run) => {
-        if (event.type !== "run.progress") return;
-        if (event.step === 8 && event.generation === 1) {
+      const story = await runWithRests(place, job, [8, 18, 30], async (generation, run) => {
+        if (generation === 1) {
           moved = await oneOf(place, run.run, to);
           const { pin } = await run.moveShard(numberOf(moved), { device: to });
           t.deepEqual(pin, { device: to, isFrozen: false });
-        }
-        if (moved === undefined || event.generation === 1) return;
-        if (event.step === 18) {
+        } else if (moved !== undefined) {
           seen.push(await placeOf(place, run.run, moved));
-          place.threads.kill(`device:${to}`);
+          if (generation === 2) place.threads.kill(`device:${to}`);
         }
-        if (event.step === 30) seen.push(await placeOf(place, run.run, moved));
       });
       await assertSame(t, story, sharding);
       t.deepEqual(seen, [to, to]);
@@ -122,12 +139,11 @@ for (const devices of [2, 3]) {
 test.serial("what cannot be moved is refused with a sentence, and the run goes on", async (t) => {
   await using place = await startTestCluster(2);
   const refusals: string[] = [];
-  place.threads.plan([rest(1, 8)]);
   const [a, ...others] = smallModel.tables ?? [];
   const tables = [{ ...a, sharding: "data-parallel" }, ...others];
   const model = { ...smallModel, tables } as JobOptions["model"];
-  const story = await runJob(place, place.job({ model, devices: 2 }), async (event, run) => {
-    if (event.type !== "run.progress" || event.step !== 8) return;
+  const job = place.job({ model, devices: 2 });
+  const story = await runWithRests(place, job, [8], async (_generation, run) => {
     const refused = (asked: Promise<unknown>) =>
       asked.catch((error: Error) => refusals.push(error.message));
     await refused(run.moveShard(7, { device: 1 }));
@@ -151,10 +167,9 @@ test.serial("a shard goes to another host, if its rows fit there, and not otherw
   await using place = await startTestCluster(1, { minDevices: 2, world: { memoryBytes: 15_000 } });
   const { url: nats, token = "" } = place.cluster;
   await using _host = await Host.join({ nats, token, devices: 1 });
-  place.threads.plan([rest(1, 8), rest(2, 16)]);
   let refusal = "";
-  const story = await runJob(place, place.job({ devices: 2 }), async (event, run) => {
-    if (event.type !== "run.progress" || event.step !== 8 || event.generation > 1) return;
+  const job = place.job({ devices: 2 });
+  const story = await runWithRests(place, job, [8], async (_generation, run) => {
     const [there, here] = [await oneOf(place, run.run, 0), await oneOf(place, run.run, 1)];
     t.is(there.bytes, 7200);
     const moved = run.moveShard(numberOf(there), { device: 0 });
@@ -171,23 +186,21 @@ test.serial("a shard goes to another host, if its rows fit there, and not otherw
 
 test.serial("a frozen shard stays where it is when devices come and go", async (t) => {
   await using place = await startTestCluster(4);
-  place.threads.plan([rest(1, 8), rest(2, 16), rest(3, 24), rest(4, 32)]);
   let held: ShardReport | undefined;
   const seen: (number | undefined)[] = [];
   const job = place.job({ ...sharded("row-wise"), devices: 2, sharding: "auto" });
-  const story = await runJob(place, job, async (event, run) => {
-    if (event.type !== "run.progress" || event.step % 8 !== 0) return;
+  const story = await runWithRests(place, job, [8, 16, 24, 32], async (generation, run) => {
     if (held !== undefined) seen.push(await placeOf(place, run.run, held));
-    if (event.step === 8) {
+    if (generation === 1) {
       held = await oneOf(place, run.run, 0);
       await run.freezeShard(numberOf(held));
       await run.scale({ devices: 4 });
     }
-    if (event.step === 16) await run.scale({ devices: 1 });
-    if (event.step === 24) await run.scale({ devices: 3 });
+    if (generation === 2) await run.scale({ devices: 1 });
+    if (generation === 3) await run.scale({ devices: 3 });
   });
   await assertSame(t, story, "row-wise");
-  t.deepEqual(seen.slice(0, 3), [1, undefined, 1]); // One device holds whole tables.
+  t.deepEqual(seen, [1, undefined, 1]); // One device holds whole tables.
   const reasons = only(story.events, "run.started").map(({ pins }) =>
     pins?.map((one) => one.reason),
   );
@@ -199,15 +212,17 @@ test.serial("a device may die between the wish to move a shard and the cut", asy
   place.threads.plan([{ ...rest(1, 8), actor: "device:1", effect: "stall" }, rest(2, 20)]);
   let moved: ShardReport | undefined;
   let seen: number | undefined;
-  const job = place.job({ ...sharded("row-wise"), devices: 2 });
+  const job = place.job({ ...sharded("row-wise"), devices: 2, stepDeadlineMs });
   const story = await runJob(place, job, async (event, run) => {
     if (event.type === "run.progress" && moved === undefined) {
       moved = await oneOf(place, run.run, 1);
       await run.moveShard(numberOf(moved), { device: 1 });
       place.threads.kill("device:1");
     }
-    if (event.type === "run.progress" && event.step === 20 && moved !== undefined) {
+    if (event.type !== "run.progress" || moved === undefined) return;
+    if (event.generation === 2 && event.step === 20) {
       seen = await placeOf(place, run.run, moved);
+      place.threads.goOn("device:0");
     }
   });
   await assertSame(t, story, "row-wise");
@@ -217,21 +232,20 @@ test.serial("a device may die between the wish to move a shard and the cut", asy
 
 test.serial("a thawed shard goes where the plan wants it", async (t) => {
   await using place = await startTestCluster(2);
-  place.threads.plan([rest(1, 8), rest(2, 16), rest(3, 24)]);
   let moved: ShardReport | undefined;
   const seen: (number | undefined)[] = [];
-  const story = await runJob(place, place.job({ devices: 2 }), async (event, run) => {
-    if (event.type !== "run.progress" || event.step % 8 !== 0) return;
-    if (event.step === 8) {
+  const job = place.job({ devices: 2 });
+  const story = await runWithRests(place, job, [8, 16, 24], async (generation, run) => {
+    if (generation === 1) {
       moved = await oneOf(place, run.run, 1);
       await run.moveShard(numberOf(moved), { device: 1 });
     }
-    if (event.step < 16 || moved === undefined) return;
+    if (moved === undefined || generation === 1) return;
     seen.push(await placeOf(place, run.run, moved));
-    if (event.step > 16) return;
+    if (generation === 3) return;
     t.is((await run.thawShard(numberOf(moved))).pin, undefined);
     place.threads.kill("device:0");
   });
-  t.deepEqual(seen.slice(0, 2), [1, 0]);
+  t.deepEqual(seen, [1, 0]);
   t.is(story.result.digest, (await calmResult()).digest);
 });

@@ -15,6 +15,7 @@ import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
 import { threadsBench } from "./service/threads.bench.ts";
+import { shardingBench } from "./sharding/sharding.bench.ts";
 import { accuracyBench } from "./step/accuracy.bench.ts";
 import { allocationBench } from "./step/allocation.bench.ts";
 import { loaderBench } from "./step/loader.bench.ts";
@@ -41,6 +42,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   planner: plannerBench,
   plans: plansBench,
   predictions: predictionsBench,
+  sharding: shardingBench,
   jobs: jobsBench,
   recovery: recoveryBench,
   observability: observabilityBench,

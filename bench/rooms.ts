@@ -53,6 +53,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/topology": 1050,
     "storage/cluster": 900,
+    "storage/cost-networks": 200,
   },
   {
     "src/training/step": 3100,
@@ -92,6 +93,7 @@ export const layers: readonly Rooms[] = [
   { "actors/client": 1100 },
   { "actors/cluster": 1450 },
   {
+    "actors/cost-networks": 460,
     "actors/verify": 450,
     "chaos/faults": 1550,
   },
@@ -115,7 +117,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 9_500,
+    bench: 9_600,
     docs: 250,
   },
   { test: 63_500 },

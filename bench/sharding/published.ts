@@ -7,6 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { z } from "zod";
+import type { MeasuredCosts } from "../../actors/cost-networks/cost-samples.ts";
 import type { CostTable } from "../../src/planner/learned/cost-table.ts";
 
 /** Where the files lie, if anywhere. */
@@ -79,36 +80,19 @@ export function publishedPlans(home: string): Map<string, PublishedPlan[]> {
   );
 }
 
-/** Lookup and update of some tables on one device, as they were measured. */
-export interface ComputeCost {
-  /** Indices in the pool. */
-  readonly tables: readonly number[];
-  readonly milliseconds: number;
-}
-
-export function publishedComputeCosts(home: string, devices: PublishedDevices): ComputeCost[] {
-  return linesOf(home, `cpu_compute_${devices}.txt.gz`).map((line) => {
+/** What was measured on so many processes; tables are those of `publishedPool`. */
+export function publishedCosts(home: string, devices: PublishedDevices): MeasuredCosts {
+  const pool = publishedPool(home);
+  const compute = linesOf(home, `cpu_compute_${devices}.txt.gz`).map((line) => {
     const [tables = "", milliseconds] = line.split(";");
-    return { tables: numbersOf(tables), milliseconds: Number(milliseconds) };
+    const found = numbersOf(tables).map((index) => at(pool, index));
+    return { tables: found, milliseconds: Number(milliseconds) };
   });
-}
-
-/** An all-to-all as it was measured, of each device. */
-export interface ExchangeCost {
-  /** Columns of all its tables. */
-  readonly columns: readonly number[];
-  /** Milliseconds by which it begins late. */
-  readonly late: readonly number[];
-  /** Milliseconds of pooled vectors to their samples, the lateness apart; and of gradients back. */
-  readonly forward: readonly number[];
-  readonly backward: readonly number[];
-}
-
-export function publishedExchangeCosts(home: string, devices: PublishedDevices): ExchangeCost[] {
-  return linesOf(home, `cpu_comm_${devices}.txt.gz`).map((line) => {
+  const exchange = linesOf(home, `cpu_comm_${devices}.txt.gz`).map((line) => {
     const [columns = [], late = [], forward = [], backward = []] = line.split(" ").map(numbersOf);
     return { columns, late, forward, backward };
   });
+  return { devices, compute, exchange };
 }
 
 function textOf(home: string, file: string): string {

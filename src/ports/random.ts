@@ -27,6 +27,8 @@ export const purposes = {
   cacheSizes: 20,
   /** Placements at random, to compare plans with. */
   placements: 21,
+  /** Which measured costs a cost network is trained with, and which test it. */
+  costSamples: 22,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

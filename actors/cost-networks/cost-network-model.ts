@@ -1,0 +1,42 @@
+// The module of a cost network, for `model: { kind: "custom", path, options }`. `set`: what is
+// known of each table of a set goes through one MLP, the results are added up, and an MLP makes one
+// number of the sum, in whatever order the tables came (NeuroShard: Zha et al., MLSys 2023, section
+// 3.2). `mlp`: a number for each task of what is known of all devices.
+//
+// T = tables at most, X = numbers of a table. Dense features of `set`: T X numbers, zeros where
+// there are fewer tables, then T that are 1 where there is a table and 0 where there is none.
+
+import { blocks, defineModel } from "osiris-train";
+import { z } from "zod";
+
+const { columnsOf, linear, mlp, product, repeatedColumns, reshaped, sumOfVectors } = blocks;
+
+const widths = z.array(z.int().min(1)).min(1);
+
+export default defineModel({
+  options: z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("set"), tables: z.int().min(1), table: widths, head: widths }),
+    z.strictObject({ kind: z.literal("mlp"), layers: widths }),
+  ]),
+
+  build(graph, { dense }, options) {
+    if (dense === undefined) throw new Error("a cost network has dense features");
+    if (options.kind === "mlp") {
+      return mlp(graph, dense, { name: "layers", widths: options.layers });
+    }
+    const { tables, table, head } = options;
+    const [all = 0] = dense.shape;
+    const numbers = all - tables;
+    const row = reshaped(dense, [1, all]);
+    const given = columnsOf(graph, row, { first: 0, count: numbers });
+    const present = columnsOf(graph, row, { first: numbers, count: tables });
+    let vectors = reshaped(given, [tables, numbers / tables]);
+    for (const [i, outputs] of table.entries()) {
+      vectors = linear(graph, vectors, { name: `table.${i}`, outputs, relu: true });
+    }
+    const columns = table.at(-1) ?? 0;
+    const mask = repeatedColumns(graph, reshaped(present, [tables]), columns);
+    const sum = sumOfVectors(graph, product(graph, vectors, mask));
+    return mlp(graph, reshaped(sum, [columns]), { name: "head", widths: head });
+  },
+});

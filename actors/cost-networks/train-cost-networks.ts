@@ -1,0 +1,211 @@
+// Trains cost networks: each is a job like any other, on a cluster of this process, and its weights
+// are those of the job's checkpoint. The same costs and seed give the same networks.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  backwardCosts,
+  type CostNetworks,
+  computeCost,
+  forwardCosts,
+  tableVector,
+} from "../../src/planner/learned/cost-networks.ts";
+import {
+  rawFeaturesOf,
+  standardised,
+  standardOf,
+  tableFeatures,
+} from "../../src/planner/learned/features.ts";
+import { Cluster } from "../cluster/cluster.ts";
+import {
+  type ComputeCost,
+  columnNames,
+  deviationOf,
+  type ExchangeCost,
+  type MeasuredCosts,
+  mapped,
+  type NetworkSample,
+  type Parts,
+  partsOf,
+  setSample,
+} from "./cost-samples.ts";
+import { type TrainedRun, trainNetwork } from "./network-job.ts";
+
+export interface CostTrainingOptions {
+  /** How the samples are dealt, and how weights begin. @default 1 */
+  readonly seed?: number;
+  /**
+   * Passes over the samples of sets of tables; `exchangeShare` of them over exchanges.
+   * @default 1000
+   */
+  readonly epochs?: number;
+  /** Threads that train. The networks do not depend on them. @default 1 */
+  readonly threads?: number;
+  /** Told what is trained next. */
+  readonly onNetwork?: (name: NetworkName) => void;
+}
+
+export type NetworkName = "compute" | "forward" | "backward";
+
+/** How well a network does on samples that its training never saw, in squared milliseconds. */
+export interface NetworkReport {
+  readonly samples: number;
+  /** On the samples that are held out to choose how long to train. */
+  readonly validMse: number;
+  readonly testMse: number;
+  /** Of the same samples: the error of their mean. */
+  readonly testVariance: number;
+  /** Of the run that trained it. */
+  readonly digest: string;
+}
+
+export interface TrainedNetworks {
+  readonly networks: CostNetworks;
+  readonly reports: Readonly<Record<NetworkName, NetworkReport>>;
+}
+
+/** Widths of the layers (models of NeuroShard, appendix). */
+const widths = { table: [128, 32], head: [64, 1], exchange: [128, 64, 32, 16] } as const;
+
+/**
+ * Exchanges are trained for a shorter time: their networks see a few numbers a sample, and know the
+ * samples by heart before the sets of tables are learned.
+ */
+const exchangeShare = 0.3;
+
+/** @throws InvalidOptionError, RemoteError as any run */
+export async function trainCostNetworks(
+  costs: MeasuredCosts,
+  options: CostTrainingOptions = {},
+): Promise<TrainedNetworks> {
+  const { seed = 1, epochs = 1000, threads = 1, onNetwork } = options;
+  const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-"));
+  try {
+    await using cluster = await Cluster.start({ devices: threads });
+    const run = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => {
+      onNetwork?.(name);
+      const own = name === "compute" ? epochs : Math.ceil(exchangeShare * epochs);
+      return trainNetwork(
+        { cluster, home: join(home, name), name, seed, epochs: own },
+        parts,
+        model,
+      );
+    };
+    const compute = await trainCompute(costs, seed, run);
+    const forward = await trainExchange(costs, "forward", seed, run);
+    const backward = await trainExchange(costs, "backward", seed, run);
+    const { devices, exchange } = costs;
+    const networks: CostNetworks = {
+      devices,
+      table: compute.table,
+      head: compute.head,
+      forward: forward.network,
+      backward: backward.network,
+      lateMax: exchange.reduce((most, { late }) => Math.max(most, ...late), 0),
+    };
+    const reports = {
+      compute: reportOf(networks, compute),
+      forward: reportOf(networks, forward),
+      backward: reportOf(networks, backward),
+    };
+    return { networks, reports };
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+type Train = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => Promise<TrainedRun>;
+
+async function trainCompute({ compute }: MeasuredCosts, seed: number, train: Train) {
+  const parts = partsOf(compute, seed);
+  const pool = parts.train.flatMap(({ tables }) => tables.map(rawFeaturesOf));
+  const standard = standardOf(pool);
+  const tables = compute.reduce((most, own) => Math.max(most, own.tables.length), 0);
+  const samples = mapped(parts, (cost) => setSample(cost, tables, standard));
+  const { digest, layersOf } = await train("compute", samples, {
+    dense: tables * (tableFeatures + 1),
+    options: { kind: "set", tables, table: widths.table, head: widths.head },
+  });
+  return {
+    digest,
+    table: { standard, layers: layersOf("table", true) },
+    head: layersOf("head", false),
+    parts,
+    answer: (networks: CostNetworks, cost: ComputeCost): Answer => {
+      const sum = new Float64Array(widths.table[1]);
+      for (const table of cost.tables) {
+        for (const [i, value] of tableVector(networks, table).entries()) {
+          sum[i] = (sum[i] ?? 0) + value;
+        }
+      }
+      return { is: [computeCost(networks, sum)], was: [cost.milliseconds] };
+    },
+  };
+}
+
+async function trainExchange(
+  { exchange, devices }: MeasuredCosts,
+  direction: "forward" | "backward",
+  seed: number,
+  train: Train,
+) {
+  const parts = partsOf(exchange, seed);
+  const isForward = direction === "forward";
+  const inputsOf = ({ columns, late }: (typeof exchange)[number]) => {
+    return isForward ? [...columns, ...late] : columns;
+  };
+  const standard = standardOf(parts.train.map(inputsOf));
+  const samples = mapped(parts, (cost) => {
+    return { inputs: standardised(inputsOf(cost), standard), outputs: cost[direction] };
+  });
+  const { digest, layersOf } = await train(direction, samples, {
+    dense: standard.mean.length,
+    options: { kind: "mlp", layers: [...widths.exchange, devices] },
+    tasks: columnNames("y", devices).map((name) => ({ name })),
+  });
+  return {
+    digest,
+    network: { standard, layers: layersOf("layers", false) },
+    parts,
+    answer: (networks: CostNetworks, cost: ExchangeCost): Answer => {
+      const { columns, late } = cost;
+      const is = isForward
+        ? forwardCosts(networks, columns, late)
+        : backwardCosts(networks, columns);
+      return { is: [...is], was: cost[direction] };
+    },
+  };
+}
+
+/** What a network says, and what was measured. */
+interface Answer {
+  readonly is: readonly number[];
+  readonly was: readonly number[];
+}
+
+function reportOf<Cost>(
+  networks: CostNetworks,
+  trained: {
+    readonly parts: Parts<Cost>;
+    readonly digest: string;
+    readonly answer: (networks: CostNetworks, cost: Cost) => Answer;
+  },
+): NetworkReport {
+  const { parts, digest, answer } = trained;
+  const answersTo = (costs: readonly Cost[]) => costs.map((cost) => answer(networks, cost));
+  const test = answersTo(parts.test);
+  return {
+    samples: parts.train.length + parts.valid.length + parts.test.length,
+    validMse: mseOf(answersTo(parts.valid)),
+    testMse: mseOf(test),
+    testVariance: deviationOf(test.flatMap(({ was }) => [...was])) ** 2,
+    digest,
+  };
+}
+
+function mseOf(answers: readonly Answer[]): number {
+  const was = answers.flatMap((one) => [...one.was]);
+  const is = answers.flatMap((one) => [...one.is]);
+  return was.reduce((sum, value, i) => sum + (value - (is[i] ?? 0)) ** 2, 0) / was.length;
+}

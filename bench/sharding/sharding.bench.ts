@@ -1,0 +1,166 @@
+// Question: how much cheaper are learned plans than the best greedy ones, on the hundred official
+// tasks of NeuroShard and costs that were measured on processors? The costs of plans are what the
+// cost networks say, as in the paper's simulator: they guide the search, too, which flatters it.
+
+import { resolve } from "node:path";
+import { Option } from "commander";
+import { type LearnedSearch, searchLearned } from "../../src/planner/learned/beam-search.ts";
+import { type CostNetworks, planCost } from "../../src/planner/learned/cost-networks.ts";
+import type { CostTable } from "../../src/planner/learned/cost-table.ts";
+import { DeviceStates } from "../../src/planner/learned/device-states.ts";
+import {
+  type GreedyCost,
+  greedyCosts,
+  mostBytes,
+  placeAtRandom,
+  placeByCost,
+  type TablesOfDevices,
+} from "../../src/planner/learned/greedy.ts";
+import { readCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
+import { type Bench, positive, together } from "../bench.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
+
+interface ShardingOptions {
+  readonly data: string;
+  readonly tasks: number;
+  readonly memory: number;
+}
+
+export const shardingBench: Bench<ShardingOptions> = {
+  question: "predicted cost of learned plans beside greedy ones, on NeuroShard's official tasks",
+  options: [
+    new Option("--data <directory>", "of the published tables and tasks").default(publishedHome),
+    new Option("--tasks <count>", "the first of the hundred").argParser(positive).default(100),
+    new Option("--memory <gib>", "of a device, in GiB").argParser(positive).default(4),
+  ],
+  measurements(options) {
+    if (!hasPublished(options.data)) return [];
+    return publishedDevices.map((devices) => {
+      const rows = [
+        "valid",
+        "whole",
+        "published",
+        "cost",
+        "below",
+        "seconds",
+        ...greedyNames,
+        "random",
+      ];
+      const names = rows.map((row) => `sharding.${devices}.${row}`);
+      return together(names, options.tasks, () => shardingRows(devices, options));
+    });
+  },
+};
+
+const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
+
+/** At least so many percent below the best greedy plan, and the published refit's. */
+const targets: Readonly<Record<number, number>> = { 4: 20, 8: 32, 16: 32 };
+const secondsMax = 2;
+
+/** A task, and what each way makes of it; undefined: no plan that has room. */
+interface Outcome {
+  readonly search: LearnedSearch;
+  readonly seconds: number;
+  readonly greedy: Readonly<Record<GreedyCost | "random", number | undefined>>;
+}
+
+/** What the bench prints of so many devices. */
+export function shardingRows(
+  devices: number,
+  { data, tasks, memory }: ShardingOptions,
+): BenchRow[] {
+  const path = resolve("bench/sharding/networks", `cpu-${devices}.safetensors`);
+  const { networks } = readCostNetworks(path);
+  const room = { devices, bytes: memory * 2 ** 30 };
+  const outcomes = publishedTasks(data)
+    .slice(0, tasks)
+    .map((tables, task): Outcome => {
+      const startMs = performance.now();
+      const search = searchLearned(networks, tables, room);
+      const seconds = (performance.now() - startMs) / 1000;
+      const costOf = (placed: TablesOfDevices | undefined) => {
+        return placed === undefined ? undefined : costOfPlan(networks, tables, placed);
+      };
+      const random = placeAtRandom(tables.length, devices, task);
+      const fits = mostBytes(tables, random) <= room.bytes;
+      const greedy = Object.fromEntries(
+        greedyNames.map((cost) => [cost, costOf(placeByCost(tables, room, cost))]),
+      ) as Record<GreedyCost, number | undefined>;
+      return { search, seconds, greedy: { ...greedy, random: fits ? costOf(random) : undefined } };
+    });
+  return summaryOf(devices, outcomes);
+}
+
+/** Means over the tasks for which every way but chance has a plan. */
+function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
+  const common = outcomes.filter(({ search, greedy }) => {
+    return search.best !== undefined && greedyNames.every((name) => greedy[name] !== undefined);
+  });
+  const name = (row: string) => `sharding.${devices}.${row}`;
+  const ms = (row: string, values: readonly (number | undefined)[]): BenchRow => {
+    const known = values.filter((value) => value !== undefined);
+    return { name: name(row), figure: meanOf(known), unit: "ms", spread: quantiles(known).spread };
+  };
+  const learned = ms(
+    "cost",
+    common.map(({ search }) => search.best?.cost),
+  );
+  const greedy = [...greedyNames, "random" as const].map((way) => {
+    const all = common.map((outcome) => outcome.greedy[way]);
+    const valid = outcomes.filter((outcome) => outcome.greedy[way] !== undefined).length;
+    const row = ms(way, all);
+    return { ...row, unit: `ms (${valid} of ${outcomes.length} tasks have room)` };
+  });
+  const best = Math.min(...greedy.slice(0, greedyNames.length).map(({ figure }) => figure));
+  const below = 100 * (1 - learned.figure / best);
+  const valid = outcomes.filter(({ search }) => search.best !== undefined).length;
+  const share = 100 * (valid / outcomes.length);
+  const seconds = outcomes.map((outcome) => outcome.seconds);
+  const target = targets[devices] ?? 0;
+  return [
+    { name: name("valid"), figure: share, unit: "% of the tasks", spread: [share, share] },
+    ms(
+      "whole",
+      common.map(({ search }) => search.whole),
+    ),
+    ms(
+      "published",
+      common.map(({ search }) => search.published),
+    ),
+    { ...learned, limit: best, limitIs: "the best greedy", ratio: learned.figure / best },
+    {
+      ...{ name: name("below"), figure: below, unit: "% below the best greedy" },
+      ...{ limit: target, limitIs: "at least", ratio: below / target, spread: [below, below] },
+    },
+    {
+      ...{ name: name("seconds"), figure: quantiles(seconds).median, unit: "s a task" },
+      ...{ limit: secondsMax, limitIs: "at most", ratio: quantiles(seconds).median / secondsMax },
+      spread: quantiles(seconds).spread,
+    },
+    ...greedy,
+  ];
+}
+
+/** Predicted milliseconds of any placement of whole tables. */
+function costOfPlan(
+  networks: CostNetworks,
+  tables: readonly CostTable[],
+  placed: TablesOfDevices,
+): number {
+  const states = new DeviceStates(networks);
+  const devices = placed.map((own) => {
+    let state = states.empty;
+    for (const index of own) {
+      const table = tables[index];
+      if (table !== undefined) state = states.with(state, states.table(table, index));
+    }
+    return state;
+  });
+  return planCost(networks, devices);
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

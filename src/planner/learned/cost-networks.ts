@@ -1,0 +1,108 @@
+// Cost networks: what lookup and update of the tables on a device cost, and what the exchanges
+// between devices cost, as networks that were trained with measured costs (NeuroShard: Zha et al.,
+// MLSys 2023, section 3). All sums are float64 in index order, so a cost is a function of its
+// arguments on every machine.
+//
+// D = devices, I/O = inputs/outputs of a layer, E = columns of a table's own vector.
+
+import type { CostTable } from "./cost-table.ts";
+import { rawFeaturesOf, type Standard, standardised } from "./features.ts";
+
+/** y = x W^T + b; then ReLU, if asked. */
+export interface CostLayer {
+  /** (O, I) */
+  readonly weight: Float32Array;
+  /** (O) */
+  readonly bias: Float32Array;
+  readonly relu: boolean;
+}
+
+/** A network, and how its inputs are standardised. */
+export interface StandardNetwork {
+  readonly standard: Standard;
+  readonly layers: readonly CostLayer[];
+}
+
+/** The cost networks of one machine and number of devices. */
+export interface CostNetworks {
+  readonly devices: number;
+  /** Each table's features become a vector (E). */
+  readonly table: StandardNetwork;
+  /** The sum of the vectors of a device's tables becomes milliseconds. */
+  readonly head: readonly CostLayer[];
+  /** (2D) columns of each device, then milliseconds that each is late, to milliseconds (D). */
+  readonly forward: StandardNetwork;
+  /** (D) columns of each device to milliseconds (D). */
+  readonly backward: StandardNetwork;
+  /** The latest start that was measured, in milliseconds: networks do not know what lies beyond. */
+  readonly lateMax: number;
+}
+
+/** The vector (E) of a table. */
+export function tableVector({ table }: CostNetworks, of: CostTable): Float64Array {
+  return through(table.layers, standardised(rawFeaturesOf(of), table.standard));
+}
+
+/** Milliseconds of lookup and update of tables whose vectors have this sum; at least 0. */
+export function computeCost({ head }: CostNetworks, sum: Float64Array): number {
+  return Math.max(0, through(head, sum)[0] ?? 0);
+}
+
+/** Milliseconds of each device's gradients back to the tables, of devices with these columns. */
+export function backwardCosts({ backward }: CostNetworks, columns: readonly number[]) {
+  return through(backward.layers, standardised(columns, backward.standard));
+}
+
+/** Milliseconds of each device's vectors to the samples; lateness beyond `lateMax` is cut. */
+export function forwardCosts(
+  { forward, lateMax }: CostNetworks,
+  columns: readonly number[],
+  late: readonly number[],
+): Float64Array {
+  const known = late.map((own) => Math.min(own, lateMax));
+  return through(forward.layers, standardised([...columns, ...known], forward.standard));
+}
+
+/** Tables of a device as a plan costs them. */
+export interface DeviceLoad {
+  /** Milliseconds of lookup and update. */
+  readonly compute: number;
+  /** Columns of its tables. */
+  readonly columns: number;
+}
+
+/**
+ * Milliseconds of the slowest device: its gradients, its update and lookup, and its pooled vectors,
+ * which wait for those devices that are late.
+ */
+export function planCost(networks: CostNetworks, loads: readonly DeviceLoad[]): number {
+  const columns = loads.map((load) => load.columns);
+  const backward = backwardCosts(networks, columns);
+  const before = loads.map(({ compute }, device) => compute + (backward[device] ?? 0));
+  const first = before.reduce((least, own) => Math.min(least, own), Infinity);
+  const forward = forwardCosts(
+    networks,
+    columns,
+    before.map((own) => own - first),
+  );
+  return before.reduce((most, own, device) => Math.max(most, own + (forward[device] ?? 0)), 0);
+}
+
+/** The outputs of layers behind each other. */
+function through(layers: readonly CostLayer[], x: ArrayLike<number>): Float64Array {
+  let values = Float64Array.from(x);
+  for (const layer of layers) values = applied(layer, values);
+  return values;
+}
+
+function applied({ weight, bias, relu }: CostLayer, x: Float64Array): Float64Array<ArrayBuffer> {
+  const inputs = x.length;
+  const out = new Float64Array(bias.length);
+  for (let o = 0; o < out.length; o++) {
+    let sum = bias[o] ?? 0;
+    const row = o * inputs;
+    for (let i = 0; i < inputs; i++) sum += (weight[row + i] ?? 0) * (x[i] ?? 0);
+    out[o] = relu && sum < 0 ? 0 : sum;
+  }
+  return out;
+}

@@ -1,0 +1,120 @@
+// The inner search of NeuroShard (Zha et al., MLSys 2023, section 3.3): whole tables are placed
+// greedily by predicted cost under a limit on each device's columns; the limit is tried at several
+// scales of the even share, and the plan with the least cost is kept.
+
+import { type CostNetworks, planCost } from "./cost-networks.ts";
+import type { DeviceState, DeviceStates, KnownTable } from "./device-states.ts";
+import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
+
+/**
+ * Scales of the even share of columns. The last, without a limit, is not the paper's: with many
+ * devices one wide table is wider than any limit, and without it there often is no plan.
+ */
+export const gridScales: readonly number[] = [
+  1,
+  1.05,
+  1.1,
+  1.15,
+  1.2,
+  1.25,
+  1.3,
+  1.35,
+  1.4,
+  1.45,
+  1.5,
+  Number.POSITIVE_INFINITY,
+];
+
+/** A placement, and what it costs. */
+export interface GridPlan {
+  readonly placed: TablesOfDevices;
+  /** Milliseconds of the slowest device (`planCost`). */
+  readonly cost: number;
+}
+
+/** That no scale had room: the bytes of the tables without a place, at the best of them. */
+export interface NoRoom {
+  readonly lacksBytes: number;
+}
+
+/** The best placement of all scales. */
+export function searchGrid(
+  networks: CostNetworks,
+  states: DeviceStates,
+  tables: readonly KnownTable[],
+  room: DeviceRoom,
+  scales: readonly number[] = gridScales,
+): GridPlan | NoRoom {
+  const order = [...tables.keys()].sort((a, b) => costOf(tables, b) - costOf(tables, a) || a - b);
+  const share = tables.reduce((sum, { columns }) => sum + columns, 0) / room.devices;
+  let best: GridPlan | undefined;
+  let lacksBytes = Infinity;
+  let before: readonly DeviceState[] = [];
+  for (const scale of scales) {
+    const found = placeWithin(states, tables, order, room, scale * share);
+    if (found.lacksBytes > 0) {
+      lacksBytes = Math.min(lacksBytes, found.lacksBytes);
+      continue;
+    }
+    const isNew = found.devices.some((state, device) => state !== before[device]);
+    before = found.devices;
+    if (isNew) {
+      const cost = planCost(networks, found.devices);
+      if (best === undefined || cost < best.cost) best = { placed: found.placed, cost };
+    }
+    // Where no limit was met, a wider one changes nothing.
+    if (!found.isLimited) break;
+  }
+  return best ?? { lacksBytes };
+}
+
+function costOf(tables: readonly KnownTable[], table: number): number {
+  return tables[table]?.cost ?? 0;
+}
+
+interface Placement {
+  readonly placed: number[][];
+  readonly devices: DeviceState[];
+  /** Of the tables without a place. */
+  readonly lacksBytes: number;
+  /** Whether the limit of columns kept a table from a device. */
+  readonly isLimited: boolean;
+}
+
+/** Each table to the device with the least cost so far; of equal ones to the emptier. */
+function placeWithin(
+  states: DeviceStates,
+  tables: readonly KnownTable[],
+  order: readonly number[],
+  { devices: count, bytes }: DeviceRoom,
+  columnsMax: number,
+): Placement {
+  const devices = new Array<DeviceState>(count).fill(states.empty);
+  const placed = devices.map((): number[] => []);
+  let isLimited = false;
+  let lacksBytes = 0;
+  for (const index of order) {
+    const table = tables[index];
+    if (table === undefined) continue;
+    let best = -1;
+    for (const [device, state] of devices.entries()) {
+      if (state.bytes + table.bytes > bytes) continue;
+      if (state.columns + table.columns > columnsMax) {
+        isLimited = true;
+        continue;
+      }
+      const than = devices[best];
+      const less =
+        than === undefined ? -1 : state.compute - than.compute || state.bytes - than.bytes;
+      if (less < 0) best = device;
+    }
+    const to = devices[best];
+    if (to === undefined) {
+      lacksBytes += table.bytes;
+      continue;
+    }
+    placed[best]?.push(index);
+    devices[best] = states.with(to, table);
+  }
+  return { placed, devices, lacksBytes, isLimited };
+}

@@ -1,0 +1,133 @@
+// What the paper's search lacks: the plan that was found is improved by moving a table of the
+// slowest device to another, or by exchanging it for one, as long as that lowers the cost.
+
+import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
+import type { KnownTable } from "./device-states.ts";
+import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
+import type { GridPlan } from "./grid-search.ts";
+
+/** Changes that are tried at most: a limit of effort. */
+const triesMax = 20_000;
+
+/** A device while its tables change. */
+interface Load {
+  readonly sum: Float64Array;
+  readonly compute: number;
+  readonly columns: number;
+  readonly bytes: number;
+}
+
+/** A table leaves the slowest device; another one comes for it, or none. */
+interface Change {
+  readonly from: number;
+  readonly to: number;
+  readonly table: number;
+  readonly back: number | undefined;
+  readonly loads: readonly [Load, Load];
+  readonly cost: number;
+}
+
+/** The plan after all changes that lower its cost, each the best of its round. */
+export function improved(
+  networks: CostNetworks,
+  tables: readonly KnownTable[],
+  plan: GridPlan,
+  room: DeviceRoom,
+  isOver: () => boolean = () => false,
+): GridPlan {
+  const placed = plan.placed.map((own) => [...own]);
+  const loads = placed.map((own) => loadOf(networks, tables, own));
+  let cost = planCost(networks, loads);
+  let tries = 0;
+  while (tries < triesMax && !isOver()) {
+    const changes = changesFrom(networks, tables, placed, loads, room);
+    tries += changes.tried;
+    const { best } = changes;
+    if (best === undefined || best.cost >= cost * (1 - leastGain)) break;
+    move(placed, best);
+    [loads[best.from], loads[best.to]] = best.loads;
+    cost = best.cost;
+  }
+  return cost < plan.cost ? { placed, cost } : plan;
+}
+
+/** Below this share a change is worth no more than the rounding of its sums. */
+const leastGain = 1e-6;
+
+function loadOf(
+  networks: CostNetworks,
+  tables: readonly KnownTable[],
+  own: readonly number[],
+): Load {
+  const width = tables[0]?.vector.length ?? 0;
+  return own.reduce<Load>((load, index) => changed(networks, load, tables[index], undefined), {
+    sum: new Float64Array(width),
+    compute: 0,
+    columns: 0,
+    bytes: 0,
+  });
+}
+
+/** A load with a table more, and with one less. */
+function changed(
+  networks: CostNetworks,
+  { sum, columns, bytes }: Load,
+  more: KnownTable | undefined,
+  less: KnownTable | undefined,
+): Load {
+  const next = sum.map((value, i) => value + (more?.vector[i] ?? 0) - (less?.vector[i] ?? 0));
+  const nextColumns = columns + (more?.columns ?? 0) - (less?.columns ?? 0);
+  return {
+    sum: next,
+    compute: nextColumns === 0 ? 0 : computeCost(networks, next),
+    columns: nextColumns,
+    bytes: bytes + (more?.bytes ?? 0) - (less?.bytes ?? 0),
+  };
+}
+
+/** The best change of the device with the dearest tables. */
+function changesFrom(
+  networks: CostNetworks,
+  tables: readonly KnownTable[],
+  placed: TablesOfDevices,
+  loads: readonly Load[],
+  { bytes: bytesMax }: DeviceRoom,
+): { best: Change | undefined; tried: number } {
+  const from = loads.reduce((most, { compute }, device) => {
+    return compute > (loads[most]?.compute ?? 0) ? device : most;
+  }, 0);
+  const source = loads[from];
+  let best: Change | undefined;
+  let tried = 0;
+  if (source === undefined) return { best, tried };
+  for (const table of placed[from] ?? []) {
+    for (const [to, target] of loads.entries()) {
+      if (to === from) continue;
+      for (const back of [undefined, ...(placed[to] ?? [])]) {
+        const [leaves, comes] = [tables[table], back === undefined ? undefined : tables[back]];
+        tried++;
+        const after = changed(networks, target, leaves, comes);
+        // No change helps that only moves the burden.
+        if (after.bytes > bytesMax || after.compute >= source.compute) continue;
+        const before = changed(networks, source, comes, leaves);
+        if (before.bytes > bytesMax || before.compute >= source.compute) continue;
+        const all = loads.map((own, device) => {
+          if (device === from) return before;
+          return device === to ? after : own;
+        });
+        const cost = planCost(networks, all);
+        if (best !== undefined && cost >= best.cost) continue;
+        best = { from, to, table, back, loads: [before, after], cost };
+      }
+    }
+  }
+  return { best, tried };
+}
+
+function move(placed: number[][], { from, to, table, back }: Change): void {
+  const without = (own: readonly number[] | undefined, index: number | undefined) => {
+    return (own ?? []).filter((other) => other !== index);
+  };
+  placed[from] = [...without(placed[from], table), ...(back === undefined ? [] : [back])];
+  placed[to] = [...without(placed[to], back), table];
+}

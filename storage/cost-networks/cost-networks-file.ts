@@ -1,0 +1,195 @@
+// Cost networks as a file of safetensors: the weights under the names that their jobs have them by,
+// behind the network's; what inputs are standardised by; and in the metadata where they come from.
+//
+//   table.0.weight (O,I) table.0.bias (O) … head.… forward.… backward.…
+//   table.mean (I) table.deviation (I) forward.… backward.…
+
+import { z } from "zod";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type {
+  CostLayer,
+  CostNetworks,
+  StandardNetwork,
+} from "../../src/planner/learned/cost-networks.ts";
+import { tableFeatures } from "../../src/planner/learned/features.ts";
+import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
+import { writeWhole } from "../disk/whole-file.ts";
+import { layTensorsOut, type ReadHeader, readTensorHeader } from "../safetensors/header.ts";
+
+/** Where networks come from, for people and programs that find their file. */
+export type Provenance = Readonly<Record<string, string>>;
+
+/** What a file of this kind says that it is. */
+const kind = "osiris cost networks 1";
+
+/** Writes the file. Equal networks with equal provenance are equal files. */
+export async function writeCostNetworks(
+  path: string,
+  networks: CostNetworks,
+  provenance: Provenance,
+  disk: Disk = realDisk,
+): Promise<void> {
+  const { devices, lateMax } = networks;
+  const tensors = tensorsOf(networks);
+  const notes = { ...provenance, kind, devices: String(devices), lateMax: String(lateMax) };
+  const { header, starts } = layTensorsOut(
+    tensors.map(({ name, shape }) => ({ name, shape, dtype: "F32" })),
+    notes,
+  );
+  await writeWhole(disk, path, async (file) => {
+    file.write(header, 0);
+    for (const [i, { values }] of tensors.entries()) {
+      file.write(
+        new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+        starts[i] ?? 0,
+      );
+    }
+  });
+}
+
+interface NamedTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly values: Float32Array;
+}
+
+function tensorsOf({ table, head, forward, backward }: CostNetworks): NamedTensor[] {
+  return [
+    ...standardTensors("table", table),
+    ...layerTensors("head", head),
+    ...standardTensors("forward", forward),
+    ...standardTensors("backward", backward),
+  ];
+}
+
+function standardTensors(name: string, { standard, layers }: StandardNetwork): NamedTensor[] {
+  const line = (of: "mean" | "deviation"): NamedTensor => {
+    const values = Float32Array.from(standard[of]);
+    return { name: `${name}.${of}`, shape: [values.length], values };
+  };
+  return [line("mean"), line("deviation"), ...layerTensors(name, layers)];
+}
+
+function layerTensors(name: string, layers: readonly CostLayer[]): NamedTensor[] {
+  return layers.flatMap(({ weight, bias }, i) => [
+    {
+      name: `${name}.${i}.weight`,
+      shape: [bias.length, weight.length / bias.length],
+      values: weight,
+    },
+    { name: `${name}.${i}.bias`, shape: [bias.length], values: bias },
+  ]);
+}
+
+/** Cost networks as they were read, and where they come from. */
+export interface ReadCostNetworks {
+  readonly networks: CostNetworks;
+  readonly provenance: Provenance;
+}
+
+const notesSchema = z.object({
+  kind: z.literal(kind),
+  devices: z.coerce.number().int().min(1),
+  lateMax: z.coerce.number().min(0),
+});
+
+/** @throws InputUnusableError where the file has no cost networks, or cannot be read */
+export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostNetworks {
+  const file = opened(path, disk);
+  try {
+    const header = readTensorHeader(file, path);
+    const notes = notesSchema.safeParse(header.notes);
+    if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
+    const { devices, lateMax } = notes.data;
+    const read = tensorReader(file, header, path);
+    const networks: CostNetworks = {
+      devices,
+      lateMax,
+      table: { standard: read.standard("table"), layers: read.layers("table", true) },
+      head: read.layers("head", false),
+      forward: { standard: read.standard("forward"), layers: read.layers("forward", false) },
+      backward: { standard: read.standard("backward"), layers: read.layers("backward", false) },
+    };
+    checkShapes(networks, path);
+    const { kind: _kind, devices: _devices, lateMax: _lateMax, ...provenance } = header.notes;
+    return { networks, provenance };
+  } finally {
+    file.close();
+  }
+}
+
+function opened(path: string, disk: Disk): DiskFile {
+  try {
+    return disk.open(path, "read");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+}
+
+function unusable(path: string, why: string): InputUnusableError {
+  const make = "`osiris calibrate --learn` makes one";
+  return new InputUnusableError(
+    path,
+    `Expected ${path} to be a file of cost networks, but ${why}; ${make}`,
+  );
+}
+
+function tensorReader(file: DiskFile, { tensors, first }: ReadHeader, path: string) {
+  const valuesOf = (name: string): Float32Array => {
+    const tensor = tensors[name];
+    if (tensor?.dtype !== "F32") throw unusable(path, `it has no float32 tensor \`${name}\``);
+    const [start, end] = tensor.data_offsets;
+    const bytes = new Uint8Array(end - start);
+    file.read(bytes, first + start);
+    return new Float32Array(bytes.buffer);
+  };
+  return {
+    standard: (name: string) => ({
+      mean: [...valuesOf(`${name}.mean`)],
+      deviation: [...valuesOf(`${name}.deviation`)],
+    }),
+    layers(name: string, reluLast: boolean): CostLayer[] {
+      const layers: CostLayer[] = [];
+      while (tensors[`${name}.${layers.length}.weight`] !== undefined) {
+        const own = `${name}.${layers.length}`;
+        layers.push({
+          weight: valuesOf(`${own}.weight`),
+          bias: valuesOf(`${own}.bias`),
+          relu: true,
+        });
+      }
+      const last = layers.pop();
+      if (last === undefined) throw unusable(path, `it has no layers \`${name}\``);
+      return [...layers, { ...last, relu: reluLast }];
+    },
+  };
+}
+
+/** Layers that do not fit each other, or other inputs and outputs than a planner has. */
+function checkShapes({ devices, table, head, forward, backward }: CostNetworks, path: string) {
+  const vector = table.layers.at(-1)?.bias.length ?? 0;
+  check("table", table.layers, tableFeatures, vector);
+  check("head", head, vector, 1);
+  check("forward", forward.layers, 2 * devices, devices);
+  check("backward", backward.layers, devices, devices);
+  for (const [name, { standard }, inputs] of [
+    ["table", table, tableFeatures],
+    ["forward", forward, 2 * devices],
+    ["backward", backward, devices],
+  ] as const) {
+    const { mean, deviation } = standard;
+    if (mean.length === inputs && deviation.length === inputs) continue;
+    throw unusable(path, `\`${name}.mean\` has ${mean.length} numbers, not ${inputs}`);
+  }
+
+  function check(name: string, layers: readonly CostLayer[], inputs: number, outputs: number) {
+    let columns = inputs;
+    for (const [i, { weight, bias }] of layers.entries()) {
+      const own = weight.length / bias.length;
+      if (own !== columns) throw unusable(path, `\`${name}.${i}\` takes ${own}, not ${columns}`);
+      columns = bias.length;
+    }
+    if (columns !== outputs) throw unusable(path, `\`${name}\` gives ${columns}, not ${outputs}`);
+  }
+}

@@ -41,30 +41,33 @@ function jobOn(place: TestCluster, path: string, own: { weight?: string; group?:
   return { ...job, data: csv(path, data) } satisfies JobOptions;
 }
 
-test.serial("weights and groups give the same model and GAUC on 1, 2 and 3 devices", async (t) => {
-  const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
-  const own = { weight: "w", group: "user" };
-  const found: string[] = [];
-  for (const devices of [1, 2, 3]) {
-    await using place = await startTestCluster(devices);
-    const { result } = await runJob(place, jobOn(place, path, own));
-    found.push(JSON.stringify([result.digest, result.history]));
-    if (devices !== 2) continue;
-    const trained = await loadModel(result.directory);
-    const { auc, gauc } = await trained.evaluate();
-    t.deepEqual([auc, gauc], [result.auc, result.gauc]);
-    // The user's level is unknown to the model: it harms the AUC, and no ranking within a user.
-    t.true((gauc ?? 0) > auc + 0.05, `AUC ${auc}, GAUC ${gauc}`);
-    await trained.close();
-    t.is(result.evaluations?.best.metric, "gauc");
-    t.regex(historyCsv(runHistory(result.directory)), /normalizedEntropy,gauc\n(.*,0\.\d+\n)+/);
-    place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
-    const killed = await runJob(place, jobOn(place, path, own));
-    t.is(killed.result.generation, 2);
-    found.push(JSON.stringify([killed.result.digest, killed.result.history]));
-  }
-  t.is(new Set(found).size, 1, found.join("\n"));
-});
+const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
+
+test.serial(
+  "weights and groups give the same model and GAUC on 1, 2 and 3 devices, and after a kill",
+  async (t) => {
+    const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
+    const own = { weight: "w", group: "user" };
+    const found: string[] = [];
+    for (const devices of inSoak("devices, weights and groups", [1, 3], [1, 2, 3])) {
+      await using place = await startTestCluster(devices);
+      if (devices === 3) place.threads.plan([exit]);
+      const { result } = await runJob(place, jobOn(place, path, own));
+      t.is(result.generation, devices === 3 ? 2 : 1);
+      found.push(JSON.stringify([result.digest, result.history]));
+      if (devices !== 3) continue;
+      const trained = await loadModel(result.directory);
+      const { auc, gauc } = await trained.evaluate();
+      t.deepEqual([auc, gauc], [result.auc, result.gauc]);
+      // The user's level is unknown to the model: it harms the AUC, and no ranking within a user.
+      t.true((gauc ?? 0) > auc + 0.05, `AUC ${auc}, GAUC ${gauc}`);
+      await trained.close();
+      t.is(result.evaluations?.best.metric, "gauc");
+      t.regex(historyCsv(runHistory(result.directory)), /normalizedEntropy,gauc\n(.*,0\.\d+\n)+/);
+    }
+    t.is(new Set(found).size, 1, found.join("\n"));
+  },
+);
 
 test.serial("a weight of 1 is no weight, and another one trains another model", async (t) => {
   await using place = await startTestCluster(2);
@@ -96,8 +99,9 @@ test.serial(
     const digests: string[] = [];
     for (const devices of inSoak("devices, weights and tasks", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
-      const job = pleOn(place);
-      const { result } = await runJob(place, job);
+      if (devices === 3) place.threads.plan([exit]);
+      const { result } = await runJob(place, pleOn(place));
+      t.is(result.generation, devices === 3 ? 2 : 1);
       digests.push(JSON.stringify([result.digest, result.tasks]));
       if (devices !== 3) continue;
       t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
@@ -111,12 +115,6 @@ test.serial(
       t.not(one[0], one[1]);
       t.deepEqual((await trained.predict([{ a: 2 }])).slice(), one.slice(2));
       await trained.close();
-      place.threads.plan([
-        { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" },
-      ]);
-      const killed = await runJob(place, pleOn(place));
-      t.is(killed.result.generation, 2);
-      digests.push(JSON.stringify([killed.result.digest, killed.result.tasks]));
     }
     t.is(new Set(digests).size, 1, digests.join("\n"));
   },

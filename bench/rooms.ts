@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 960 },
   { "src/ports": 1700 },
   {
-    "src/data": 19_500,
+    "src/data": 19_820,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/messages": 1000,

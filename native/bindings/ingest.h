@@ -22,7 +22,7 @@ void readFields(Call& call) {
   const FieldPlan plan{call.integer(6),     static_cast<uint8_t>(call.integer(7)),
                        static_cast<int>(call.integer(8)),
                        call.length(9) / 2,  call.doubles(9),
-                       call.length(10) / 5, call.doubles(10)};
+                       call.length(10) / 6, call.doubles(10)};
   if (!call.valid()) return;
   osiris::readFields(out, bytes, starts, ends, call.length(5), plan);
 }

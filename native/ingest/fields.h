@@ -17,10 +17,10 @@ struct FieldPlan {
   int64_t denseCount;
   const double* dense;   // (denseCount,2): field, whether only integers are numbers
   int64_t features;
-  const double* ids;     // (features,5): field, kind, seed, rows, offset
+  const double* ids;     // (features,6): field, kind, seed, rows, offset, whether empty is row 0
 };
 
-/// Where the results go: begins (lines,fields+1), numbers (lines,denseCount), ids (lines,features).
+/// Where the results go: begins (lines,fields+1), numbers (denseCount,lines), ids (features,lines).
 struct FieldValues {
   int32_t* begins;
   double* numbers;
@@ -66,12 +66,14 @@ inline bool cutLine(int32_t* begins, const uint8_t* bytes, int32_t begin, int32_
   return count == plan.fields;
 }
 
-/// The number of a field with at most 15 digits, or NaN: one rounding of two exact numbers.
+/// The number of a field with at most 15 digits: one rounding of two exact numbers. NaN of an empty
+/// field, and infinity of any other.
 inline double shortNumber(const uint8_t* at, const uint8_t* end, bool integer) {
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  constexpr double none = std::numeric_limits<double>::infinity();
   constexpr double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const bool negative = at < end && *at == '-';
+  if (at == end) return std::numeric_limits<double>::quiet_NaN();
+  const bool negative = *at == '-';
   if (negative) at++;
   int64_t value = 0;
   int digits = 0;
@@ -140,24 +142,24 @@ inline void readFields(const FieldValues& out, const uint8_t* bytes, const int32
       begins[0] = -1;
       continue;
     }
-    double* numbers = out.numbers + line * plan.denseCount;
-    for (int64_t i = 0; i < plan.denseCount; i++) {
+    double* number = out.numbers + line;
+    for (int64_t i = 0; i < plan.denseCount; i++, number += lines) {
       const int32_t* field = begins + static_cast<int64_t>(plan.dense[2 * i]);
-      numbers[i] = shortNumber(bytes + field[0], bytes + field[1] - 1, plan.dense[2 * i + 1] == 1);
+      *number = shortNumber(bytes + field[0], bytes + field[1] - 1, plan.dense[2 * i + 1] == 1);
     }
-    int32_t* ids = out.ids + line * plan.features;
-    for (int64_t i = 0; i < plan.features; i++) {
-      const double* own = plan.ids + 5 * i;
+    int32_t* id = out.ids + line;
+    for (int64_t i = 0; i < plan.features; i++, id += lines) {
+      const double* own = plan.ids + 6 * i;
       const int32_t* field = begins + static_cast<int64_t>(own[0]);
       const uint8_t *at = bytes + field[0], *end = bytes + field[1] - 1;
-      ids[i] = -1;
+      *id = at == end && own[5] == 1 ? 0 : -1;
       if (at == end) continue;
       if (own[1] == hashed) {
         const uint32_t others = static_cast<uint32_t>(own[3] - 1);
         const uint32_t hash = murmurHash3(at, end, static_cast<uint32_t>(own[2]));
-        ids[i] = static_cast<int32_t>(1 + hash % others);
+        *id = static_cast<int32_t>(1 + hash % others);
       } else if (own[1] == integer) {
-        ids[i] = integerRow(at, end, own[3], own[4]);
+        *id = integerRow(at, end, own[3], own[4]);
       }
     }
   }

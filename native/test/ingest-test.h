@@ -12,23 +12,24 @@
 
 namespace osiris::test {
 
-/// The number that is wanted of a text; NaN: none.
+/// The number that is wanted of a text; NaN: of none, infinity: of what is none.
 inline double numberOf(const std::string& text, bool integer) {
+  if (text.empty()) return NAN;
   int64_t digits = 0, points = 0;
   for (size_t i = 0; i < text.size(); i++) {
     const bool digit = text[i] >= '0' && text[i] <= '9';
-    if (!digit && !(text[i] == '-' && i == 0) && text[i] != '.') return NAN;
+    if (!digit && !(text[i] == '-' && i == 0) && text[i] != '.') return INFINITY;
     digits += digit;
     points += text[i] == '.';
   }
   const bool plain = digits > 0 && digits <= 15 && points <= (integer ? 0 : 1);
-  return plain ? std::strtod(text.c_str(), nullptr) : NAN;
+  return plain ? std::strtod(text.c_str(), nullptr) : INFINITY;
 }
 
 /// A few lines of random fields: where they begin, their numbers and their ids.
 inline void testFields() {
   const double dense[] = {0, 1, 1, 0};
-  const double ids[] = {2, 1, 7, 1001, 0, 1, 2, 0, 1000, 5, 0, 0, 0, 9, 0};
+  const double ids[] = {2, 1, 7, 1001, 0, 0, 1, 2, 0, 1000, 5, 1, 0, 0, 0, 9, 0, 0};
   const FieldPlan plan{3, ',', below(2) == 0 ? -1 : '"', 2, dense, 3, ids};
   const int64_t lines = 1 + below(20);
   std::vector<std::string> texts;
@@ -63,14 +64,15 @@ inline void testFields() {
     expect(fields[0] + ',' + fields[1] + ',' + fields[2] == text, "any", "readFields, the fields");
     for (int64_t i = 0; i < 2; i++) {
       const double wanted = numberOf(fields[static_cast<size_t>(dense[2 * i])], dense[2 * i + 1] == 1);
-      const double got = numbers[2 * line + i];
+      const double got = numbers[static_cast<size_t>(i * lines + line)];
       expect(std::isnan(wanted) ? std::isnan(got) : wanted == got, "any", "readFields, a number");
     }
-    const int32_t* row = rows.data() + 3 * line;
-    expect(fields[2].empty() ? row[0] == -1 : row[0] >= 1 && row[0] <= 1000, "any", "a hashed row");
+    const auto row = [&](int64_t i) { return rows[static_cast<size_t>(i * lines + line)]; };
+    expect(fields[2].empty() ? row(0) == -1 : row(0) >= 1 && row(0) <= 1000, "any", "a hashed row");
     const double id = fields[1].size() <= 9 ? numberOf(fields[1], true) - 5 : NAN;
-    expect(row[1] == (id >= 0 && id < 1000 && fields[1][0] != '-' ? id : -1), "any", "an id's row");
-    expect(row[2] == -1, "any", "readFields, ids of text");
+    const double plain = id >= 0 && id < 1000 && fields[1][0] != '-' ? id : -1;
+    expect(row(1) == (fields[1].empty() ? 0 : plain), "any", "an id's row");
+    expect(row(2) == -1, "any", "readFields, ids of text");
   }
 }
 

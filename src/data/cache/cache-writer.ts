@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { RecordMemory } from "../columnar/record-columns.ts";
 import { Sample } from "../sample.ts";
 import type { SplitKeys } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
@@ -85,12 +86,34 @@ export class CacheWriter {
     this.#statistics.add(sample);
     this.#samples++;
     if (this.#shape.numeric?.[0] !== true) this.#positives += sample.label;
-    if (this.#labelRanges.length > 0) this.#addLabels(sample);
+    if (this.#labelRanges.length > 0) this.#addLabels(sample.labels);
   }
 
-  #addLabels(sample: Sample): void {
+  /**
+   * As `append`, of `count` records from record `first` on, each with one id of 32 bits in each
+   * feature. @throws StoreFailedError
+   */
+  appendRecords({ words, width }: RecordMemory, first: number, count: number): void {
+    for (let done = 0; done < count; ) {
+      const some = Math.min(count - done, this.#encoder.room);
+      const from = (first + done) * width;
+      const block = this.#encoder.appendRecords(words, from, some, width);
+      if (block !== undefined) this.#add(block);
+      done += some;
+    }
+    this.#statistics.addRecords(words, first * width, count, width);
+    this.#samples += count;
+    const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+    const end = (first + count) * width;
+    for (let at = first * width; at < end; at += width) {
+      if (this.#shape.numeric?.[0] !== true) this.#positives += floats[at] ?? 0;
+      if (this.#labelRanges.length > 0) this.#addLabels(floats.subarray(at));
+    }
+  }
+
+  #addLabels(labels: Float32Array): void {
     for (const [i, range] of this.#labelRanges.entries()) {
-      const label = sample.labels[i] ?? 0;
+      const label = labels[i] ?? 0;
       range[0] = Math.min(range[0], label);
       range[1] = Math.max(range[1], label);
     }

@@ -43,7 +43,9 @@ const rowRuns = 64;
 const noRuns = new Float64Array(0);
 
 /** Ids of a feature that are counted at once: one after the other they find its counts nearby. */
-const pendingMax = 256;
+const pendingMax = 1024;
+/** Records whose ids are taken feature after feature, while a core's cache has them. */
+const recordsTogether = 128;
 
 /** Counts one cache's features, sample by sample. */
 export class StatisticsCollector {
@@ -107,6 +109,41 @@ export class StatisticsCollector {
     }
     this.#samples++;
     if (this.#samples === windowSamplesMax) this.#endWindow();
+  }
+
+  /**
+   * As `add`, of `count` samples that have one id of 32 bits in each feature: records of `width`
+   * words from word `first` on, whose last words are the ids.
+   */
+  addRecords(words: Int32Array, first: number, count: number, width: number): void {
+    for (let done = 0; done < count; ) {
+      const untilWindow =
+        this.#samples < windowSamplesMax ? windowSamplesMax - this.#samples : count;
+      const some = Math.min(count - done, recordsTogether, untilWindow);
+      this.#addSome(words, first + done * width, some, width);
+      done += some;
+      this.#samples += some;
+      if (this.#samples === windowSamplesMax) this.#endWindow();
+    }
+  }
+
+  #addSome(words: Int32Array, first: number, count: number, width: number): void {
+    const [sums, idsMax, waiting, lows] = [this.#sums, this.#idsMax, this.#pending, this.#lows];
+    const features = sums.length;
+    const end = first + count * width;
+    for (let feature = 0; feature < features; feature++) {
+      sums[feature] = (sums[feature] ?? 0) + count;
+      if (idsMax[feature] === 0) idsMax[feature] = 1;
+      const start = feature * pendingMax;
+      let pending = waiting[feature] ?? 0;
+      for (let at = first + width - features + feature; at < end; at += width) {
+        lows[start + pending] = words[at] ?? 0;
+        if (++pending < pendingMax) continue;
+        this.#count(feature, pending);
+        pending = 0;
+      }
+      waiting[feature] = pending;
+    }
   }
 
   /** The counts of all samples, by feature. */

@@ -21,6 +21,21 @@ export const noRecords: PlainRecords = {
   isPlain: new Uint8Array(0),
 };
 
+/**
+ * How many rows from row `first` on, and before row `end`, have records one after the other.
+ * `isTaken`: whether a row is to be a sample.
+ */
+export function plainFrom(
+  { isPlain }: PlainRecords,
+  first: number,
+  end: number,
+  isTaken: (row: number) => boolean = () => true,
+): number {
+  let row = first;
+  while (row < end && isPlain[row] === 1 && isTaken(row)) row++;
+  return row - first;
+}
+
 /** Makes the records of a batch; undefined where its columns have another form. */
 export type RecordMaker = (
   columnOf: (field: number) => Column,
@@ -33,25 +48,19 @@ export function recordMaker(
   bags: readonly BagReader[],
   labelOf: (place: number, column: Column) => (row: number) => number | Fault,
 ): RecordMaker | undefined {
-  const { labels, dense, categorical, weight, group } = columns;
-  if (weight !== undefined || group !== undefined || !categorical.every(isSingle)) return undefined;
-  const denseWords = dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
-  const features = categorical.length;
-  const [denseAt, lengthsAt] = [labels.length, labels.length + denseWords];
-  const idsAt = lengthsAt + Math.ceil(features / 2);
-  const width = idsAt + features;
+  const { labels, dense, categorical } = columns;
+  const places = placesOf(columns);
+  if (places === undefined) return undefined;
+  const { denseAt, idsAt } = places;
   const writeColumns = columnWriter();
-  let memory = { ...noRecords, width };
+  let memory: RecordMemory | undefined;
   const columnsOf = (columnOf: (field: number) => Column): RecordColumn[] | undefined => {
-    const found: RecordColumn[] = [];
+    const found: RecordColumn[] = lengthsOf(places);
     for (const field of dense) {
       const column = columnOf(field.field);
       if (column.form !== "numbers") return undefined;
-      found.push(numbersOf(column.values, field, denseAt));
-    }
-    for (let at = lengthsAt; at < idsAt; at++) {
-      const isHalf = at === idsAt - 1 && features % 2 === 1;
-      found.push({ kind: "same", at, value: isHalf ? 1 : 1 | (1 << 16) });
+      const values = field.log ? logsOf(column.values) : column.values;
+      found.push(numbersOf(values, field, denseAt));
     }
     for (const [feature, { field, missing }] of categorical.entries()) {
       const column = columnOf(field);
@@ -66,10 +75,7 @@ export function recordMaker(
     return found;
   };
   return (columnOf, rows) => {
-    if (memory.isPlain.length < rows) {
-      memory = { words: new Int32Array(rows * width), width, isPlain: new Uint8Array(rows) };
-    }
-    memory.isPlain.fill(1, 0, rows);
+    memory = roomFor(rows, places, memory);
     const found = columnsOf(columnOf);
     if (found === undefined) return undefined;
     for (const [place, field] of labels.entries()) {
@@ -78,6 +84,49 @@ export function recordMaker(
     writeColumns(memory, rows, found);
     return memory;
   };
+}
+
+/** The words of a plain record: where its dense features, lengths and ids begin, and its end. */
+export interface RecordPlaces {
+  readonly denseAt: number;
+  readonly lengthsAt: number;
+  readonly idsAt: number;
+  readonly width: number;
+}
+
+/** The places in the records of rows; undefined where rows have more than those have. */
+export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
+  const { labels, dense, categorical, weight, group } = columns;
+  if (weight !== undefined || group !== undefined || !categorical.every(isSingle)) return undefined;
+  const denseWords = dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
+  const features = categorical.length;
+  const [denseAt, lengthsAt] = [labels.length, labels.length + denseWords];
+  const idsAt = lengthsAt + Math.ceil(features / 2);
+  return { denseAt, lengthsAt, idsAt, width: idsAt + features };
+}
+
+/** The lengths of bags of one id each, two in a word. */
+export function lengthsOf({ lengthsAt, idsAt, width }: RecordPlaces): RecordColumn[] {
+  const isOdd = (width - idsAt) % 2 === 1;
+  return Array.from({ length: idsAt - lengthsAt }, (_, i) => {
+    const at = lengthsAt + i;
+    return { kind: "same", at, value: isOdd && at === idsAt - 1 ? 1 : 1 | (1 << 16) };
+  });
+}
+
+/** Memory for so many records, all of them plain: that of `before`, if it is large enough. */
+export function roomFor(
+  rows: number,
+  { width }: RecordPlaces,
+  before: RecordMemory = noRecords,
+): RecordMemory {
+  const { isPlain } = before;
+  const memory =
+    isPlain.length >= rows
+      ? before
+      : { words: new Int32Array(rows * width), width, isPlain: new Uint8Array(rows) };
+  memory.isPlain.fill(1, 0, rows);
+  return memory;
 }
 
 function isSingle({ isWide, list, separator, weightSeparator }: CategoricalField): boolean {
@@ -99,16 +148,16 @@ function writeLabels(
   }
 }
 
-/** As `denseFill` of row-encoder.ts. */
-function numbersOf(
+/** Dense features, whose logarithms are taken where they are to be, as `denseFill` has them. */
+export function numbersOf(
   values: Float64Array,
-  { at, log, missing }: DenseField,
+  { at, missing }: Pick<DenseField, "at" | "missing">,
   denseAt: number,
 ): RecordColumn {
   return {
     kind: "numbers",
     at: denseAt + at,
-    values: log ? logsOf(values) : values,
+    values,
     absent: missing === "reject" ? undefined : missing === "mean" ? Number.NaN : 0,
     hasIndicator: missing === "indicator",
   };

@@ -8,7 +8,7 @@
 //       hide the change. A server refuses to send parts of another file (remote/web-ranges.ts).
 
 import { stat } from "node:fs/promises";
-import { noRecords, type PlainRecords } from "../columnar/plain-records.ts";
+import { noRecords, type PlainRecords, plainFrom } from "../columnar/plain-records.ts";
 import { createRowEncoder, type RowEncoder } from "../columnar/row-encoder.ts";
 import { isAddress } from "../remote/addresses.ts";
 import type { Sample } from "../sample.ts";
@@ -241,7 +241,7 @@ export class RunReader {
       else if (isPlain[row] === 1) {
         const first = row++;
         const last = Math.min(rows, first + end - this.#at);
-        while (row < last && isPlain[row] === 1 && isWanted(row) && encoder.isKept(row)) row++;
+        row += plainFrom(this.#records, row, last, (at) => isWanted(at) && encoder.isKept(at));
         out.addRecords(words, first * width, row - first, width);
         this.#at += row - first;
       } else if (encoder.encode(this.#sample, row++) === undefined) {

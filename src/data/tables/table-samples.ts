@@ -3,6 +3,7 @@
 
 import type { Piece } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
+import { noRecords, type PlainRecords, plainFrom } from "../columnar/plain-records.ts";
 import { createRowEncoder } from "../columnar/row-encoder.ts";
 import { pieceOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
@@ -80,8 +81,21 @@ export async function writeTables(
       for await (const { batch, isWanted } of rows) {
         encoder.begin(batch, place);
         const samplesBefore = writer.samples;
+        const isTaken = (row: number) => isWanted(row) && encoder.isKept(row);
+        let plain: PlainRecords | undefined;
         for (let row = 0; row < batch.rows; row++) {
-          if (!isWanted(row) || !encoder.isKept(row)) continue;
+          // Records know no keys.
+          if (collector === undefined && about.needsRecordsAlone) {
+            plain ??= encoder.records() ?? noRecords;
+          }
+          const count = plain === undefined ? 0 : plainFrom(plain, row, batch.rows, isTaken);
+          if (plain !== undefined && count > 0) {
+            writer.appendRecords(plain, row, count);
+            about.addRecords(plain, row, count);
+            row += count - 1;
+            continue;
+          }
+          if (!isTaken(row)) continue;
           const fault = encoder.encode(sample, row);
           if (fault === undefined) {
             writer.append(sample);

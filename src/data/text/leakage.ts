@@ -36,6 +36,11 @@ export class LeakageWatch {
     });
   }
 
+  /** Whether nothing is to be said of any feature, whatever comes. */
+  get isOver(): boolean {
+    return this.#dense.length === 0 && this.#bags.length === 0;
+  }
+
   /** Takes the next good line. */
   add(sample: Sample): void {
     const label = sample.label === 1 ? 1 : 0;

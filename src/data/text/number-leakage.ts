@@ -33,6 +33,12 @@ export class NumberLeakageWatch {
     });
   }
 
+  /** Whether nothing is to be said of any feature, whatever comes. */
+  get isOver(): boolean {
+    const isClosed = ({ isOpen }: StraightLine | BagLabels) => !isOpen;
+    return this.#dense.every(isClosed) && this.#bags.every(isClosed);
+  }
+
   /** Takes the next good line. */
   add(sample: Sample): void {
     for (const [i, line] of this.#dense.entries()) {

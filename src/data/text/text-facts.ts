@@ -3,6 +3,7 @@
 
 import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
+import type { RecordMemory } from "../columnar/record-columns.ts";
 import type { Sample } from "../sample.ts";
 import { meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
@@ -11,6 +12,7 @@ import { NumberLeakageWatch } from "./number-leakage.ts";
 /** The facts of the files so far. */
 export class TextFacts {
   #leakage: LeakageWatch | NumberLeakageWatch | undefined;
+  #labels = 0;
   #meanFeatures: readonly number[] = [];
   /** Sums and counts of the values of each of these features. */
   #sums: number[] = [];
@@ -22,21 +24,42 @@ export class TextFacts {
     if (this.#leakage !== undefined) return columns;
     const isNumber = columns.numeric?.[0] === true;
     this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
+    this.#labels = columns.labels.length;
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);
     return columns;
   }
 
+  /** Whether no more is to be found than `addRecords` takes. */
+  get needsRecordsAlone(): boolean {
+    return this.#leakage?.isOver === true;
+  }
+
   /** Takes the next good line. */
   add(sample: Sample): void {
     this.#leakage?.add(sample);
     for (let i = 0; i < this.#meanFeatures.length; i++) {
-      const value = sample.dense[this.#meanFeatures[i] ?? 0] ?? 0;
-      if (Number.isNaN(value)) continue;
-      this.#sums[i] = (this.#sums[i] ?? 0) + value;
-      this.#counts[i] = (this.#counts[i] ?? 0) + 1;
+      this.#addValue(i, sample.dense[this.#meanFeatures[i] ?? 0] ?? 0);
     }
+  }
+
+  /** Takes the next good lines: `count` records from record `first` on. */
+  addRecords({ words, width }: RecordMemory, first: number, count: number): void {
+    if (this.#meanFeatures.length === 0) return;
+    const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+    const end = (first + count) * width;
+    for (const [i, at] of this.#meanFeatures.entries()) {
+      for (let from = first * width; from < end; from += width) {
+        this.#addValue(i, floats[from + this.#labels + at] ?? 0);
+      }
+    }
+  }
+
+  #addValue(i: number, value: number): void {
+    if (Number.isNaN(value)) return;
+    this.#sums[i] = (this.#sums[i] ?? 0) + value;
+    this.#counts[i] = (this.#counts[i] ?? 0) + 1;
   }
 
   /** Takes a file without a good line. Among many files its bad ones may be a small share. */

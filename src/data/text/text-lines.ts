@@ -11,11 +11,10 @@ import { isAddress, shownPath } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
+import { chunkBytes, fileChunks } from "./bytes/file-chunks.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;
-
-const chunkBytes = 0x4_0000;
 
 /** A run of consecutive lines. */
 export interface LineChunk {
@@ -165,10 +164,15 @@ interface OpenText {
 
 async function openText(path: string, known?: KnownText): Promise<OpenText> {
   if (isAddress(path)) return openWebText(path, known);
-  const isGzip = isGzipped(firstBytes(path));
-  const file = createReadStream(path, { highWaterMark: chunkBytes });
-  const close = () => void file.destroy();
-  return { file, content: isGzip ? unpacked(file) : file, close };
+  if (isGzipped(firstBytes(path))) {
+    const file = createReadStream(path, { highWaterMark: chunkBytes });
+    return { file, content: unpacked(file), close: () => void file.destroy() };
+  }
+  const file = { bytesRead: 0 };
+  const content = fileChunks(path, (bytes) => {
+    file.bytesRead += bytes;
+  });
+  return { file, content, close() {} }; // Whoever stops reading closes it.
 }
 
 async function openWebText(address: string, known?: KnownText): Promise<OpenText> {

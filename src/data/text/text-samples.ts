@@ -5,13 +5,16 @@ import { createHash } from "node:crypto";
 import { InputUnusableError } from "../../errors/errors.ts";
 import type { CacheMeta } from "../cache/cache-format.ts";
 import type { CacheProgress, CacheWriter } from "../cache/cache-writer.ts";
+import { type PlainRecords, plainFrom } from "../columnar/plain-records.ts";
 import { linesOf, placeOf } from "../data-kinds.ts";
 import type { ResolvedFileOptions, ResolvedTextOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
 import type { FileFacts } from "../remote/file-facts.ts";
 import type { KeyColumn, SplitKeys } from "../split-keys.ts";
-import { byteDecoder } from "./bytes/byte-decoder.ts";
-import { csvColumns } from "./columns.ts";
+import { byteDecoder, type DecodeBytes } from "./bytes/byte-decoder.ts";
+import { ChunkFields } from "./bytes/field-values.ts";
+import { type LineRecords, lineRecords } from "./bytes/line-records.ts";
+import { type Columns, csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
 import type { BagReaders } from "./made-features.ts";
@@ -54,28 +57,38 @@ export async function writeText(
     const before = { samples: writer.samples, bad: bad.count };
     const known = columnsAtOnce(options, tables, path, key);
     let columns = known && about.of(known);
-    let decode = columns && byteDecoder(columns, collector);
+    let reader = columns && readerOf(columns, collector);
     for await (const chunk of readByteLines(address, hash, facts[place])) {
       const { firstLine, bytesRead } = chunk;
       let next = 0;
-      if (columns === undefined || decode === undefined) {
+      if (columns === undefined || reader === undefined) {
         while (next < chunk.count && chunk.isEmpty(next)) next++;
         if (next === chunk.count) continue;
         assert(options.kind === "csv", "only a CSV file has a header");
         const header = chunk.isTooLong(next) ? undefined : chunk.text(next);
         const names = headerNames(path, header, options.delimiter);
         columns = about.of(csvColumns(options, tables, path, names, key));
-        decode = byteDecoder(columns, collector);
+        reader = readerOf(columns, collector);
         next++;
       }
       const first = { place, firstLine, header: next };
       const made = transforms && new MadeLines(transforms, columns, chunk.texts(), first, readers);
+      const records = made === undefined ? reader.records : undefined;
+      let plain: PlainRecords | undefined;
       for (let index = next; index < chunk.count; index++) {
+        if (about.needsRecordsAlone) plain ??= records?.(chunk);
+        const count = plain === undefined ? 0 : plainFrom(plain, index, chunk.count);
+        if (plain !== undefined && count > 0) {
+          writer.appendRecords(plain, index, count);
+          about.addRecords(plain, index, count);
+          index += count - 1;
+          continue;
+        }
         if (chunk.isEmpty(index) || made?.isKept(index) === false) continue;
         const fault = chunk.isTooLong(index)
           ? tooLong
           : made === undefined
-            ? decode(sample, chunk, index)
+            ? reader.decode(sample, chunk, index)
             : made.decode(sample, index, collector);
         if (fault === undefined) {
           writer.append(sample);
@@ -96,6 +109,17 @@ export async function writeText(
   if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
   return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
+}
+
+interface LineReader {
+  readonly decode: DecodeBytes;
+  /** Undefined: no line is plain. */
+  readonly records: LineRecords | undefined;
+}
+
+function readerOf(columns: Columns, keys: KeyCollector | undefined): LineReader {
+  const chunks = new ChunkFields(columns);
+  return { decode: byteDecoder(columns, keys, chunks), records: lineRecords(columns, chunks) };
 }
 
 const tooLong: Fault = { kind: `longer than ${lineBytesMax} bytes` };

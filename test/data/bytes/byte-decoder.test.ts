@@ -8,6 +8,7 @@ import { csv } from "../../../src/data/sources.ts";
 import { targetsOf } from "../../../src/data/targets.ts";
 import { byteDecoder } from "../../../src/data/text/bytes/byte-decoder.ts";
 import {
+  ChunkFields,
   FieldValues,
   fieldReader,
   planOf,
@@ -64,7 +65,7 @@ function decodeBoth(
   for (const read of [fieldReader(), readFields]) {
     const [ofBytes, ofText] = [newSample(), newSample()];
     const [bytesKeys, textKeys] = [keys(), keys()];
-    const decode = byteDecoder(columns, bytesKeys, read);
+    const decode = byteDecoder(columns, bytesKeys, new ChunkFields(columns, read));
     good = 0;
     for (const [i, line] of lines.entries()) {
       const one = outcome(ofBytes, decode(ofBytes, chunk, i));
@@ -89,9 +90,11 @@ function bitsOf(columns: Columns, chunk: ByteLines, read = fieldReader()): strin
   const lines = Array.from({ length: chunk.count }, (_, line) => {
     const begins = values.begins.slice(line * (plan.fields + 1), (line + 1) * (plan.fields + 1));
     if (begins[0] === -1) return "none";
-    const numbers = values.numbers.slice(line * D, (line + 1) * D);
-    const bits = new BigInt64Array(numbers.buffer);
-    return [begins, bits, values.ids.slice(line * F, (line + 1) * F)].join(" ");
+    const ofLine = (_: unknown, i: number) => i * values.lines + line;
+    const numbers = Array.from({ length: D }, ofLine).map((at) => values.numbers[at] ?? 0);
+    const bits = new BigInt64Array(Float64Array.from(numbers).buffer);
+    const ids = Array.from({ length: F }, ofLine).map((at) => values.ids[at]);
+    return [begins, bits, ids].join(" ");
   });
   return lines.join("\n");
 }

@@ -8,6 +8,7 @@ import type { CategoricalField, DenseField } from "../../columnar/named-columns.
 import type { Sample } from "../../sample.ts";
 import type { Columns } from "../columns.ts";
 import type { Fault } from "../faults.ts";
+import type { LabelReader } from "../labels.ts";
 import {
   decodeBag,
   decodeDense,
@@ -18,31 +19,24 @@ import {
 } from "../line-decoder.ts";
 import type { KeyCollector } from "../split-keys.ts";
 import type { ByteLines } from "../text-lines.ts";
-import {
-  FieldValues,
-  fieldReader,
-  hashedRow,
-  integerRow,
-  planOf,
-  type ReadFields,
-} from "./field-values.ts";
+import { ChunkFields, type FieldValues, hashedRow, integerRow } from "./field-values.ts";
 
 /** Fills `sample` from a line of a chunk. Returns the line's fault, if it has one. */
 export type DecodeBytes = (sample: Sample, lines: ByteLines, index: number) => Fault | undefined;
 
 /**
  * The decoder of lines with these columns, which reads their keys if `keys` are wanted. Lines of a
- * chunk come together. `read`: what reads the fields of a chunk.
+ * chunk come together. `chunks`: what reads the fields of a chunk.
  */
 export function byteDecoder(
   columns: Columns,
   keys?: Pick<KeyCollector, "read">,
-  read: ReadFields = fieldReader(),
+  chunks: ChunkFields = new ChunkFields(columns),
 ): DecodeBytes {
   if (columns.json !== undefined) {
     return (sample, lines, index) => decodeLine(sample, lines.text(index), columns, keys);
   }
-  const fields = new Fields(columns, read);
+  const fields = new Fields(chunks);
   const decodeHead = headDecoder(columns, keys);
   const dense = columns.dense.map((column, i) => new DenseReader(column, i));
   const bags = columns.categorical.map((column, feature) => new BagReader(column, feature));
@@ -65,42 +59,46 @@ export function byteDecoder(
 
 /** The fields of one line. */
 class Fields {
-  readonly values: FieldValues;
-  readonly #dense: number;
-  readonly #features: number;
-  readonly #read: ReadFields;
+  readonly #chunks: ChunkFields;
   #lines: ByteLines | undefined;
+  #values: FieldValues;
   bytes: Buffer = Buffer.alloc(0);
   /** The same bytes. */
   view: DataView = new DataView(new ArrayBuffer(0));
-  /** Where the line's fields, numbers and ids begin among those of the chunk. */
+  /** The line, and where its fields begin among those of the chunk. */
+  #line = 0;
   #first = 0;
-  firstNumber = 0;
-  firstId = 0;
 
-  constructor(columns: Columns, read: ReadFields) {
-    this.values = new FieldValues(planOf(columns));
-    this.#dense = columns.dense.length;
-    this.#features = columns.categorical.length;
-    this.#read = read;
+  constructor(chunks: ChunkFields) {
+    this.#chunks = chunks;
+    this.#values = chunks.values;
   }
 
   /** Takes a line. Returns false where it has quotes, or another number of fields than columns. */
   take(lines: ByteLines, index: number): boolean {
     if (lines !== this.#lines) {
-      this.#read(this.values, lines);
+      this.#values = this.#chunks.of(lines);
       this.#lines = lines;
       this.bytes = lines.bytes;
       this.view = lines.view;
     }
-    this.#first = index * (this.values.plan.fields + 1);
-    this.firstNumber = index * this.#dense;
-    this.firstId = index * this.#features;
-    return this.values.begins[this.#first] !== -1;
+    this.#line = index;
+    this.#first = index * (this.#values.plan.fields + 1);
+    return this.#values.begins[this.#first] !== -1;
   }
 
   begin(field: number): number {
-    return this.values.begins[this.#first + field] ?? 0;
+    return this.#values.begins[this.#first + field] ?? 0;
+  }
+
+  /** The number of a dense feature, as `FieldValues` has it. */
+  number(index: number): number {
+    return this.#values.numbers[index * this.#values.lines + this.#line] ?? Number.NaN;
+  }
+
+  /** The row of a feature, as `FieldValues` has it. */
+  id(feature: number): number {
+    return this.#values.ids[feature * this.#values.lines + this.#line] ?? -1;
   }
 
   /** Byte behind a field. */
@@ -130,10 +128,7 @@ function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): Decod
   const [label = 0] = labels;
   const [readLabel] = readLabels;
   if (!isLabelAlone || needsKey || readLabel === undefined) return bySlowWay;
-  const short = Array.from({ length: 256 }, (_, byte) => {
-    const value = readLabel(String.fromCharCode(byte));
-    return typeof value === "number" ? value : Number.NaN;
-  });
+  const short = shortLabels(readLabel);
   return (sample, fields) => {
     const begin = fields.begin(label);
     const value = fields.end(label) - begin === 1 ? short[fields.bytes[begin] ?? 0] : undefined;
@@ -141,6 +136,14 @@ function headDecoder(columns: Columns, keys?: Pick<KeyCollector, "read">): Decod
     sample.label = value;
     return undefined;
   };
+}
+
+/** (256): the label of each text of one byte; NaN: it is none. */
+export function shortLabels(readLabel: LabelReader): Float64Array {
+  return Float64Array.from({ length: 256 }, (_, byte) => {
+    const value = readLabel(String.fromCharCode(byte));
+    return typeof value === "number" ? value : Number.NaN;
+  });
 }
 
 /** Integers whose logarithms are known. */
@@ -164,8 +167,8 @@ class DenseReader {
 
   /** As `decodeDense`. */
   read(sample: Sample, fields: Fields): Fault | undefined {
-    const value = fields.values.numbers[fields.firstNumber + this.#index] ?? Number.NaN;
-    if (Number.isNaN(value)) {
+    const value = fields.number(this.#index);
+    if (!Number.isFinite(value)) {
       return decodeDense(sample, fields.text(this.#column.field), this.#column);
     }
     sample.missing[this.#at] = 0;
@@ -175,7 +178,8 @@ class DenseReader {
   }
 }
 
-function logOf(value: number): number {
+/** The logarithm of a dense feature that has it taken, as float32. */
+export function logOf(value: number): number {
   const positive = Math.max(value, 0);
   // An array that is asked for element 12.5 looks for a property of that name, at length.
   const whole = positive | 0;
@@ -195,7 +199,7 @@ class BagReader {
 
   /** As `decodeBag`. */
   read(sample: Sample, fields: Fields): Fault | undefined {
-    const id = fields.values.ids[fields.firstId + this.#feature] ?? -1;
+    const id = fields.id(this.#feature);
     if (id >= 0 && sample.push(this.#feature, id)) return undefined;
     const { field, separator, weightSeparator, isWide } = this.#column;
     const [begin, end] = [fields.begin(field), fields.end(field)];

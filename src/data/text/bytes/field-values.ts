@@ -18,12 +18,15 @@ export interface FieldPlan {
   readonly quote: number;
   /** (dense, 2): the field of each dense feature, and 1 where only integers are numbers. */
   readonly dense: Float64Array;
-  /** (features, 5): field, kind, seed, rows and offset of each categorical feature. */
+  /**
+   * (features, 6): field, kind, seed, rows and offset of each categorical feature, and 1 where an
+   * empty field is row 0.
+   */
   readonly ids: Float64Array;
 }
 
 /** Numbers of a dense and of a categorical feature in a plan. */
-const [denseNumbers, idNumbers] = [2, 5];
+const [denseNumbers, idNumbers] = [2, 6];
 /** How a feature's ids are read: not here, by hashing, or as integers. */
 const [idsOfText, idsHashed, idsInteger] = [0, 1, 2];
 
@@ -35,10 +38,10 @@ export function planOf({ fields, delimiter, hasQuotes, dense, categorical }: Col
     quote: hasQuotes ? 34 : -1,
     dense: Float64Array.from(dense.flatMap(({ field, isInteger }) => [field, isInteger ? 1 : 0])),
     ids: Float64Array.from(
-      categorical.flatMap(({ field, ids, seed, rows, offset, ...one }) => {
+      categorical.flatMap(({ field, ids, seed, rows, offset, missing, ...one }) => {
         const isList = one.separator !== undefined || one.weightSeparator !== undefined;
         const kind = isList || one.isWide ? idsOfText : ids === "hash" ? idsHashed : idsInteger;
-        return [field, kind, seed, rows, offset];
+        return [field, kind, seed, rows, offset, missing === "own" ? 1 : 0];
       }),
     ),
   };
@@ -52,18 +55,25 @@ export class FieldValues {
    * line begins with -1 where it has quotes, another number of fields, or is too long.
    */
   begins = new Int32Array(0);
-  /** (lines, dense): the numbers; NaN where there is none that is short and plain. */
+  /**
+   * (dense, lines): the numbers; NaN of a field that is empty, and infinity of one that is not
+   * short and plain.
+   */
   numbers = new Float64Array(0);
-  /** (lines, features): the rows; -1 where there is none that is plain. */
+  /** (features, lines): the rows; -1 where there is none that is plain. */
   ids = new Int32Array(0);
+
+  /** Lines of the chunk. */
+  lines = 0;
 
   constructor(plan: FieldPlan) {
     this.plan = plan;
   }
 
-  /** Makes room for so many lines. */
+  /** Makes room for so many lines, those of the next chunk. */
   reserve(lines: number): void {
     const { fields, dense, ids } = this.plan;
+    this.lines = lines;
     if (this.begins.length >= lines * (fields + 1)) return;
     this.begins = new Int32Array(lines * (fields + 1));
     this.numbers = new Float64Array((lines * dense.length) / denseNumbers);
@@ -73,6 +83,25 @@ export class FieldValues {
 
 /** Reads the fields of all lines of a chunk into `values`. */
 export type ReadFields = (values: FieldValues, lines: ByteLines) => void;
+
+/** The fields of the lines of one chunk, read once. */
+export class ChunkFields {
+  readonly values: FieldValues;
+  readonly #read: ReadFields;
+  #lines: ByteLines | undefined;
+
+  constructor(columns: Columns, read: ReadFields = fieldReader()) {
+    this.values = new FieldValues(planOf(columns));
+    this.#read = read;
+  }
+
+  /** Those of this chunk, valid until another one is asked for. */
+  of(lines: ByteLines): FieldValues {
+    if (lines !== this.#lines) this.#read(this.values, lines);
+    this.#lines = lines;
+    return this.values;
+  }
+}
 
 /** The fastest reader that there is: the addon's, where it is built. */
 export function fieldReader(addon: Addon | undefined = loadAddon()): ReadFields {
@@ -126,21 +155,16 @@ function cut(
 }
 
 function readNumbers(
-  { plan, begins, numbers }: FieldValues,
+  { plan, begins, numbers, lines }: FieldValues,
   line: number,
   first: number,
   bytes: Uint8Array,
 ) {
   const { dense } = plan;
-  let out = (line * dense.length) / denseNumbers;
-  for (let i = 0; i < dense.length; i += denseNumbers) {
+  for (let i = 0, out = line; i < dense.length; i += denseNumbers, out += lines) {
     const at = first + (dense[i] ?? 0);
-    numbers[out++] = shortNumber(
-      bytes,
-      begins[at] ?? 0,
-      (begins[at + 1] ?? 0) - 1,
-      dense[i + 1] === 1,
-    );
+    const [begin, end] = [begins[at] ?? 0, (begins[at + 1] ?? 0) - 1];
+    numbers[out] = shortNumber(bytes, begin, end, dense[i + 1] === 1);
   }
 }
 
@@ -150,11 +174,12 @@ const powersOfTen = Float64Array.from({ length: 16 }, (_, exponent) => 10 ** exp
 const digitsMax = 15;
 
 /**
- * The number of a field with few digits, or NaN. It is one rounding of two exact numbers, as the
- * number of any text is rounded.
+ * The number of a field with few digits; NaN of an empty field, and infinity of any other. It is
+ * one rounding of two exact numbers, as the number of any text is rounded.
  */
 function shortNumber(bytes: Uint8Array, begin: number, end: number, isInteger: boolean): number {
-  const isNegative = end > begin && bytes[begin] === 45;
+  if (begin === end) return Number.NaN;
+  const isNegative = bytes[begin] === 45;
   const start = isNegative ? begin + 1 : begin;
   let value = 0;
   let digits = 0;
@@ -162,35 +187,35 @@ function shortNumber(bytes: Uint8Array, begin: number, end: number, isInteger: b
   for (let at = start; at < end; at++) {
     const digit = (bytes[at] ?? 0) - 48;
     if (digit >= 0 && digit <= 9) {
-      if (++digits > digitsMax) return Number.NaN;
+      if (++digits > digitsMax) return Infinity;
       value = 10 * value + digit;
     } else if (digit === -2 && point < 0 && !isInteger) point = at;
-    else return Number.NaN;
+    else return Infinity;
   }
-  if (digits === 0) return Number.NaN;
+  if (digits === 0) return Infinity;
   if (point >= 0) value /= powersOfTen[end - point - 1] ?? 1;
   return isNegative ? -value : value;
 }
 
 function readIds(
-  { plan, begins, ids: out }: FieldValues,
+  { plan, begins, ids: out, lines: count }: FieldValues,
   line: number,
   first: number,
   lines: ByteLines,
 ) {
   const { ids } = plan;
-  let place = (line * ids.length) / idNumbers;
-  for (let i = 0; i < ids.length; i += idNumbers) {
+  for (let i = 0, place = line; i < ids.length; i += idNumbers, place += count) {
     const at = first + (ids[i] ?? 0);
     const [begin, end] = [begins[at] ?? 0, (begins[at + 1] ?? 0) - 1];
     const [kind, rows] = [ids[i + 1], ids[i + 3] ?? 0];
     let id = -1;
-    if (begin < end && kind === idsHashed) {
+    if (begin === end && ids[i + 5] === 1) id = 0;
+    else if (begin < end && kind === idsHashed) {
       id = hashedRow(lines.view, begin, end, ids[i + 2] ?? 0, rows);
     } else if (begin < end && kind === idsInteger) {
       id = integerRow(lines.bytes, begin, end, rows, ids[i + 4] ?? 0);
     }
-    out[place++] = id;
+    out[place] = id;
   }
 }
 

@@ -225,6 +225,14 @@ export {
   type CountedStatistics,
   countedStatistics,
 } from "./src/training/planning/counted-statistics.ts";
+export type { TableReasons } from "./src/training/planning/explain-plan.ts";
+export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
+export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";
+export {
+  type ReadCostNetworks,
+  readCostNetworks,
+  writeCostNetworks,
+} from "./storage/cost-networks/cost-networks-file.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";

@@ -24,7 +24,7 @@ export const layers: readonly Rooms[] = [
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 860,
-    "src/planner/learned": 900,
+    "src/planner/learned": 1000,
     "src/wire/transports": 1400,
   },
   {
@@ -53,7 +53,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/topology": 1050,
     "storage/cluster": 900,
-    "storage/cost-networks": 200,
+    "storage/cost-networks": 210,
   },
   {
     "src/training/step": 3100,
@@ -62,7 +62,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 1050,
-    "src/training/planning": 900,
+    "src/training/planning": 1250,
   },
   {
     "src/job": 1_900,
@@ -102,11 +102,11 @@ export const layers: readonly Rooms[] = [
     "chaos/trials": 1700,
   },
   { chaos: 300 },
-  { "index.ts": 340 },
-  { "cli/support": 1300 },
-  { "cli/views": 1400 },
+  { "index.ts": 350 },
+  { "cli/support": 1350 },
+  { "cli/views": 1560 },
   {
-    "cli/commands/train": 930,
+    "cli/commands/train": 1010,
     "cli/commands/runs": 600,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 850,

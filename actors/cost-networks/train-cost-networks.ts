@@ -95,9 +95,10 @@ export async function trainCostNetworks(
     const compute = await trainCompute(costs, seed, run);
     const forward = await trainExchange(costs, "forward", seed, run);
     const backward = await trainExchange(costs, "backward", seed, run);
-    const { devices, exchange } = costs;
+    const { devices, batchSize, exchange } = costs;
     const networks: CostNetworks = {
       devices,
+      batchSize,
       table: compute.table,
       head: compute.head,
       forward: forward.network,

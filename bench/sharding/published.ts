@@ -18,6 +18,9 @@ export const publishedDevices = [4, 8, 16] as const;
 
 export type PublishedDevices = (typeof publishedDevices)[number];
 
+/** Samples of the batch that tables and costs are of. */
+const publishedBatch = 65_536;
+
 /** Columns that costs were measured with. */
 const dims = [128, 64, 32, 16, 8, 4];
 
@@ -92,7 +95,7 @@ export function publishedCosts(home: string, devices: PublishedDevices): Measure
     const [columns = [], late = [], forward = [], backward = []] = line.split(" ").map(numbersOf);
     return { columns, late, forward, backward };
   });
-  return { devices, compute, exchange };
+  return { devices, batchSize: publishedBatch, compute, exchange };
 }
 
 function textOf(home: string, file: string): string {

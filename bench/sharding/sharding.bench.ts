@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { Option } from "commander";
 import { type LearnedSearch, searchLearned } from "../../src/planner/learned/beam-search.ts";
 import { type CostNetworks, planCost } from "../../src/planner/learned/cost-networks.ts";
-import type { CostTable } from "../../src/planner/learned/cost-table.ts";
+import { type CostTable, weightBytesOf } from "../../src/planner/learned/cost-table.ts";
 import { DeviceStates } from "../../src/planner/learned/device-states.ts";
 import {
   type GreedyCost,
@@ -154,7 +154,9 @@ function costOfPlan(
     let state = states.empty;
     for (const index of own) {
       const table = tables[index];
-      if (table !== undefined) state = states.with(state, states.table(table, index));
+      if (table === undefined) continue;
+      const own = { bytes: weightBytesOf(table), isHalvable: false };
+      state = states.with(state, states.table(table, index, own));
     }
     return state;
   });

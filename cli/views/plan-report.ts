@@ -15,7 +15,7 @@ const devicesShown = 32;
 /** Alternatives that are listed. */
 const alternativesShown = 12;
 
-const stageNames: Readonly<Record<Stage, string>> = {
+export const stageNames: Readonly<Record<Stage, string>> = {
   read: "waiting for data",
   inputExchange: "input exchange",
   prefetch: "prefetch",
@@ -83,6 +83,7 @@ export function reportOf(
     ...listLines(statistics),
     ...stepLines(found),
     "",
+    ...learnedLines(found),
     ...alternativeLines(found),
     times,
     `Plan                 sha256:${sha256}`,
@@ -118,7 +119,12 @@ function deviceLines({ assessment }: Feasible): string[] {
     line(["device", "load", "memory", "shards"]),
     ...shown,
     `Largest load         ${shortTime(assessment.score)}, ${balance.toFixed(3)} of the mean`,
-    ...(lacksBytes > 0 ? [`Too little memory    ${bytes(lacksBytes)} on the fullest device`] : []),
+    ...(lacksBytes > 0
+      ? [
+          `Too little memory    ${bytes(lacksBytes)} on the fullest device: plan anew, without --plan, or ` +
+            "for more devices",
+        ]
+      : []),
   ];
 }
 
@@ -167,6 +173,19 @@ function stepLines({ assessment }: Feasible): string[] {
     ...stages.map((stage) => {
       return `  ${stageNames[stage].padEnd(19)}${shortTime(assessment.stages[stage])}`;
     }),
+  ];
+}
+
+/** What learned costs say of the plan that they found. */
+function learnedLines({ learned }: Feasible): string[] {
+  if (learned === undefined) return [];
+  const { best, whole, placements } = learned;
+  const cost = shortTime((best?.cost ?? 0) / 1000);
+  const cut = `${plural(best?.steps.length ?? 0, "halving")} of columns`;
+  const without = whole === undefined ? "no room without" : `${shortTime(whole / 1000)} without`;
+  return [
+    `Learned costs        ${cost} on the slowest device, with ${cut} (${without}), of ${plural(placements, "placement")}`,
+    "",
   ];
 }
 

@@ -29,9 +29,14 @@ export async function writeCostNetworks(
   provenance: Provenance,
   disk: Disk = realDisk,
 ): Promise<void> {
-  const { devices, lateMax } = networks;
+  const { devices, batchSize, lateMax } = networks;
   const tensors = tensorsOf(networks);
-  const notes = { ...provenance, kind, devices: String(devices), lateMax: String(lateMax) };
+  const numbers = Object.entries({ devices, batchSize, lateMax });
+  const notes = {
+    ...provenance,
+    kind,
+    ...Object.fromEntries(numbers.map(([name, value]) => [name, String(value)])),
+  };
   const { header, starts } = layTensorsOut(
     tensors.map(({ name, shape }) => ({ name, shape, dtype: "F32" })),
     notes,
@@ -90,6 +95,7 @@ export interface ReadCostNetworks {
 const notesSchema = z.object({
   kind: z.literal(kind),
   devices: z.coerce.number().int().min(1),
+  batchSize: z.coerce.number().int().min(1),
   lateMax: z.coerce.number().min(0),
 });
 
@@ -100,18 +106,17 @@ export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostN
     const header = readTensorHeader(file, path);
     const notes = notesSchema.safeParse(header.notes);
     if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
-    const { devices, lateMax } = notes.data;
+    const { kind: _kind, ...numbers } = notes.data;
+    const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...provenance } = header.notes;
     const read = tensorReader(file, header, path);
     const networks: CostNetworks = {
-      devices,
-      lateMax,
+      ...numbers,
       table: { standard: read.standard("table"), layers: read.layers("table", true) },
       head: read.layers("head", false),
       forward: { standard: read.standard("forward"), layers: read.layers("forward", false) },
       backward: { standard: read.standard("backward"), layers: read.layers("backward", false) },
     };
     checkShapes(networks, path);
-    const { kind: _kind, devices: _devices, lateMax: _lateMax, ...provenance } = header.notes;
     return { networks, provenance };
   } finally {
     file.close();
@@ -128,7 +133,7 @@ function opened(path: string, disk: Disk): DiskFile {
 }
 
 function unusable(path: string, why: string): InputUnusableError {
-  const make = "`osiris calibrate --learn` makes one";
+  const make = "`osiris plan --calibrate --learn` makes one";
   return new InputUnusableError(
     path,
     `Expected ${path} to be a file of cost networks, but ${why}; ${make}`,

@@ -4,6 +4,8 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobPlan, MachineConstants } from "../../index.ts";
+import { writeCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
+import { drawnNetworks } from "../helpers/cost-networks.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
@@ -209,3 +211,116 @@ test.serial("what is wrong is told in one sentence, with exit code 2", async (t)
     t.notRegex(stderr, /\n {4}at /);
   }
 });
+
+test.serial(
+  "a plan says why tables lie where they do, and what other places would cost",
+  async (t) => {
+    const directory = directoryOf(t);
+    writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+    const asked = ["plan", "job.json", "--schemes", "all", "--explain"];
+    const { code, stdout, stderr } = await runCli(asked, directory);
+    t.is(code, 0, stderr);
+    t.regex(
+      stdout,
+      /\nWhy tables lie where they do, by themselves\n {2}hot: \S+ on .*: update \S+/,
+    );
+    t.regex(stdout, /\n {4}\S+ it would take \S+ \S+/);
+    const told = await runCli([...asked, "--json"], directory);
+    const { reasons = [], assessment, plan } = lastJson<Feasible>(told);
+    t.deepEqual(
+      reasons.map(({ table }) => table),
+      ["hot", "B", "C"],
+    );
+    for (const { bestMove, devices, table } of reasons) {
+      const shards = plan.shards.filter((shard) => shard.table === table);
+      t.deepEqual(
+        devices,
+        [...new Set(shards.flatMap((one) => (one.device === "all" ? [] : [one.device])))].sort(),
+      );
+      if (bestMove !== undefined) t.true(bestMove.score >= 0.999 * assessment.score);
+    }
+  },
+);
+
+test.serial("what if a job were another, and how two plans of one job differ", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const asked = await runCli(["plan", "job.json", "--what-if", "dim=128"], directory);
+  t.is(asked.code, 0, asked.stderr);
+  t.regex(asked.stdout, /^job\.json: as it is beside dim=128\n/);
+  t.regex(asked.stdout, /\npredicted step +\S+ \S+ +\S+ \S+ +\+\d/);
+  const wide = await runCli(["plan", "job.json", "--what-if", "dim=128", "--json"], directory);
+  const { plans } = lastJson<{ plans: Feasible[] }>(wide);
+  const [before = 0, after = 0] = plans.map(({ assessment }) => assessment.traffic.forward);
+  t.is(after, 2 * before);
+
+  for (const [file, scheme] of [
+    ["a.json", "table-wise"],
+    ["b.json", "column-wise"],
+  ] as const) {
+    const made = ["plan", "job.json", "--devices", "2", "--schemes", scheme, "--out", file];
+    t.is((await runCli(made, directory)).code, 0);
+  }
+  const both = await runCli(["plan", "job.json", "--compare", "a.json", "b.json"], directory);
+  t.is(both.code, 0, both.stderr);
+  t.regex(
+    both.stdout,
+    /\nTables that lie elsewhere\n {2}hot: table-wise on \d; column-wise on \d, \d\n/,
+  );
+
+  const one = await runCli(["plan", "job.json", "--compare", "a.json"], directory);
+  t.regex(one.stderr, /Expected `--compare` to name two plans, got 1/);
+  const wrong = await runCli(["plan", "job.json", "--what-if", "dim"], directory);
+  t.regex(wrong.stderr, /Expected `--what-if` to be OPTION=VALUE, as dim=64, got `dim`/);
+  const none = await runCli(["plan", "job.json", "--what-if", "dims=4"], directory);
+  t.regex(none.stderr, /dims/);
+});
+
+test.serial("a plan that has too little memory is told so, with what to do", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  t.is((await runCli(["plan", "job.json", "--out", "plan.json"], directory)).code, 0);
+  const judged = ["plan", "job.json", "--plan", "plan.json", "--memory", "1MB"];
+  const { code, stdout } = await runCli(judged, directory);
+  t.is(code, 1);
+  t.regex(stdout, /Too little memory +\S+ MB on the fullest device: plan anew, without --plan/);
+});
+
+test.serial(
+  "learned costs find a plan, and costs of other devices and batches are refused",
+  async (t) => {
+    const directory = directoryOf(t);
+    const free = { ...job, sharding: "auto" };
+    const tables = job.model.tables.map(({ name, rows, dim }) => ({ name, rows, dim }));
+    const jobOf = (model: object) => JSON.stringify({ ...free, model: { ...job.model, ...model } });
+    writeFileSync(join(directory, "job.json"), jobOf({ tables }));
+    await writeCostNetworks(join(directory, "costs.safetensors"), drawnNetworks(2, 1), {});
+    const search = ["plan", "job.json", "--cost-model", "costs.safetensors"];
+    const { code, stdout, stderr } = await runCli([...search, "--out", "plan.json"], directory);
+    t.is(code, 0, stderr);
+    t.regex(
+      stdout,
+      /\nLearned costs +\S+ \S+ on the slowest device, with \d halvings? of columns \(/,
+    );
+    const run = await runCli(["train", "job.json", "--plan", "plan.json", "--json"], directory);
+    t.is(run.code, 0, run.stderr);
+
+    const refused = async (args: readonly string[], message: RegExp) => {
+      const told = await runCli(args, directory);
+      t.is(told.code, 2, told.stdout);
+      t.regex(told.stderr, message);
+    };
+    await refused(
+      [...search, "--devices", "4"],
+      /`--cost-model` to have costs of the plan's 4 devices, got those of 2; `osiris plan --calibrate/,
+    );
+    const other = [...search, "--set", "data.batchSize=32"];
+    await refused(other, /the job's batches of 32 samples, got those of 64/);
+    writeFileSync(
+      join(directory, "job.json"),
+      jobOf({ tables: [{ ...tables[0], rowBlocks: 4, sharding: "row-wise" }] }),
+    );
+    await refused(search, /tables that may lie whole, or in columns.*; hot may not/);
+    await refused(["plan", "job.json", "--cost-model", "none"], /Cannot read none/);
+  },
+);

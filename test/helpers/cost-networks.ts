@@ -20,6 +20,7 @@ export function drawnNetworks(devices: number, seed: number): CostNetworks {
   const deviation = [...new Array(reuseBins).fill(1), 64, 10, 1e5];
   return {
     devices,
+    batchSize: 64,
     lateMax: 19,
     table: {
       standard: { mean: new Array(tableFeatures).fill(0), deviation },

@@ -1,28 +1,21 @@
 // osiris plan JOB: which shard would go where, what that costs, and what would help where nothing
 // fits; with --calibrate, the constants that say what this machine can do.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { type Command, InvalidArgumentError } from "commander";
-import { z } from "zod";
 import {
-  chooseDevices,
-  countedStatistics,
   InputUnusableError,
   InvalidOptionError,
-  type MissPoint,
   machineConstants,
   measuredDevices,
-  measuredGroups,
-  planJob,
-  resolveJob,
   type Scheme,
   schemes,
 } from "../../../index.ts";
 import {
   bytesFrom,
-  type ChangeArguments,
   type CommonOptions,
+  collected,
   integerFrom,
   numberFrom0,
   withChanges,
@@ -30,21 +23,22 @@ import {
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { calibrateHere, constantsFor, devicesFrom, withConstants } from "../../support/machine.ts";
+import { calibrateHere, devicesFrom, withConstants } from "../../support/machine.ts";
+import { changesOf } from "../../support/what-if.ts";
+import {
+  comparisonLines,
+  comparisonOf,
+  type NamedPlan,
+  reasonLines,
+} from "../../views/plan-comparison.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
+import { type PlanningArguments, planFile } from "./plan-file.ts";
 
-interface PlanArguments extends CommonOptions, ChangeArguments {
-  readonly devices?: number | "auto";
-  readonly hosts: number;
-  readonly memory?: number;
-  readonly schemes?: readonly Scheme[];
-  readonly cache?: boolean;
-  readonly poolingFactor?: number;
-  readonly constants?: string;
-  readonly plan?: string;
-  readonly curves?: string;
+interface PlanArguments extends CommonOptions, PlanningArguments {
   readonly out?: string;
   readonly calibrate?: boolean;
+  readonly whatIf?: readonly string[];
+  readonly compare?: readonly string[];
 }
 
 /** Share of this machine's memory that calibration gives to devices. */
@@ -72,12 +66,18 @@ export function addPlan(program: Command): void {
     .option("--pooling-factor <IDS>", "mean ids of every bag (default: as counted)", numberFrom0)
     .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
     .option("--plan <FILE>", "assess this plan instead of searching one")
+    .option("--cost-model <FILE>", "search by learned costs, of --calibrate --learn")
+    .option("--explain", "say of each table why it lies there, and what other places would cost")
+    .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
+    .option("--compare <PLANS...>", "compare two plans of the job, by their files")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
     .option("--calibrate", "measure this machine, and print, write or keep its constants");
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
     "plan job.yaml --devices auto",
+    "plan job.yaml --devices 8 --what-if dim=64",
+    "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
     "plan job.yaml --constants constants.json",
     "plan job.yaml --devices 8 --constants v100",
@@ -91,35 +91,50 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
   if (path === undefined) {
     throw new InvalidOptionError("job", "Expected a job file to plan, or `--calibrate`");
   }
-  const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
-  const { schemes: allowed, cache, poolingFactor, memory } = options;
-  const counted = countedStatistics(job);
-  const ikjt = counted && (await measuredGroups(job));
-  const ways = {
-    ...{ schemes: allowed, cache, poolingFactor, statistics: counted?.features, ikjt },
-    curves: options.curves === undefined ? undefined : readCurves(options.curves),
-  };
-  const say = (line: string) => console.error(line);
-  const ofMachine = await constantsFor(options.constants, job.arithmetic, say);
-  const constantsOf = (devices: number) => {
-    const constants = ofMachine(devices);
-    return memory === undefined ? constants : { ...constants, memoryBytes: memory };
-  };
-  const { devices: asked = job.devices || "auto", hosts } = options;
-  const isChosen = asked === "auto" && hosts === 1 && options.plan === undefined;
-  const choice = isChosen
-    ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
-    : undefined;
-  const devices = devicesOf(asked, hosts);
-  const constants = constantsOf(choice?.devices ?? devices.perHost);
-  const given =
-    options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
-  const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given });
-  const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
+  const others = await comparedPlans(path, options);
+  if (others !== undefined) {
+    const { json } = options;
+    if (json === true) console.log(JSON.stringify(comparisonOf(others)));
+    else for (const line of comparisonLines(path, others)) console.log(line);
+    return others.every(({ found }) => found.isFeasible) ? exitCodes.done : exitCodes.failed;
+  }
+  const { found, constants, source, choice } = await planFile(path, options);
   if (found.isFeasible && options.out !== undefined) writeText(options.out, found.text);
   if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants, source, choice)));
-  else for (const line of reportOf(path, found, constants, source, choice)) console.log(line);
-  return found.isFeasible ? exitCodes.done : exitCodes.failed;
+  else {
+    for (const line of reportOf(path, found, constants, source, choice)) console.log(line);
+    if (options.explain === true) for (const line of reasonLines(found)) console.log(line);
+  }
+  return found.isFeasible && found.assessment.lacksBytes === 0 ? exitCodes.done : exitCodes.failed;
+}
+
+/** The plans to compare, named; undefined: nothing is compared. */
+async function comparedPlans(
+  path: string,
+  options: PlanArguments,
+): Promise<NamedPlan[] | undefined> {
+  const { compare = [], whatIf = [], set = [] } = options;
+  if (compare.length > 0) {
+    const [first, second, third] = compare;
+    if (first === undefined || second === undefined || third !== undefined) {
+      const message = `Expected \`--compare\` to name two plans, got ${compare.length}`;
+      throw new InvalidOptionError("--compare", message);
+    }
+    const of = async (plan: string) => ({
+      name: plan,
+      ...(await planFile(path, { ...options, plan })),
+    });
+    return [await of(first), await of(second)];
+  }
+  if (whatIf.length === 0) return undefined;
+  const now = await planFile(path, options);
+  const job = await loadJob(path, options);
+  const changes = whatIf.flatMap((question) => changesOf(job, question));
+  const then = await planFile(path, { ...options, set: [...set, ...changes] });
+  return [
+    { name: "as it is", ...now },
+    { name: whatIf.join(", "), ...then },
+  ];
 }
 
 /** Measures this machine. Without `--devices` and `--out` the result is also kept. */
@@ -138,51 +153,6 @@ async function measure({ devices, memory, out, json }: PlanArguments): Promise<n
   else if (out === undefined) console.log(JSON.stringify(constants, null, 2));
   else console.log(`${out}: the constants of ${constants.source}`);
   return exitCodes.done;
-}
-
-function devicesOf(asked: number | "auto", hosts: number) {
-  const all = asked === "auto" ? Math.max(2, hosts) : asked;
-  if (all % hosts === 0) return { hosts, perHost: all / hosts };
-  throw new InvalidOptionError(
-    "--devices",
-    `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${all}\` (number)`,
-  );
-}
-
-const curvesSchema = z.object({
-  tiers: z.array(
-    z.object({
-      table: z.string(),
-      curve: z.array(z.object({ rows: z.number(), missRatio: z.number().min(0).max(1) })),
-    }),
-  ),
-});
-
-/** The curves of the last line that has some: of the events of a run, its result. */
-function readCurves(path: string): Map<string, MissPoint[]> {
-  for (const line of readText(path).trimEnd().split("\n").reverse()) {
-    const found = curvesSchema.safeParse(parsed(line));
-    if (found.success) return new Map(found.data.tiers.map(({ table, curve }) => [table, curve]));
-  }
-  const wanted = "none of its lines is a result with `tiers`, as `osiris train --json` prints it";
-  throw new InputUnusableError(path, `Cannot use the curves ${path}: ${wanted}`);
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
-  }
 }
 
 function writeText(path: string, text: string): void {

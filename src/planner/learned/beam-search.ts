@@ -4,7 +4,7 @@
 // any moment. There is no chance in it: the plan is a function of the arguments.
 
 import type { CostNetworks } from "./cost-networks.ts";
-import { type CostTable, halved, isHalvable } from "./cost-table.ts";
+import { type CostTable, halved, isHalvable, weightBytesOf } from "./cost-table.ts";
 import { type CacheCounts, DeviceStates, type KnownTable } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import { type GridPlan, gridScales, type NoRoom, searchGrid } from "./grid-search.ts";
@@ -19,6 +19,10 @@ export interface BeamOptions {
   readonly candidates?: number;
   /** Limits of columns (grid-search.ts). @default gridScales */
   readonly scales?: readonly number[];
+  /** Whether a table, of the given ones the one at `source`, may be halved. @default isHalvable */
+  readonly canHalve?: (table: CostTable, source: number) => boolean;
+  /** Bytes that a table needs on its device. @default weightBytesOf */
+  readonly bytesOf?: (table: CostTable, source: number) => number;
   /** Whether the best plan is improved by moving tables (improve.ts). @default true */
   readonly improve?: boolean;
   /** Most placements that are tried, the scales of one apart. @default 1000 */
@@ -66,14 +70,19 @@ export function searchLearned(
   options: BeamOptions = {},
 ): LearnedSearch {
   const { beam = 3, steps = 10, candidates = 10, scales = gridScales } = options;
+  const { canHalve = isHalvable, bytesOf = weightBytesOf } = options;
   const { placementsMax = 1000, isOver = () => false, improve = true } = options;
   const states = new DeviceStates(networks);
-  const sources = sourcesOf(tables);
+  const sources = sourcesOf(tables, bytesOf);
   let placements = 0;
   const tablesAfter = (own: readonly number[]): KnownTable[] => {
     const origins = originsOf(tables.length, own);
     return halved(tables, own).map((table, i) => {
-      return states.table(table, sources[origins[i] ?? i] ?? i);
+      const origin = origins[i] ?? i;
+      return states.table(table, sources[origin] ?? origin, {
+        bytes: bytesOf(table, origin),
+        isHalvable: canHalve(table, origin),
+      });
     });
   };
   const stateOf = (own: readonly number[], known: readonly KnownTable[]): State => {
@@ -126,10 +135,14 @@ function costOf({ found }: State): GridPlan | undefined {
 }
 
 /** Of each table the first that is equal to it, but for its columns. */
-function sourcesOf(tables: readonly CostTable[]): number[] {
+function sourcesOf(
+  tables: readonly CostTable[],
+  bytesOf: (table: CostTable, source: number) => number,
+): number[] {
   const known = new Map<string, number>();
-  return tables.map(({ rows, poolingFactor, bins }, i) => {
-    const name = JSON.stringify([rows, poolingFactor, bins]);
+  return tables.map((table, i) => {
+    const { rows, dim, poolingFactor, bins } = table;
+    const name = JSON.stringify([rows, bytesOf(table, i) / dim, poolingFactor, bins]);
     const source = known.get(name) ?? i;
     known.set(name, source);
     return source;
@@ -145,9 +158,7 @@ export function originsOf(count: number, steps: readonly number[]): number[] {
 
 /** The largest and the dearest tables that can be halved, in the order of their indices. */
 function candidatesOf(tables: readonly KnownTable[], count: number): number[] {
-  const able = [...tables.keys()].filter((table) => {
-    return isHalvable({ dim: tables[table]?.columns ?? 0 });
-  });
+  const able = [...tables.keys()].filter((table) => tables[table]?.isHalvable);
   const most = (of: "bytes" | "cost") => {
     const value = (table: number) => tables[table]?.[of] ?? 0;
     return [...able].sort((a, b) => value(b) - value(a) || a - b).slice(0, count);

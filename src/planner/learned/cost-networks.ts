@@ -26,6 +26,8 @@ export interface StandardNetwork {
 /** The cost networks of one machine and number of devices. */
 export interface CostNetworks {
   readonly devices: number;
+  /** Samples of a step, over all devices. */
+  readonly batchSize: number;
   /** Each table's features become a vector (E). */
   readonly table: StandardNetwork;
   /** The sum of the vectors of a device's tables becomes milliseconds. */

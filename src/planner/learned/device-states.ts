@@ -8,7 +8,7 @@
 //       usable for those who hold them.
 
 import { type CostNetworks, computeCost, type DeviceLoad, tableVector } from "./cost-networks.ts";
-import { type CostTable, weightBytesOf } from "./cost-table.ts";
+import type { CostTable } from "./cost-table.ts";
 
 /** Some hundred bytes each. */
 const statesMax = 200_000;
@@ -20,6 +20,7 @@ export interface KnownTable {
   readonly vector: Float64Array;
   readonly bytes: number;
   readonly columns: number;
+  readonly isHalvable: boolean;
   /** Milliseconds of its lookup and update alone on a device. */
   readonly cost: number;
 }
@@ -62,7 +63,11 @@ export class DeviceStates {
   }
 
   /** `source`: the number of the whole table that it is columns of. */
-  table(table: CostTable, source: number): KnownTable {
+  table(
+    table: CostTable,
+    source: number,
+    own: Pick<KnownTable, "bytes" | "isHalvable">,
+  ): KnownTable {
     const name = `${source} ${table.dim}`;
     const known = this.#known.get(name);
     if (known !== undefined) return known;
@@ -70,7 +75,7 @@ export class DeviceStates {
     const made: KnownTable = {
       key: this.#known.size,
       vector,
-      bytes: weightBytesOf(table),
+      ...own,
       columns: table.dim,
       cost: computeCost(this.#networks, vector),
     };

@@ -5,13 +5,17 @@ import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
 import type { Setting } from "../../planner/cost/cost.ts";
 import { tileGroupsOf } from "../../planner/enumerate.ts";
+import type { LearnedSearch } from "../../planner/learned/beam-search.ts";
+import type { CostNetworks } from "../../planner/learned/cost-networks.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
-import type { Considered } from "../../planner/search.ts";
+import { type Considered, searchPlan } from "../../planner/search.ts";
 import type { Devices, Plan, PlannedTable, Workload } from "../../planner/shards.ts";
 import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
+import { explainPlan, type TableReasons } from "./explain-plan.ts";
+import { planLearned } from "./learned-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
 export interface PlanOptions extends WorkloadOptions {
@@ -19,6 +23,10 @@ export interface PlanOptions extends WorkloadOptions {
   readonly constants: MachineConstants;
   /** A plan that is judged, instead of searching one. */
   readonly given?: { readonly text: string; readonly path: string } | undefined;
+  /** Whether the plan says why each table lies where it does. @default false */
+  readonly explain?: boolean | undefined;
+  /** Cost networks that the search is guided by, instead of formulas. */
+  readonly costs?: CostNetworks | undefined;
 }
 
 /** A plan and what it means; or, where none fits, why, and what would help. */
@@ -33,6 +41,10 @@ export type JobPlan =
       readonly considered: readonly Considered[];
       /** Where each table rests, and what its caches bring; empty: no table may be cached. */
       readonly tables: readonly PlannedTiers[];
+      /** Of a plan by learned costs: how the search went. */
+      readonly learned?: LearnedSearch;
+      /** Why each table lies where it does, where that was asked for. */
+      readonly reasons?: readonly TableReasons[];
       /** What a run would need to follow the plan, a sentence each; empty: a run does it. */
       readonly missing: readonly string[];
     }
@@ -45,21 +57,43 @@ export type JobPlan =
 /**
  * Plans a job.
  * @throws InputUnusableError where a given plan is none for this job
+ * @throws InvalidOptionError where the costs are not of this job
  */
 export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
-  const { constants, given } = options;
+  const { constants, given, explain } = options;
   const workload = workloadOf(job, options);
   if (given !== undefined) {
     const plan = readPlan(given.text, given.path, workload.tables);
-    return judged(job, withCurves({ workload, devices: plan.devices, constants }), plan, []);
+    return judged(
+      job,
+      withCurves({ workload, devices: plan.devices, constants }),
+      plan,
+      [],
+      explain,
+    );
   }
   const { devices, schemes } = options;
   const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
   const setting = withCurves({ workload: cut, devices, constants });
+  if (options.costs !== undefined) {
+    const { plan, search } = planLearned(job, setting, options.costs, options.statistics);
+    if (plan !== undefined) {
+      const { considered } = searchPlan(setting);
+      return { ...judged(job, setting, plan, considered, explain), learned: search };
+    }
+  }
   const { best, considered } = planWithCaches(setting);
-  if (best !== undefined) return judged(job, setting, best.plan, considered);
+  if (best !== undefined)
+    return withNote(judged(job, setting, best.plan, considered, explain), options);
   const least = withLeastCaches(setting);
   return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
+}
+
+/** The plan, and that learned costs were to find it, where they did not. */
+function withNote(plan: Extract<JobPlan, { isFeasible: true }>, { costs }: PlanOptions): JobPlan {
+  if (costs === undefined) return plan;
+  const note = "By learned costs nothing that was tried has room: this plan is by formulas";
+  return { ...plan, missing: [...plan.missing, note] };
 }
 
 /** Tables that their own scheme cannot cut lie whole on a device, as a run places them. */
@@ -76,12 +110,15 @@ function judged(
   setting: Setting,
   plan: Plan,
   considered: readonly Considered[],
-): JobPlan {
+  explain: boolean | undefined,
+): Extract<JobPlan, { isFeasible: true }> {
+  const assessment = assessPlan(setting, plan);
   return {
     isFeasible: true,
     plan,
     ...writePlan(plan),
-    assessment: assessPlan(setting, plan),
+    assessment,
+    ...(explain === true && { reasons: explainPlan(setting, plan, assessment) }),
     considered,
     tables: plannedTiers(setting, plan),
     missing: missingFor(job, plan),

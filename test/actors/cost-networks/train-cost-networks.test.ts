@@ -46,7 +46,7 @@ function drawnCosts(samples: number, devices: number): MeasuredCosts {
       backward: columns.map((own) => (most + own) / 10),
     };
   });
-  return { devices, compute, exchange };
+  return { devices, batchSize: 64, compute, exchange };
 }
 
 test("networks learn what costs depend on, the same on one thread and on two", async (t) => {

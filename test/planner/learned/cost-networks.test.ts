@@ -37,7 +37,7 @@ test("the cost of a device's tables is that of the sum of their vectors, in any 
   const networks = drawnNetworks(2, 1);
   const tables = drawnTables(6, 1);
   const states = new DeviceStates(networks);
-  const known = tables.map((table, i) => states.table(table, i));
+  const known = tables.map((table, i) => states.table(table, i, { bytes: 1, isHalvable: false }));
   const placed = (order: readonly number[]) => {
     return order.reduce((state, i) => {
       const table = known[i];
@@ -72,6 +72,7 @@ const plainStandard = (count: number) => {
 /** Backward: a millisecond a column of the device. Forward: ten, and half of its lateness. */
 const byHand: CostNetworks = {
   devices: 2,
+  batchSize: 64,
   lateMax: 4,
   table: { standard: plainStandard(20), layers: [] },
   head: [],

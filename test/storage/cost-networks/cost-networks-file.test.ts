@@ -40,7 +40,10 @@ test("what is no file of cost networks is refused, with the command that makes o
   refused(/Expected a safetensors file/);
   const networks = drawnNetworks(4, 1);
   const cases: [CostNetworks, RegExp][] = [
-    [{ ...networks, devices: 8 }, /`forward\.0` takes 8, not 16; `osiris calibrate --learn` makes/],
+    [
+      { ...networks, devices: 8 },
+      /`forward\.0` takes 8, not 16; `osiris plan --calibrate --learn` makes/,
+    ],
     [{ ...networks, head: [] }, /it has no layers `head`/],
     [{ ...networks, head: networks.table.layers }, /`head\.0` takes 20, not 4/],
     [{ ...networks, backward: networks.forward }, /`backward\.0` takes 8, not 4/],

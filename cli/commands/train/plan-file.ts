@@ -1,0 +1,126 @@
+// A job's file as `osiris plan` plans it: what its data, the machine and the options say, and the
+// plan that comes of it.
+
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { z } from "zod";
+import {
+  chooseDevices,
+  countedStatistics,
+  type DeviceChoice,
+  InputUnusableError,
+  InvalidOptionError,
+  type JobPlan,
+  type MachineConstants,
+  type MissPoint,
+  measuredGroups,
+  planJob,
+  readCostNetworks,
+  resolveJob,
+  type Scheme,
+} from "../../../index.ts";
+import type { ChangeArguments } from "../../support/arguments.ts";
+import { loadJob } from "../../support/job-file.ts";
+import { constantsFor } from "../../support/machine.ts";
+import type { StatisticsSource } from "../../views/plan-report.ts";
+
+/** How a job is planned. */
+export interface PlanningArguments extends ChangeArguments {
+  readonly devices?: number | "auto";
+  readonly hosts: number;
+  readonly memory?: number;
+  readonly schemes?: readonly Scheme[];
+  readonly cache?: boolean;
+  readonly poolingFactor?: number;
+  readonly constants?: string;
+  readonly plan?: string;
+  readonly curves?: string;
+  readonly costModel?: string;
+  readonly explain?: boolean;
+}
+
+/** A plan, and what it was made from. */
+export interface PlannedFile {
+  readonly found: JobPlan;
+  readonly constants: MachineConstants;
+  readonly source: StatisticsSource;
+  readonly choice: DeviceChoice | undefined;
+}
+
+/** @throws InputUnusableError, InvalidOptionError */
+export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
+  const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
+  const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
+  const counted = countedStatistics(job);
+  const ikjt = counted && (await measuredGroups(job));
+  const { explain } = options;
+  const ways = {
+    ...{ schemes: allowed, cache, poolingFactor, explain, statistics: counted?.features, ikjt },
+    curves: options.curves === undefined ? undefined : readCurves(options.curves),
+  };
+  const say = (line: string) => console.error(line);
+  const ofMachine = await constantsFor(options.constants, job.arithmetic, say);
+  const constantsOf = (devices: number) => {
+    const constants = ofMachine(devices);
+    return memory === undefined ? constants : { ...constants, memoryBytes: memory };
+  };
+  const costs = costModel === undefined ? undefined : readCostNetworks(costModel).networks;
+  const { devices: asked = job.devices || costs?.devices || "auto", hosts } = options;
+  const isChosen = asked === "auto" && hosts === 1 && options.plan === undefined;
+  const choice =
+    isChosen && costs === undefined
+      ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
+      : undefined;
+  const devices = devicesOf(asked, hosts);
+  const constants = constantsOf(choice?.devices ?? devices.perHost);
+  const given =
+    options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
+  const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs });
+  const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
+  return { found, constants, source, choice };
+}
+
+function devicesOf(asked: number | "auto", hosts: number) {
+  const all = asked === "auto" ? Math.max(2, hosts) : asked;
+  if (all % hosts === 0) return { hosts, perHost: all / hosts };
+  throw new InvalidOptionError(
+    "--devices",
+    `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${all}\` (number)`,
+  );
+}
+
+const curvesSchema = z.object({
+  tiers: z.array(
+    z.object({
+      table: z.string(),
+      curve: z.array(z.object({ rows: z.number(), missRatio: z.number().min(0).max(1) })),
+    }),
+  ),
+});
+
+/** The curves of the last line that has some: of the events of a run, its result. */
+function readCurves(path: string): Map<string, MissPoint[]> {
+  for (const line of readText(path).trimEnd().split("\n").reverse()) {
+    const found = curvesSchema.safeParse(parsed(line));
+    if (found.success) return new Map(found.data.tiers.map(({ table, curve }) => [table, curve]));
+  }
+  const wanted = "none of its lines is a result with `tiers`, as `osiris train --json` prints it";
+  throw new InputUnusableError(path, `Cannot use the curves ${path}: ${wanted}`);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+}

@@ -1,8 +1,9 @@
 // Tests of many cases that are alike: some of them on every change, all of them in the soak
 // (`npm run test:soak`).
 
+import { createHash } from "node:crypto";
 import type { ExecutionContext } from "ava";
-import { note } from "../runner/notes.ts";
+import { note, turnVariable } from "../runner/notes.ts";
 
 /** Whether this is the soak. */
 export const isSoak = process.env.SOAK === "1";
@@ -38,6 +39,21 @@ export function inSoak<Case>(
 export function leftToSoak(t: ExecutionContext): boolean {
   if (isSoak) return false;
   noteSoak(t.title);
+  t.pass();
+  return true;
+}
+
+/**
+ * Whether a whole test is left to another change: of tests that are alike, `npm test` runs every
+ * `nth`, by their titles and the last commit, so that the next commits run the others. The soak and
+ * whoever names a file run all.
+ */
+export function waitsForTurn(t: ExecutionContext, nth = 2): boolean {
+  const turn = process.env[turnVariable];
+  if (isSoak || turn === undefined) return false;
+  const own = createHash("sha256").update(t.title).digest().readUInt32LE();
+  if ((own + Number(turn)) % nth === 0) return false;
+  note({ kind: "skipped", title: t.title, reason: `alike tests take turns, this is ${turn}:` });
   t.pass();
   return true;
 }

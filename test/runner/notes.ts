@@ -11,6 +11,9 @@ export type Note =
 
 export const notesVariable = "OSIRIS_TEST_NOTES";
 
+/** A number: which of the tests that are alike have their turn (test/helpers/thinned.ts). */
+export const turnVariable = "OSIRIS_TEST_TURN";
+
 /** Appends a note. Lines are short, so that those of several processes do not mix. */
 export function note(one: Note): void {
   const path = process.env[notesVariable];

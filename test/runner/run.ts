@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
-import { notesVariable, readNotes } from "./notes.ts";
+import { notesVariable, readNotes, turnVariable } from "./notes.ts";
 import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
 
 const progressEveryMs = 10_000;
@@ -29,12 +29,14 @@ const all = readdirSync("dist/test", { recursive: true, encoding: "utf8" });
 const files =
   named.length > 0 ? named.length : all.filter((name) => name.endsWith(".test.js")).length;
 
+const turn = process.env[turnVariable] ?? `${turnOfCommit()}`;
 const ava = fileURLToPath(new URL("cli.mjs", import.meta.resolve("ava")));
 const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--soak")], {
   stdio: ["inherit", "pipe", "inherit"],
   env: {
     ...process.env,
     [notesVariable]: path,
+    ...(named.length > 0 ? {} : { [turnVariable]: turn }),
     ...(isSoak ? { SOAK: "1" } : {}),
     TMPDIR: directory,
     ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
@@ -82,6 +84,20 @@ function memoryDirectory(): string {
     return tmpdir(); // No such directory, or it is mounted so that nothing runs in it.
   } finally {
     rmSync(probe, { force: true });
+  }
+}
+
+/** A number that the last commit decides: who runs its tests again runs the same ones. */
+function turnOfCommit(): number {
+  try {
+    const stdio = ["ignore", "pipe", "ignore"] as const;
+    const commit = execFileSync("git", ["rev-parse", "HEAD"], {
+      encoding: "utf8",
+      stdio: [...stdio],
+    });
+    return Number.parseInt(commit.slice(0, 4), 16) % 60;
+  } catch {
+    return 0; // No clone, or no git.
   }
 }
 

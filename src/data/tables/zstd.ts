@@ -1,5 +1,5 @@
-// Unpacks Zstandard: in WebAssembly, which is twenty times faster than JavaScript alone. Node has it
-// from version 22.15 on; Osiris runs on older ones.
+// Unpacks Zstandard: in WebAssembly, which is twenty times faster than JavaScript alone. Node has
+// it from version 22.15 on; Osiris runs on older ones.
 
 import { decompressZstd } from "hyparquet-compressors";
 import { ZSTDDecoder } from "zstddec";

@@ -9,6 +9,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 const tables = ["user", "seen", "item"].map((name) => ({ name, rows: 400, dim: 8 }));
 
@@ -38,6 +39,7 @@ function jobOn(place: TestCluster, more: Partial<JobOptions> = {}): JobOptions {
 }
 
 test("deduplicated lists have one model on 1 and 3 devices, through tiers and after kills", async (t) => {
+  if (waitsForTurn(t)) return;
   const digests: string[] = [];
   for (const devices of [1, 3]) {
     await using place = await startTestCluster(devices);

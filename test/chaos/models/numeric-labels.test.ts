@@ -17,7 +17,7 @@ import {
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
@@ -64,6 +64,7 @@ for (const [title, jobOn] of [
   ["with a task of each kind", taskJob],
 ] as const) {
   test.serial(`a model ${title} is one on 1, 2 and 3 devices, and after a kill`, async (t) => {
+    if (waitsForTurn(t)) return;
     const found: string[] = [];
     for (const devices of inSoak("devices, labels that are numbers", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);

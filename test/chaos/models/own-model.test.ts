@@ -16,7 +16,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
@@ -25,6 +25,7 @@ function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOpti
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 test("a model of the user's own is one model on 1, 2 and 3 devices, and after a kill", async (t) => {
+  if (waitsForTurn(t)) return;
   const digests: string[] = [];
   for (const devices of inSoak("devices, own model", [1, 3], [1, 2, 3])) {
     await using place = await startTestCluster(devices);
@@ -45,6 +46,7 @@ test("a model of the user's own is one model on 1, 2 and 3 devices, and after a 
 });
 
 test("a module of sequences with two tasks is one model on 1 and 2 devices, and after a kill", async (t) => {
+  if (waitsForTurn(t)) return;
   const path = moduleOf(
     directoryOf(t),
     `export default defineModel({

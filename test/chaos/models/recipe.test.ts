@@ -4,6 +4,7 @@
 import test from "ava";
 import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 const optimizer = {
   dense: {
@@ -35,6 +36,7 @@ async function digestOf(devices: number, overrides?: Partial<JobOptions>): Promi
 }
 
 test("schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed", async (t) => {
+  if (waitsForTurn(t)) return;
   const digests = [await digestOf(1), await digestOf(2)];
   await using place = await startTestCluster(3);
   place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);

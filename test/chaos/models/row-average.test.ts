@@ -7,6 +7,7 @@ import test from "ava";
 import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 const ema = { decay: 0.9 };
 const optimizer = {
@@ -33,6 +34,7 @@ for (const [name, table] of Object.entries({
   "behind a cache, in few bits": { tier: "cached", precision: "bfloat16" },
 })) {
   test(`averages of rows ${name} are one model on 1 and 3 devices, and after a kill`, async (t) => {
+    if (waitsForTurn(t)) return;
     await using alone = await startTestCluster(1);
     const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }, table));
     await using place = await startTestCluster(3);

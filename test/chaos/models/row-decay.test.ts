@@ -4,6 +4,7 @@
 import test from "ava";
 import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 const optimizer = {
   sparse: {
@@ -24,6 +25,7 @@ function jobOn(place: TestCluster, checkpoint: NonNullable<JobOptions["checkpoin
 }
 
 test("decay in closed form gives one model on 1 and 3 devices, after a kill, and replayed", async (t) => {
+  if (waitsForTurn(t)) return;
   await using alone = await startTestCluster(1);
   const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }));
   await using place = await startTestCluster(3);

@@ -25,7 +25,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
-import { thinned } from "../../helpers/thinned.ts";
+import { thinned, waitsForTurn } from "../../helpers/thinned.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -45,6 +45,7 @@ const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
 for (const ssd of ["file", "rocksdb"] as const) {
   test.serial(`${ssd}: a run that goes on finds its durable rows where it left them`, async (t) => {
+    if (waitsForTurn(t)) return;
     if (lacksStore(t, ssd)) return;
     const calm = await calmResult(3);
     await using place = await startTestCluster(1);
@@ -147,6 +148,7 @@ const damages = [
 
 for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages)) {
   test.serial(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
+    if (waitsForTurn(t)) return;
     if (lacksStore(t, ssd)) return;
     if (what.includes("read") && lacks(t, linux)) return;
     const calm = await calmResult(3);

@@ -20,6 +20,7 @@ import { progressOf } from "../../../storage/disk/progress.ts";
 import { writeText } from "../../data/data-files.ts";
 import { edges, mix64 } from "../../helpers/batches/wide-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 /** Cuts at 5, 10 …; ids lose rows before steps 5, 10 … and 4, 8 … */
 const everySteps = 5;
@@ -141,6 +142,7 @@ test.serial(
 
 for (const tier of ["memory", "cached"] as const) {
   test.serial(`a kill around a decision costs a restore and no row: ${tier}`, async (t) => {
+    if (waitsForTurn(t)) return;
     const { digest, dynamicIds, logLoss } = await calmRun();
     await using place = await startTestCluster(2);
     place.threads.plan([

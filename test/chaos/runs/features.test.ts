@@ -9,7 +9,7 @@ import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { jobOfCheckpoint, tableIds } from "../../../storage/table-files/table-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 const items = 30;
@@ -63,6 +63,7 @@ function jobOn(place: TestCluster, path: string): JobOptions {
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 test("shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill", async (t) => {
+  if (waitsForTurn(t)) return;
   const path = writeSessions(t);
   const digests: string[] = [];
   for (const devices of inSoak("devices, features", [1, 3], [1, 2, 3])) {

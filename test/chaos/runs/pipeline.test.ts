@@ -15,7 +15,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 // Each depth and each number of devices comes once or twice; all pairs in the soak.
 for (const [depth, some] of [
@@ -26,6 +26,7 @@ for (const [depth, some] of [
   test.serial(
     `three devices and fewer, killed and cancelled on the way, at depth ${depth}: one model`,
     async (t) => {
+      if (waitsForTurn(t)) return;
       const calm = await calmResult();
       await using place = await startTestCluster(3);
       for (const devices of inSoak(`devices at depth ${depth}`, some, [1, 2, 3])) {

@@ -9,7 +9,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, leftToSoak } from "../../helpers/thinned.ts";
+import { inSoak, leftToSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
@@ -48,6 +48,7 @@ const jobs: Record<string, Partial<JobOptions>> = {
 
 for (const [name, overrides] of Object.entries(jobs)) {
   test.serial(`a model is one on any number of devices: ${name}`, async (t) => {
+    if (waitsForTurn(t)) return;
     await using place = await startTestCluster(3);
     const results: RunResult[] = [];
     const some = name === "the defaults" ? [1, 2, 3] : [1, 3];

@@ -15,7 +15,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const epochs = 2;
 
@@ -57,6 +57,7 @@ const tables = [
 test.serial(
   "repaired ids are counted by table, the same on any devices and after any kill",
   async (t) => {
+    if (waitsForTurn(t)) return;
     for (const devices of inSoak("devices of repaired ids", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       const { job, expected } = await jobOf(place, tables);

@@ -11,7 +11,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
-import { thinned } from "../../helpers/thinned.ts";
+import { thinned, waitsForTurn } from "../../helpers/thinned.ts";
 
 /** The reference run's result; one generation for each number of devices, none after a failure. */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
@@ -76,6 +76,7 @@ for (const command of thinned("what a device has been told when devices are aske
   test.serial(
     `devices may be asked for when a device has just been told to ${command}`,
     async (t) => {
+      if (waitsForTurn(t)) return;
       let ask = () => {};
       const launcher = launcherThatTells(command, () => ask());
       await using place = await startTestCluster(3, { launcher });
@@ -135,6 +136,7 @@ for (const [when, generation] of [
   test.serial(
     `a device ${when} may die: the run has the devices that were asked for`,
     async (t) => {
+      if (waitsForTurn(t)) return;
       await using place = await startTestCluster(4);
       const { threads } = place;
       const held = { ...rest(1, 20), actor: "device:1" };

@@ -13,6 +13,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { lacksStore, rocksDb } from "../../helpers/needs.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -25,6 +26,7 @@ const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 
 for (const ssd of ["file", "rocksdb"] as const) {
   test.serial(`a run whose rows lie in ${ssd} trains the bits of one in memory`, async (t) => {
+    if (waitsForTurn(t)) return;
     if (lacksStore(t, ssd)) return;
     const calm = await calmResult();
     await using place = await startTestCluster(2);

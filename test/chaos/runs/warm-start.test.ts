@@ -9,6 +9,7 @@ import { openExistingStore } from "../../../storage/checkpoint-store/directory-c
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { waitsForTurn } from "../../helpers/thinned.ts";
 
 interface Days {
   readonly home: string;
@@ -51,6 +52,7 @@ for (const [what, model] of [
   ["tables below memory", cached],
 ] as const) {
   test.serial(`two days are one run, byte for byte: ${what}`, async (t) => {
+    if (waitsForTurn(t)) return;
     const days = writeDays(t, model);
     await using place = await startTestCluster();
     const options = { tiers: { directory: join(days.home, "tiers") } };

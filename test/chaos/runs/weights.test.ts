@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const samples = 1500;
 const items = 40;
@@ -61,6 +61,7 @@ const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "ex
 test.serial(
   "a weighted run has the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
+    if (waitsForTurn(t)) return;
     const { clicks } = writeClicks(t);
     const digests: string[] = [];
     for (const devices of inSoak("devices, weights of ids", [1, 3], [1, 2, 3])) {

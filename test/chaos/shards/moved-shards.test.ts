@@ -12,7 +12,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 const shardings = {
   "table-wise": {},
@@ -107,6 +107,7 @@ for (const devices of [2, 3]) {
   )) {
     const what = `a ${sharding} shard that moves among ${devices} devices`;
     test.serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
+      if (waitsForTurn(t)) return;
       await using place = await startTestCluster(devices);
       const to = devices - 1;
       let moved: ShardReport | undefined;

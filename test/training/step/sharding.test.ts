@@ -42,7 +42,7 @@ import {
   type WholeBatch,
 } from "../../helpers/devices/local-devices.ts";
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
 
 /** The last block of the second table is short, and the last block of the fourth is empty. */
 const rows = [40, 13, 30, 9, 20];
@@ -282,6 +282,7 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
     const kinds = `${isMixed ? ", shared" : ""}${isWukong ? ", of another architecture" : ""}`;
     const how = `${kinds}${isNative ? ", native" : ""}`;
     test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
+      if (waitsForTurn(t, 3)) return;
       const own = { ...choice, isNative, isMixed, isWukong };
       const some = isNative ? [at % 2 === 0 ? 1 : 3] : [at % 2 === 0 ? 0 : 2];
       const drawn = inSoak(`clusters of ${title}`, some, [0, 1, 2, 3]);
@@ -298,6 +299,7 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   const isWukong = at % 3 === 1;
   const isNative = at % 4 < 2;
   test(`any plan trains the same bits where lists are deduplicated: ${title}`, async (t) => {
+    if (waitsForTurn(t, 3)) return;
     const own = { ...choice, isNative, isMixed, isWukong, ikjt: ikjtOf(isMixed) };
     const drawn = inSoak(`clusters of deduplicated ${title}`, [at % 4], [0, 1, 2, 3]);
     await anyPlanIsEqual(t, own, new RandomStream(2, title.length, isNative ? 1 : 0), drawn);
@@ -306,6 +308,7 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
 
 for (const scheme of schemes) {
   test(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
+    if (waitsForTurn(t)) return;
     const isCutByRows = ["row-wise", "table-row-wise", "grid"].includes(scheme);
     for (const exchange of [
       { forward: "float32", backward: "float32" },

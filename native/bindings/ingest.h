@@ -7,7 +7,9 @@
 #include "ingest/distinct.h"
 #include "ingest/ids.h"
 #include "ingest/pages.h"
+#include "ingest/record-bags.h"
 #include "ingest/records.h"
+#include "ingest/same-rows.h"
 #include "ingest/transforms.h"
 
 namespace {
@@ -27,11 +29,32 @@ void readFields(Call& call) {
   osiris::readFields(out, bytes, starts, ends, call.length(5), plan);
 }
 
-// gatherSamples(out, starts, words, froms)
-void gatherSamples(Call& call) {
+// copyRecords(out, starts, words, froms, headWords, kinds): returns whether all are records.
+napi_value copyRecords(Call& call) {
   int32_t *out = call.ints(0), *starts = call.ints(1), *words = call.ints(2), *froms = call.ints(3);
-  if (!call.valid()) return;
-  osiris::gatherSamples(out, starts, words, froms, call.length(3));
+  const RecordLayout layout{call.integer(4), call.length(5), call.bytes(5)};
+  if (!call.valid()) return nullptr;
+  return call.answer(
+      osiris::copyRecords(out, starts, words, call.length(2), froms, call.length(3), layout));
+}
+
+// foldRecord(words, last, start, end, headWords, kinds): returns its end, ~end where it is folded.
+napi_value foldRecord(Call& call) {
+  int32_t *words = call.ints(0), *last = call.ints(1);
+  const int64_t start = call.integer(2), end = call.integer(3);
+  const RecordLayout layout{call.integer(4), call.length(5), call.bytes(5)};
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::foldRecord(words, last, start, end, layout));
+}
+
+// appendRecords(words, last, samples, used, records, starts, headWords, kinds): returns their end.
+napi_value appendRecords(Call& call) {
+  int32_t *words = call.ints(0), *last = call.ints(1), *records = call.ints(4), *starts = call.ints(5);
+  const int64_t samples = call.integer(2), used = call.integer(3);
+  const RecordLayout layout{call.integer(6), call.length(7), call.bytes(7)};
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::appendRecords(words, last, samples, used, records, starts,
+                                           call.length(5) - 1, layout));
 }
 
 // copyBatch(labels, dense, lengths, ids, highs, weights, room, words, starts, kinds, labelsOfSample,
@@ -65,6 +88,15 @@ napi_value readHybrid(Call& call) {
   state[2] = place.packed ? 1 : 0;
   state[3] = static_cast<int32_t>(place.value);
   return call.answer(most);
+}
+
+// markRows(offsets, row, rows, value, repetition, at, end): returns 8192 rows + levels.
+napi_value markRows(Call& call) {
+  int32_t *offsets = call.ints(0), *repetition = call.ints(4);
+  const int64_t row = call.integer(1), rows = call.integer(2), value = call.integer(3);
+  const int64_t at = call.integer(5), end = call.integer(6);
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::markRows(offsets, row, rows, value, repetition, at, end));
 }
 
 // takeNumbers(out, at, values, places, count)
@@ -145,6 +177,69 @@ void writeColumns(Call& call) {
   osiris::writeColumns(out, rows, columns);
 }
 
+/// Bags of a plan, as src/data/columnar/record-bags.ts lays them out: of three numbers each, with
+/// four arrays.
+std::vector<RecordBags> recordBagsOf(Call& call, size_t plan, size_t arrays) {
+  const int32_t* numbers = call.ints(plan);
+  const int64_t count = call.length(plan) / 3;
+  const std::vector<napi_typedarray_type> types(static_cast<size_t>(4 * count), napi_int32_array);
+  std::vector<int64_t> lengths;
+  const auto found = call.list<int32_t>(arrays, types, &lengths);
+  if (!call.valid()) return {};
+  std::vector<RecordBags> bags;
+  for (size_t i = 0; i < static_cast<size_t>(count); i++, numbers += 3) {
+    bags.push_back({static_cast<RecordBags::Absent>(numbers[0]), found[4 * i], lengths[4 * i],
+                    numbers[1] == 1 ? found[4 * i + 1] : nullptr, found[4 * i + 2],
+                    lengths[4 * i + 2], numbers[2] == 1 ? found[4 * i + 3] : nullptr,
+                    lengths[4 * i + 3]});
+  }
+  return bags;
+}
+
+// measureBags(starts, plain, rows, headWords, plan, arrays): returns the words of all records.
+napi_value measureBags(Call& call) {
+  int32_t* starts = call.ints(0);
+  uint8_t* plain = call.bytes(1);
+  const int64_t rows = call.integer(2), headWords = call.integer(3);
+  const std::vector<RecordBags> bags = recordBagsOf(call, 4, 5);
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::measureBags(starts, plain, rows, headWords, bags));
+}
+
+// writeBags(words, starts, plain, rows, heads, headWords, plan, arrays)
+void writeBags(Call& call) {
+  int32_t *words = call.ints(0), *starts = call.ints(1);
+  const uint8_t* plain = call.bytes(2);
+  const int64_t rows = call.integer(3), headWords = call.integer(5);
+  const int32_t* heads = call.ints(4);
+  const std::vector<RecordBags> bags = recordBagsOf(call, 6, 7);
+  if (!call.valid()) return;
+  osiris::writeBags(words, starts, plain, rows, heads, headWords, bags);
+}
+
+/// Arguments i .. i+2: words, words of an entry, and where rows begin, if they are lists.
+RowWords rowWordsOf(Call& call, size_t i) {
+  const int32_t* offsets = call.length(i + 2) == 0 ? nullptr : call.ints(i + 2);
+  return {call.ints(i), call.integer(i + 1), offsets};
+}
+
+// markSame(same, first, end, words, perEntry, offsets)
+void markSame(Call& call) {
+  uint8_t* same = call.bytes(0);
+  const int64_t first = call.integer(1), end = call.integer(2);
+  const RowWords entries = rowWordsOf(call, 3);
+  if (!call.valid()) return;
+  osiris::markSame(same, first, end, entries);
+}
+
+// copyRows(out, outOffsets, rows, words, perEntry, offsets)
+void copyRows(Call& call) {
+  int32_t *out = call.ints(0), *outOffsets = call.ints(1), *rows = call.ints(2);
+  const RowWords entries = rowWordsOf(call, 3);
+  if (!call.valid()) return;
+  osiris::copyRows(out, outOffsets, rows, call.length(2), entries);
+}
+
 // countDistinct(slots, sampled, mask, timesMax, counted, ids, first, end, areHashes): returns the
 // first id that is not counted.
 napi_value countDistinct(Call& call) {
@@ -178,6 +273,15 @@ void hashIds(Call& call) {
   const uint32_t seed = call.word(3), tableRows = call.word(4);
   if (!call.valid()) return;
   osiris::hashIds(rows, ids, count, isUnsigned, seed, tableRows);
+}
+
+// rowsOfIds(rows, ids, offset, tableRows)
+void rowsOfIds(Call& call) {
+  int32_t* rows = call.ints(0);
+  const int64_t* ids = call.longs(1);
+  const int64_t offset = call.integer(2), tableRows = call.integer(3);
+  if (!call.valid()) return;
+  osiris::rowsOfIds(rows, ids, call.length(0), offset, tableRows);
 }
 
 // Arguments i .. i+2: lower and upper half of the salt, and max.

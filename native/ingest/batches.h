@@ -8,18 +8,31 @@
 #include <cstring>
 #include <vector>
 
+#include "ingest/folded-records.h"
+
 namespace osiris {
 
-/// Copies `count` records: record i, from word froms[i] on, to the words starts[i] .. starts[i+1]-1.
-inline void gatherSamples(int32_t* out, const int32_t* starts, const int32_t* words,
-                          const int32_t* froms, int64_t count) {
+/// Copies `count` records: record i, from word froms[i] of `wordCount` on, to the words starts[i] ..
+/// starts[i+1]-1; a folded one, from ~froms[i] on, as it was before. Returns false where a record is
+/// none.
+inline bool copyRecords(int32_t* out, const int32_t* starts, const int32_t* words,
+                          int64_t wordCount, const int32_t* froms, int64_t count,
+                          const RecordLayout& layout) {
   for (int64_t i = 0; i < count;) {
     const int64_t first = i++;
+    if (froms[first] < 0) {
+      const int64_t room = starts[first + 1] - starts[first];
+      int32_t* to = out + starts[first];
+      if (!unfoldRecord(to, room, words, ~froms[first], wordCount, layout)) return false;
+      continue;
+    }
     // Records that follow each other in a block are one copy.
     while (i < count && froms[i] - froms[first] == starts[i] - starts[first]) i++;
-    std::memcpy(out + starts[first], words + froms[first],
-                static_cast<size_t>(starts[i] - starts[first]) * sizeof *out);
+    const int64_t size = starts[i] - starts[first];
+    if (froms[first] + size > wordCount) return false;
+    std::memcpy(out + starts[first], words + froms[first], static_cast<size_t>(size) * sizeof *out);
   }
+  return true;
 }
 
 /// What the records of a cache have.

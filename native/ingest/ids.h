@@ -1,4 +1,5 @@
-// Rows of ids whose decimals are hashed, as src/data/columnar/hashed-ids.ts defines them.
+// Rows of ids, hashed or as they are, as src/data/columnar/hashed-ids.ts and bag-reader.ts define
+// them.
 
 #pragma once
 
@@ -43,6 +44,16 @@ inline void hashIds(int32_t* rows, const int64_t* ids, int64_t count, bool isUns
     uint8_t* begin = decimalsOf(end, negative ? 0 - id : id);
     if (negative) *--begin = '-';
     rows[i] = static_cast<int32_t>(1 + murmurHash3(begin, end, seed) % (tableRows - 1));
+  }
+}
+
+/// rows[i] = ids[i] - offset, where the id has 32 bits and that is a row of the table; else -1.
+inline void rowsOfIds(int32_t* rows, const int64_t* ids, int64_t count, int64_t offset,
+                      int64_t tableRows) {
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t id = ids[i], row = id - offset;
+    const bool usual = id >= INT32_MIN && id <= INT32_MAX && row >= 0 && row < tableRows;
+    rows[i] = usual ? static_cast<int32_t>(row) : -1;
   }
 }
 

@@ -127,6 +127,20 @@ inline int64_t readHybrid(int32_t* out, int64_t count, HybridPlace& place,
   return most;
 }
 
+/// Sets the offsets of the rows that begin among levels at .. end-1, all of which have a value, until
+/// the row behind the last of `rows`; `value` values stand before the first level. Returns the rows so
+/// far, 8192 times, and the level where it ends.
+inline int64_t markRows(int32_t* offsets, int64_t row, int64_t rows, int64_t value,
+                        const int32_t* repetition, int64_t at, int64_t end) {
+  const int64_t before = value - at;
+  for (; at < end; at++) {
+    if (repetition[at] != 0) continue;
+    if (row == rows) break;
+    offsets[row++] = static_cast<int32_t>(before + at);
+  }
+  return row * 8192 + at;
+}
+
 /// out[i] = values[places[i]]
 template <typename Value>
 void takeValues(Value* out, const Value* values, const int32_t* places, int64_t count) {

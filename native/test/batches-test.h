@@ -41,7 +41,11 @@ inline void testBatches() {
     starts.push_back(starts.back() + from[chosen.back() + 1] - froms.back());
   }
   std::vector<int32_t> words(static_cast<size_t>(starts.back()));
-  gatherSamples(words.data(), starts.data(), block.data(), froms.data(), samples);
+  const RecordLayout layout{headWords, features, kinds.data()};
+  const int64_t blockWords = static_cast<int64_t>(block.size());
+  expect(copyRecords(words.data(), starts.data(), block.data(), blockWords, froms.data(), samples,
+                     layout),
+         "any", "copyRecords");
   int64_t ids = 0;
   for (size_t record : chosen) {
     for (int32_t length : lengths[record]) ids += length;
@@ -90,6 +94,48 @@ inline void testBatches() {
   starts.back()++;  // A record that is longer than its bags; it is not read to its end.
   const int64_t damaged = copyBatch(out, words.data(), starts.data(), samples, shape);
   expect(damaged == -1, "any", "copyBatch, a record that is none");
+}
+
+/// Records of few different bags, folded into a block and back.
+inline void testFoldedRecords() {
+  const int64_t features = below(70), headWords = 1 + below(3) + (features + 1) / 2;
+  const int64_t lengthsAt = headWords - (features + 1) / 2;
+  std::vector<uint8_t> kinds(static_cast<size_t>(features));
+  for (uint8_t& kind : kinds) kind = static_cast<uint8_t>(below(4));
+  const RecordLayout layout{headWords, features, kinds.data()};
+  std::vector<int32_t> records, starts{0};
+  const int64_t count = below(33);
+  for (int64_t i = 0; i < count; i++) {
+    const size_t start = records.size();
+    records.resize(start + static_cast<size_t>(headWords));
+    for (int64_t t = 0; t < features; t++) {
+      const int32_t length = static_cast<int32_t>(below(4));
+      records[start + static_cast<size_t>(lengthsAt + t / 2)] |= length << (t % 2 * 16);
+      const int64_t size = length * (1 + (kinds[static_cast<size_t>(t)] & 1) + (kinds[static_cast<size_t>(t)] >> 1));
+      const int32_t value = static_cast<int32_t>(below(2));
+      for (int64_t word = 0; word < size; word++) records.push_back(value);
+    }
+    starts.push_back(static_cast<int32_t>(records.size()));
+  }
+  records.shrink_to_fit();
+  const int64_t used = count + 1, more = layout.repeatWords();
+  std::vector<int32_t> block(static_cast<size_t>(used + more) + records.size());
+  std::vector<int32_t> last(static_cast<size_t>(3 * features), -1);
+  block[0] = static_cast<int32_t>(used);
+  const int64_t end = appendRecords(block.data(), last.data(), 0, used, records.data(),
+                                    starts.data(), count, layout);
+  expect(end >= used && end <= used + static_cast<int64_t>(records.size()), "any", "appendRecords");
+  block.resize(static_cast<size_t>(end));
+  block.shrink_to_fit();
+  std::vector<int32_t> back(records.size());
+  const bool good = copyRecords(back.data(), starts.data(), block.data(), end, block.data(), count,
+                                layout);
+  expect(good && back == records, "any", "copyRecords, folded");
+  if (count == 0 || features == 0) return;
+  // A word of any kind is no reason to read other memory.
+  const size_t hit = static_cast<size_t>(used + below(end - used));
+  block[hit] = static_cast<int32_t>(below(INT32_MAX)) - (below(2) == 0 ? 0 : 1 << 30);
+  copyRecords(back.data(), starts.data(), block.data(), end, block.data(), count, layout);
 }
 
 }  // namespace osiris::test

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "ingest/pages.h"
+#include "ingest/record-bags.h"
 #include "ingest/records.h"
+#include "ingest/same-rows.h"
 #include "test/test-support.h"
 
 namespace osiris::test {
@@ -126,6 +128,90 @@ inline void testRecordColumns() {
                       record[4] == rowOf[static_cast<size_t>(codes[from])];
     expect(good, "any", "writeColumns, the words");
   }
+}
+
+/// Bags of rows that are their own, and of rows that share those of runs; of entries and of codes,
+/// some of which are none.
+inline void testRecordBags() {
+  const int64_t rows = below(150), runs = 1 + below(9);
+  std::vector<int32_t> own{0}, shared{0}, runOf;
+  for (int64_t row = 0; row < rows; row++) {
+    own.push_back(own.back() + static_cast<int32_t>(below(5)));
+    runOf.push_back(static_cast<int32_t>(below(runs + (below(9) == 0 ? 1 : 0))));  // One is none.
+  }
+  for (int64_t run = 0; run < runs; run++) {
+    shared.push_back(shared.back() + static_cast<int32_t>(below(5)));
+  }
+  std::vector<int32_t> rowOf(static_cast<size_t>(own.back())), codes(static_cast<size_t>(shared.back()));
+  for (int32_t& row : rowOf) row = static_cast<int32_t>(below(40)) - 1;
+  for (int32_t& code : codes) code = static_cast<int32_t>(below(own.back() + 2));  // Two are none.
+  const std::vector<RecordBags> bags{
+      {RecordBags::own, own.data(), rows + 1, nullptr, rowOf.data(), own.back(), nullptr, 0},
+      {RecordBags::empty, shared.data(), runs + 1, runOf.data(), rowOf.data(), own.back(),
+       codes.data(), shared.back()}};
+  const int64_t headWords = 2;
+  std::vector<int32_t> heads(static_cast<size_t>(headWords * rows), 7);
+  std::vector<int32_t> starts(static_cast<size_t>(rows + 1));
+  std::vector<uint8_t> plain(static_cast<size_t>(rows), 1);
+  const int64_t total = measureBags(starts.data(), plain.data(), rows, headWords, bags);
+  std::vector<int32_t> words(static_cast<size_t>(total));
+  writeBags(words.data(), starts.data(), plain.data(), rows, heads.data(), headWords, bags);
+  for (size_t row = 0; row < plain.size(); row++) {
+    std::vector<int32_t> wanted{7, 0};
+    bool usual = true;
+    for (size_t t = 0; t < 2; t++) {
+      const std::vector<int32_t>& offsets = t == 0 ? own : shared;
+      const size_t at = t == 0 ? row : static_cast<size_t>(runOf[row]);
+      if (at + 1 >= offsets.size()) {
+        usual = false;
+        break;
+      }
+      int32_t length = offsets[at + 1] - offsets[at];
+      for (int32_t entry = offsets[at]; entry < offsets[at + 1]; entry++) {
+        const size_t i = static_cast<size_t>(t == 0 ? entry : codes[static_cast<size_t>(entry)]);
+        const int32_t id = i < rowOf.size() ? rowOf[i] : -1;
+        usual = usual && id != -1;
+        wanted.push_back(id);
+      }
+      if (t == 0 && length == 0) wanted.push_back(0), length = 1;
+      wanted[1] |= length << (t * 16);
+    }
+    expect((plain[row] == 1) == usual, "any", "measureBags, what is plain");
+    const std::vector<int32_t> got(words.begin() + starts[row], words.begin() + starts[row + 1]);
+    expect(usual ? got == wanted : got.empty(), "any", "writeBags");
+  }
+}
+
+/// Rows that repeat the one before, and copies of rows.
+inline void testSameRows() {
+  const int64_t rows = below(50), perEntry = 1 + below(2);
+  std::vector<int32_t> offsets{0}, words;
+  std::vector<std::vector<int32_t>> lists;
+  for (int64_t row = 0; row < rows; row++) {
+    if (row == 0 || below(2) == 0) {
+      lists.emplace_back(static_cast<size_t>(perEntry * below(4)));
+      for (int32_t& word : lists.back()) word = static_cast<int32_t>(below(2));
+    } else {
+      lists.push_back(lists.back());
+    }
+    words.insert(words.end(), lists.back().begin(), lists.back().end());
+    offsets.push_back(static_cast<int32_t>(static_cast<int64_t>(words.size()) / perEntry));
+  }
+  words.shrink_to_fit();
+  std::vector<uint8_t> same(static_cast<size_t>(rows), 1);
+  const RowWords entries{words.data(), perEntry, offsets.data()};
+  markSame(same.data(), 0, rows, entries);
+  std::vector<int32_t> chosen, outOffsets{0}, wanted;
+  for (size_t row = 0; row < lists.size(); row++) {
+    expect((same[row] == 1) == (row > 0 && lists[row] == lists[row - 1]), "any", "markSame");
+    if (below(2) == 0) continue;
+    chosen.push_back(static_cast<int32_t>(row));
+    wanted.insert(wanted.end(), lists[row].begin(), lists[row].end());
+    outOffsets.push_back(static_cast<int32_t>(static_cast<int64_t>(wanted.size()) / perEntry));
+  }
+  std::vector<int32_t> out(wanted.size());
+  copyRows(out.data(), outOffsets.data(), chosen.data(), static_cast<int64_t>(chosen.size()), entries);
+  expect(out == wanted, "any", "copyRows");
 }
 
 }  // namespace osiris::test

@@ -25,6 +25,9 @@ int main() {
   for (int round = 0; round < 200; round++) testHashedIds();
   for (int round = 0; round < 200; round++) testTransforms();
   for (int round = 0; round < 200; round++) testBatches();
+  for (int round = 0; round < 400; round++) testFoldedRecords();
+  for (int round = 0; round < 200; round++) testRecordBags();
+  for (int round = 0; round < 200; round++) testSameRows();
   for (int round = 0; round < 200; round++) testDistinct();
   for (int round = 0; round < 200; round++) testHybrid();
   for (int round = 0; round < 1000; round++) testDamagedPages();

@@ -6,8 +6,8 @@ import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import type { BatchMemory } from "../dataset.ts";
 import { oneLabel, targetWords } from "../targets.ts";
-import type { BlockShape } from "./block-encoder.ts";
-import { sampleHeadWords } from "./cache-format.ts";
+import { type BlockShape, sampleHeadWords } from "./cache-format.ts";
+import { layoutOf, unfold } from "./folded-records.ts";
 
 /** The records of a batch's samples, one after the other. */
 export interface BatchRecords {
@@ -18,7 +18,10 @@ export interface BatchRecords {
 
 /** Copies samples of a shape. */
 export interface BatchCopier {
-  /** Copies records first .. end-1: record i lies in `words` from word froms[i] on. */
+  /**
+   * Copies records first .. end-1: record i lies in `words` from word froms[i] on; a folded one
+   * (folded-records.ts) from ~froms[i] on, and becomes what it was before.
+   */
   gather(out: BatchRecords, words: Int32Array, froms: Int32Array, first: number, end: number): void;
   /**
    * Copies the labels, dense features and bags of B records. Returns the number of ids: where there
@@ -32,25 +35,24 @@ export function batchCopier(
   shape: BlockShape,
   addon: Addon | undefined = loadAddon(),
 ): BatchCopier {
-  const [gather, copy] = [addon?.gatherSamples, addon?.copyBatch];
+  const [gather, copy] = [addon?.copyRecords, addon?.copyBatch];
   // An addon of an earlier build lacks them.
   if (gather === undefined || copy === undefined) return copierOf(shape);
-  const kinds = Uint8Array.from({ length: shape.features }, (_, t) => {
-    return (shape.wide[t] === true ? 1 : 0) + (shape.weighted[t] === true ? 2 : 0);
-  });
+  const { kinds, headWords } = layoutOf(shape);
   const { labels } = shape.targets ?? oneLabel;
   const denseAt = targetWords(shape.targets ?? oneLabel);
-  const headWords = sampleHeadWords(shape);
   return {
     gather({ words: out, starts }, words, froms, first, end) {
-      // The addon checks types alone: with wrong places it would touch other memory.
+      // The addon checks types, and places in `words`: with others it would touch other memory.
       assert(out.length >= (starts[end] ?? Infinity), "room for the records");
       for (let i = first; i < end; i++) {
-        const from = froms[i] ?? -1;
+        const at = froms[i] ?? 0;
+        const from = at < 0 ? ~at : at;
         const size = (starts[i + 1] ?? 0) - (starts[i] ?? 0);
-        assert(from >= 0 && size >= headWords && from + size <= words.length, "a whole record");
+        assert(size >= headWords && from + headWords <= words.length, "a whole record");
       }
-      gather(out, starts.subarray(first, end + 1), words, froms.subarray(first, end));
+      const own = [out, starts.subarray(first, end + 1), words, froms.subarray(first, end)];
+      assert(gather(...own, headWords, kinds) === 1, "whole records");
     },
     copy({ labels: to, dense, lengths, ids, highs, weights }, { words, starts }, B) {
       assert(starts.length > B && words.length >= (starts[B] ?? 0), "B records");
@@ -68,10 +70,15 @@ export function batchCopier(
 
 /** The copier that defines what is copied. */
 export function copierOf(shape: BlockShape): BatchCopier {
+  const layout = layoutOf(shape);
   return {
     gather({ words: out, starts }, words, froms, first, end) {
       for (let i = first; i < end; i++) {
         let from = froms[i] ?? 0;
+        if (from < 0) {
+          unfold(out, starts[i] ?? 0, words, ~from, layout);
+          continue;
+        }
         const last = starts[i + 1] ?? 0;
         for (let to = starts[i] ?? 0; to < last; to++) out[to] = words[from++] ?? 0;
       }

@@ -2,21 +2,12 @@
 // (cache-format.ts has the format). A cache keeps the blocks; where there is an index alone,
 // readers make them again.
 
+import assert from "node:assert/strict";
+import type { PlainRecords } from "../columnar/plain-records.ts";
 import type { Sample } from "../sample.ts";
-import { oneLabel, type Targets } from "../targets.ts";
-import { blockSamples, sampleHeadWords } from "./cache-format.ts";
-
-/** What decides the words of a sample. */
-export interface BlockShape {
-  readonly dense: number;
-  readonly features: number;
-  /** Whether the ids of each feature have 64 bits. */
-  readonly wide: readonly boolean[];
-  /** Whether the ids of each feature have weights; `[]`: no feature has them. */
-  readonly weighted: readonly boolean[];
-  /** What a sample has beside its features. @default one label */
-  readonly targets?: Targets | undefined;
-}
+import { oneLabel } from "../targets.ts";
+import { type BlockShape, blockSamples } from "./cache-format.ts";
+import { type Folder, folderOf, layoutOf, repeatWords } from "./folded-records.ts";
 
 /** Words of a block before its first record. */
 const startsWords = blockSamples + 1;
@@ -27,22 +18,31 @@ export class BlockEncoder {
   readonly #headWords: number;
   /** Whether ids have 32 bits and no weights: bags then lie side by side, as in a sample. */
   readonly #isPlain: boolean;
+  readonly #folder: Folder;
+  /** Words that a record may need beside its own while it is folded. */
+  readonly #foldWords: number;
   /** The current block: room for where its samples begin, then their records. */
   #words = new Int32Array(4096);
   #floats = new Float32Array(this.#words.buffer);
+  /** Where the bags of its last record lie (folded-records.ts). */
+  readonly #last: Int32Array;
   #used = startsWords;
   #samples = 0;
 
   constructor(shape: BlockShape) {
     this.#shape = shape;
-    this.#headWords = sampleHeadWords(shape);
+    const layout = layoutOf(shape);
+    this.#headWords = layout.headWords;
+    this.#foldWords = repeatWords(layout);
+    this.#folder = folderOf(layout);
+    this.#last = new Int32Array(3 * shape.features).fill(-1);
     this.#isPlain = !shape.wide.includes(true) && !shape.weighted.includes(true);
   }
 
   /** Appends a copy of a sample. Returns the block that it completes, valid until the next call. */
   append(sample: Sample): Int32Array | undefined {
     const { dense, lengths, idCount } = sample;
-    this.#reserve(this.#headWords + 3 * idCount);
+    this.#reserve(this.#headWords + 3 * idCount + this.#foldWords);
     // Looked up once: a sample may have thousands of words.
     const [words, floats] = [this.#words, this.#floats];
     let at = this.#writeTargets(sample, this.#used);
@@ -54,9 +54,7 @@ export class BlockEncoder {
       const { ids } = sample;
       for (let i = 0; i < idCount; i++) words[at++] = ids[i] ?? 0;
     } else at = this.#writeBags(sample, at);
-    this.#used = at;
-    this.#words[++this.#samples] = this.#used;
-    return this.#samples === blockSamples ? this.#end() : undefined;
+    return this.#mayRepeat(sample) ? this.#fold(at) : this.#take(at);
   }
 
   /** Samples that the block has room for. */
@@ -65,22 +63,31 @@ export class BlockEncoder {
   }
 
   /**
-   * Appends records that are written already: `count` of them, for which there is room, of `width`
-   * words each, side by side from word `from` on. As `append`.
+   * Appends records that are written already: `count` of them, for which there is room, from record
+   * `first` on. As `append`.
    */
   appendRecords(
-    records: Int32Array,
-    from: number,
+    { words: records, starts, width }: Omit<PlainRecords, "isPlain">,
+    first: number,
     count: number,
-    width: number,
   ): Int32Array | undefined {
-    this.#reserve(count * width);
-    const words = this.#words;
-    words.set(records.subarray(from, from + count * width), this.#used);
-    for (let i = 0; i < count; i++) {
-      this.#used += width;
-      words[++this.#samples] = this.#used;
+    assert(count <= this.room, "room for the records");
+    const [from, to] = [starts[first] ?? 0, starts[first + count] ?? 0];
+    this.#reserve(to - from + this.#foldWords);
+    if (width !== undefined) {
+      // Bags of one word are never folded.
+      this.#words.set(records.subarray(from, to), this.#used);
+      const back = this.#used - from;
+      for (let i = first + 1; i <= first + count; i++) {
+        this.#words[++this.#samples] = (starts[i] ?? 0) + back;
+      }
+      this.#used = to + back;
+      return this.#samples === blockSamples ? this.#end() : undefined;
     }
+    const block = { words: this.#words, last: this.#last };
+    const place = { samples: this.#samples, used: this.#used };
+    this.#used = this.#folder.append(block, place, { words: records, starts }, first, count);
+    this.#samples += count;
     return this.#samples === blockSamples ? this.#end() : undefined;
   }
 
@@ -118,6 +125,28 @@ export class BlockEncoder {
     return at;
   }
 
+  /** Folds the record that ends before word `end`. Returns the block, if that completes it. */
+  #fold(end: number): Int32Array | undefined {
+    const folded = this.#folder.fold({ words: this.#words, last: this.#last }, this.#used, end);
+    if (folded < 0) this.#words[this.#samples] = ~this.#used;
+    return this.#take(folded < 0 ? ~folded : folded);
+  }
+
+  /** Takes the record that ends before word `end`. */
+  #take(end: number): Int32Array | undefined {
+    this.#used = end;
+    this.#words[++this.#samples] = end;
+    return this.#samples === blockSamples ? this.#end() : undefined;
+  }
+
+  /** Whether a bag has more than a word. Otherwise no bag repeats, nor do those of the next. */
+  #mayRepeat({ lengths }: Sample): boolean {
+    const wordsMin = this.#isPlain ? 2 : 1;
+    for (let t = 0; t < lengths.length; t++) if ((lengths[t] ?? 0) >= wordsMin) return true;
+    this.#last.fill(-1);
+    return false;
+  }
+
   #reserve(words: number): void {
     if (this.#used + words <= this.#words.length) return;
     const larger = new Int32Array(2 * (this.#used + words));
@@ -130,8 +159,12 @@ export class BlockEncoder {
     const count = this.#samples;
     // Of a block with fewer samples, all begins so much earlier.
     const unused = blockSamples - count;
-    this.#words[0] = startsWords;
-    for (let i = count; i >= 0; i--) this.#words[unused + i] = (this.#words[i] ?? 0) - unused;
+    this.#words[0] = startsWords; // The first record of a block is never folded.
+    for (let i = count; i >= 0; i--) {
+      const start = this.#words[i] ?? 0;
+      this.#words[unused + i] = start < 0 ? start + unused : start - unused;
+    }
+    this.#last.fill(-1);
     const block = this.#words.subarray(unused, this.#used);
     this.#used = startsWords;
     this.#samples = 0;

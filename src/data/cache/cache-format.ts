@@ -7,12 +7,19 @@
 //   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
 //   keys               f64 of each sample, if a column splits the data (split-options.ts)
 //
-//   block   words      first word of each sample, and of the end, counted from the block's start
+//   block   words      first word of each sample, and of the end, counted from the block's start;
+//                      ~ of it where the sample is folded
 //   sample  words      labels f32 (one, or `targets` says) · its weight f32, if samples have
 //                      weights · group f32 (2), if they have groups · dense f32 (dense) ·
 //                      bag lengths u16 (even number) · bags
+//   folded  words      as a sample until its bag lengths · a bit for each feature, lowest first, in
+//                      words: whether its bag is that of the sample before · bags; in place of such
+//                      a one, how many words before this one it lies in full, in the same block
 //   bag     words      ids i32 · upper halves of the ids i32, if the feature is wide · weights of
 //                      the ids f32, if the feature has weights
+//
+// A sample is folded where that makes it shorter: it then repeats all bags of two words or more
+// that are those of the sample before.
 //
 // All little-endian, all aligned to 4 bytes. A cache file is written under a temporary name,
 // synced, and renamed, so a file with the final name is complete.
@@ -26,7 +33,7 @@ import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key: each version has files of its own. */
-export const cacheVersion = 3;
+export const cacheVersion = 4;
 /** Samples of a block: few, because a shuffled reader needs one sample from each block it reads. */
 export const blockSamples = 32;
 /** Bytes before the first block. */
@@ -145,6 +152,18 @@ export type Means = Readonly<Record<number, number>>;
 
 /** Words and checksum of every block: (blocks, 2). */
 export type BlockTable = Uint32Array;
+
+/** What decides the words of a sample. */
+export interface BlockShape {
+  readonly dense: number;
+  readonly features: number;
+  /** Whether the ids of each feature have 64 bits. */
+  readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights; `[]`: no feature has them. */
+  readonly weighted: readonly boolean[];
+  /** What a sample has beside its features. @default one label */
+  readonly targets?: Targets | undefined;
+}
 
 /** Words of a sample before its bags. */
 export function sampleHeadWords(shape: {

@@ -30,6 +30,7 @@ import {
   onDisk,
   readFrame,
 } from "./cache-format.ts";
+import { layoutOf, type RecordLayout, unfoldedWords } from "./folded-records.ts";
 import { HeldRanges } from "./held-ranges.ts";
 import { pieceStartsOf } from "./pieces.ts";
 
@@ -208,11 +209,12 @@ class CachedDataset implements CachedSamples {
   /** The dense features with values that await a mean, and the mean of each. */
   readonly #means: readonly (readonly [feature: number, mean: number])[];
   readonly #copier: BatchCopier;
+  readonly #layout: RecordLayout;
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
   /** Records of the batch, sample after sample, copied here so that blocks can be dropped. */
   #words = new Int32Array(0);
   #starts = new Int32Array(1);
-  /** Where the record of each sample lies in its block's memory. */
+  /** Where the record of each sample lies in its block's memory: as `BatchCopier` has it. */
   #froms = new Int32Array(0);
   #isOpen = true;
   #wordsGathered = 0;
@@ -231,6 +233,7 @@ class CachedDataset implements CachedSamples {
     this.#file = file;
     this.#blocks = blocks;
     this.#copier = batchCopier(meta);
+    this.#layout = layoutOf(meta);
     this.#means = Object.entries(meta.means ?? {}).map(([at, mean]) => [Number(at), mean]);
   }
 
@@ -291,9 +294,15 @@ class CachedDataset implements CachedSamples {
         }
       }
       const slot = place.at + inBlock;
-      const from = words[slot] ?? 0;
-      froms[b] = place.at + from;
-      used += (words[slot + 1] ?? 0) - from;
+      const at = words[slot] ?? 0;
+      if (at < 0) {
+        froms[b] = at - place.at; // ~(place.at + ~at)
+        used += unfoldedWords(words, place.at + ~at, this.#layout);
+      } else {
+        const end = words[slot + 1] ?? 0;
+        froms[b] = place.at + at;
+        used += (end < 0 ? ~end : end) - at;
+      }
       starts[b + 1] = used;
     }
     this.#take(words, first, B);

@@ -4,13 +4,22 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../../ports/disk.ts";
-import type { RecordMemory } from "../columnar/record-columns.ts";
+import type { PlainRecords } from "../columnar/plain-records.ts";
 import { Sample } from "../sample.ts";
 import type { SplitKeys } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
-import { BlockEncoder, type BlockShape } from "./block-encoder.ts";
-import { bytesOfKeys, type CacheMeta, headerBytes, onDisk, writeFrame } from "./cache-format.ts";
+import { BlockEncoder } from "./block-encoder.ts";
+import {
+  type BlockShape,
+  bytesOfKeys,
+  type CacheMeta,
+  headerBytes,
+  onDisk,
+  sampleHeadWords,
+  writeFrame,
+} from "./cache-format.ts";
 import { StatisticsCollector } from "./feature-statistics.ts";
+import { lengthAt } from "./folded-records.ts";
 
 /** The progress of making a cache. */
 export interface CacheProgress {
@@ -35,6 +44,9 @@ const togetherBytes = 0x4_0000;
 export class CacheWriter {
   readonly #file: DiskFile;
   readonly #shape: CacheShape;
+  readonly #headWords: number;
+  /** Lengths of the bags of a record. */
+  readonly #lengths: Uint16Array;
   readonly #encoder: BlockEncoder;
   readonly #isIndex: boolean;
   readonly #statistics: StatisticsCollector;
@@ -58,6 +70,8 @@ export class CacheWriter {
   constructor(file: DiskFile, shape: CacheShape, isIndex = false) {
     this.#file = file;
     this.#shape = shape;
+    this.#headWords = sampleHeadWords(shape);
+    this.#lengths = new Uint16Array(shape.features);
     this.#encoder = new BlockEncoder(shape);
     this.#isIndex = isIndex;
     const isNumeric = shape.numeric?.includes(true) === true;
@@ -89,26 +103,32 @@ export class CacheWriter {
     if (this.#labelRanges.length > 0) this.#addLabels(sample.labels);
   }
 
-  /**
-   * As `append`, of `count` records from record `first` on, each with one id of 32 bits in each
-   * feature. @throws StoreFailedError
-   */
-  appendRecords({ words, width }: RecordMemory, first: number, count: number): void {
+  /** As `append`, of `count` records from record `first` on. @throws StoreFailedError */
+  appendRecords(records: PlainRecords, first: number, count: number): void {
     for (let done = 0; done < count; ) {
       const some = Math.min(count - done, this.#encoder.room);
-      const from = (first + done) * width;
-      const block = this.#encoder.appendRecords(words, from, some, width);
+      const block = this.#encoder.appendRecords(records, first + done, some);
       if (block !== undefined) this.#add(block);
       done += some;
     }
-    this.#statistics.addRecords(words, first * width, count, width);
+    const { words, starts, width } = records;
+    if (width !== undefined) this.#statistics.addRecords(words, starts[first] ?? 0, count, width);
     this.#samples += count;
     const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
-    const end = (first + count) * width;
-    for (let at = first * width; at < end; at += width) {
+    for (let i = first; i < first + count; i++) {
+      const at = starts[i] ?? 0;
+      if (width === undefined) this.#countBags(words, at + this.#headWords);
       if (this.#shape.numeric?.[0] !== true) this.#positives += floats[at] ?? 0;
       if (this.#labelRanges.length > 0) this.#addLabels(floats.subarray(at));
     }
+  }
+
+  /** Counts the ids of a record, which begin at word `idsAt`. */
+  #countBags(words: Int32Array, idsAt: number): void {
+    const lengths = this.#lengths;
+    const lengthsAt = idsAt - Math.ceil(lengths.length / 2);
+    for (let t = 0; t < lengths.length; t++) lengths[t] = lengthAt(words, lengthsAt, t);
+    this.#statistics.add({ lengths, ids: words.subarray(idsAt), highs: words });
   }
 
   #addLabels(labels: Float32Array): void {

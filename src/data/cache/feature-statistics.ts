@@ -85,7 +85,7 @@ export class StatisticsCollector {
     return Array.from(this.#idsMax);
   }
 
-  add({ lengths, ids, highs }: Sample): void {
+  add({ lengths, ids, highs }: Pick<Sample, "lengths" | "ids" | "highs">): void {
     // Looked up once: a sample may have thousands of ids.
     const [sums, idsMax, waiting, lows] = [this.#sums, this.#idsMax, this.#pending, this.#lows];
     let end = 0;

@@ -2,6 +2,8 @@
 // The rows of ids of 32 bits are found for a whole column at once, those of a dictionary once for
 // each of its entries.
 
+import assert from "node:assert/strict";
+import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { murmurHash3 } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
 import type { Fault } from "../text/faults.ts";
@@ -91,8 +93,24 @@ function wideEntry(
   };
 }
 
-/** The rows of ids that lie in the table as they are. */
-function plainRows({ rows, offset }: CategoricalField): HashIds {
+/** The rows of ids that lie in the table as they are: by the addon, where it is built. */
+export function plainRows(
+  field: Pick<CategoricalField, "rows" | "offset">,
+  addon: Addon | undefined = loadAddon(),
+): HashIds {
+  const find = addon?.rowsOfIds; // An addon of an earlier build lacks it.
+  if (find === undefined) return plainRowsOf(field);
+  return ({ ids, offsets }) => {
+    const found = new Int32Array(offsets.at(-1) ?? 0);
+    // The addon checks types alone: with a wrong length it would read other memory.
+    assert(ids.length >= found.length, "an id for each entry");
+    find(found, ids, field.offset, field.rows);
+    return found;
+  };
+}
+
+/** What defines these rows. */
+export function plainRowsOf({ rows, offset }: Pick<CategoricalField, "rows" | "offset">): HashIds {
   return ({ ids, offsets }) => {
     const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
     const found = new Int32Array(offsets.at(-1) ?? 0);

@@ -12,7 +12,12 @@ import { textsAt } from "./row-text.ts";
 
 /** The columns of a batch, and of the transforms. */
 export interface MadeBatch {
-  readonly columns: ReadonlyMap<string, Column>;
+  readonly columns: { get(name: string): Column | undefined };
+  /**
+   * A column that was made once for each run of equal rows: as `BatchColumns.bagsOf` has it.
+   * Undefined: the column is another one.
+   */
+  runsOf(name: string): { readonly column: Column; readonly runs: Int32Array } | undefined;
   /** Why a row has no features, by row. */
   readonly faults: ReadonlyMap<number, Fault>;
   /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
@@ -36,12 +41,22 @@ export function madeBatch(
   const { rows, firstRow } = batch;
   const made = transforms.run(sources, { rows, place, firstRow });
   for (const [row, kind] of made.faults) if (!faults.has(row)) faults.set(row, { kind });
-  const columns = new Map(batch.columns);
-  for (const name of transforms.outputs.keys()) {
-    const column = made.columns.get(name);
-    if (column !== undefined && column.form !== "lists") columns.set(name, column);
-  }
-  return { columns, faults, kept: made.kept };
+  const isOutput = (name: string) => transforms.outputs.has(name);
+  return {
+    columns: {
+      get(name) {
+        const column = isOutput(name) ? made.columns.get(name) : undefined;
+        return column === undefined || column.form === "lists" ? batch.columns.get(name) : column;
+      },
+    },
+    runsOf(name) {
+      const found = isOutput(name) ? made.columns.runsOf(name) : undefined;
+      if (found === undefined || found.column.form === "lists") return undefined;
+      return { column: found.column, runs: found.runs };
+    },
+    faults,
+    kept: made.kept,
+  };
 }
 
 /** A column in the form in which a transform reads it. */

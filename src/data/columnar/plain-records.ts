@@ -1,24 +1,31 @@
-// The short way from columns to the records of a cache: all rows of a batch, column by column,
-// where each feature has one id a row. A row of which anything is unusual is no plain row: it goes
-// through the row encoder, which defines what every record is.
+// The short way from columns to the records of a cache: all rows of a batch, column by column. A
+// row of which anything is unusual is no plain row: it goes through the row encoder, which defines
+// what every record is.
 
+import { Sample } from "../sample.ts";
+import { groupWords } from "../targets.ts";
 import type { Fault } from "../text/faults.ts";
-import type { BagReader } from "./bag-reader.ts";
+import type { BagColumn, BagReader } from "./bag-reader.ts";
 import type { Column } from "./column.ts";
 import type { CategoricalField, DenseField, FieldColumns } from "./named-columns.ts";
+import { bagWriter, type RecordBags, type RowRecords } from "./record-bags.ts";
 import { columnWriter, type RecordColumn, type RecordMemory } from "./record-columns.ts";
 
 /**
  * The records of a batch, valid until the next batch: a record's labels, dense features, lengths
  * and ids (cache/cache-format.ts).
  */
-export type PlainRecords = RecordMemory;
+export interface PlainRecords extends RowRecords {
+  /** Words of each record, where each has one id a feature; undefined: lengths may differ. */
+  readonly width: number | undefined;
+}
 
 /** No row has a record. */
 export const noRecords: PlainRecords = {
   words: new Int32Array(0),
-  width: 0,
+  starts: new Int32Array(1),
   isPlain: new Uint8Array(0),
+  width: 0,
 };
 
 /**
@@ -36,77 +43,132 @@ export function plainFrom(
   return row - first;
 }
 
-/** Makes the records of a batch; undefined where its columns have another form. */
-export type RecordMaker = (
-  columnOf: (field: number) => Column,
-  rows: number,
-) => PlainRecords | undefined;
+/** The columns of a batch, by the places of fields. */
+export interface BatchColumns {
+  columnOf(field: number): Column;
+  /**
+   * The column of a feature with one row for each run of equal rows, and the run of each row, where
+   * it is known so; else the column.
+   */
+  bagsOf(field: number): { readonly column: Column; readonly runs?: Int32Array | undefined };
+}
 
-/** The maker of records; undefined where rows have more than classes, numbers and single ids. */
-export function recordMaker(
-  columns: FieldColumns,
-  bags: readonly BagReader[],
-  labelOf: (place: number, column: Column) => (row: number) => number | Fault,
-): RecordMaker | undefined {
-  const { labels, dense, categorical } = columns;
-  const places = placesOf(columns);
+/** Fills a part of a sample from a row. Returns the row's fault, if it has one. */
+export type Fill = (sample: Sample, row: number) => Fault | undefined;
+
+/** What makes records of a batch. */
+export interface RecordSources {
+  readonly bags: readonly BagReader[];
+  labelOf(place: number, column: Column): (row: number) => number | Fault;
+  /** What fills the weight and the group of a sample, where it has them. */
+  fillsOf(columns: BatchColumns): { readonly weight?: Fill; readonly group?: Fill };
+}
+
+/** Makes the records of a batch; undefined where its columns have another form. */
+export type RecordMaker = (columns: BatchColumns, rows: number) => PlainRecords | undefined;
+
+/** The maker of records; undefined where ids have 64 bits, or parts of texts are ids. */
+export function recordMaker(fields: FieldColumns, sources: RecordSources): RecordMaker | undefined {
+  const { labels, dense, categorical } = fields;
+  const places = placesOf(fields);
   if (places === undefined) return undefined;
-  const { denseAt, idsAt } = places;
+  const { weightAt, groupAt, denseAt, lengthsAt, idsAt } = places;
   const writeColumns = columnWriter();
-  let memory: RecordMemory | undefined;
-  const columnsOf = (columnOf: (field: number) => Column): RecordColumn[] | undefined => {
-    const found: RecordColumn[] = lengthsOf(places);
+  const writeBags = bagWriter();
+  let memory: RecordRoom | undefined;
+  let words = noRecords.words;
+
+  const columnsOf = (columns: BatchColumns): RecordColumn[] | undefined => {
+    const found: RecordColumn[] = [];
     for (const field of dense) {
-      const column = columnOf(field.field);
+      const column = columns.columnOf(field.field);
       if (column.form !== "numbers") return undefined;
       const values = field.log ? logsOf(column.values) : column.values;
       found.push(numbersOf(values, field, denseAt));
     }
+    if (places.width === undefined) return found;
+    found.push(...lengthsOf(places));
     for (const [feature, { field, missing }] of categorical.entries()) {
-      const column = columnOf(field);
-      const rowsOf = bags[feature]?.rowsOf;
-      if (column.form === "numbers" || column.weights !== undefined || rowsOf === undefined) {
-        return undefined;
-      }
-      const entries = rowsOf(column);
+      const column = columns.columnOf(field);
+      const entries = entriesOf(column, sources.bags[feature]);
+      if (entries === undefined) return undefined;
       const [at, hasOwn] = [idsAt + feature, missing === "own"];
-      found.push({ kind: "ids", at, offsets: column.offsets, entries, hasOwn });
+      found.push({ kind: "ids", at, offsets: entries.offsets, entries: entries.of, hasOwn });
     }
     return found;
   };
-  return (columnOf, rows) => {
-    memory = roomFor(rows, places, memory);
-    const found = columnsOf(columnOf);
-    if (found === undefined) return undefined;
-    for (const [place, field] of labels.entries()) {
-      writeLabels(memory, place, labelOf(place, columnOf(field)), rows);
+  const bagsOf = (columns: BatchColumns): RecordBags[] | undefined => {
+    const found: RecordBags[] = [];
+    for (const [feature, { field, missing }] of categorical.entries()) {
+      const { column, runs } = columns.bagsOf(field);
+      const entries = entriesOf(column, sources.bags[feature]);
+      if (entries === undefined) return undefined;
+      const absent = missing === "own" || missing === "empty" ? missing : "unusual";
+      found.push({ offsets: entries.offsets, runs, entries: entries.of, absent });
     }
-    writeColumns(memory, rows, found);
-    return memory;
+    return found;
+  };
+  const writeTargets = (heads: RecordMemory, columns: BatchColumns, rows: number) => {
+    for (const [place, field] of labels.entries()) {
+      writeLabels(heads, place, sources.labelOf(place, columns.columnOf(field)), rows);
+    }
+    const { weight: fillWeight, group: fillGroup } = sources.fillsOf(columns);
+    if (fillWeight !== undefined) {
+      writeFilled(heads, weightAt, rows, fillWeight, (sample) => [sample.sampleWeight]);
+    }
+    if (fillGroup !== undefined) {
+      writeFilled(heads, groupAt, rows, fillGroup, (sample) => sample.group);
+    }
+  };
+
+  return (columns, rows) => {
+    memory = roomFor(rows, places, memory);
+    const { heads, starts } = memory;
+    const { isPlain } = heads;
+    const found = columnsOf(columns);
+    if (found === undefined) return undefined;
+    const bags = places.width === undefined ? bagsOf(columns) : [];
+    if (bags === undefined) return undefined;
+    writeTargets(heads, columns, rows);
+    writeColumns(heads, rows, found);
+    if (places.width !== undefined) return recordsOf(memory);
+    const total = writeBags.measure({ starts, isPlain }, rows, idsAt, bags);
+    if (total < 0) return undefined;
+    if (words.length < total) words = new Int32Array(Math.ceil(1.25 * total));
+    writeBags.write({ words, starts, isPlain }, heads, lengthsAt, rows, bags);
+    return { words, starts, isPlain, width: undefined };
   };
 }
 
-/** The words of a plain record: where its dense features, lengths and ids begin, and its end. */
+/** The words of a plain record: where its parts begin. */
 export interface RecordPlaces {
+  readonly weightAt: number;
+  readonly groupAt: number;
   readonly denseAt: number;
   readonly lengthsAt: number;
   readonly idsAt: number;
-  readonly width: number;
+  /** The end of all records; undefined: where there are lists, their ends differ. */
+  readonly width: number | undefined;
 }
 
 /** The places in the records of rows; undefined where rows have more than those have. */
 export function placesOf(columns: FieldColumns): RecordPlaces | undefined {
   const { labels, dense, categorical, weight, group } = columns;
-  if (weight !== undefined || group !== undefined || !categorical.every(isSingle)) return undefined;
+  if (!categorical.every(isNarrow)) return undefined;
   const denseWords = dense.reduce((sum, { missing }) => sum + (missing === "indicator" ? 2 : 1), 0);
-  const features = categorical.length;
-  const [denseAt, lengthsAt] = [labels.length, labels.length + denseWords];
-  const idsAt = lengthsAt + Math.ceil(features / 2);
-  return { denseAt, lengthsAt, idsAt, width: idsAt + features };
+  const weightAt = labels.length;
+  const groupAt = weightAt + (weight === undefined ? 0 : 1);
+  const denseAt = groupAt + (group === undefined ? 0 : groupWords);
+  const lengthsAt = denseAt + denseWords;
+  const idsAt = lengthsAt + Math.ceil(categorical.length / 2);
+  // What transforms make may be lists, too.
+  const areSingles = categorical.every(({ list, isMade }) => !list && isMade !== true);
+  const width = areSingles ? idsAt + categorical.length : undefined;
+  return { weightAt, groupAt, denseAt, lengthsAt, idsAt, width };
 }
 
 /** The lengths of bags of one id each, two in a word. */
-export function lengthsOf({ lengthsAt, idsAt, width }: RecordPlaces): RecordColumn[] {
+export function lengthsOf({ lengthsAt, idsAt, width = idsAt }: RecordPlaces): RecordColumn[] {
   const isOdd = (width - idsAt) % 2 === 1;
   return Array.from({ length: idsAt - lengthsAt }, (_, i) => {
     const at = lengthsAt + i;
@@ -114,24 +176,60 @@ export function lengthsOf({ lengthsAt, idsAt, width }: RecordPlaces): RecordColu
   });
 }
 
+/** Memory for records of one length, or for the heads of others. */
+export interface RecordRoom {
+  readonly heads: RecordMemory;
+  /** (rows + 1): where records begin, if they have one length. */
+  readonly starts: Int32Array;
+}
+
 /** Memory for so many records, all of them plain: that of `before`, if it is large enough. */
 export function roomFor(
   rows: number,
-  { width }: RecordPlaces,
-  before: RecordMemory = noRecords,
-): RecordMemory {
-  const { isPlain } = before;
-  const memory =
-    isPlain.length >= rows
-      ? before
-      : { words: new Int32Array(rows * width), width, isPlain: new Uint8Array(rows) };
-  memory.isPlain.fill(1, 0, rows);
-  return memory;
+  { idsAt, width = idsAt }: RecordPlaces,
+  before?: RecordRoom,
+): RecordRoom {
+  const isEnough = before !== undefined && before.heads.isPlain.length >= rows;
+  const room = isEnough
+    ? before
+    : {
+        heads: { words: new Int32Array(rows * width), width, isPlain: new Uint8Array(rows) },
+        starts: Int32Array.from({ length: rows + 1 }, (_, row) => row * width),
+      };
+  room.heads.isPlain.fill(1, 0, rows);
+  return room;
 }
 
-function isSingle({ isWide, list, separator, weightSeparator }: CategoricalField): boolean {
-  const isList = list !== undefined || separator !== undefined || weightSeparator !== undefined;
-  return !isWide && !isList;
+/** The records of one length in their memory. */
+export function recordsOf({ heads, starts }: RecordRoom): PlainRecords {
+  return { ...heads, starts };
+}
+
+function isNarrow({ isWide, separator, weightSeparator }: CategoricalField): boolean {
+  return !isWide && separator === undefined && weightSeparator === undefined;
+}
+
+/** The rows of the entries of a column; undefined: it has numbers, or weights. */
+function entriesOf(column: Column, reader: BagReader | undefined) {
+  if (column.form === "numbers" || column.weights !== undefined) return undefined;
+  const rowsOf = reader?.rowsOf;
+  return rowsOf && { of: rowsOf(column satisfies BagColumn), offsets: column.offsets };
+}
+
+/** Writes a part of each record that a sample is filled with. */
+function writeFilled(
+  { words, width, isPlain }: RecordMemory,
+  at: number,
+  rows: number,
+  fill: Fill,
+  partOf: (sample: Sample) => ArrayLike<number>,
+): void {
+  const floats = new Float32Array(words.buffer);
+  const sample = new Sample({ dense: 0, features: 0 });
+  for (let row = 0; row < rows; row++) {
+    if (fill(sample, row) !== undefined) isPlain[row] = 0;
+    else floats.set(partOf(sample), row * width + at);
+  }
 }
 
 function writeLabels(

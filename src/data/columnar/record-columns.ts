@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { type Addon, loadAddon } from "../../ports/addon.ts";
 import { type EntryRows, textWay } from "./bag-reader.ts";
 
-/** Memory for the records of a batch. */
+/** Memory for records of one length, or for the heads of others. */
 export interface RecordMemory {
   /** (rows, width) */
   readonly words: Int32Array;

@@ -16,7 +16,7 @@ import { type BagReader, bagReader } from "./bag-reader.ts";
 import type { Column, RowBatch } from "./column.ts";
 import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
-import { type PlainRecords, recordMaker } from "./plain-records.ts";
+import { type BatchColumns, type Fill, type PlainRecords, recordMaker } from "./plain-records.ts";
 import { millisecondsOf, textAt, timeText } from "./row-text.ts";
 
 /** Fills samples from the rows of batches. */
@@ -39,9 +39,6 @@ export interface RowEncoder {
   encodeFeatures(sample: Sample, row: number): Fault | undefined;
 }
 
-/** Fills a part of a sample from a row. Returns the row's fault, if it has one. */
-export type Fill = (sample: Sample, row: number) => Fault | undefined;
-
 /** Labels whose reading is remembered, of one column. */
 const labelsMax = 4096;
 
@@ -57,15 +54,20 @@ export function createRowEncoder(
   transforms?: CompiledTransforms,
 ): RowEncoder {
   const bags = columns.categorical.map((column, feature) => bagReader(column, feature));
-  let targets: Fill[] = [];
-  let features: Fill[] = [];
+  /** What fills samples of the batch; made when a row is encoded. */
+  let fills: { readonly targets: Fill[]; readonly features: Fill[] } | undefined;
   const labels = columns.labels.map(() => new Map<string | number, number | Fault>());
   const labelOf = (place: number, column: Column) => {
     const readLabel = columns.readLabels[place];
     if (readLabel === undefined) throw new TypeError("a label has a reader");
     return labelReaderOf(column, readLabel, labels[place] ?? new Map());
   };
-  const makeRecords = recordMaker(columns, bags, labelOf);
+  const targetFills = (columnOf: (field: number) => Column) => ({
+    ...(columns.weight && { weight: weightFill(columnOf(columns.weight.field), columns.weight) }),
+    ...(columns.group && { group: groupFill(columnOf(columns.group.field), columns.group) }),
+  });
+  const fillsOf = ({ columnOf }: BatchColumns) => targetFills(columnOf);
+  const makeRecords = recordMaker(columns, { bags, labelOf, fillsOf });
 
   let now: RowBatch | undefined;
   let made: MadeBatch | undefined;
@@ -76,27 +78,34 @@ export function createRowEncoder(
     if (column === undefined) throw new TypeError(`a batch lacks the column ${header[field]}`);
     return column;
   };
+  const bagsOf = (field: number) =>
+    made?.runsOf(header[field] ?? "") ?? { column: columnOf(field) };
   const begin = (batch: RowBatch, place = 0) => {
     now = batch;
     made = transforms && madeBatch(transforms, columns, header, batch, place);
-    const { key, weight, group } = columns;
+    const { key } = columns;
     readKey = key === undefined || keys === undefined ? undefined : keyReader(columnOf(key), keys);
-    targets = [
+    fills = undefined;
+  };
+  const makeFills = () => {
+    const { weight, group } = targetFills(columnOf);
+    const targets = [
       ...(readKey === undefined ? [] : [keyFill(readKey)]),
       ...columns.labels.map((field, i) => labelFill(i, labelOf(i, columnOf(field)))),
-      ...(weight === undefined ? [] : [weightFill(columnOf(weight.field), weight)]),
-      ...(group === undefined ? [] : [groupFill(columnOf(group.field), group)]),
+      ...(weight === undefined ? [] : [weight]),
+      ...(group === undefined ? [] : [group]),
     ];
-    features = [
+    const features = [
       ...columns.dense.map((field) => denseFill(columnOf(field.field), field)),
       ...columns.categorical.map((field, i) => {
         return bagFill(columnOf(field.field), field, i, bags[i]);
       }),
     ];
+    return { targets, features };
   };
 
-  const run = (fills: readonly Fill[], sample: Sample, row: number): Fault | undefined => {
-    for (const fill of fills) {
+  const run = (all: readonly Fill[], sample: Sample, row: number): Fault | undefined => {
+    for (const fill of all) {
       const fault = fill(sample, row);
       if (fault !== undefined) return fault;
     }
@@ -106,10 +115,15 @@ export function createRowEncoder(
     const unmade = made?.faults.get(row);
     if (unmade !== undefined) return unmade;
     sample.clear();
-    return run(features, sample, row);
+    fills ??= makeFills();
+    return run(fills.features, sample, row);
+  };
+  const encode = (sample: Sample, row: number) => {
+    fills ??= makeFills();
+    return run(fills.targets, sample, row) ?? encodeFeatures(sample, row);
   };
   const records = () => {
-    const found = now && makeRecords?.(columnOf, now.rows);
+    const found = now && makeRecords?.({ columnOf, bagsOf }, now.rows);
     if (found === undefined || now === undefined) return undefined;
     const { isPlain } = found;
     for (const row of made?.faults.keys() ?? []) isPlain[row] = 0;
@@ -125,7 +139,7 @@ export function createRowEncoder(
     records,
     isKept: (row) => made?.kept === undefined || made.kept[row] === 1,
     encodeFeatures,
-    encode: (sample, row) => run(targets, sample, row) ?? encodeFeatures(sample, row),
+    encode,
   };
 }
 

@@ -14,6 +14,7 @@
 // B = samples of a device, G = groups, T = features.
 
 import type { BatchMemory } from "../dataset.ts";
+import { markSame } from "./same-rows.ts";
 
 /**
  * Features, by index, that are deduplicated together: a list is distinct if any of them differs.
@@ -83,6 +84,8 @@ export class IkjtMaker {
   /** (B): the sample that first had each distinct list, by place in its slice. */
   #firsts = new Int32Array(0);
   #hashes = new Int32Array(0);
+  #same = new Uint8Array(0);
+  readonly #mark = markSame();
   /** Hash table of one slice: 1 + place of a distinct list; 0: free. */
   #slots = new Int32Array(0);
 
@@ -127,6 +130,7 @@ export class IkjtMaker {
     if (inverse === undefined) throw new RangeError("The batch has no memory for an inverse");
     const firsts = this.#firsts.subarray(group * samples, (group + 1) * samples);
     const counts = new Int32Array(bounds.length - 1);
+    const same = this.#markSame(batch, group, samples);
     let before = 0;
     for (let slice = 0; slice < counts.length; slice++) {
       const [first, end] = [bounds[slice] ?? 0, bounds[slice + 1] ?? 0];
@@ -134,7 +138,7 @@ export class IkjtMaker {
       let count = 0;
       for (let sample = first; sample < end; sample++) {
         // A session's samples stand beside each other: most repeat the list just before.
-        if (sample > first && this.#isSame(batch, group, sample, sample - 1)) {
+        if (sample > first && same[sample] === 1) {
           inverse[sample] = inverse[sample - 1] ?? 0;
           continue;
         }
@@ -160,6 +164,25 @@ export class IkjtMaker {
       before += count;
     }
     return counts;
+  }
+
+  /** Marks the samples that have, bit by bit, the lists of the sample before. */
+  #markSame({ ids, highs, weights }: IkjtMemory, group: number, samples: number): Uint8Array {
+    if (this.#same.length < samples) this.#same = new Uint8Array(samples);
+    this.#same.fill(1, 0, samples);
+    for (const feature of this.#groups[group] ?? []) {
+      const first = feature * samples;
+      const offsets = this.#starts.subarray(first, first + samples + 1);
+      const mark = (words: Int32Array) => {
+        this.#mark(this.#same, 0, samples, { words, perEntry: 1, offsets });
+      };
+      mark(ids);
+      if (this.#shape.wide[feature] === true && highs !== undefined) mark(highs);
+      if (this.#shape.weighted[feature] === true && weights !== undefined) {
+        mark(new Int32Array(weights.buffer, weights.byteOffset, weights.length));
+      }
+    }
+    return this.#same;
   }
 
   /** An empty hash table for a slice of `samples`. Returns the mask of its slots. */

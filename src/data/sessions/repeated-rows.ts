@@ -5,102 +5,94 @@
 //
 // R = rows, U = rows that differ from the row before, N = entries of all lists of a column.
 
-import type { NumberColumn } from "../columnar/column.ts";
 import type { TransformColumn } from "../transforms/values.ts";
+import { markSame, type RowWords, rowCopier } from "./same-rows.ts";
 
 /** Rows for each row that differs, at least: with fewer, copies cost more than they save. */
 const runsMin = 1.5;
+/** Rows by which it is seen whether rows repeat at all. */
+const probedRows = 128;
 
 /** (U + 1): the first row of each run of equal rows, and the number of rows. */
 export type Heads = Int32Array;
 
 /** The runs of rows that are equal in all of these columns; undefined: too few rows repeat. */
 export function headsOf(columns: readonly TransformColumn[], rows: number): Heads | undefined {
-  const most = Math.floor(rows / runsMin);
   if (columns.length === 0) return undefined;
-  const heads = new Int32Array(most + 1);
-  const comparers = columns.map(comparerOf);
-  let count = 0;
-  for (let row = 0; row < rows; row++) {
-    if (row > 0 && comparers.every((isSame) => isSame(row))) continue;
-    if (count === most) return undefined;
-    heads[count++] = row;
+  const mark = markSame();
+  const same = new Uint8Array(rows).fill(1);
+  const parts = columns.flatMap(partsOf);
+  let [count, row] = [0, 0];
+  const heads = new Int32Array(rows + 1);
+  for (const end of [Math.min(probedRows, rows), rows]) {
+    for (const part of parts) mark(same, row, end, part);
+    for (; row < end; row++) if (same[row] !== 1) heads[count++] = row;
+    if (count * runsMin > end) return undefined;
   }
   heads[count] = rows;
   return heads.subarray(0, count + 1);
 }
 
-/** Whether a row has the value of the row before it. */
-function comparerOf(column: TransformColumn): (row: number) => boolean {
-  if (column.form === "numbers") {
-    const { values } = column;
-    return (row) => Object.is(values[row], values[row - 1]);
-  }
+/** What the values of a row are, in words of 32 bits. */
+function partsOf(column: TransformColumn): RowWords[] {
+  if (column.form === "numbers") return [{ words: wordsOf(column.values), perEntry: 2 }];
   const { offsets } = column;
-  const entries = entriesOf(column);
-  const present = "present" in column ? column.present : undefined;
-  return (row) => {
-    const [before, from, end] = [offsets[row - 1] ?? 0, offsets[row] ?? 0, offsets[row + 1] ?? 0];
-    if (end - from !== from - before || present?.[row] !== present?.[row - 1]) return false;
-    for (const words of entries) {
-      const [first, last] = [words.perEntry * from, words.perEntry * end];
-      const back = words.perEntry * (from - before);
-      for (let i = first; i < last; i++) if (words.of[i] !== words.of[i - back]) return false;
-    }
-    return true;
+  const lists = (entries: ArrayBufferView, perEntry: number): RowWords => {
+    return { words: wordsOf(entries), perEntry, offsets };
   };
-}
-
-/** What the entries of lists consist of, in words of 32 bits. */
-function entriesOf(column: Exclude<TransformColumn, NumberColumn>) {
-  const wordsIn = (entries: ArrayBufferView, perEntry: number) => {
-    return { of: wordsOf(entries), perEntry };
-  };
-  if (column.form === "lists") return [wordsIn(column.values, 2)];
-  const own = column.form === "ids" ? wordsIn(column.ids, 2) : wordsIn(column.codes, 1);
-  return column.weights === undefined ? [own] : [own, wordsIn(column.weights, 1)];
+  if (column.form === "lists") return [lists(column.values, 2)];
+  const { present, weights } = column;
+  // Of a dictionary, rows with one list may differ in the codes of an id that it has twice.
+  const own =
+    column.form === "texts"
+      ? lists(column.codes, 1)
+      : column.coded === undefined
+        ? lists(column.ids, 2)
+        : lists(column.coded.codes, 1);
+  return [
+    own,
+    ...(weights === undefined ? [] : [lists(weights, 1)]),
+    ...(present === undefined ? [] : [{ words: Int32Array.from(present), perEntry: 1 }]),
+  ];
 }
 
 /** The first row of each run. (U) */
 export function headRows(column: TransformColumn, heads: Heads): TransformColumn {
-  return picked(column, heads.length - 1, (row) => heads[row] ?? 0);
+  return picked(column, heads.subarray(0, -1));
 }
 
 /** All rows of what was computed of the first row of each run. (R) */
 export function allRows(column: TransformColumn, heads: Heads): TransformColumn {
-  const rows = heads.at(-1) ?? 0;
-  const runs = new Int32Array(rows);
-  for (let run = 0; run + 1 < heads.length; run++) runs.fill(run, heads[run], heads[run + 1]);
-  return picked(column, rows, (row) => runs[row] ?? 0);
+  return picked(column, runsOf(heads));
 }
 
-/** The rows that `rowAt` names, in new memory. */
-function picked(
-  column: TransformColumn,
-  rows: number,
-  rowAt: (row: number) => number,
-): TransformColumn {
+/** (R): the run of each row. */
+function runsOf(heads: Heads): Int32Array {
+  const runs = new Int32Array(heads.at(-1) ?? 0);
+  for (let run = 0; run + 1 < heads.length; run++) runs.fill(run, heads[run], heads[run + 1]);
+  return runs;
+}
+
+/** These rows, in new memory. */
+function picked(column: TransformColumn, chosen: Int32Array): TransformColumn {
+  const rows = chosen.length;
   if (column.form === "numbers") {
     const values = new Float64Array(rows);
-    for (let row = 0; row < rows; row++) values[row] = column.values[rowAt(row)] ?? 0;
+    for (let row = 0; row < rows; row++) values[row] = column.values[chosen[row] ?? 0] ?? 0;
     return { ...column, values };
   }
   const from = column.offsets;
   const offsets = new Int32Array(rows + 1);
   for (let row = 0; row < rows; row++) {
-    const at = rowAt(row);
+    const at = chosen[row] ?? 0;
     offsets[row + 1] = (offsets[row] ?? 0) + (from[at + 1] ?? 0) - (from[at] ?? 0);
   }
   const total = offsets[rows] ?? 0;
-  /** Copies the entries of all rows. */
+  const copy = rowCopier();
+  /** Copies the entries of the rows. */
   const copied = <Entries extends ArrayBufferView>(entries: Entries, out: Entries): Entries => {
     const perEntry = total === 0 ? 1 : out.byteLength / 4 / total;
-    const [source, words] = [wordsOf(entries), wordsOf(out)];
-    for (let row = 0; row < rows; row++) {
-      const first = perEntry * (from[rowAt(row)] ?? 0);
-      const [begin, end] = [perEntry * (offsets[row] ?? 0), perEntry * (offsets[row + 1] ?? 0)];
-      for (let to = begin; to < end; to++) words[to] = source[first + to - begin] ?? 0;
-    }
+    copy(wordsOf(out), offsets, chosen, { words: wordsOf(entries), perEntry, offsets: from });
     return out;
   };
   if (column.form === "lists") {
@@ -111,7 +103,7 @@ function picked(
     offsets,
     ...(weights && { weights: copied(weights, new Float32Array(total)) }),
     ...(present && {
-      present: Uint8Array.from({ length: rows }, (_, row) => present[rowAt(row)] ?? 0),
+      present: Uint8Array.from(chosen, (row) => present[row] ?? 0),
     }),
   };
   if (column.form === "texts") {
@@ -133,6 +125,12 @@ function picked(
 /** The same memory as words of 32 bits. */
 function wordsOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Int32Array {
   return new Int32Array(buffer, byteOffset, byteLength / 4);
+}
+
+/** A column of the first row of each run of equal rows; `runs` (R): the run of each row. */
+export interface RowRuns {
+  readonly column: TransformColumn;
+  readonly runs: Int32Array;
 }
 
 /** A column, or what it is in the first row of each run; each is made when it is asked for. */
@@ -167,6 +165,12 @@ export class RepeatedColumn {
       this.#whole = allRows(this.#heads, this.heads);
     }
     return this.#whole;
+  }
+
+  /** The first row of each run, and the run of each row; undefined: it was computed of all rows. */
+  get runs(): RowRuns | undefined {
+    if (this.heads === undefined || this.#heads === undefined) return undefined;
+    return { column: this.#heads, runs: runsOf(this.heads) };
   }
 
   /** The first row of each of these runs. */

@@ -5,8 +5,10 @@
 //
 // The piece before and the run's own one are often read at the same time: both need the head.
 
-import { BlockEncoder, type BlockShape } from "../cache/block-encoder.ts";
-import { blockSamples } from "../cache/cache-format.ts";
+import { copierOf } from "../cache/batch-copies.ts";
+import { BlockEncoder } from "../cache/block-encoder.ts";
+import { type BlockShape, blockSamples } from "../cache/cache-format.ts";
+import { layoutOf, unfoldedWords } from "../cache/folded-records.ts";
 import type { Run, RunReaders, SampleSink } from "./run-readers.ts";
 
 /** Heads that are remembered: of fewer samples than a block each. */
@@ -52,11 +54,18 @@ export function headEndOf({ first }: Run): number {
   return Math.ceil(first / blockSamples) * blockSamples;
 }
 
-/** Adds the samples of a head. */
-export function addHead(head: Int32Array, out: SampleSink): void {
+/** Adds the samples of a head, whose records may be folded: they are no neighbours of others. */
+export function addHead(head: Int32Array, shape: BlockShape, out: SampleSink): void {
+  const layout = layoutOf(shape);
+  const copier = copierOf(shape);
   const samples = (head[0] ?? 1) - 1;
+  const starts = new Int32Array(samples + 1);
   for (let i = 0; i < samples; i++) {
-    const [begin, end] = [head[i] ?? 0, head[i + 1] ?? 0];
-    out.addRecords(head, begin, 1, end - begin);
+    const [at, next] = [head[i] ?? 0, head[i + 1] ?? 0];
+    const size = at < 0 ? unfoldedWords(head, ~at, layout) : (next < 0 ? ~next : next) - at;
+    starts[i + 1] = (starts[i] ?? 0) + size;
   }
+  const words = new Int32Array(starts[samples] ?? 0);
+  copier.gather({ words, starts }, head, head.subarray(0, samples), 0, samples);
+  out.addRecords({ words, starts, width: undefined }, 0, samples);
 }

@@ -31,8 +31,8 @@ export interface Run {
 /** Takes samples, or their records, in order. */
 export interface SampleSink {
   add(sample: Sample): void;
-  /** So many records of `width` words each, which lie side by side from word `from` on. */
-  addRecords(words: Int32Array, from: number, count: number, width: number): void;
+  /** So many records, from record `first` on, side by side. */
+  addRecords(records: Omit<PlainRecords, "isPlain">, first: number, count: number): void;
 }
 
 /** How runs are read. */
@@ -233,7 +233,7 @@ export class RunReader {
 
   /** Encodes rows of the batch until sample `end`. */
   #encode({ batch: { rows }, isWanted }: WantedRows, end: number, out: SampleSink): void {
-    const { isPlain, words, width } = this.#records;
+    const { isPlain } = this.#records;
     const encoder = this.#encoder;
     let row = this.#row;
     while (row < rows && this.#at < end) {
@@ -242,7 +242,7 @@ export class RunReader {
         const first = row++;
         const last = Math.min(rows, first + end - this.#at);
         row += plainFrom(this.#records, row, last, (at) => isWanted(at) && encoder.isKept(at));
-        out.addRecords(words, first * width, row - first, width);
+        out.addRecords(this.#records, first, row - first);
         this.#at += row - first;
       } else if (encoder.encode(this.#sample, row++) === undefined) {
         out.add(this.#sample); // Another one is bad, as the index found it.

@@ -65,7 +65,7 @@ export function tableBlocks(
       await readers.use(run, from, rowsFirst, (reader) => reader.read(end, out));
       return;
     }
-    addHead(await heads.of(run), out);
+    addHead(await heads.of(run), meta, out);
   };
 
   return {
@@ -88,10 +88,10 @@ export function tableBlocks(
       };
       const out: SampleSink = {
         add: (sample) => add(encoder.append(sample)),
-        addRecords(words, from, count, width) {
+        addRecords(records, from, count) {
           for (let done = 0; done < count; ) {
             const some = Math.min(count - done, encoder.room);
-            add(encoder.appendRecords(words, from + done * width, some, width));
+            add(encoder.appendRecords(records, from + done, some));
             done += some;
           }
         },

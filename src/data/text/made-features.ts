@@ -3,7 +3,8 @@
 
 import { type BagReader, bagReader } from "../columnar/bag-reader.ts";
 import type { CategoricalField, DenseField } from "../columnar/named-columns.ts";
-import { bagFill, denseFill, type Fill } from "../columnar/row-encoder.ts";
+import type { Fill } from "../columnar/plain-records.ts";
+import { bagFill, denseFill } from "../columnar/row-encoder.ts";
 import type { Sample } from "../sample.ts";
 import type { MadeColumns } from "../transforms/compile.ts";
 import type { Fault } from "./faults.ts";

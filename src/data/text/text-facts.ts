@@ -3,7 +3,7 @@
 
 import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
-import type { RecordMemory } from "../columnar/record-columns.ts";
+import { type PlainRecords, placesOf } from "../columnar/plain-records.ts";
 import type { Sample } from "../sample.ts";
 import { meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
@@ -12,7 +12,7 @@ import { NumberLeakageWatch } from "./number-leakage.ts";
 /** The facts of the files so far. */
 export class TextFacts {
   #leakage: LeakageWatch | NumberLeakageWatch | undefined;
-  #labels = 0;
+  #denseAt = 0;
   #meanFeatures: readonly number[] = [];
   /** Sums and counts of the values of each of these features. */
   #sums: number[] = [];
@@ -24,7 +24,7 @@ export class TextFacts {
     if (this.#leakage !== undefined) return columns;
     const isNumber = columns.numeric?.[0] === true;
     this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
-    this.#labels = columns.labels.length;
+    this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Without places there are no records.
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);
@@ -45,13 +45,12 @@ export class TextFacts {
   }
 
   /** Takes the next good lines: `count` records from record `first` on. */
-  addRecords({ words, width }: RecordMemory, first: number, count: number): void {
+  addRecords({ words, starts }: PlainRecords, first: number, count: number): void {
     if (this.#meanFeatures.length === 0) return;
     const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
-    const end = (first + count) * width;
     for (const [i, at] of this.#meanFeatures.entries()) {
-      for (let from = first * width; from < end; from += width) {
-        this.#addValue(i, floats[from + this.#labels + at] ?? 0);
+      for (let record = first; record < first + count; record++) {
+        this.#addValue(i, floats[(starts[record] ?? 0) + this.#denseAt + at] ?? 0);
       }
     }
   }

@@ -3,7 +3,7 @@
 // anywhere, in training and at prediction; and a run of rows that are equal in all that a transform
 // reads is computed once (sessions/repeated-rows.ts).
 
-import { type Heads, headsOf, RepeatedColumn } from "../sessions/repeated-rows.ts";
+import { type Heads, headsOf, RepeatedColumn, type RowRuns } from "../sessions/repeated-rows.ts";
 import type { OpName, Rows, Run } from "./op.ts";
 import { ops } from "./ops.ts";
 import { outputsOf } from "./order.ts";
@@ -17,7 +17,10 @@ import { referenceColumns, wholeColumns } from "./whole-columns.ts";
 /** What the transforms make of some rows. */
 export interface MadeColumns {
   /** By name of the output. Valid until the next run. */
-  readonly columns: Pick<ReadonlyMap<string, TransformColumn>, "get">;
+  readonly columns: Pick<ReadonlyMap<string, TransformColumn>, "get"> & {
+    /** One that was computed for the first row of each run of equal rows; undefined: for all. */
+    runsOf(name: string): RowRuns | undefined;
+  };
   /** Why a row is bad, by row; a row that is not there is good. */
   readonly faults: ReadonlyMap<number, string>;
   /** (rows): 0 for rows that sampling drops; undefined: it drops none. */
@@ -30,8 +33,8 @@ export interface CompiledTransforms extends TransformPlan {
   run(sources: readonly TransformColumn[], rows: Omit<Rows, "refuse">): MadeColumns;
 }
 
-/** Ops that the addon runs over whole columns in less time than it takes to compare two rows. */
-const quick: ReadonlySet<OpName> = new Set(["sigridHash", "bucketize"]);
+/** Ops that the addon runs over numbers in less time than it takes to compare two of them. */
+const quick: ReadonlySet<OpName> = new Set(["bucketize"]);
 
 interface Call {
   readonly run: Run;
@@ -84,7 +87,11 @@ export function compileTransforms(
         const before = kept;
         kept = before === undefined ? own : own.map((bit, row) => bit & (before[row] ?? 0));
       }
-      return { columns: { get: (name) => columns.get(name)?.rows }, faults, kept };
+      const found = {
+        get: (name: string) => columns.get(name)?.rows,
+        runsOf: (name: string) => columns.get(name)?.runs,
+      };
+      return { columns: found, faults, kept };
     },
   };
 }

@@ -3,7 +3,9 @@
 
 import test from "ava";
 import { batchCopier, copierOf } from "../../../src/data/cache/batch-copies.ts";
-import { BlockEncoder, type BlockShape } from "../../../src/data/cache/block-encoder.ts";
+import { BlockEncoder } from "../../../src/data/cache/block-encoder.ts";
+import type { BlockShape } from "../../../src/data/cache/cache-format.ts";
+import { layoutOf, unfoldedWords } from "../../../src/data/cache/folded-records.ts";
 import type { BatchMemory } from "../../../src/data/dataset.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import type { Targets } from "../../../src/data/targets.ts";
@@ -23,9 +25,10 @@ function drawnShape(random: RandomStream, isPlain: boolean): DrawnShape {
   return { dense: random.below(4), features, wide: drawn(), weighted: drawn(), targets };
 }
 
-/** A block of drawn samples, and the samples. */
+/** A block of drawn samples, half of whose bags repeat, and the samples. */
 function drawnBlock(random: RandomStream, shape: DrawnShape) {
   const encoder = new BlockEncoder(shape);
+  let before: Sample | undefined;
   const samples = Array.from({ length: 32 }, () => {
     const sample = new Sample(shape);
     sample.labels.forEach((_, i) => {
@@ -34,13 +37,24 @@ function drawnBlock(random: RandomStream, shape: DrawnShape) {
     sample.dense.forEach((_, i) => {
       sample.dense[i] = random.below(5) === 0 ? Number.NaN : random.below(1000) / 8;
     });
+    let first = 0;
     for (let feature = 0; feature < shape.features; feature++) {
+      const end = first + (before?.lengths[feature] ?? 0);
+      if (before !== undefined && random.below(2) === 0) {
+        for (let at = first; at < end; at++) {
+          sample.push(feature, before.ids[at] ?? 0, before.weights[at], before.highs[at]);
+        }
+        first = end;
+        continue;
+      }
+      first = end;
       const length = random.below(5) === 0 ? random.below(9) : 1;
       for (let i = 0; i < length; i++) {
         const weight = shape.weighted[feature] === true ? random.below(9) / 4 : 1;
         sample.push(feature, random.word() | 0, weight, random.word() | 0);
       }
     }
+    before = sample;
     return { sample, words: encoder.append(sample) };
   });
   const words = Int32Array.from(samples.at(-1)?.words ?? []);
@@ -93,8 +107,10 @@ test("samples come out of blocks in any order, with the addon and without", (t) 
     const starts = new Int32Array(B + 1);
     const froms = Int32Array.from(slots, (slot, b) => {
       const { words } = blocks[b < half ? 0 : 1] ?? { words: new Int32Array(0) };
-      const from = words[slot] ?? 0;
-      starts[b + 1] = (starts[b] ?? 0) + (words[slot + 1] ?? 0) - from;
+      const [from, next] = [words[slot] ?? 0, words[slot + 1] ?? 0];
+      const size =
+        from < 0 ? unfoldedWords(words, ~from, layoutOf(shape)) : (next < 0 ? ~next : next) - from;
+      starts[b + 1] = (starts[b] ?? 0) + size;
       return from;
     });
     const own = slots.map((slot, b) => blocks[b < half ? 0 : 1]?.samples[slot] as Sample);

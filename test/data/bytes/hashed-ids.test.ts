@@ -1,6 +1,8 @@
-// The row of a hashed id is the hash of its decimals: with the addon and without.
+// The row of a hashed id is the hash of its decimals, that of another one the id: with the addon
+// and without.
 
 import test from "ava";
+import { plainRows, plainRowsOf, textWay } from "../../../src/data/columnar/bag-reader.ts";
 import { hasherOf, idHasher } from "../../../src/data/columnar/hashed-ids.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
@@ -49,5 +51,35 @@ test("entries behind the last row are left out", (t) => {
   const rows = [5, 6].map((id) => 1 + (murmurHash3(String(id), 1) % 49));
   for (const hash of [idHasher(table), hasherOf(table)]) {
     t.deepEqual([...hash({ ...column, offsets })], rows);
+  }
+});
+
+test("ids as they are become rows of their table, or go the way of text", (t) => {
+  const ids = BigInt64Array.of(
+    0n,
+    4n,
+    5n,
+    9n,
+    54n,
+    55n,
+    -1n,
+    2n ** 31n,
+    -(2n ** 31n),
+    2n ** 62n,
+    7n,
+  );
+  const column = { form: "ids" as const, ids, offsets: Int32Array.of(0, ids.length - 1) };
+  for (const [offset, rows] of [
+    [0, 50],
+    [5, 50],
+    [-(2 ** 31), 2 ** 31 - 1],
+    [2 ** 40, 50],
+  ] as const) {
+    const wanted = [...ids.subarray(0, -1)].map((id) => {
+      const row = Number(id) - offset;
+      return BigInt.asIntN(32, id) === id && row >= 0 && row < rows ? row : textWay;
+    });
+    const table = { rows, offset };
+    t.deepEqual([[...plainRows(table)(column)], [...plainRowsOf(table)(column)]], [wanted, wanted]);
   }
 });

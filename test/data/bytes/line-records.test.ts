@@ -114,7 +114,8 @@ for (const { name, columns, dense } of forms) {
       let [plain, lines] = [0, 0];
       for (let seed = 1; seed <= 6; seed++) {
         const chunk = chunkOf(seed, columns, seed === 3 ? 1 : 400);
-        const { words, width, isPlain } = recordsOf(chunk);
+        const records = recordsOf(chunk);
+        const { isPlain } = records;
         const sample = new Sample(shape);
         for (let line = 0; line < chunk.count; line++) {
           lines++;
@@ -125,7 +126,7 @@ for (const { name, columns, dense } of forms) {
           assert(fault === undefined, `line ${line} is plain, and has the fault ${fault?.kind}`);
           const [ofSample, ofRecord] = [new BlockEncoder(shape), new BlockEncoder(shape)];
           ofSample.append(sample);
-          ofRecord.appendRecords(words, line * width, 1, width);
+          ofRecord.appendRecords(records, line, 1);
           const [got, wanted] = [ofRecord.rest(), ofSample.rest()].map(String);
           if (got !== wanted) t.is(got, wanted, chunk.text(line));
         }

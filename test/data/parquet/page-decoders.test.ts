@@ -239,3 +239,27 @@ test("files have the same columns, or the same fault, whatever decodes their pag
     t.deepEqual(fast, plain, name);
   }
 });
+
+test("rows are found by the levels at which they begin", (t) => {
+  const random = new RandomStream(22, 1);
+  for (let round = 0; round < 100; round++) {
+    const levels = random.below(4096);
+    const repetition = Int32Array.from({ length: levels }, () => (random.below(4) === 0 ? 0 : 1));
+    const at = random.below(levels + 1);
+    const [rows, row, values] = [random.below(500), random.below(2), random.below(9999)];
+    if (row > rows) continue;
+    const [one, other] = both.map((decoders) => {
+      const offsets = new Int32Array(rows + 1);
+      const found = decoders.markRows(offsets, row, rows, values, { repetition, at, end: levels });
+      return { offsets, found };
+    });
+    t.deepEqual(one, other);
+    const begins = [...repetition.keys()].filter((i) => i >= at && repetition[i] === 0);
+    const few = begins.slice(0, rows - row);
+    t.deepEqual(
+      [...(one?.offsets.subarray(row, row + few.length) ?? [])],
+      few.map((i) => values + i - at),
+    );
+    t.deepEqual(one?.found, { row: row + few.length, at: begins[rows - row] ?? levels });
+  }
+});

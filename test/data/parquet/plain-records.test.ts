@@ -101,7 +101,7 @@ test("records have the words of encoded samples, and leave out what is unusual",
       assert(fault === undefined, `row ${row} is plain, and has the fault ${fault?.kind}`);
       const [ofSample, ofRecord] = [new BlockEncoder(shape), new BlockEncoder(shape)];
       ofSample.append(sample);
-      ofRecord.appendRecords(records.words, row * records.width, 1, records.width);
+      ofRecord.appendRecords(records, row, 1);
       const [wanted, got] = [ofSample.rest(), ofRecord.rest()];
       if (!isSame(wanted, got)) t.deepEqual(got, wanted, `row ${row}`);
     }

@@ -80,6 +80,7 @@ export class LeafCursor {
   readonly leaf: Leaf;
   readonly target: Target;
   readonly memory: PieceMemory;
+  readonly decoders: PageDecoders;
   readonly #pages: PageReader;
   #page: DataPage | undefined;
   #pageLeft = 0;
@@ -107,6 +108,7 @@ export class LeafCursor {
     const levels = { repetitionMax, definitionMax: leaf.definitionMax };
     this.#pages = new PageReader(stream, chunk, levels, { hash, decoders, memory });
     this.memory = memory;
+    this.decoders = decoders;
     this.leaf = leaf;
     this.target = target;
   }

@@ -59,6 +59,15 @@ export class ListReader {
     if (isByEntry && this.entries.length < this.entryCount + levelsMax) {
       this.entries = grown(this.entries, leaf.memory.uint8(2 * (this.entryCount + levelsMax)));
     }
+    // All of them have a value: only where rows begin is left to be seen.
+    if (!isByEntry && leaf.run === max && (first > 0 || repetition[leaf.at] === 0)) {
+      const start = leaf.at;
+      const { row, at } = leaf.decoders.markRows(offsets, first, rows, this.valueCount, leaf);
+      leaf.at = at;
+      this.entryCount += at - start;
+      this.valueCount += at - start;
+      return row;
+    }
     const { entries } = this;
     let [row, entry, value, at] = [first, this.entryCount, this.valueCount, leaf.at];
     for (; at < end; at++) {

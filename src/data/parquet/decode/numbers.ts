@@ -26,10 +26,16 @@ export function plainPairs(page: PageBytes, { element, isUnsigned }: Leaf): Pair
   let from = page.start;
   return (pairs, at, count) => {
     checkLeft(count, width, end - from);
+    if (width === 8) {
+      const out = new Uint8Array(pairs.buffer, pairs.byteOffset, pairs.byteLength);
+      out.set(bytes.subarray(from, from + 8 * count), 8 * at);
+      from += 8 * count;
+      return;
+    }
     for (let i = 2 * at; i < 2 * (at + count); i += 2, from += width) {
       const low = view.getInt32(from, true);
       pairs[i] = low;
-      pairs[i + 1] = width === 8 ? view.getInt32(from + 4, true) : isUnsigned ? 0 : low >> 31;
+      pairs[i + 1] = isUnsigned ? 0 : low >> 31;
     }
   };
 }

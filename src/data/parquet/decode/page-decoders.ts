@@ -24,6 +24,18 @@ export interface PageDecoders {
     places: Int32Array,
     count: number,
   ): void;
+  /**
+   * Sets the offsets of rows that begin among levels `at` until `end`, all of which have a value,
+   * until the row behind the last of `rows`; `row` of them have begun before, and `values` values.
+   * Returns the rows so far, and the level where it ends.
+   */
+  markRows(
+    offsets: Int32Array,
+    row: number,
+    rows: number,
+    values: number,
+    levels: { readonly repetition: Int32Array; readonly at: number; readonly end: number },
+  ): { readonly row: number; readonly at: number };
   /** Unpacks to all of `body`. @throws Error where the bytes unpack to others */
   unpackSnappy(body: Uint8Array, packed: Uint8Array): void;
 }
@@ -41,14 +53,25 @@ export const plainDecoders: PageDecoders = {
       out[2 * (at + i) + 1] = values[place + 1] ?? 0;
     }
   },
+  markRows(offsets, first, rows, values, { repetition, at: start, end }) {
+    let [row, at] = [first, start];
+    for (; at < end; at++) {
+      if (repetition[at] !== 0) continue;
+      if (row === rows) break;
+      offsets[row++] = values + at - start;
+    }
+    return { row, at };
+  },
   unpackSnappy: (body, packed) => snappyUncompress(packed, body),
 };
 
 /** The fastest decoders that there are: the addon's, where it is built. */
 export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecoders {
   // An addon of an earlier build lacks them.
-  const { readHybrid: read, takeNumbers, takePairs, unpackSnappy: unpack } = addon ?? {};
-  if (read === undefined || takeNumbers === undefined) return plainDecoders;
+  const { readHybrid: read, markRows, takeNumbers, takePairs, unpackSnappy: unpack } = addon ?? {};
+  if (read === undefined || markRows === undefined || takeNumbers === undefined) {
+    return plainDecoders;
+  }
   if (takePairs === undefined || unpack === undefined) return plainDecoders;
   // The addon checks types alone: with a wrong length it would touch other memory.
   return {
@@ -57,6 +80,11 @@ export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecode
       const most = Number(read(out, from, count, bytes, end, width, state));
       if (most < 0) throw hybridFault(most);
       return most;
+    },
+    markRows(offsets, row, rows, values, { repetition, at, end }) {
+      assert(rows <= offsets.length && end <= repetition.length && end < 8192, "room for rows");
+      const found = Number(markRows(offsets, row, rows, values, repetition, at, end));
+      return { row: Math.floor(found / 8192), at: found % 8192 };
     },
     takeNumbers(out, at, values, places, count) {
       assert(at + count <= out.length && count <= places.length, "room for the numbers");

@@ -7,6 +7,8 @@ import {
   numbersOf,
   type PlainRecords,
   placesOf,
+  type RecordRoom,
+  recordsOf,
   roomFor,
 } from "../../columnar/plain-records.ts";
 import {
@@ -27,11 +29,12 @@ export type LineRecords = (lines: ByteLines) => PlainRecords;
 export function lineRecords(columns: Columns, chunks: ChunkFields): LineRecords | undefined {
   const { json, key, labels, readLabels, dense, categorical } = columns;
   const places = placesOf(columns);
-  if (places === undefined || json !== undefined || key !== undefined) return undefined;
+  if (places?.width === undefined || places.denseAt > labels.length) return undefined;
+  if (json !== undefined || key !== undefined) return undefined;
   const { denseAt, idsAt } = places;
   const writeColumns = columnWriter();
   const writers = labels.map((field, place) => labelWriter(field, place, readLabels[place]));
-  let memory: RecordMemory | undefined;
+  let memory: RecordRoom | undefined;
   let offsets = new Int32Array(1);
   let logs = new Float64Array(0);
   const columnsOf = ({ lines, numbers, ids }: FieldValues): RecordColumn[] => {
@@ -53,9 +56,10 @@ export function lineRecords(columns: Columns, chunks: ChunkFields): LineRecords 
   return (lines) => {
     const values = chunks.of(lines);
     memory = roomFor(lines.count, places, memory);
-    writeColumns(memory, lines.count, columnsOf(values));
-    for (const write of writers) write(memory, values, lines);
-    return memory;
+    const { heads } = memory;
+    writeColumns(heads, lines.count, columnsOf(values));
+    for (const write of writers) write(heads, values, lines);
+    return recordsOf(memory);
   };
 }
 

@@ -71,7 +71,7 @@ test(`${commands} schedules in which readers are limited and drained while parts
   }
 });
 
-const services = rounds("seeds of preprocessing services", 8, 300);
+const services = rounds("seeds of preprocessing services", 16, 300);
 
 test(`${services} schedules in which workers, pools and masters die: same model`, async (t) => {
   const kinds: Record<string, number> = {};

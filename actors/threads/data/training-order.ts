@@ -1,7 +1,12 @@
 // How training goes through its data: the splits, where samples come in the split order, and the
 // lists that are deduplicated on the way. Both follow from the job and its data alone.
 
-import { readPieces, readSampleBytes } from "../../../src/data/cache/cache-facts.ts";
+import {
+  placeOfSample,
+  readCacheMeta,
+  readPieces,
+  readSampleBytes,
+} from "../../../src/data/cache/cache-facts.ts";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import { cacheMemoryBytesMax } from "../../../src/data/cache/cache-reader.ts";
 import type { CacheReport } from "../../../src/data/cache/prepare-cache.ts";
@@ -9,6 +14,7 @@ import { contentsOf, type RunContents } from "../../../src/data/contents.ts";
 import { isStreamed, isTable, pieceNameOf } from "../../../src/data/data-kinds.ts";
 import type { Dataset } from "../../../src/data/dataset.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
+import { checkAligned } from "../../../src/data/sessions/aligned-lists.ts";
 import { sessionSplits } from "../../../src/data/sessions/session-splits.ts";
 import { piecesOf } from "../../../src/data/split.ts";
 import { lanesOf, splitSamplesOf } from "../../../src/data/split-order.ts";
@@ -48,9 +54,10 @@ export async function splitsFor(
   if (order === "sessions" && !isStreamed(job.data)) {
     const dataset = await openTraining(job, trained, training, disk);
     try {
-      const [path = ""] = "paths" in job.data ? job.data.paths : [];
+      const path = firstPath(job.data);
       const column = ("group" in job.data ? job.data.group : undefined) ?? "session";
-      const starts = await sessionSplits(dataset, { column, path: shownPath(path) });
+      const placeOf = placeIn(training, trained, disk);
+      const starts = await sessionSplits(dataset, { column, path, placeOf });
       return { splits: { starts, lanes: slices, ...keepsOrder } };
     } finally {
       dataset.close();
@@ -93,10 +100,22 @@ export async function groupsFor(
     const split = cutOf(splits, slices);
     const order = new EpochOrder({ seed, shuffle, split }, { samples, batchSize });
     const features = shapesOf(job.model).map(({ name }) => name);
+    const named = { path: firstPath(data), placeOf: placeIn(report, plan, disk) };
+    await checkAligned(dataset, data.ikjt, features, named);
     return await chooseGroups({ spec: data.ikjt, features, dataset, order, batchSize, slices });
   } finally {
     dataset.close();
   }
+}
+
+/** Where a sample lies that is trained on; of a part of the data it is not known. */
+function placeIn(
+  { path }: CacheReport,
+  { split }: DatasetPlan,
+  disk: Disk,
+): (sample: number) => string | undefined {
+  if (split !== undefined) return () => undefined;
+  return (sample) => placeOfSample(readCacheMeta(path, disk), sample);
 }
 
 /** What is trained on, alone. Close it. */
@@ -123,8 +142,12 @@ function pieceTooLarge(
   const message =
     `A ${piece} of ${namesOf(data)} takes ${megabytes(bytes)} in memory, and a reader holds two, ` +
     `in ${megabytes(readerBytesMax)}: write smaller ones, or train with a cache`;
+  return new InputUnusableError(firstPath(data), message);
+}
+
+function firstPath(data: JobSpec["data"]): string {
   const [path = ""] = data.kind === "synthetic" ? [] : data.paths;
-  return new InputUnusableError(shownPath(path), message);
+  return shownPath(path);
 }
 
 export function namesOf(data: JobSpec["data"]): string {

@@ -2,6 +2,7 @@
 // groups.
 
 import type { Disk } from "../../ports/disk.ts";
+import { shownPath } from "../remote/addresses.ts";
 import { startsOf } from "./blocks.ts";
 import { type CacheMeta, readFrame } from "./cache-format.ts";
 import { openFile } from "./cache-reader.ts";
@@ -23,6 +24,31 @@ export function readCacheMeta(path: string, disk: Disk): CacheMeta {
   } finally {
     file.close();
   }
+}
+
+/**
+ * Where a sample lies in the files of a cache, for messages: `sample 3 of clicks.csv`, counted from
+ * 1. Undefined: the cache does not tell.
+ */
+export function placeOfSample(
+  { sources = [], pieces = [] }: Pick<CacheMeta, "sources" | "pieces">,
+  sample: number,
+): string | undefined {
+  let first = 0;
+  for (const [file, { path, samples = 0 }] of sources.entries()) {
+    if (sample >= first + samples) {
+      first += samples;
+      continue;
+    }
+    for (const piece of pieces.filter((one) => one.file === file)) {
+      if (sample < first + piece.samples) {
+        return `sample ${sample - first + 1} of row group ${piece.rowGroup} of ${shownPath(path)}`;
+      }
+      first += piece.samples;
+    }
+    return `sample ${sample - first + 1} of ${shownPath(path)}`;
+  }
+  return undefined;
 }
 
 /**

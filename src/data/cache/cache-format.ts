@@ -68,6 +68,8 @@ export interface SourceFile {
   readonly modifiedMs: number;
   /** SHA-256 of its text, unpacked, hex; older caches lack it. */
   readonly sha256?: string | undefined;
+  /** Samples that were made of it; older caches lack them. */
+  readonly samples?: number | undefined;
 }
 
 /** A reason why lines were rejected: how often, and the first of these lines. */

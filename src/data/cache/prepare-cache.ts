@@ -242,7 +242,7 @@ async function fill(
   const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
   const writer = new CacheWriter(file, { ...shape, ...labels }, isStreamed(options));
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
-  const { hashes, keys, ...meta } = await writeFiles(
+  const { hashes, counts, keys, ...meta } = await writeFiles(
     writer,
     options,
     tables,
@@ -252,7 +252,7 @@ async function fill(
   );
   const sources = facts.map(({ path, bytes, version }, i) => {
     const modifiedMs = typeof version === "number" ? version : 0; // A server says otherwise.
-    return { path, bytes, modifiedMs, sha256: hashes[i] };
+    return { path, bytes, modifiedMs, sha256: hashes[i], samples: counts[i] };
   });
   return writer.finish({ ...meta, sources }, keys);
 }

@@ -8,23 +8,36 @@ const groups = z.union([
   z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024),
 ]);
 
-const section = z.strictObject({
-  /**
-   * Names of features: the lists of a group are deduplicated together, so that a group has as many
-   * distinct lists as samples that differ in any of them. `auto`: features that repeat, those
-   * together that change together.
-   */
-  groups,
-  /**
-   * Lists for each distinct list, at least: groups with fewer are left as they are. @default 1.5
-   */
-  threshold: z.number().min(1).max(1000).default(1.5),
-});
+const section = z
+  .strictObject({
+    /**
+     * Names of features: the lists of a group are deduplicated together, so that a group has as
+     * many distinct lists as samples that differ in any of them. `auto`: features that repeat,
+     * those together that change together.
+     */
+    groups,
+    /**
+     * Lists for each distinct list, at least: groups with fewer are left as they are. @default 1.5
+     */
+    threshold: z.number().min(1).max(1000).default(1.5),
+    /**
+     * Whether the lists of a group are equally long in each sample, as ids and their times are;
+     * where they are not, the data are refused. All samples are read for it once. Not for
+     * `groups: auto`. @default false
+     */
+    aligned: z.boolean().default(false),
+  })
+  .refine(({ groups: own, aligned }) => !aligned || own !== "auto", {
+    path: ["aligned"],
+    error: "groups of names, as groups that are found are told to have nothing in common",
+  });
 
 /** `data.ikjt`: the groups alone, or with a threshold. */
 export const ikjtOptions = z.union([
   section,
-  groups.transform((own): z.output<typeof section> => ({ groups: own, threshold: 1.5 })),
+  groups.transform((own): z.output<typeof section> => {
+    return { groups: own, threshold: 1.5, aligned: false };
+  }),
 ]);
 
 /** The section after its checks: complete. */

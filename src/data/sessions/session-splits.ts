@@ -11,15 +11,22 @@ const splitsMax = 16_384;
 /** Samples that are read at a time. */
 const chunk = 4096;
 
+/** What messages name. */
+export interface NamedSamples {
+  /** The column that names the session. */
+  readonly column: string;
+  /** The path of the data. */
+  readonly path: string;
+  /** Where a sample lies; undefined: it is not known. */
+  placeOf(sample: number): string | undefined;
+}
+
 /**
  * The first sample of each split, and the end: whole sessions each, of as few samples as
- * `splitsMax` splits allow. `column`: names the session, for messages; `path`: of the data.
+ * `splitsMax` splits allow.
  * @throws InputUnusableError where the samples of a session lie in several places
  */
-export async function sessionSplits(
-  dataset: Dataset,
-  named: { readonly column: string; readonly path: string },
-): Promise<number[]> {
+export async function sessionSplits(dataset: Dataset, named: NamedSamples): Promise<number[]> {
   const samplesMin = Math.ceil(dataset.samples / splitsMax);
   const starts = [0];
   const seen = new Set<number>();
@@ -45,13 +52,11 @@ function sharedHashes(sessions: number): number {
   return Math.floor((8 * sessions ** 2) / 2 ** 49);
 }
 
-function apart(
-  { column, path }: { readonly column: string; readonly path: string },
-  sample: number,
-): InputUnusableError {
+function apart({ column, path, placeOf }: NamedSamples, sample: number): InputUnusableError {
+  const place = placeOf(sample) ?? `sample ${sample} (of those that are trained, from 0)`;
   const message =
-    `The order "sessions" needs the samples of a session side by side, and sample ${sample} (of ` +
-    `those that are trained, from 0) has a \`${column}\` of samples further ahead: cluster the ` +
+    `The order "sessions" needs the samples of a session side by side, and ${place} has a ` +
+    `\`${column}\` of samples further ahead: cluster the ` +
     "files with `osiris cluster-sessions`, or choose another `data.order`";
   return new InputUnusableError(path, message);
 }

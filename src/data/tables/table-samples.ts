@@ -42,6 +42,7 @@ export async function writeTables(
 ): Promise<
   TextMeta & {
     readonly hashes: readonly (string | undefined)[];
+    readonly counts: readonly number[];
     readonly pieces: readonly Piece[];
     readonly keys?: SplitKeys;
   }
@@ -120,7 +121,9 @@ export async function writeTables(
   }
   if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
-  return { quarantine: bad.summary(), ...about.meta(), hashes, pieces, ...keys };
+  const counts = options.paths.map(() => 0);
+  for (const { file, samples } of pieces) counts[file] = (counts[file] ?? 0) + samples;
+  return { quarantine: bad.summary(), ...about.meta(), hashes, counts, pieces, ...keys };
 }
 
 /** A file on a server is the one of which the cache has its name. */

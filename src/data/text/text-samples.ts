@@ -41,7 +41,13 @@ export async function writeText(
   onProgress: (progress: CacheProgress) => void,
   facts: readonly FileFacts[],
   key?: KeyColumn,
-): Promise<TextMeta & { readonly hashes: readonly string[]; readonly keys?: SplitKeys }> {
+): Promise<
+  TextMeta & {
+    readonly hashes: readonly string[];
+    readonly counts: readonly number[];
+    readonly keys?: SplitKeys;
+  }
+> {
   const sample = writer.newSample();
   const collector = key && new KeyCollector(key);
   const transforms = lineTransforms(options);
@@ -51,6 +57,7 @@ export async function writeText(
   const bytesTotal = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   let bytesBefore = 0;
   const hashes: string[] = [];
+  const counts: number[] = [];
   for (const [place, address] of options.paths.entries()) {
     const path = shownPath(address);
     const hash = createHash("sha256");
@@ -105,10 +112,11 @@ export async function writeText(
     if (writer.samples === before.samples) about.addEmptyFile(path, bad.count - before.bad);
     bytesBefore += facts[place]?.bytes ?? 0;
     hashes.push(hash.digest("hex"));
+    counts.push(writer.samples - before.samples);
   }
   if (writer.samples === 0) throw noSamples(options, bad);
   const keys = collector && { keys: collector.keys() };
-  return { quarantine: bad.summary(), ...about.meta(), hashes, ...keys };
+  return { quarantine: bad.summary(), ...about.meta(), hashes, counts, ...keys };
 }
 
 interface LineReader {

@@ -61,7 +61,7 @@ test("an epoch has every session whole and in its order, and every epoch another
   t.not(seen[0], seen[1]);
 });
 
-test("samples of a session in two places are refused, by sample and column", async (t) => {
+test("samples of a session in two places are refused, by file, sample and column", async (t) => {
   const job = startJob(t, [...clustered, "s3"]);
   const error = await t.throwsAsync(
     prepareData(job, realDisk, () => {}),
@@ -69,7 +69,8 @@ test("samples of a session in two places are refused, by sample and column", asy
       instanceOf: InputUnusableError,
     },
   );
-  const where = `sample ${clustered.length} (of those that are trained, from 0) has a \`visit\``;
+  const [path] = "paths" in job.data ? job.data.paths : [];
+  const where = `sample ${clustered.length + 1} of ${path} has a \`visit\``;
   t.true(error.message.includes(where), error.message);
   t.true(error.message.includes("osiris cluster-sessions"));
 });

@@ -225,6 +225,17 @@ export {
   type CountedStatistics,
   countedStatistics,
 } from "./src/training/planning/counted-statistics.ts";
+export {
+  type Measured,
+  type MeasureOptions,
+  measureCosts,
+} from "./actors/cost-networks/measure-costs.ts";
+export {
+  type CostTrainingOptions,
+  trainCostNetworks,
+  type TrainedNetworks,
+} from "./actors/cost-networks/train-cost-networks.ts";
+export { machineKeyOf } from "./actors/threads/kept-constants.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
 export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";

@@ -12,6 +12,7 @@ import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationTask } from "./calibration-program.ts";
+import type { CostProbeTask } from "./costs/cost-probe-program.ts";
 import type { PlanRequest } from "./data/plan-program.ts";
 import type { DrainWorker, WorkerTask } from "./data/worker-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
@@ -33,6 +34,7 @@ export type ThreadTask =
   | WorkerTask
   | BridgeTask
   | CalibrationTask
+  | CostProbeTask
   | PrepareTask
   | ProbeTask;
 
@@ -121,6 +123,10 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "calibrate": {
         const { runCalibration } = await import("./calibration-program.ts");
         return tell(await runCalibration(task, clock));
+      }
+      case "costs": {
+        const { runCostProbes } = await import("./costs/cost-probe-program.ts");
+        return tell(await runCostProbes(task, clock));
       }
       default:
         return task satisfies never;

@@ -29,6 +29,8 @@ export const purposes = {
   placements: 21,
   /** Which measured costs a cost network is trained with, and which test it. */
   costSamples: 22,
+  /** What is measured for cost networks. */
+  costProbes: 23,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

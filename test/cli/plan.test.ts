@@ -6,7 +6,7 @@ import test from "ava";
 import type { JobPlan, MachineConstants } from "../../index.ts";
 import { writeCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../helpers/cost-networks.ts";
-import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
 type Feasible = Extract<JobPlan, { isFeasible: true }>;
@@ -324,3 +324,33 @@ test.serial(
     await refused(["plan", "job.json", "--cost-model", "none"], /Cannot read none/);
   },
 );
+
+test.serial("costs are measured and learned, and then a plan is found by them", async (t) => {
+  const directory = directoryOf(t);
+  const model = {
+    ...job.model,
+    tables: tables.map(({ name, rows, dim }) => ({ name, rows, dim })),
+  };
+  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, sharding: "auto", model }));
+  const measure = ["plan", "--calibrate", "--learn", "--devices", "2", "--batch", "64"];
+  const learned = await runCli([...measure, "--samples", "20", "--out", "costs.st"], directory);
+  t.is(learned.code, 0, learned.stderr);
+  t.regex(
+    learned.stdout,
+    /^costs\.st: costs of 2 devices and batches of 64 samples\n {2}compute +off by/,
+  );
+  const found = await runCli(["plan", "job.json", "--cost-model", "costs.st"], directory);
+  t.is(found.code, 0, found.stderr);
+  t.regex(found.stdout, /\nLearned costs +\S+ \S+ on the slowest device/);
+
+  // Costs of another machine are refused, unless it is said of which machine the plan is to be.
+  await writeCostNetworks(join(directory, "other.st"), drawnNetworks(2, 1), { source: "a server" });
+  const other = ["plan", "job.json", "--cost-model", "other.st"];
+  const refused = await startCli(other, directory, ["env", "-u", "OSIRIS_CONSTANTS"]).ended;
+  t.is(refused.code, 2);
+  t.regex(
+    refused.stderr,
+    /costs of this machine, .*, got those of a server: measure them here with/,
+  );
+  t.is((await runCli([...other, "--constants", "v100"], directory)).code, 0);
+});

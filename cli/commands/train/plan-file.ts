@@ -5,14 +5,17 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { z } from "zod";
 import {
+  type CostNetworks,
   chooseDevices,
   countedStatistics,
   type DeviceChoice,
   InputUnusableError,
   InvalidOptionError,
   type JobPlan,
+  type JobSpec,
   type MachineConstants,
   type MissPoint,
+  machineKeyOf,
   measuredGroups,
   planJob,
   readCostNetworks,
@@ -51,6 +54,7 @@ export interface PlannedFile {
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
   const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
+  const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
   const counted = countedStatistics(job);
   const ikjt = counted && (await measuredGroups(job));
   const { explain } = options;
@@ -64,7 +68,6 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     const constants = ofMachine(devices);
     return memory === undefined ? constants : { ...constants, memoryBytes: memory };
   };
-  const costs = costModel === undefined ? undefined : readCostNetworks(costModel).networks;
   const { devices: asked = job.devices || costs?.devices || "auto", hosts } = options;
   const isChosen = asked === "auto" && hosts === 1 && options.plan === undefined;
   const choice =
@@ -78,6 +81,23 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs });
   const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   return { found, constants, source, choice };
+}
+
+/** @throws InputUnusableError where they are of another machine, and no `--constants` say whose */
+function costsFrom(
+  path: string,
+  { constants }: PlanningArguments,
+  { arithmetic }: JobSpec,
+): CostNetworks {
+  const { networks, provenance } = readCostNetworks(path);
+  const here = JSON.stringify(machineKeyOf(arithmetic));
+  if (constants !== undefined || provenance.machine === here) return networks;
+  throw new InputUnusableError(
+    path,
+    `Expected ${path} to have costs of this machine, ${here}, got those of ` +
+      `${provenance.machine ?? provenance.source ?? "another"}: measure them here with ` +
+      "`osiris plan --calibrate --learn`, or name the other machine's `--constants`",
+  );
 }
 
 function devicesOf(asked: number | "auto", hosts: number) {

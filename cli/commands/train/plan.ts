@@ -32,11 +32,13 @@ import {
   reasonLines,
 } from "../../views/plan-comparison.ts";
 import { jsonOf, reportOf } from "../../views/plan-report.ts";
+import { type LearningArguments, learn } from "./learn-costs.ts";
 import { type PlanningArguments, planFile } from "./plan-file.ts";
 
-interface PlanArguments extends CommonOptions, PlanningArguments {
+interface PlanArguments extends CommonOptions, PlanningArguments, LearningArguments {
   readonly out?: string;
   readonly calibrate?: boolean;
+  readonly learn?: boolean;
   readonly whatIf?: readonly string[];
   readonly compare?: readonly string[];
 }
@@ -71,7 +73,11 @@ export function addPlan(program: Command): void {
     .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
     .option("--compare <PLANS...>", "compare two plans of the job, by their files")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
-    .option("--calibrate", "measure this machine, and print, write or keep its constants");
+    .option("--calibrate", "measure this machine, and print, write or keep its constants")
+    .option("--learn", "with --calibrate: measure what cost networks learn from, and train them")
+    .option("--batch <N>", "of --learn: samples of a step", integerFrom(8), 2048)
+    .option("--samples <N>", "of --learn: sets of tables, and exchanges", integerFrom(20), 2000)
+    .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60);
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
@@ -79,11 +85,12 @@ export function addPlan(program: Command): void {
     "plan job.yaml --devices 8 --what-if dim=64",
     "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
+    "plan --calibrate --learn --devices 2 --batch 2048 --out costs.safetensors",
     "plan job.yaml --constants constants.json",
     "plan job.yaml --devices 8 --constants v100",
   ]).action(async (job: string | undefined, options: PlanArguments) => {
-    process.exitCode =
-      options.calibrate === true ? await measure(options) : await plan(job, options);
+    if (options.calibrate !== true) process.exitCode = await plan(job, options);
+    else process.exitCode = await (options.learn === true ? learn(options) : measure(options));
   });
 }
 

@@ -1,0 +1,90 @@
+// What is measured for cost networks: sets of tables on a device, and exchanges of uneven columns
+// (NeuroShard: Zha et al., MLSys 2023, section 3.1). Each probe is a function of the seed and its
+// number, so that measuring may stop anywhere and go on later.
+
+import type { CostTable } from "../../../src/planner/learned/cost-table.ts";
+import { reuseOf } from "../../../src/planner/learned/reuse.ts";
+import { purposes, RandomStream } from "../../../src/ports/random.ts";
+
+/** A table whose ids are popular by Zipf's law. */
+export interface ProbedTable {
+  readonly rows: number;
+  readonly dim: number;
+  readonly poolingFactor: number;
+  readonly zipf: number;
+}
+
+/** Limits of what is drawn. */
+export interface ProbeLimits {
+  readonly seed: number;
+  readonly devices: number;
+  /** Bytes of the weights of a set. */
+  readonly bytesMax: number;
+  /** Columns of a device in an exchange. */
+  readonly columnsMax: number;
+}
+
+const dims = [4, 8, 16, 32, 64, 128];
+/** Tables of a set; of an exchange, over all devices. */
+const setTables = { least: 1, most: 15 };
+const exchangeTables = { least: 10, most: 59 };
+/** Rows of a table: between 100 and so many, evenly by their logarithm. */
+const rowsMost = 4_000_000;
+/** Ids of a sample: lognormal around e, as far as so many. */
+const idsMost = 64;
+const zipfMost = 1.4;
+
+/** The tables of a set. Those that are too large together lose rows. */
+export function setProbe({ seed, bytesMax }: ProbeLimits, index: number): ProbedTable[] {
+  const random = new RandomStream(seed, purposes.costProbes, 2 * index);
+  const count = between(random, setTables);
+  return Array.from({ length: count }, () => {
+    const dim = dims[random.below(dims.length)] ?? 4;
+    const most = Math.min(rowsMost, Math.floor(bytesMax / count / (4 * dim)));
+    const rows = Math.floor(100 * (Math.max(100, most) / 100) ** random.uniform());
+    const ids = Math.exp(1 + 1.2 * random.normal());
+    return {
+      rows: Math.max(100, rows),
+      dim,
+      poolingFactor: Math.min(idsMost, ids),
+      zipf: zipfMost * random.uniform(),
+    };
+  });
+}
+
+/** The table as a cost network sees it. */
+export function costTableOf(table: ProbedTable): CostTable {
+  const { rows, dim, poolingFactor } = table;
+  return { rows, dim, poolingFactor, bins: reuseOf(table) };
+}
+
+/** Columns of each device, and the share of the spread by which it begins late: 0 for the first. */
+export interface ExchangeProbe {
+  readonly columns: readonly number[];
+  readonly late: readonly number[];
+}
+
+/** Tables dealt to the least loaded device, or to any, as often as a coin of the probe says. */
+export function exchangeProbe(limits: ProbeLimits, index: number): ExchangeProbe {
+  const { seed, devices, columnsMax } = limits;
+  const random = new RandomStream(seed, purposes.costProbes, 2 * index + 1);
+  const chance = random.uniform();
+  const drawn = Array.from({ length: between(random, exchangeTables) }, () => {
+    return dims[random.below(dims.length)] ?? 4;
+  });
+  const columns = new Array<number>(devices).fill(0);
+  for (const dim of drawn.sort((a, b) => b - a)) {
+    const least = columns.indexOf(Math.min(...columns));
+    const device = random.uniform() < chance ? random.below(devices) : least;
+    const sum = (columns[device] ?? 0) + dim;
+    if (sum <= columnsMax) columns[device] = sum;
+  }
+  const spread = random.uniform();
+  const starts = columns.map(() => spread * random.uniform());
+  const first = Math.min(...starts);
+  return { columns, late: starts.map((start) => start - first) };
+}
+
+function between(random: RandomStream, { least, most }: { least: number; most: number }): number {
+  return least + random.below(most - least + 1);
+}

@@ -1,0 +1,91 @@
+// Measuring for cost networks: side by side, line by line, and on from where it was stopped.
+
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { measureCosts } from "../../../actors/cost-networks/measure-costs.ts";
+import { exchangeProbe, setProbe } from "../../../actors/threads/costs/cost-probes.ts";
+import { InputUnusableError } from "../../../src/errors/errors.ts";
+
+function pathOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-measure-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return join(directory, "costs.measured");
+}
+
+const small = {
+  ...{ devices: 2, batchSize: 32, secondsMax: 300, bytesMax: 2 ** 18 },
+  arithmetic: "reference",
+} as const;
+const limits = { seed: 1, devices: 2, bytesMax: 2 ** 18, columnsMax: 2048 };
+
+test("sets and exchanges are measured, kept, and gone on with", async (t) => {
+  const path = pathOf(t);
+  const shares: number[] = [];
+  const first = await measureCosts({
+    ...{ ...small, samples: 5, path },
+    onProgress: (done) => shares.push(done),
+  });
+  t.true(first.isComplete);
+  t.deepEqual(shares, [0.5, 1]);
+  const { compute, exchange } = first.costs;
+  t.is(compute.length, 5);
+  t.is(exchange.length, 5);
+  for (const [i, { tables, milliseconds }] of compute.entries()) {
+    t.true(milliseconds > 0);
+    t.deepEqual(
+      tables.map(({ dim }) => dim),
+      setProbe(limits, i).map(({ dim }) => dim),
+    );
+  }
+  for (const [i, cost] of exchange.entries()) {
+    t.deepEqual(cost.columns, exchangeProbe(limits, i).columns);
+    t.true([...cost.forward, ...cost.backward].every((ms) => ms > 0 && ms < 1e5));
+    t.is(Math.min(...cost.late), 0);
+  }
+
+  // A line that was cut off by a kill is measured again; the others stay.
+  const before = readFileSync(path, "utf8");
+  appendFileSync(path, '{"exchange":5,"lat');
+  const more = await measureCosts({ ...small, samples: 7, path });
+  t.true(readFileSync(path, "utf8").startsWith(before));
+  t.deepEqual(more.costs.compute.slice(0, 5), compute);
+  t.is(more.costs.exchange.length, 7);
+});
+
+test("when the time is up, what was measured stays", async (t) => {
+  const path = pathOf(t);
+  const none = await measureCosts({ ...small, samples: 5, path, secondsMax: 0 });
+  t.false(none.isComplete);
+  t.is(none.costs.compute.length, 0);
+  t.true((await measureCosts({ ...small, samples: 2, path })).isComplete);
+});
+
+test("measurements of another setting, and broken ones, are not gone on with", async (t) => {
+  const path = pathOf(t);
+  await measureCosts({ ...small, samples: 2, path });
+  const other = { ...small, batchSize: 64, samples: 2, path };
+  await t.throwsAsync(measureCosts(other), {
+    instanceOf: InputUnusableError,
+    message: /measurements to go on with, but it begins with .*"batchSize":32.*remove the file/s,
+  });
+  appendFileSync(path, "nothing\n");
+  await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {
+    message: /its line 6 is none/,
+  });
+});
+
+test("probes are functions of their number, within their limits", (t) => {
+  for (let index = 0; index < 200; index++) {
+    const tables = setProbe(limits, index);
+    t.deepEqual(setProbe(limits, index), tables);
+    t.true(tables.length >= 1 && tables.length <= 15);
+    const floor = tables.reduce((sum, { dim }) => sum + 100 * dim * 4, 0);
+    const bytes = tables.reduce((sum, { rows, dim }) => sum + rows * dim * 4, 0);
+    t.true(bytes <= limits.bytesMax + floor);
+    const { columns, late } = exchangeProbe(limits, index);
+    t.true(columns.every((own) => own <= limits.columnsMax));
+    t.true(late.every((own) => own >= 0 && own <= 1));
+  }
+});

@@ -11,6 +11,10 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace osiris {
 
 /// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
@@ -163,20 +167,28 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { std::free(memory_); }
 
-  /// At least `count` elements, aligned to 64 bytes, with undefined values.
+  /// At least `count` elements, aligned to 64 bytes, with undefined values. Much memory is on large
+  /// pages where the system gives some: packed operands are read in an order that small ones slow.
   template <typename Element>
   Element* take(int64_t count) {
     const size_t bytes = (static_cast<size_t>(count) * sizeof(Element) + 127) / 64 * 64;
     if (bytes > bytes_) {
       std::free(memory_);
-      memory_ = std::aligned_alloc(64, bytes);
-      bytes_ = memory_ == nullptr ? 0 : bytes;
+      const size_t unit = bytes < largePage ? 64 : largePage;
+      const size_t whole = (bytes + unit - 1) / unit * unit;
+      memory_ = std::aligned_alloc(unit, whole);
+      bytes_ = memory_ == nullptr ? 0 : whole;
       if (memory_ == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+      if (unit == largePage) madvise(memory_, whole, MADV_HUGEPAGE);
+#endif
     }
     return static_cast<Element*>(memory_);
   }
 
  private:
+  static constexpr size_t largePage = 2 << 20;
+
   void* memory_ = nullptr;
   size_t bytes_ = 0;
 };

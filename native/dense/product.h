@@ -49,6 +49,10 @@ struct Tile {
   Coming coming;
 };
 
+/// A chain asks for what it reads of B so many k later: it comes from the second- or third-level
+/// cache. Behind the end of a panel the next one lies, or nothing, which is asked for in vain.
+constexpr int64_t aheadOfB = 24;
+
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
 template <int rows, int vectors, int64_t rowA>
 INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
@@ -57,6 +61,7 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
   for (int64_t p = 0; p < k;) {
     coming.ask();
     for (const int64_t end = k - p < between ? k : p + between; p < end; p++) {
+      for (int64_t n = 0; n < vectors * lanes; n += 16) askSoon(b + aheadOfB * stepB + n);
       Vec bs[vectors];
       UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
       UNROLL for (int m = 0; m < rows; m++) {

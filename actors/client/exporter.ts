@@ -81,6 +81,7 @@ function createFigures(
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
     batches: gauge("batches_ready", "Batches that were there when a step began"),
     reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
+    dedupeFactor: gauge("dedupe_factor", "Ids of deduplicated lists for each id that is sent"),
     overRead: gauge("over_read", "Bytes read of the file for a byte of the samples trained"),
     diskWait: gauge(
       "disk_wait_seconds",
@@ -275,6 +276,7 @@ function noteProgress(
     figures.overRead.set({ run }, times.splits.overRead);
     figures.diskWait.set({ run }, times.splits.waitMs / 1000);
   }
+  if (times.dedupeFactor !== undefined) figures.dedupeFactor.set({ run }, times.dedupeFactor);
   figures.stepSeconds.set({ run }, times.stepMs / 1000);
   for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
   if (times.tiers === undefined) return;

@@ -64,6 +64,7 @@ export const stepTimes: z.ZodType<StepTimes> = z.object({
   shares: z.record(z.enum(["computing", "sendingIds", ...waitedFor]), z.number()),
   tiers: tierRates.exactOptional(),
   splits: z.object({ overRead: z.number(), waitMs: z.number() }).exactOptional(),
+  dedupeFactor: z.number().exactOptional(),
 });
 
 const runTimes: z.ZodType<RunTimes> = z.intersection(

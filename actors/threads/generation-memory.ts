@@ -242,7 +242,7 @@ export interface Progress {
 }
 
 /** Numbers of `Progress.reading`. */
-const readingWords = 5;
+const readingWords = 7;
 
 function progressBytes(devices: number): number {
   return 8 * (windowStepsMax + readingWords + meterWords * devices) + 4 * (devices + 1);

@@ -123,6 +123,7 @@ async function serve(
   const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
   let counted = { file: 0, samples: 0, waitedMs: 0 };
+  let lists: BatchSource["idsOfLists"] = { ids: 0, distinct: 0 };
   let bytes = 0;
   let touchedMs = ports.clock.now();
   for (;;) {
@@ -148,6 +149,7 @@ async function serve(
     const readMs = ports.clock.now() - startMs;
     Atomics.add(reading, 1, BigInt(Math.round(1000 * readMs)));
     if (split !== undefined) counted = countBytes(reading, batch, counted);
+    lists = countIds(reading, batch, lists);
     Atomics.add(reading, 0, 1n);
     const tickets = isTraining ? next.ticket + 1 : 0;
     board.add({ samples, batches: 1, bytes: fileBytes(datasets) - bytes, readMs, tickets });
@@ -203,6 +205,17 @@ function countBytes(reading: BigInt64Array, batch: BatchSource, before: ReadSoFa
   Atomics.add(reading, 3, BigInt(samples - before.samples));
   Atomics.add(reading, 4, BigInt(Math.round(1000 * (waitedMs - before.waitedMs))));
   return { file, samples, waitedMs };
+}
+
+/** Adds the ids of deduplicated lists that were read since `before`. Returns those so far. */
+function countIds(
+  reading: BigInt64Array,
+  { idsOfLists }: BatchSource,
+  before: BatchSource["idsOfLists"],
+): BatchSource["idsOfLists"] {
+  Atomics.add(reading, 5, BigInt(idsOfLists.ids - before.ids));
+  Atomics.add(reading, 6, BigInt(idsOfLists.distinct - before.distinct));
+  return idsOfLists;
 }
 
 interface ReadSoFar {

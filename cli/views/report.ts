@@ -114,11 +114,13 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
 };
 
 /** How long a step took, and what at least a twentieth of that went to, in the step's order. */
-export function timeOf({ stepMs, shares }: StepTimes): string {
+export function timeOf({ stepMs, shares, dedupeFactor }: StepTimes): string {
   const parts = (Object.keys(shareNames) as (keyof typeof shareNames)[])
     .filter((name) => shares[name] >= 0.05)
     .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
-  return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
+  const lists =
+    dedupeFactor === undefined ? "" : `; lists deduplicated ${dedupeFactor.toFixed(2)} times`;
+  return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}${lists}`;
 }
 
 /** What a step took once the programs were compiled, which `osiris plan` predicts. */

@@ -82,6 +82,16 @@ export class BatchSource {
     return this.#datasets.training.bytesRead;
   }
 
+  /** Ids of the lists that are deduplicated so far, and of the distinct ones. */
+  get idsOfLists(): { readonly ids: number; readonly distinct: number } {
+    const sum = { ids: 0, distinct: 0 };
+    for (const { ids, distinctIds } of this.#ikjt?.counts ?? []) {
+      sum.ids += ids;
+      sum.distinct += distinctIds;
+    }
+    return sum;
+  }
+
   /** How long training has waited for splits that were not there yet. */
   get waitedMs(): number {
     return this.#waitedMs;

@@ -153,6 +153,11 @@ export interface StepTimes {
   readonly tiers?: TierRates;
   /** How the file was read in the split order; left out: in another order. */
   readonly splits?: SplitReading;
+  /**
+   * Ids of the lists that are deduplicated for each id that is sent, looked up and trained (RecD's
+   * DedupeFactor, over all groups); left out: there are none.
+   */
+  readonly dedupeFactor?: number;
 }
 
 /** Where the time of a run went. */
@@ -186,7 +191,8 @@ export interface TierRates {
 
 /**
  * The counters of a host: the words of its devices; of its readers batches and microseconds, and in
- * the split order bytes of the file, bytes of samples and microseconds of waiting for the disk.
+ * the split order bytes of the file, bytes of samples and microseconds of waiting for the disk; and
+ * the ids of lists that are deduplicated, and of the distinct ones.
  */
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
@@ -201,7 +207,7 @@ export function timesBetween(
 ): StepTimes | undefined {
   const sums = new Float64Array(meterWords);
   let devices = 0;
-  const reading = new Float64Array(5);
+  const reading = new Float64Array(7);
   for (const { from, to } of samples) {
     for (const [device, words] of to.devices.entries()) {
       devices++;
@@ -235,6 +241,7 @@ export function timesBetween(
     },
     ...tierRatesOf(sums.subarray(tiersFirst), steps),
     ...splitReadingOf(reading),
+    ...dedupeFactorOf(reading),
   };
 }
 
@@ -242,6 +249,11 @@ function splitReadingOf(reading: Float64Array): { readonly splits?: SplitReading
   const [batches = 0, , file = 0, samples = 0, waitMicros = 0] = reading;
   if (samples === 0) return {};
   return { splits: { overRead: file / samples, waitMs: waitMicros / batches / 1000 } };
+}
+
+function dedupeFactorOf(reading: Float64Array): { readonly dedupeFactor?: number } {
+  const [ids = 0, distinct = 0] = reading.subarray(5);
+  return distinct === 0 ? {} : { dedupeFactor: ids / distinct };
 }
 
 function tierRatesOf(counts: Float64Array, steps: number): { readonly tiers?: TierRates } {

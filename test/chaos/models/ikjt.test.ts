@@ -45,6 +45,8 @@ test("deduplicated lists have one model on 1 and 3 devices, through tiers and af
     await using place = await startTestCluster(devices);
     const { result, events } = await runJob(place, jobOn(place));
     digests.push(result.digest);
+    const { dedupeFactor = 0 } = result.times ?? {};
+    t.true(dedupeFactor > 1.5 && dedupeFactor < 8, `${dedupeFactor}`);
     const prepared = events.find(({ type }) => type === "run.prepared");
     t.like(prepared, { ikjt: [{ features: ["user"], isChosen: true }] }, JSON.stringify(prepared));
     if (devices === 1) {

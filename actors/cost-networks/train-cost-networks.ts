@@ -74,7 +74,11 @@ const widths = { table: [128, 32], head: [64, 1], exchange: [128, 64, 32, 16] } 
  */
 const exchangeShare = 0.3;
 
-/** @throws InvalidOptionError, RemoteError as any run */
+/**
+ * Trains the networks of one file of costs, each as an ordinary run, one after the other. Returns
+ * their weights, with their errors on samples that no training saw.
+ * @throws InvalidOptionError, RemoteError as any run does
+ */
 export async function trainCostNetworks(
   costs: MeasuredCosts,
   options: CostTrainingOptions = {},

@@ -12,7 +12,7 @@ import { blockScenarios } from "./blocks/block-cases.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
-const count = rounds("seeds of random kernel inputs", 5, 25);
+const count = rounds("seeds of random kernel inputs", 8, 25);
 const seeds = Array.from({ length: count }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {

@@ -19,6 +19,7 @@ function waitingIn(t: ExecutionContext, { turn, nth }: { turn?: string; nth: num
     process.env[notesVariable] = notes;
     if (turn === undefined) delete process.env[turnVariable];
     else process.env[turnVariable] = turn;
+    // Of the context of a test, a turn asks for these two alone.
     const probe = (title: string) => ({ title, pass: () => true }) as unknown as ExecutionContext;
     const waiting = titles.filter((title) => waitsForTurn(probe(title), nth));
     const noted = waiting.length === 0 ? [] : readNotes(notes);

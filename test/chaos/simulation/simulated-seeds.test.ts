@@ -5,7 +5,7 @@ import { drawScenario } from "../../../chaos/simulation/scenario.ts";
 import { simulate, simulateSeeds } from "../../../index.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-const count = rounds("seeds of simulated clusters", 12, 200);
+const count = rounds("seeds of simulated clusters", 24, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
 test(`P4, P5, P6: ${count} schedules: nothing that must hold is broken, and every job ends`, async (t) => {
@@ -17,7 +17,7 @@ test(`P4, P5, P6: ${count} schedules: nothing that must hold is broken, and ever
   t.log(JSON.stringify(faults));
 });
 
-const moves = rounds("seeds of shards that move", 6, 200);
+const moves = rounds("seeds of shards that move", 10, 200);
 
 test(`${moves} schedules in which shards move, freeze and thaw while parts die: same model`, async (t) => {
   const kinds = ["run.move", "run.freeze", "run.scale", "thread.kill", "process.kill"] as const;
@@ -41,7 +41,7 @@ test(`${moves} schedules in which shards move, freeze and thaw while parts die: 
   }
 });
 
-const commands = rounds("seeds of readers that are told something", 6, 200);
+const commands = rounds("seeds of readers that are told something", 10, 200);
 
 test(`${commands} schedules in which readers are limited and drained while parts die: same model`, async (t) => {
   const kinds = ["run.rate", "run.drain", "run.scale", "thread.kill", "process.kill"] as const;

@@ -1,9 +1,7 @@
 // The short way from columns to records makes the words that the row encoder makes, and leaves
 // every row to it of which anything is unusual.
 
-import assert from "node:assert/strict";
 import test from "ava";
-import { BlockEncoder } from "../../../src/data/cache/block-encoder.ts";
 import type { Column } from "../../../src/data/columnar/column.ts";
 import { namedColumns } from "../../../src/data/columnar/named-columns.ts";
 import {
@@ -13,8 +11,8 @@ import {
 } from "../../../src/data/columnar/record-columns.ts";
 import { createRowEncoder } from "../../../src/data/columnar/row-encoder.ts";
 import { dataOptions, type ResolvedParquetOptions } from "../../../src/data/options.ts";
-import { Sample } from "../../../src/data/sample.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { compareRecords } from "./encoded-records.ts";
 
 type RecordIds = Extract<RecordColumn, { kind: "ids" }>;
 
@@ -90,28 +88,10 @@ test("records have the words of encoded samples, and leave out what is unusual",
   const random = new RandomStream(7, 1);
   for (let batch = 0; batch < 4; batch++) {
     encoder.begin({ rows, file: "drawn.parquet", firstRow: 0, columns: drawnColumns(random) });
-    const records = encoder.records();
-    assert(records !== undefined, "these columns have records");
-    const sample = new Sample(shape);
-    let plain = 0;
-    for (let row = 0; row < rows; row++) {
-      const fault = encoder.encode(sample, row);
-      if (records.isPlain[row] !== 1) continue;
-      plain++;
-      assert(fault === undefined, `row ${row} is plain, and has the fault ${fault?.kind}`);
-      const [ofSample, ofRecord] = [new BlockEncoder(shape), new BlockEncoder(shape)];
-      ofSample.append(sample);
-      ofRecord.appendRecords(records, row, 1);
-      const [wanted, got] = [ofSample.rest(), ofRecord.rest()];
-      if (!isSame(wanted, got)) t.deepEqual(got, wanted, `row ${row}`);
-    }
+    const { plain } = compareRecords(t, encoder, shape, rows);
     t.true(plain > rows / 4 && plain < rows, `${plain} of ${rows} rows are plain`);
   }
 });
-
-function isSame(a: Int32Array = new Int32Array(0), b: Int32Array = new Int32Array(0)): boolean {
-  return a.length === b.length && a.every((word, i) => word === b[i]);
-}
 
 test("columns are written to the same words with the addon and without", (t) => {
   const random = new RandomStream(8, 1);

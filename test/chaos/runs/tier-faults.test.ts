@@ -9,7 +9,6 @@ import {
   openSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   rmSync,
   writeFileSync,
   writeSync,
@@ -30,6 +29,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
+import { openFilesIn } from "../../helpers/processes/open-files.ts";
 import { inSoak } from "../../helpers/thinned.ts";
 
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
@@ -160,15 +160,9 @@ for (const ssd of kindsWith("stores of rows on a slow disk", "rocksdb")) {
  * process, too, and have open files of their own: no other file may be damaged.
  */
 function openRecordFiles(directory: string): number[] {
-  return readdirSync("/proc/self/fd").flatMap((name) => {
-    try {
-      const path = readlinkSync(`/proc/self/fd/${name}`);
-      const isOne = path.startsWith(`${directory}/`) && path.endsWith(" (deleted)");
-      return isOne && path.includes("/shard-") ? [Number(name)] : [];
-    } catch {
-      return []; // It was closed in between.
-    }
-  });
+  return openFilesIn(directory)
+    .filter(({ path }) => path.endsWith(" (deleted)") && path.includes("/shard-"))
+    .map(({ descriptor }) => descriptor);
 }
 
 const damages = [

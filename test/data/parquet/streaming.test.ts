@@ -1,14 +1,7 @@
 // Samples without a cache: made of the files again whenever they are held, the same as those of the
 // cache, and compared with their index.
 
-import {
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  readlinkSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
@@ -26,6 +19,7 @@ import { plannedReads } from "../../../src/data/tables/byte-ranges.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { openFilesIn } from "../../helpers/processes/open-files.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
 import { fixtures } from "./parquet-files.ts";
 
@@ -149,29 +143,18 @@ test("row groups are read once in each pass, and files are closed with the sampl
     }
     await file.close();
   }
-  const before = openIn(home);
+  const before = openFilesIn(home);
   for (const pass of [1, 2]) {
     await readHeld(dataset);
     t.is(dataset.bytesRead.file, pass * bytes, `pass ${pass}`);
   }
-  if (process.platform === "linux") t.true(openIn(home).length > before.length, "kept open");
+  if (process.platform === "linux") t.true(openFilesIn(home).length > before.length, "kept open");
   dataset.close();
-  for (let turn = 0; openIn(home).length > before.length && turn < 1000; turn++) {
+  for (let turn = 0; openFilesIn(home).length > before.length && turn < 1000; turn++) {
     await new Promise((resolve) => setImmediate(resolve));
   }
-  t.deepEqual(openIn(home), before);
+  t.deepEqual(openFilesIn(home), before);
 });
-
-/** The files of a directory that this process has open; elsewhere than on Linux: none is known. */
-function openIn(directory: string): string[] {
-  if (process.platform !== "linux") return [];
-  const own = "/proc/self/fd";
-  return readdirSync(own).flatMap((name) => {
-    const at = join(own, name);
-    const path = existsSync(at) ? readlinkSync(at) : "";
-    return path.startsWith(directory) ? path : [];
-  });
-}
 
 test("a file that has changed since its index was made is named, not trained on", async (t) => {
   const home = startDirectory(t);

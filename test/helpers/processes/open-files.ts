@@ -1,0 +1,23 @@
+// Which files of a directory this process has open, as Linux tells. Tests of other files run in the
+// same process and open and close files meanwhile.
+
+import { readdirSync, readlinkSync } from "node:fs";
+
+/** An open file: its descriptor, and its path, which ends in " (deleted)" where it has no name. */
+export interface OpenFile {
+  readonly descriptor: number;
+  readonly path: string;
+}
+
+/** The open files below a directory, by descriptor; elsewhere than on Linux none is known. */
+export function openFilesIn(directory: string): OpenFile[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc/self/fd").flatMap((name) => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${name}`);
+      return path.startsWith(`${directory}/`) ? [{ descriptor: Number(name), path }] : [];
+    } catch {
+      return []; // It was closed since the directory was read.
+    }
+  });
+}

@@ -236,10 +236,10 @@ struct Kernels {
   void (*copyColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
                       int64_t samples, int64_t columns);
   void (*expandColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                        const int32_t* inverse, int64_t samples, int64_t columns);
+                        const int32_t* inverse, const int32_t* used, int64_t samples, int64_t columns);
   void (*dExpandColumns)(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
-                         int64_t outStride, const int32_t* inverse, int64_t samples,
-                         int64_t columns);
+                         int64_t outStride, const int32_t* inverse, const int32_t* used,
+                         int64_t samples, int64_t columns);
   void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
                   float scale);
   void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);

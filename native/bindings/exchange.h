@@ -18,28 +18,29 @@ void copyColumns(Call& call) {
   running().copyColumns(out + outFirst, outStride, from + fromFirst, fromStride, samples, columns);
 }
 
-// expandColumns(out, outFirst, outStride, from, fromFirst, fromStride, columns, inverse)
+// expandColumns(out, outFirst, outStride, from, fromFirst, fromStride, columns, inverse, used)
 void expandColumns(Call& call) {
   float *out = call.floats(0), *from = call.floats(3);
   const int64_t outFirst = call.integer(1), outStride = call.integer(2);
   const int64_t fromFirst = call.integer(4), fromStride = call.integer(5);
   const int64_t columns = call.integer(6), samples = call.length(7);
-  const int32_t* inverse = call.ints(7);
+  const int32_t *inverse = call.ints(7), *used = call.missing(8) ? nullptr : call.ints(8);
   if (!call.valid()) return;
-  running().expandColumns(out + outFirst, outStride, from + fromFirst, fromStride, inverse,
+  running().expandColumns(out + outFirst, outStride, from + fromFirst, fromStride, inverse, used,
                           samples, columns);
 }
 
-// dExpandColumns(dFrom, fromFirst, fromStride, lists, dOut, outFirst, outStride, columns, inverse)
+// dExpandColumns(dFrom, fromFirst, fromStride, lists, dOut, outFirst, outStride, columns, inverse,
+//                used)
 void dExpandColumns(Call& call) {
   float *dFrom = call.floats(0), *dOut = call.floats(4);
   const int64_t fromFirst = call.integer(1), fromStride = call.integer(2);
   const int64_t lists = call.integer(3), outFirst = call.integer(5), outStride = call.integer(6);
   const int64_t columns = call.integer(7), samples = call.length(8);
-  const int32_t* inverse = call.ints(8);
+  const int32_t *inverse = call.ints(8), *used = call.missing(9) ? nullptr : call.ints(9);
   if (!call.valid()) return;
   running().dExpandColumns(dFrom + fromFirst, fromStride, lists, dOut + outFirst, outStride,
-                           inverse, samples, columns);
+                           inverse, used, samples, columns);
 }
 
 // foldSubtrees(out, parts[], trees): trees holds first and count of each part

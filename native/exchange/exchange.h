@@ -159,23 +159,27 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
 
 // Distinct lists ----
 
-/// out[b] = from[inverse[b]]
+/// out[b] = from[inverse[b]]. `used`, if not null: the columns of a list that are not zero.
 inline void expandColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
-                          const int32_t* inverse, int64_t samples, int64_t columns) {
+                          const int32_t* inverse, const int32_t* used, int64_t samples,
+                          int64_t columns) {
   for (int64_t b = 0; b < samples; b++, out += outStride) {
-    std::memcpy(out, from + inverse[b] * fromStride, columns * sizeof(float));
+    const int64_t u = inverse[b], n = used == nullptr ? columns : used[u];
+    std::memcpy(out, from + u * fromStride, n * sizeof(float));
+    std::memset(out + n, 0, (columns - n) * sizeof(float));
   }
 }
 
 /// dFrom[u] = the sum of dOut[b] over the samples b with inverse[b] = u, in their order.
 inline void dExpandColumns(float* dFrom, int64_t fromStride, int64_t lists, const float* dOut,
-                           int64_t outStride, const int32_t* inverse, int64_t samples,
-                           int64_t columns) {
+                           int64_t outStride, const int32_t* inverse, const int32_t* used,
+                           int64_t samples, int64_t columns) {
   for (int64_t u = 0; u < lists; u++) {
     std::memset(dFrom + u * fromStride, 0, columns * sizeof(float));
   }
   for (int64_t b = 0; b < samples; b++, dOut += outStride) {
-    addRow(dFrom + inverse[b] * fromStride, dOut, columns);
+    const int64_t u = inverse[b];
+    addRow(dFrom + u * fromStride, dOut, used == nullptr ? columns : used[u]);
   }
 }
 

@@ -18,24 +18,29 @@ inline void testColumns(const Kernels& k) {
   expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
 }
 
-/// Lists without a sample get zeros.
+/// Lists without a sample get zeros; so do columns that a list does not have.
 inline void testDistinctLists(const Kernels& k) {
   const int64_t samples = 1 + below(30), lists = 1 + below(9), columns = 1 + below(70);
   const int64_t outStride = columns + below(9), fromStride = columns + below(9);
   Buffer out((samples - 1) * outStride + columns), from((lists - 1) * fromStride + columns);
-  std::vector<int32_t> inverse;
+  std::vector<int32_t> inverse, some, all(lists, static_cast<int32_t>(columns));
   for (int64_t s = 0; s < samples; s++) inverse.push_back(static_cast<int32_t>(below(lists)));
-  k.expandColumns(out.data(), outStride, from.data(), fromStride, inverse.data(), samples,
-                  columns);
+  for (int64_t u = 0; u < lists; u++) some.push_back(static_cast<int32_t>(below(columns + 1)));
+  const bool jagged = below(2) == 0;
+  const std::vector<int32_t>& used = jagged ? some : all;
+  k.expandColumns(out.data(), outStride, from.data(), fromStride, inverse.data(),
+                  jagged ? used.data() : nullptr, samples, columns);
   std::vector<float> sums(lists * columns);
   for (int64_t s = 0; s < samples; s++) {
+    const int64_t u = inverse[s], n = used[u];
     const float* own = out.data() + s * outStride;
-    expect(std::equal(own, own + columns, from.data() + inverse[s] * fromStride), k.name,
-           "expandColumns");
-    for (int64_t c = 0; c < columns; c++) sums[inverse[s] * columns + c] += own[c];
+    expect(std::equal(own, own + n, from.data() + u * fromStride), k.name, "expandColumns");
+    expect(std::all_of(own + n, own + columns, [](float value) { return value == 0; }), k.name,
+           "expandColumns beyond the end");
+    for (int64_t c = 0; c < n; c++) sums[u * columns + c] += own[c];
   }
-  k.dExpandColumns(from.data(), fromStride, lists, out.data(), outStride, inverse.data(), samples,
-                   columns);
+  k.dExpandColumns(from.data(), fromStride, lists, out.data(), outStride, inverse.data(),
+                   jagged ? used.data() : nullptr, samples, columns);
   for (int64_t u = 0; u < lists; u++) {
     expect(std::equal(from.data() + u * fromStride, from.data() + u * fromStride + columns,
                       sums.data() + u * columns),

@@ -37,6 +37,8 @@ interface LookupAt {
   readonly columns: number;
   /** 0: it has a vector for each sample; 1 + g: for each distinct list of group g. */
   readonly axis: number;
+  /** The lookup of the first position, of an unpooled feature. */
+  readonly sequence: number | undefined;
 }
 
 /** What of a model decides where vectors go. */
@@ -62,7 +64,10 @@ export function vectors(
   const places = placesIn(graph, spec, { firstColumns, dim, keepsWidths, has });
   const { width, direct, projected } = places;
   const values: ValueAt[] = first === undefined ? [] : [{ value: first, column: 0 }];
-  for (const own of projected) values.push({ value: project(graph, own), column: own.column });
+  for (const own of projected) {
+    const value = project(graph, own);
+    values.push({ value, column: own.column, sequence: sequenceIn(own) });
+  }
   return rowsOf(graph, direct, width, values);
 }
 
@@ -78,9 +83,11 @@ function rowsOf(
 ): Value {
   const own = lookups.filter(({ axis }) => axis === 0);
   const lists = runsOf(lookups.filter(({ axis }) => axis !== 0)).map((run): ValueAt => {
-    const [{ axis, column } = { axis: 0, column: 0 }] = run;
+    const [{ axis, column, sequence } = { axis: 0, column: 0, sequence: undefined }] = run;
     const columns = run.reduce((sum, one) => sum + one.columns, 0);
-    return { value: rowsOnAxis(graph, run, [columns], axis), column };
+    const value = rowsOnAxis(graph, run, [columns], axis);
+    if (sequence === undefined) return { value, column };
+    return { value, column, sequence: { lookup: sequence, positions: run.length } };
   });
   const hasLookups = own.length > 0;
   const all = sideBySide(graph, [...values, ...lists], { columns: width, hasLookups });
@@ -101,14 +108,14 @@ function rowsOnAxis(
   return rows;
 }
 
-/** Runs of lookups that lie behind each other and have one axis. */
+/** Runs of lookups that lie behind each other and have one axis; a sequence is one of its own. */
 function runsOf(lookups: readonly LookupAt[]): LookupAt[][] {
   const runs: LookupAt[][] = [];
   for (const one of lookups) {
     const last = runs.at(-1);
     const before = last?.at(-1);
     const isNext = before?.axis === one.axis && before.column + before.columns === one.column;
-    if (last !== undefined && isNext) last.push(one);
+    if (last !== undefined && isNext && before.sequence === one.sequence) last.push(one);
     else runs.push([one]);
   }
   return runs;
@@ -153,6 +160,12 @@ function project(graph: GraphBuilder, own: Projected): Value {
   return linear(graph, rows, { name: `projections.${name}`, outputs, bias: false, isInput: true });
 }
 
+/** The positions of what `project` makes, if it has a vector for each. */
+function sequenceIn({ positions, encoder, lookups: [first] }: Projected): ValueAt["sequence"] {
+  if (encoder !== undefined || first?.sequence === undefined) return undefined;
+  return { lookup: first.sequence, positions };
+}
+
 /** Where the vectors of all lookups go: features, then groups. */
 function placesIn(
   graph: GraphBuilder,
@@ -183,7 +196,7 @@ function placesIn(
     const group = groupOf.get(name);
     const members = group && waiting.get(group);
     if (members !== undefined) {
-      const at = { column: members.inputs, columns: inputs, axis };
+      const at = { column: members.inputs, columns: inputs, axis, sequence: undefined };
       members.lookups.push({ lookup: lookup++, ...at });
       members.inputs += inputs;
       continue;
@@ -191,9 +204,10 @@ function placesIn(
     const outputs = (own ?? 1) * dim;
     const isDirect =
       encoder === undefined && (inputs === outputs || (keepsWidths && own === undefined));
+    const sequence = positions > 1 ? lookup : undefined;
     const lookups = Array.from({ length: positions }, (_, position) => {
       const column = (isDirect ? width : 0) + position * inputs;
-      return { lookup: lookup++, column, columns: inputs, axis };
+      return { lookup: lookup++, column, columns: inputs, axis, sequence };
     });
     if (encoder !== undefined) {
       const made = { inputs, outputs: keepsWidths ? inputs : dim, column: width };

@@ -244,8 +244,10 @@ const distinctLists: Scenario = (kernels, stream) => {
   const out = random(kernels, stream, [samples, outFirst + count + 1]);
   const from = random(kernels, stream, [lists, fromFirst + count + stream.below(5)]);
   const inverse = Int32Array.from({ length: samples }, () => stream.below(lists));
-  kernels.expandColumns(out, outFirst, from, fromFirst, count, inverse);
-  kernels.dExpandColumns(from, fromFirst, out, outFirst, count, inverse);
+  const some = Int32Array.from({ length: lists }, () => stream.below(count + 1));
+  const used = stream.below(2) === 0 ? some : undefined;
+  kernels.expandColumns(out, outFirst, from, fromFirst, count, inverse, used);
+  kernels.dExpandColumns(from, fromFirst, out, outFirst, count, inverse, used);
   return [kernels.read(out), kernels.read(from)];
 };
 

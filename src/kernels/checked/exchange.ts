@@ -50,21 +50,23 @@ export function checkExchange(inner: Kernels): Pick<Kernels, ExchangeNames> {
       within("columns of from", fromFirst, count, columns("from", from));
       inner.shareColumns(out, outFirst, from, fromFirst, count, lengths);
     },
-    expandColumns(out, outFirst, from, fromFirst, count, inverse) {
+    expandColumns(out, outFirst, from, fromFirst, count, inverse, used) {
       assert.equal(out.shape[0], inverse.length, "Expected the distinct list of each sample");
       if (inverse.length === 0) return;
       within("columns of out", outFirst, count, columns("out", out));
       within("columns of from", fromFirst, count, columns("from", from));
       listed(inverse, from);
-      inner.expandColumns(out, outFirst, from, fromFirst, count, inverse);
+      hasColumns(used, from, count);
+      inner.expandColumns(out, outFirst, from, fromFirst, count, inverse, used);
     },
-    dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse) {
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse, used) {
       assert.equal(dOut.shape[0], inverse.length, "Expected the distinct list of each sample");
       if (inverse.length === 0) return;
       within("columns of dFrom", fromFirst, count, columns("dFrom", dFrom));
       within("columns of dOut", outFirst, count, columns("dOut", dOut));
       listed(inverse, dFrom);
-      inner.dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse);
+      hasColumns(used, dFrom, count);
+      inner.dExpandColumns(dFrom, fromFirst, dOut, outFirst, count, inverse, used);
     },
     packColumns(to, from, fromFirst, count, precision) {
       holdsPacked(to, from, count, precision);
@@ -120,4 +122,12 @@ function listed(inverse: Int32Array, t: Tensor): void {
   const lists = t.shape[0] ?? 0;
   const bad = inverse.findIndex((u) => u < 0 || u >= lists);
   assert(bad < 0, `Expected a list of 0..${lists - 1} for sample ${bad}, got ${inverse[bad]}`);
+}
+
+/** Asserts, for each list of t (U,·), how many of `count` columns it has. */
+function hasColumns(used: Int32Array | undefined, t: Tensor, count: number): void {
+  if (used === undefined) return;
+  assert.equal(used.length, t.shape[0], "Expected the columns of each distinct list");
+  const bad = used.findIndex((columns) => columns < 0 || columns > count);
+  assert(bad < 0, `Expected 0..${count} columns of list ${bad}, got ${used[bad]}`);
 }

@@ -37,7 +37,9 @@ export interface ExchangeKernels {
   ): void;
   /**
    * out[b, outFirst .. +columns] = from[inverse[b], fromFirst .. +columns]: the vectors of distinct
-   * lists (U,·) for each sample that has one; out (B,·), inverse (B).
+   * lists (U,·) for each sample that has one; out (B,·), inverse (B). `used` (U), if given: the
+   * columns that a list has, 0..columns; the others are not read, and come out as 0 (jagged index
+   * select; RecD: Zhao et al., MLSys 2023, section 5).
    */
   expandColumns(
     out: Tensor,
@@ -46,10 +48,12 @@ export interface ExchangeKernels {
     fromFirst: number,
     columns: number,
     inverse: Int32Array,
+    used?: Int32Array,
   ): void;
   /**
    * Its backward: dFrom[u, fromFirst .. +columns] (U,·) = the sum of dOut[b, outFirst .. +columns]
-   * over the samples b with inverse[b] = u, in their order, from 0.
+   * over the samples b with inverse[b] = u, in their order, from 0; 0 in columns that a list does
+   * not have.
    */
   dExpandColumns(
     dFrom: Tensor,
@@ -58,6 +62,7 @@ export interface ExchangeKernels {
     outFirst: number,
     columns: number,
     inverse: Int32Array,
+    used?: Int32Array,
   ): void;
   /**
    * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32

@@ -271,13 +271,13 @@ function exchange(addon: Addon): Pick<Kernels, ExchangeNames> {
       const operands = [data(out), outFirst, widthOf(out), data(from), fromFirst, widthOf(from)];
       addon.shareColumns!(...operands, columns, lengths);
     },
-    expandColumns(out, outFirst, from, fromFirst, columns, inverse) {
+    expandColumns(out, outFirst, from, fromFirst, columns, inverse, used) {
       const operands = [data(out), outFirst, widthOf(out), data(from), fromFirst, widthOf(from)];
-      addon.expandColumns!(...operands, columns, inverse);
+      addon.expandColumns!(...operands, columns, inverse, used);
     },
-    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse) {
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse, used) {
       const to = [data(dFrom), fromFirst, widthOf(dFrom), dFrom.shape[0]];
-      addon.dExpandColumns!(...to, data(dOut), outFirst, widthOf(dOut), columns, inverse);
+      addon.dExpandColumns!(...to, data(dOut), outFirst, widthOf(dOut), columns, inverse, used);
     },
     packColumns({ buffer, byteOffset }, from, fromFirst, columns, precision) {
       const samples = from.shape[0]!;

@@ -55,15 +55,16 @@ export function createExchange(round: Round): ExchangeKernels {
       });
     },
 
-    expandColumns(out, outFirst, from, fromFirst, columns, inverse) {
+    expandColumns(out, outFirst, from, fromFirst, columns, inverse, used) {
       inverse.forEach((u, b) => {
         const [to, at] = rowOf(out, b, outFirst);
         const [source, first] = rowOf(from, u, fromFirst);
-        for (let c = 0; c < columns; c++) to[at + c] = source[first + c]!;
+        const count = used?.[u] ?? columns;
+        for (let c = 0; c < columns; c++) to[at + c] = c < count ? source[first + c]! : 0;
       });
     },
 
-    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse) {
+    dExpandColumns(dFrom, fromFirst, dOut, outFirst, columns, inverse, used) {
       for (let u = 0; u < dFrom.shape[0]!; u++) {
         const [to, at] = rowOf(dFrom, u, fromFirst);
         to.fill(0, at, at + columns);
@@ -71,7 +72,8 @@ export function createExchange(round: Round): ExchangeKernels {
       inverse.forEach((u, b) => {
         const [to, at] = rowOf(dFrom, u, fromFirst);
         const [source, first] = rowOf(dOut, b, outFirst);
-        for (let c = 0; c < columns; c++) to[at + c] = round(to[at + c]! + source[first + c]!);
+        const count = used?.[u] ?? columns;
+        for (let c = 0; c < count; c++) to[at + c] = round(to[at + c]! + source[first + c]!);
       });
     },
 

@@ -1,9 +1,10 @@
 // Values and vectors of lookups, side by side in one row of columns. A value with a row for each
 // distinct list (IKJT: src/data/sessions/ikjt.ts) is expanded here: each sample gets the row of its
 // list. Backward, a list gets the sum of its samples' gradients, in their order (RecD: Zhao et al.,
-// MLSys 2023, sections 4.2 and 5).
+// MLSys 2023, sections 4.2 and 5). Of a sequence, positions that have an id are copied and added up
+// alone: those behind its end are zeros, and nothing reads their gradients.
 
-import type { GraphBuilder, Memory, Pass, Value } from "../graph/graph.ts";
+import type { GraphBuilder, GroupPass, Memory, Pass, Value } from "../graph/graph.ts";
 import { checkShapes, groupPassOf, passOn, reshaped, sizeOf } from "../graph/graph.ts";
 import type { Name, Translation } from "../graph/translation.ts";
 
@@ -11,6 +12,8 @@ import type { Name, Translation } from "../graph/translation.ts";
 export interface ValueAt {
   readonly value: Value;
   readonly column: number;
+  /** The lookups of its positions, where it has one vector for each; zeros behind the last id. */
+  readonly sequence?: { readonly lookup: number; readonly positions: number } | undefined;
 }
 
 /**
@@ -109,27 +112,46 @@ function startSideBySide(memory: Memory, values: readonly ValueAt[]) {
   return {
     forward(pass: Pass): void {
       const out = memory.out(pass.samples);
-      for (const [input, { value, column }] of values.entries()) {
+      for (const [input, own] of values.entries()) {
+        const { value, column } = own;
         const size = sizeOf(value);
         const { samples: rows } = passOn(pass, value.axis);
         const x = kernels.reshape(memory.x(input, rows), [rows, size]);
         if (value.axis === 0) kernels.copyColumns(out, column, x, 0, size);
-        else kernels.expandColumns(out, column, x, 0, size, groupPassOf(pass, value.axis).inverse);
+        else {
+          const group = groupPassOf(pass, value.axis);
+          kernels.expandColumns(out, column, x, 0, size, group.inverse, usedOf(own, group));
+        }
       }
     },
 
     backward(pass: Pass): void {
       const dOut = memory.dOut(pass.samples);
-      for (const [input, { value, column }] of values.entries()) {
+      for (const [input, own] of values.entries()) {
+        const { value, column } = own;
         const size = sizeOf(value);
         const { samples: rows } = passOn(pass, value.axis);
         const to = memory.dX(input, rows);
         if (to === undefined) continue;
         const dX = kernels.reshape(to, [rows, size]);
         if (value.axis === 0) kernels.copyColumns(dX, 0, dOut, column, size);
-        else
-          kernels.dExpandColumns(dX, 0, dOut, column, size, groupPassOf(pass, value.axis).inverse);
+        else {
+          const group = groupPassOf(pass, value.axis);
+          kernels.dExpandColumns(dX, 0, dOut, column, size, group.inverse, usedOf(own, group));
+        }
       }
     },
   };
+}
+
+/** (rows): how many columns of each distinct list of a sequence belong to ids. */
+function usedOf({ value, sequence }: ValueAt, pass: GroupPass): Int32Array | undefined {
+  if (sequence === undefined) return undefined;
+  const { lookup, positions } = sequence;
+  const columns = sizeOf(value) / positions;
+  return Int32Array.from({ length: pass.samples }, (_, row) => {
+    let ids = 0;
+    while (ids < positions && pass.lengthAt(lookup + ids, row) > 0) ids++;
+    return columns * ids;
+  });
 }

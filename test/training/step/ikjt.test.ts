@@ -4,6 +4,7 @@
 import test from "ava";
 import type { IkjtGroups } from "../../../src/data/sessions/ikjt.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import {
   denseOptimizerOptions,
@@ -48,6 +49,18 @@ const models: Readonly<Record<string, ModelOptions>> = {
     bottom: [8, 8],
     top,
   },
+  "a DLRM over rows of sequences, one of them projected": {
+    kind: "dlrm",
+    dense: 4,
+    tables: tables.map((table, i) => (i === 1 ? { ...table, dim: 6 } : table)),
+    features: [
+      { column: "a", pooling: "none", maxLength: 4, kept: "last" },
+      { column: "b", pooling: "none", maxLength: 3 },
+      { column: "c" },
+    ],
+    bottom: [8, 8],
+    top,
+  },
   "a DIN over a deduplicated sequence": {
     kind: "din",
     dense: 4,
@@ -66,7 +79,7 @@ const models: Readonly<Record<string, ModelOptions>> = {
 function start(
   model: ModelOptions,
   ikjt: IkjtGroups | undefined,
-  { bags = idsMax, devices = 2 } = {},
+  { bags = idsMax, devices = 2, kernels = createReference as () => Kernels } = {},
 ) {
   return startLocalDevices({
     input: { model: modelOptions.parse(model), batchSize: samples, slices, idsMax: bags, ikjt },
@@ -78,7 +91,7 @@ function start(
       seed: 3,
     },
     devices,
-    kernels: () => createReference(),
+    kernels,
   });
 }
 
@@ -105,6 +118,46 @@ for (const [title, model] of Object.entries(models)) {
     t.not(await own.digest(), await plain.digest(), "their sums differ in the last bits");
   });
 }
+
+test("of sequences, positions that have ids are expanded alone, and those behind the end are zeros", async (t) => {
+  const model = models["a DLRM over rows of sequences, one of them projected"];
+  if (model === undefined) return t.fail();
+  const expanded: Array<{ columns: number; used: number[]; rest: boolean }> = [];
+  const own = start(model, groups, {
+    devices: 1,
+    kernels: () => {
+      const kernels = createReference();
+      return {
+        ...kernels,
+        expandColumns(out, outFirst, from, fromFirst, columns, inverse, used) {
+          kernels.expandColumns(out, outFirst, from, fromFirst, columns, inverse, used);
+          const all = kernels.read(out);
+          const width = out.shape[1] ?? 0;
+          const rest = Array.from(inverse, (u, b) => {
+            const end = outFirst + columns;
+            return all.subarray(b * width + outFirst + (used?.[u] ?? 0), b * width + end);
+          });
+          const areZeros = rest.every((values) => values.every((value) => value === 0));
+          expanded.push({ columns, used: Array.from(used ?? []), rest: areZeros });
+        },
+      };
+    },
+  });
+  const batch = batchOf(1);
+  await own.train(batch, 1);
+  const lists = (feature: number) => {
+    const lengths = batch.lengths.subarray(feature * samples, (feature + 1) * samples);
+    return Math.max(...lengths);
+  };
+  t.deepEqual(
+    expanded.map(({ columns, used, rest }) => [columns, Math.max(...used), rest]).sort(),
+    [
+      [24, 8 * Math.min(3, lists(1)), true],
+      [32, 8 * Math.min(4, lists(0)), true],
+    ],
+  );
+  for (const { used } of expanded) t.true(new Set(used).size > 2, "lists differ in length");
+});
 
 /** Batches in which no row is in two lists of a table, and equal lists stand side by side. */
 function disjointBatch(step: number) {

@@ -5,6 +5,7 @@ import type { Bench, Measurement } from "../bench.ts";
 import { dedupBench as indexBench } from "../step/dedup.bench.ts";
 import { factorBench } from "./factor.bench.ts";
 import { logBench } from "./log.bench.ts";
+import { offBench } from "./off.bench.ts";
 import { readerBench } from "./reader.bench.ts";
 import { storageBench } from "./storage.bench.ts";
 import { trainBench } from "./train.bench.ts";
@@ -17,6 +18,7 @@ const parts: readonly Bench[] = [
   storageBench,
   readerBench,
   trainBench,
+  offBench,
 ];
 
 export const dedupBench: Bench = {

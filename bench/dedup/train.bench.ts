@@ -1,6 +1,7 @@
 // Question: how much faster is a step on sessions whose lists are deduplicated (IKJT)? Pooled lists
-// alone, and beside sequences that are encoded. Peer: the same model on the plain lists, in turn in
-// one run. The trainings of a row take turns of a few steps, on the same batches.
+// alone, and beside sequences that are encoded; and an ablation, in which one optimization of RecD
+// (Zhao et al., MLSys 2023, section 5) comes after the other. Peer: the same model on the plain
+// lists, in turn in one run. The trainings of a row take turns of a few steps, on the same batches.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -46,34 +47,58 @@ export const trainBench: Bench<TrainOptions> = {
       together(namesOf("attention", samples, ["pooled", "all"]), 80, () =>
         rowsOf("attention", samples, options),
       ),
+      together(namesOf("ablation", samples, ["O5", "O6", "O7"]), 60, () =>
+        rowsOf("ablation", samples, options),
+      ),
     ]);
   },
 };
 
-type Kind = "pooled" | "attention";
+type Kind = "pooled" | "attention" | "ablation";
 
 const namesOf = (kind: Kind, samples: number, variants: readonly string[]) =>
   variants.map((variant) => `dedup.train.${kind}.${samples}.${variant}`);
 
 /** Of a user: long lists; of an item: one id each, which no sample shares. */
-const userLists = { clicks: 100, views: 100, buys: 50, pages: 50, likes: 25, terms: 25 };
+export const userLists = { clicks: 100, views: 100, buys: 50, pages: 50, likes: 25, terms: 25 };
 const sequences = { seen: 64, watched: 32 };
+/** The sequence of the ablation that meets the item of each sample, and the ids that it has. */
+const [attended, attendedIds] = ["seen", 32] as const;
 
-function modelOf(kind: Kind): ModelSpec {
-  const sequenceNames = kind === "attention" ? Object.keys(sequences) : [];
+export function modelOf(kind: Kind): ModelSpec {
+  const sequenceNames = kind === "pooled" ? [] : Object.keys(sequences);
   const names = [...Object.keys(userLists), "item", "category", ...sequenceNames];
-  return modelOptions.parse({
-    kind: "dlrm",
+  const isAblation = kind === "ablation";
+  const all = {
     dense: 13,
     tables: names.map((name) => ({ name, rows: 200_000, dim: 64 })),
     features: names.map((column) => {
       const maxLength = sequences[column as keyof typeof sequences];
       if (maxLength === undefined) return { column };
-      return { column, pooling: "none", maxLength, encoder: { kind: "transformer", heads: 2 } };
+      const own = { column, pooling: "none" as const, maxLength };
+      if (isAblation && column === attended) return own;
+      return { ...own, encoder: { kind: "transformer" as const, heads: 2 } };
     }),
-    bottom: [512, 256, 64],
     top: [512, 512, 256, 1],
-  });
+  };
+  if (!isAblation) return modelOptions.parse({ kind: "dlrm", ...all, bottom: [512, 256, 64] });
+  const attention = [{ target: "item", sequence: attended, hidden: [64, 32] }];
+  return modelOptions.parse({ kind: "din", ...all, attention });
+}
+
+/** The lists of a model that repeat, with the ids of each. */
+function listsOf(kind: Kind): Readonly<Record<string, number>> {
+  if (kind === "pooled") return userLists;
+  return { ...userLists, ...sequences, ...(kind === "ablation" && { [attended]: attendedIds }) };
+}
+
+/** Which lists of a model the trainings of its rows deduplicate, beside the one on plain lists. */
+function variantsOf(kind: Kind): Readonly<Record<string, readonly string[]>> {
+  const pooled = Object.keys(userLists);
+  const all = Object.keys(listsOf(kind));
+  if (kind === "pooled") return { all };
+  if (kind === "attention") return { pooled, all };
+  return { O5: pooled, O6: [...pooled, attended], O7: all };
 }
 
 /** Steps of the trainings of one model: on plain lists, and with some lists deduplicated. */
@@ -81,22 +106,18 @@ async function rowsOf(kind: Kind, samples: number, options: TrainOptions): Promi
   const { batch, devices, steps } = options;
   const model = modelOf(kind);
   const names = shapesOf(model).map(({ name }) => name);
-  const groupsOf = (lists: object): IkjtGroups =>
-    Object.keys(lists).map((name) => [names.indexOf(name)]);
+  const groupsOf = (lists: readonly string[]): IkjtGroups =>
+    lists.map((name) => [names.indexOf(name)]);
   const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
   try {
-    const lists: Record<string, number> = { ...userLists, ...(kind === "attention" && sequences) };
-    const features = Object.entries(lists).map(([name, l]) => [name, { d: kept, l }]);
+    const features = Object.entries(listsOf(kind)).map(([name, l]) => [name, { d: kept, l }]);
     const data = dataOptions.parse({
       ...{ kind: "synthetic", samples: batch * batches, dense: 13, batchSize: batch },
       ...{ cache: directory, sessions: { samples, features: Object.fromEntries(features) } },
     });
     const { path, idsMax } = await prepareCache(data, shapesOf(model), realDisk);
-    const variants: Readonly<Record<string, IkjtGroups>> =
-      kind === "pooled"
-        ? { all: groupsOf(userLists) }
-        : { pooled: groupsOf(userLists), all: groupsOf({ ...userLists, ...sequences }) };
-    const trainings = [undefined, ...Object.values(variants)];
+    const variants = variantsOf(kind);
+    const trainings = [undefined, ...Object.values(variants).map(groupsOf)];
     const over = new SharedArrayBuffer(4);
     const workOf = (ikjt: IkjtGroups | undefined, index: number): TrainWork => ({
       input: { model, batchSize: batch, slices: 8, idsMax, ikjt },
@@ -118,15 +139,15 @@ async function rowsOf(kind: Kind, samples: number, options: TrainOptions): Promi
       const name = `dedup.train.${kind}.${samples}.${variant}`;
       const row = { name, unit: "samples/s", limitIs: "on plain lists" };
       // Part of the lists alone: how much the rest adds.
-      const target = variant === "all" ? { target: targets[kind] } : {};
-      return rowOf({ ...row, ...target }, others[i] ?? [], plain);
+      const target = variant === "all" ? targets[kind] : undefined;
+      return rowOf({ ...row, ...(target && { target }) }, others[i] ?? [], plain);
     });
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-const targets: Readonly<Record<Kind, readonly [number, number]>> = {
+const targets: Readonly<Partial<Record<Kind, readonly [number, number]>>> = {
   pooled: [1.2, 1.5],
   attention: [1.8, 2.5],
 };

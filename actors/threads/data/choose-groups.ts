@@ -35,6 +35,7 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
     spec.groups === "auto"
       ? proposeGroups(repeats, spec.threshold)
       : spec.groups.map((names) => names.map((name) => features.indexOf(name)));
+  if (groups.length === 0) return [];
   const maker = new IkjtMaker(groups, dataset);
   const grouped = new RepeatCounter(dataset, groups);
   await eachBatch(input, (batch, bounds) => {

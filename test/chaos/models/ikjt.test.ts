@@ -70,3 +70,17 @@ test("deduplicated lists have one model on 1 and 3 devices, through tiers and af
   }
   t.is(new Set(digests).size, 1, digests.join("\n"));
 });
+
+test("where no list repeats, `auto` chooses nothing, and the model is that of plain lists", async (t) => {
+  await using place = await startTestCluster(1);
+  const own = { ...data, sessions: { ...sessions, features: {} } };
+  const found = await runJob(place, {
+    ...jobOn(place),
+    data: { ...own, ikjt: "auto" } as JobOptions["data"],
+  });
+  const prepared = found.events.find(({ type }) => type === "run.prepared");
+  t.like(prepared, { ikjt: [] }, JSON.stringify(prepared));
+  const plain = await runJob(place, { ...jobOn(place), data: own as JobOptions["data"] });
+  t.is(found.result.digest, plain.result.digest);
+  t.is(found.result.times?.dedupeFactor, undefined);
+});

@@ -70,3 +70,14 @@ export function fastest(work: number, seconds: number, run: () => void): number 
   } while (performance.now() - startMs < 1000 * seconds);
   return best;
 }
+
+/** Spearman's: the correlation of places in the two orders. */
+export function rankCorrelation(a: readonly number[], b: readonly number[]): number {
+  const placesOf = (values: readonly number[]) => {
+    const sorted = [...values].sort((x, y) => x - y);
+    return values.map((value) => sorted.indexOf(value));
+  };
+  const [placesA, placesB] = [placesOf(a), placesOf(b)];
+  const squares = placesA.reduce((sum, place, i) => sum + (place - (placesB[i] ?? 0)) ** 2, 0);
+  return 1 - (6 * squares) / (a.length * (a.length ** 2 - 1));
+}

@@ -9,10 +9,12 @@ import { cellWords } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
 import { type Launcher, workerLauncher } from "../../src/ports/launcher.ts";
+import { hasProcessorTime } from "../../src/ports/processor-time.ts";
 import {
   type CostProbeReport,
   type CostProbeTask,
   costProbeShape,
+  type SetTask,
 } from "../threads/costs/cost-probe-program.ts";
 import {
   costTableOf,
@@ -22,7 +24,7 @@ import {
 } from "../threads/costs/cost-probes.ts";
 import { type MachineKey, machineKeyOf } from "../threads/kept-constants.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import type { MeasuredCosts } from "./cost-samples.ts";
+import type { ComputeCost, ExchangeCost, MeasuredCosts } from "./cost-samples.ts";
 
 export interface MeasureOptions {
   readonly devices: number;
@@ -52,11 +54,18 @@ export interface Measured {
 
 /** Probes of one start of the threads, for each of them. */
 const chunk = 16;
+/**
+ * Passes over all probes, of which the fastest counts: a machine that others use has slow minutes,
+ * and no probe is measured in those alone.
+ */
+const passes = 3;
 /** Share of the time that sets of tables may take, so that exchanges are measured, too. */
 const setsShare = 0.7;
 const columnsMax = 2048;
 
 const headSchema = z.strictObject({
+  /** What a time is: `processorMs`, or the time on the wall where the system does not tell it. */
+  time: z.enum(["processor", "wall"]),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
   devices: z.number(),
   batchSize: z.number(),
@@ -88,40 +97,66 @@ export async function measureCosts(
   const { arithmetic = "auto", bytesMax = 2 ** 28 } = options;
   const machine = machineKeyOf(arithmetic);
   const limits: ProbeLimits = { seed, devices, bytesMax, columnsMax };
-  const lines = openFile(path, { machine, devices, batchSize, seed, bytesMax });
+  const time = hasProcessorTime() ? ("processor" as const) : ("wall" as const);
+  const lines = openFile(path, { time, machine, devices, batchSize, seed, bytesMax });
   const startMs = clock.now();
   const [setsEndMs, endMs] = [setsShare, 1].map((share) => startMs + 1000 * share * secondsMax);
-  const sets = () => lines.filter((line) => "set" in line).length;
-  const exchanges = () => lines.filter((line) => "exchange" in line).length;
+  const all = passes * samples;
+  const left = (kind: "set" | "exchange") => leftOf(lines, kind, samples);
   const keep = (made: readonly Line[]) => {
     appendFileSync(path, made.map((line) => `${JSON.stringify(line)}\n`).join(""));
     lines.push(...made);
-    onProgress?.((sets() + exchanges()) / (2 * samples));
+    onProgress?.(1 - (left("set").length + left("exchange").length) / (2 * all));
   };
-  const common = { program: "costs", arithmetic, limits, batchSize } as const;
-  while (sets() < samples && clock.now() < (setsEndMs ?? 0)) {
-    const count = Math.min(chunk * devices, samples - sets());
-    const own = { ...common, kind: "sets", first: sets(), count, lateMax: 0 } as const;
-    const reports = await runProbes(launcher, own);
-    const found = reports.flatMap((report) => report.sets).sort((a, b) => a.index - b.index);
-    keep(found.map(({ index, milliseconds }) => ({ set: index, milliseconds })));
+  const measure = { devices, batchSize, arithmetic, columnsMax };
+  for (let next = left("set"); next.length > 0 && clock.now() < (setsEndMs ?? 0); ) {
+    const own: SetTask[][] = Array.from({ length: devices }, () => []);
+    for (const [i, index] of next.slice(0, chunk * devices).entries()) {
+      own[i % devices]?.push({ index, tables: setProbe(limits, index) });
+    }
+    const reports = await runProbes({ ...measure, sets: own, exchanges: [], lateMax: 0 }, launcher);
+    const made = own.flatMap((tasks, rank) =>
+      tasks.map(({ index }, i) => {
+        return { set: index, milliseconds: reports[rank]?.sets[i] ?? 0 };
+      }),
+    );
+    keep(made.sort((a, b) => a.set - b.set));
+    next = left("set");
   }
   const lateMax = spreadOf(lines);
-  while (exchanges() < samples && sets() > 0 && clock.now() < (endMs ?? 0)) {
-    const count = Math.min(chunk, samples - exchanges());
-    const own = { ...common, kind: "exchanges", first: exchanges(), count, lateMax } as const;
-    const reports = await runProbes(launcher, own);
+  const hasSets = lines.some((line) => "set" in line);
+  for (let next = left("exchange"); hasSets && next.length > 0 && clock.now() < (endMs ?? 0); ) {
+    const chosen = next.slice(0, chunk);
+    const probes = chosen.map((index) => exchangeProbe(limits, index));
+    const reports = await runProbes({ ...measure, sets: [], exchanges: probes, lateMax }, launcher);
     keep(
-      Array.from({ length: count }, (_, i) => ({
-        exchange: own.first + i,
+      chosen.map((exchange, i) => ({
+        exchange,
         lateMax,
         forward: reports.map((report) => report.exchanges[i]?.forward ?? 0),
         backward: reports.map((report) => report.exchanges[i]?.backward ?? 0),
       })),
     );
+    next = left("exchange");
   }
-  const isComplete = sets() >= samples && exchanges() >= samples;
+  const isComplete = left("set").length + left("exchange").length === 0;
   return { costs: costsOf(lines, limits, batchSize), machine, isComplete };
+}
+
+/**
+ * What is left to measure: every number below `samples` as often as it lacks passes, those first
+ * that lack most.
+ */
+function leftOf(lines: readonly Line[], kind: "set" | "exchange", samples: number): number[] {
+  const times = new Array<number>(samples).fill(0);
+  for (const line of lines) {
+    const index = kind === "set" && "set" in line ? line.set : undefined;
+    const at = kind === "exchange" && "exchange" in line ? line.exchange : index;
+    if (at !== undefined && at < samples) times[at] = (times[at] ?? 0) + 1;
+  }
+  return Array.from({ length: passes }, (_, pass) =>
+    [...times.keys()].filter((index) => (times[index] ?? 0) <= pass),
+  ).flat();
 }
 
 /** The measurements of the file, which is made with its first line if it is not there. */
@@ -167,34 +202,60 @@ function spreadOf(lines: readonly Line[]): number {
   return Math.max(1, at(0.9) - at(0.1));
 }
 
+/** The fastest of the passes over each probe, in the order of their numbers. */
 function costsOf(lines: readonly Line[], limits: ProbeLimits, batchSize: number): MeasuredCosts {
-  const compute = lines.flatMap((line) => {
-    if (!("set" in line)) return [];
-    const tables = setProbe(limits, line.set).map(costTableOf);
-    return [{ tables, milliseconds: line.milliseconds }];
-  });
-  const exchange = lines.flatMap((line) => {
-    if (!("exchange" in line)) return [];
-    const { columns, late } = exchangeProbe(limits, line.exchange);
-    const own = late.map((share) => share * line.lateMax);
-    return [{ columns, late: own, forward: line.forward, backward: line.backward }];
-  });
+  const compute: ComputeCost[] = [];
+  const exchange: ExchangeCost[] = [];
+  const fastest = (one: readonly number[], other: readonly number[] = one) => {
+    return one.map((ms, device) => Math.min(ms, other[device] ?? ms));
+  };
+  for (const line of lines) {
+    if ("set" in line) {
+      const { set, milliseconds } = line;
+      const known = compute[set];
+      const least = Math.min(milliseconds, known?.milliseconds ?? milliseconds);
+      const tables = known?.tables ?? setProbe(limits, set).map(costTableOf);
+      compute[set] = { tables, milliseconds: least };
+    } else {
+      const { columns, late } = exchangeProbe(limits, line.exchange);
+      const known = exchange[line.exchange];
+      exchange[line.exchange] = {
+        columns,
+        late: late.map((share) => share * line.lateMax),
+        forward: fastest(line.forward, known?.forward),
+        backward: fastest(line.backward, known?.backward),
+      };
+    }
+  }
   return { devices: limits.devices, batchSize, compute, exchange };
 }
 
-/** What each device measures, all at the same time. */
-function runProbes(
-  launcher: Launcher,
-  task: Omit<CostProbeTask, "rank" | "words" | "memory">,
+/** What is measured at the same time: sets of each device, one behind the other, then exchanges. */
+export interface Probes
+  extends Pick<
+    CostProbeTask,
+    "devices" | "batchSize" | "arithmetic" | "columnsMax" | "exchanges" | "lateMax"
+  > {
+  readonly sets: readonly (readonly SetTask[])[];
+}
+
+/**
+ * Measures with a thread for each device; their reports in the order of devices.
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
+export function runProbes(
+  { sets, ...task }: Probes,
+  launcher: Launcher = workerLauncher,
 ): Promise<CostProbeReport[]> {
-  const { devices } = task.limits;
-  const layout = layoutOf(costProbeShape(task.batchSize, task.limits));
+  const { devices } = task;
+  const layout = layoutOf(costProbeShape(task));
   const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
   const memory = new SharedArrayBuffer(layout.bytes);
   return Promise.all(
     Array.from({ length: devices }, async (_, rank) => {
       const name = `costs-${rank}`;
-      const own: CostProbeTask = { ...task, rank, words, memory };
+      const shared = { program: "costs", rank, words, memory } as const;
+      const own: CostProbeTask = { ...task, ...shared, sets: sets[rank] ?? [] };
       const thread = launcher.start<never, CostProbeReport>(threadFile, own, name);
       let report: CostProbeReport | undefined;
       thread.onReport((told) => {

@@ -7,9 +7,8 @@ import { join } from "node:path";
 import {
   backwardCosts,
   type CostNetworks,
-  computeCost,
   forwardCosts,
-  tableVector,
+  setCost,
 } from "../../src/planner/learned/cost-networks.ts";
 import {
   rawFeaturesOf,
@@ -138,13 +137,7 @@ async function trainCompute({ compute }: MeasuredCosts, seed: number, train: Tra
     head: layersOf("head", false),
     parts,
     answer: (networks: CostNetworks, cost: ComputeCost): Answer => {
-      const sum = new Float64Array(widths.table[1]);
-      for (const table of cost.tables) {
-        for (const [i, value] of tableVector(networks, table).entries()) {
-          sum[i] = (sum[i] ?? 0) + value;
-        }
-      }
-      return { is: [computeCost(networks, sum)], was: [cost.milliseconds] };
+      return { is: [setCost(networks, cost.tables)], was: [cost.milliseconds] };
     },
   };
 }

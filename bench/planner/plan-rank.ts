@@ -20,7 +20,7 @@ import { stages } from "../../src/planner/cost/cost.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
-import { type BenchRow, quantiles } from "../row.ts";
+import { type BenchRow, quantiles, rankCorrelation } from "../row.ts";
 import { runDevices } from "../step/device-threads.ts";
 import type { TrainThreadReport } from "../step/train-thread.ts";
 import { randomPlan } from "./random-plan.ts";
@@ -184,15 +184,4 @@ function planRow(name: string, own: Assessment, reports: readonly TrainThreadRep
 /** A fast one, the tenth percentile: what else runs only makes steps longer. */
 function fast(ms: readonly number[]): number {
   return quantiles(ms).spread[0];
-}
-
-/** Spearman's: the correlation of places in the two orders. */
-function rankCorrelation(a: readonly number[], b: readonly number[]): number {
-  const placesOf = (values: readonly number[]) => {
-    const sorted = [...values].sort((x, y) => x - y);
-    return values.map((value) => sorted.indexOf(value));
-  };
-  const [placesA, placesB] = [placesOf(a), placesOf(b)];
-  const squares = placesA.reduce((sum, place, i) => sum + (place - (placesB[i] ?? 0)) ** 2, 0);
-  return 1 - (6 * squares) / (a.length * (a.length ** 2 - 1));
 }

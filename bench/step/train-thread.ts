@@ -1,7 +1,6 @@
 // A device's thread in the benches of whole steps: the real pipeline, step and exchange, fed from
 // batches that were made before the clock starts, as its peer is; or by a reader through the ring.
 
-import { existsSync, readFileSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
@@ -15,6 +14,7 @@ import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts"
 import { openKernels } from "../../src/kernels/index.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { hasProcessorTime, processorMs } from "../../src/ports/processor-time.ts";
 import { createPipeline } from "../../src/training/loop/pipeline.ts";
 import {
   createStepMeter,
@@ -162,36 +162,25 @@ async function trainTurns(
 
 /** Takes the processor time of a turn's steps, but for the first `cold` ones. */
 function startBusyMeter(cold: number) {
+  const toldMs = () => (hasProcessorTime() ? processorMs() : undefined);
   const ms: number[] = [];
   let [steps, from]: [number, number | undefined] = [0, undefined];
   return {
     ms,
     begin() {
       steps = 0;
-      if (cold === 0) from = threadMs();
+      if (cold === 0) from = toldMs();
     },
     step() {
-      if (++steps === cold) from = threadMs();
+      if (++steps === cold) from = toldMs();
     },
     end() {
-      const to = threadMs();
+      const to = toldMs();
       if (from !== undefined && to !== undefined && steps > cold)
         ms.push((to - from) / (steps - cold));
       from = undefined;
     },
   };
-}
-
-/**
- * Milliseconds for which this thread has had a processor. Linux brings the number up to date when
- * a thread sleeps: hence the short sleep. Undefined on other systems.
- */
-function threadMs(): number | undefined {
-  const path = "/proc/thread-self/schedstat";
-  if (!existsSync(path)) return undefined;
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
-  const [nanoseconds] = readFileSync(path, "utf8").split(" ");
-  return Number(nanoseconds) / 1e6;
 }
 
 /** Batches that are always there, in turn. */

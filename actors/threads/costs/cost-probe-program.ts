@@ -1,5 +1,9 @@
 // One device's thread while costs are measured: it times the sets of tables that are its own,
-// beside the other devices at their sets, or the exchanges, which all devices do together.
+// beside the other devices at their sets, and then exchanges, which all devices do together.
+//
+// A time is that for which the thread had a processor: what else runs on the machine does not
+// count, nor does a device's waiting for others. Where the system does not tell, it is time on the
+// wall.
 
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
@@ -15,36 +19,40 @@ import { slicesOf, subtreesOf } from "../../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { sliceRunsOf } from "../../../src/planner/placement.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
+import { hasProcessorTime, processorMs } from "../../../src/ports/processor-time.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { least } from "../calibration-time.ts";
-import { exchangeProbe, type ProbedTable, type ProbeLimits, setProbe } from "./cost-probes.ts";
+import type { ExchangeProbe, ProbedTable } from "./cost-probes.ts";
 
-/** A thread that measures probes `first` to `first + count - 1`, beside `devices` - 1 others. */
+/** A set of tables; equal numbers have equal ids. */
+export interface SetTask {
+  readonly index: number;
+  readonly tables: readonly ProbedTable[];
+}
+
+/** A thread that measures its sets, then exchanges, beside `devices` - 1 others. */
 export interface CostProbeTask {
   readonly program: "costs";
   readonly rank: number;
   readonly arithmetic: "auto" | "native" | "reference";
-  readonly limits: ProbeLimits;
+  readonly devices: number;
+  /** Columns of a device in an exchange, at most. */
+  readonly columnsMax: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
-  readonly kind: "sets" | "exchanges";
-  readonly first: number;
-  readonly count: number;
+  readonly sets: readonly SetTask[];
+  readonly exchanges: readonly ExchangeProbe[];
   /** Milliseconds by which an exchange's latest device may be late. */
   readonly lateMax: number;
   readonly words: SharedArrayBuffer;
   readonly memory: SharedArrayBuffer;
 }
 
-/** What a device measured of a probe, in milliseconds. */
+/** What a device measured, in milliseconds, in the order of its task. */
 export interface CostProbeReport {
-  readonly sets: readonly { readonly index: number; readonly milliseconds: number }[];
+  readonly sets: readonly number[];
   /** Of this device alone. */
-  readonly exchanges: readonly {
-    readonly index: number;
-    readonly forward: number;
-    readonly backward: number;
-  }[];
+  readonly exchanges: readonly { readonly forward: number; readonly backward: number }[];
 }
 
 /** Longest wait for another thread's probes. */
@@ -65,34 +73,30 @@ const rule: RowRule = {
 
 /** Measures with the other devices of the task. */
 export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<CostProbeReport> {
-  const { rank, arithmetic, limits, words, memory, first, count, kind } = task;
-  const { devices } = limits;
+  const { rank, devices, arithmetic, words, memory, sets, batchSize } = task;
   const kernels = openKernels(arithmetic);
   const cells = createAtomicCells({
     ...{ words: new Int32Array(words), participants: devices, participant: rank },
     ...{ generation: 1, deadlineMs, clock },
   });
-  const shape = costProbeShape(task.batchSize, limits);
-  const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
-  const indices = Array.from({ length: count }, (_, i) => first + i);
-  if (kind === "sets") {
-    const own = indices.filter((index) => index % devices === rank);
-    const sets = own.map((index) => {
-      const tables = setProbe(limits, index);
-      return { index, milliseconds: timeSet(kernels, clock, tables, task.batchSize, index) };
-    });
-    return { sets, exchanges: [] };
-  }
+  const exchange = createSharedMemoryExchange({
+    ...{ shape: costProbeShape(task), rank, memory, cells, kernels },
+  });
+  const nowMs = hasProcessorTime() ? processorMs : () => clock.now();
+  const times = sets.map((set) => timeSet(kernels, nowMs, set, batchSize));
   const exchanges: CostProbeReport["exchanges"][number][] = [];
-  for (const index of indices) {
-    exchanges.push({ index, ...(await timeExchange(exchange, clock, task, index)) });
+  for (const probe of task.exchanges) {
+    exchanges.push(await timeExchange(exchange, { nowMs, clock }, task, probe));
   }
-  return { sets: [], exchanges };
+  return { sets: times, exchanges };
 }
 
 /** The exchange that probes need: vectors to the samples, gradients back. */
-export function costProbeShape(batchSize: number, limits: ProbeLimits): ExchangeShape {
-  const { devices, columnsMax } = limits;
+export function costProbeShape({
+  devices,
+  batchSize,
+  columnsMax,
+}: Pick<CostProbeTask, "devices" | "batchSize" | "columnsMax">): ExchangeShape {
   const bytes = () => Math.ceil(batchSize / devices) * columnsMax * 4;
   let slices = 8;
   while (slices < devices) slices *= 2;
@@ -111,11 +115,11 @@ export function costProbeShape(batchSize: number, limits: ProbeLimits): Exchange
 /** Milliseconds of lookup and update of all tables of a set, for the whole batch. */
 function timeSet(
   kernels: Kernels,
-  clock: Clock,
-  probed: readonly ProbedTable[],
+  nowMs: () => number,
+  { tables: probed, index }: SetTask,
   samples: number,
-  index: number,
 ): number {
+  if (probed.length === 0) return 0;
   const tables = probed.map(({ rows, dim }) => {
     return kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
   });
@@ -126,10 +130,10 @@ function timeSet(
   const batches = [0, 1].map((turn) => bagsOf(probed, samples, 2 * index + turn));
   const times = Array.from({ length: rounds + 1 }, (_, round) => {
     const bags = batches[round % 2] ?? noBags;
-    const startMs = clock.now();
+    const startMs = nowMs();
     kernels.pool(out, tables, bags, 0, samples);
     kernels.updateRows(tables, bags, out, slices, rules);
-    return clock.now() - startMs;
+    return nowMs() - startMs;
   });
   return least(times.slice(1));
 }
@@ -162,28 +166,44 @@ function bagsOf(probed: readonly ProbedTable[], samples: number, step: number): 
 /** A prime above all rows: ranks times it, modulo the rows, are rows in another order. */
 const spreading = 4_000_037;
 
+/** The time that is measured, and the time on the wall. */
+interface Times {
+  readonly nowMs: () => number;
+  readonly clock: Clock;
+}
+
 /** Milliseconds of this device's part of an exchange forward and back, its lateness apart. */
-async function timeExchange(exchange: Exchange, clock: Clock, task: CostProbeTask, index: number) {
-  const { limits, batchSize, lateMax, rank } = task;
-  const { columns, late } = exchangeProbe(limits, index);
-  const samples = Math.ceil(batchSize / limits.devices);
+async function timeExchange(
+  exchange: Exchange,
+  { nowMs, clock }: Times,
+  { devices, batchSize, lateMax, rank }: CostProbeTask,
+  { columns, late }: ExchangeProbe,
+) {
+  const samples = Math.ceil(batchSize / devices);
   const vectors = (device: number) => samples * (columns[device] ?? 0) * 4;
   const waitMs = lateMax * (late[rank] ?? 0);
   const forward: number[] = [];
   const backward: number[] = [];
   for (let round = 0; round <= rounds; round++) {
     await exchange.barrier();
+    // A device that still computes keeps its core, too. It matters to time on the wall alone.
     const untilMs = clock.now() + waitMs;
-    while (clock.now() < untilMs); // A device that still computes keeps its core, too.
-    forward.push(await timed(clock, () => send(exchange.pooled, (from) => vectors(from))));
+    while (!hasProcessorTime() && clock.now() < untilMs);
+    forward.push(await timed(() => send(exchange.pooled, (from) => vectors(from))));
     await exchange.barrier();
-    backward.push(await timed(clock, () => send(exchange.dPooled, (_, to) => vectors(to))));
+    backward.push(await timed(() => send(exchange.dPooled, (_, to) => vectors(to))));
   }
   return { forward: least(forward.slice(1)), backward: least(backward.slice(1)) };
 
+  async function timed(work: () => Promise<void>): Promise<number> {
+    const startMs = nowMs();
+    await work();
+    return nowMs() - startMs;
+  }
+
   async function send(channel: AllToAll, bytes: (from: number, to: number) => number) {
     await channel.open(bytes);
-    for (let to = 0; to < limits.devices; to++) {
+    for (let to = 0; to < devices; to++) {
       const { buffer, byteOffset, byteLength } = channel.outbox(to);
       new Uint8Array(buffer, byteOffset, byteLength).fill(1);
     }
@@ -193,10 +213,4 @@ async function timeExchange(exchange: Exchange, clock: Clock, task: CostProbeTas
     read.set(new Float32Array(buffer, byteOffset, byteLength / 4));
     channel.close();
   }
-}
-
-async function timed(clock: Clock, work: () => Promise<void>): Promise<number> {
-  const startMs = clock.now();
-  await work();
-  return clock.now() - startMs;
 }

@@ -50,6 +50,28 @@ export function computeCost({ head }: CostNetworks, sum: Float64Array): number {
   return Math.max(0, through(head, sum)[0] ?? 0);
 }
 
+/** Milliseconds of lookup and update of these tables on one device; 0 for none. */
+export function setCost(networks: CostNetworks, tables: readonly CostTable[]): number {
+  const [first, ...others] = tables.map((table) => tableVector(networks, table));
+  if (first === undefined) return 0;
+  for (const vector of others) {
+    for (const [i, value] of vector.entries()) first[i] = (first[i] ?? 0) + value;
+  }
+  return computeCost(networks, first);
+}
+
+/** Milliseconds of a plan that puts these tables, or columns of some, on each device. */
+export function placedCost(
+  networks: CostNetworks,
+  placed: readonly (readonly CostTable[])[],
+): number {
+  const loads = placed.map((own): DeviceLoad => {
+    const columns = own.reduce((sum, { dim }) => sum + dim, 0);
+    return { compute: setCost(networks, own), columns };
+  });
+  return planCost(networks, loads);
+}
+
 /** Milliseconds of each device's gradients back to the tables, of devices with these columns. */
 export function backwardCosts({ backward }: CostNetworks, columns: readonly number[]) {
   return through(backward.layers, standardised(columns, backward.standard));

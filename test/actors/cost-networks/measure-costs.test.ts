@@ -28,6 +28,7 @@ test("sets and exchanges are measured, kept, and gone on with", async (t) => {
     onProgress: (done) => shares.push(done),
   });
   t.true(first.isComplete);
+  // Three passes over the sets, then three over the exchanges.
   t.deepEqual(shares, [0.5, 1]);
   const { compute, exchange } = first.costs;
   t.is(compute.length, 5);
@@ -54,6 +55,22 @@ test("sets and exchanges are measured, kept, and gone on with", async (t) => {
   t.is(more.costs.exchange.length, 7);
 });
 
+test("of the passes over a probe the fastest counts, whatever came between", async (t) => {
+  const path = pathOf(t);
+  const { costs } = await measureCosts({ ...small, samples: 2, path });
+  const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
+  const told = lines.map((line) => JSON.parse(line) as { set?: number; milliseconds: number });
+  const first = told.filter(({ set }) => set === 0).map(({ milliseconds }) => milliseconds);
+  t.is(first.length, 3);
+  t.is(costs.compute[0]?.milliseconds, Math.min(...first));
+  const slow = { exchange: 1, lateMax: 1, forward: [1e6, 1e-6], backward: [1e6, 1e6] };
+  appendFileSync(path, `{"set":0,"milliseconds":1e6}\n${JSON.stringify(slow)}\n`);
+  const again = await measureCosts({ ...small, samples: 2, path });
+  t.deepEqual(again.costs.compute, costs.compute);
+  t.is(again.costs.exchange[1]?.forward[0], costs.exchange[1]?.forward[0]);
+  t.is(again.costs.exchange[1]?.forward[1], 1e-6);
+});
+
 test("when the time is up, what was measured stays", async (t) => {
   const path = pathOf(t);
   const none = await measureCosts({ ...small, samples: 5, path, secondsMax: 0 });
@@ -72,7 +89,7 @@ test("measurements of another setting, and broken ones, are not gone on with", a
   });
   appendFileSync(path, "nothing\n");
   await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {
-    message: /its line 6 is none/,
+    message: /its line 14 is none/,
   });
 });
 

@@ -80,6 +80,16 @@ interface SplitsOfEpoch extends BatchShape {
   readonly keepsOrder?: boolean | undefined;
 }
 
+/** Splits of some places of a pass. */
+export interface RangesOfPlaces {
+  /** Those that these places draw from. */
+  readonly now: SampleRange[];
+  /** Those that the places of the same slices in later batches draw from next. */
+  readonly next: SampleRange[];
+  /** Whether the slices come to no other split in this pass: what is next is of the next pass. */
+  readonly isEnd: boolean;
+}
+
 /** The split order of one epoch. */
 export class SplitOrder {
   readonly samples: number;
@@ -141,24 +151,22 @@ export class SplitOrder {
     }
   }
 
-  /**
-   * The splits that these places draw from, and those that the places of the same slices in later
-   * batches draw from next.
-   */
-  rangesAt(first: number, count: number): { now: SampleRange[]; next: SampleRange[] } {
+  rangesAt(first: number, count: number): RangesOfPlaces {
     const now = new Map<number, SampleRange>();
     const next = new Map<number, SampleRange>();
+    let isEnd = true;
     for (const { position, count: places, until } of this.#stretches(first, count)) {
       const from = this.#indexAt(position);
       const last = this.#indexAt(position + places - 1);
       for (let i = from; i <= last; i++) now.set(i, this.#rangeOf(i));
       // In the batch that ends a split, the one before is still held: the next one waits.
-      if (from === last && (this.#positions[last + 1] ?? until) < until) {
-        next.set(last + 1, this.#rangeOf(last + 1));
-      }
+      const isLast = (this.#positions[last + 1] ?? until) >= until;
+      if (from === last && !isLast) next.set(last + 1, this.#rangeOf(last + 1));
+      // The short batch is behind all splits of the slices.
+      if (position < this.#batches * this.#batch.batchSize) isEnd &&= isLast && from === last;
     }
     for (const split of now.keys()) next.delete(split);
-    return { now: [...now.values()], next: [...next.values()] };
+    return { now: [...now.values()], next: [...next.values()], isEnd };
   }
 
   *#stretches(first: number, count: number): Generator<Stretch> {

@@ -2,13 +2,14 @@
 // or a part of the evaluation data, in the order of the file.
 
 import type { BytesRead, Dataset } from "../../../src/data/dataset.ts";
-import { holdAt, piecesAt } from "../../../src/data/pieces-at.ts";
+import { holdAt } from "../../../src/data/pieces-at.ts";
 import { IkjtMaker } from "../../../src/data/sessions/ikjt.ts";
 import type { BatchOutlet, Stream } from "../../../src/exchange/batch-ring.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import { EpochOrder, type SplitCut } from "../../../src/training/loop/epoch-order.ts";
 import { placesOf, type Schedule } from "../../../src/training/loop/schedule.ts";
 import { samplesOf, slicesIn, type Topology } from "../../../src/training/topology/topology.ts";
+import { heldForStep } from "./held-for-step.ts";
 import type { Datasets } from "./open-datasets.ts";
 
 /** What decides which samples a batch has. */
@@ -101,16 +102,14 @@ export class BatchSource {
   async #training(ticket: number, devices: readonly number[]) {
     const { schedule, topology, fromStep } = this.#options;
     const { epoch, first, count } = placesOf(schedule, fromStep + ticket);
-    const ranges = devices.flatMap((device) => {
-      const part = samplesOf(topology, device, count);
-      return this.#order.rangesAt(epoch, first + part.first, part.count) ?? [];
-    });
-    const now = ranges.flatMap((range) => range.now);
-    const next = ranges.flatMap((range) => range.next);
-    const held = now.length > 0 ? { now, next } : piecesAt(this.#datasets.training, first, count);
+    const { training: dataset } = this.#datasets;
+    const partsOf = (samples: number) =>
+      devices.map((device) => samplesOf(topology, device, samples));
+    const input = { schedule, order: this.#order, dataset, partsOf };
+    const held = heldForStep(input, fromStep + ticket);
     if (held !== undefined) {
       const fromMs = this.#clock.now();
-      await this.#datasets.training.hold(held.now, held.next);
+      await dataset.hold(held.now, held.next);
       this.#waitedMs += this.#clock.now() - fromMs;
     }
     const fill = (out: Uint32Array, from: number) => this.#order.fill(out, epoch, first + from);

@@ -2,9 +2,8 @@
 // samples, or the split order: in pieces of the data, or session by session.
 
 import type { RunContents } from "../../data/contents.ts";
-import type { SampleRange } from "../../data/dataset.ts";
 import { fillOrder } from "../../data/sample-order.ts";
-import { evenSplits, SplitOrder } from "../../data/split-order.ts";
+import { evenSplits, type RangesOfPlaces, SplitOrder } from "../../data/split-order.ts";
 import { sliceBoundsOf } from "../../kernels/contract/slices.ts";
 import type { Schedule } from "./schedule.ts";
 
@@ -38,8 +37,8 @@ export class EpochOrder {
     ConstructorParameters<typeof SplitOrder>[0],
     "starts" | "bounds" | "keepsOrder"
   >;
-  /** The split order of the epoch that was asked for last. */
-  #last: { readonly epoch: number; readonly order: SplitOrder } | undefined;
+  /** The split orders of the two epochs that were asked for last. */
+  #last: readonly { readonly epoch: number; readonly order: SplitOrder }[] = [];
 
   constructor(options: EpochOrderOptions, schedule: Pick<Schedule, "samples" | "batchSize">) {
     const { split } = options;
@@ -61,22 +60,19 @@ export class EpochOrder {
    * The splits that these places draw from, and the next ones; undefined where the samples of a
    * batch lie anywhere.
    */
-  rangesAt(
-    epoch: number,
-    first: number,
-    count: number,
-  ): { now: SampleRange[]; next: SampleRange[] } | undefined {
+  rangesAt(epoch: number, first: number, count: number): RangesOfPlaces | undefined {
     if (this.#options.split === undefined) return undefined;
     return this.#orderOf(epoch).rangesAt(first, count);
   }
 
   #orderOf(epoch: number): SplitOrder {
-    if (this.#last?.epoch !== epoch) {
-      const { seed } = this.#options;
-      const { batchSize } = this.#schedule;
-      this.#last = { epoch, order: new SplitOrder({ ...this.#batch, batchSize, seed, epoch }) };
-    }
-    return this.#last.order;
+    const known = this.#last.find((one) => one.epoch === epoch);
+    if (known !== undefined) return known.order;
+    const { seed } = this.#options;
+    const { batchSize } = this.#schedule;
+    const order = new SplitOrder({ ...this.#batch, batchSize, seed, epoch });
+    this.#last = [...this.#last.slice(-1), { epoch, order }];
+    return order;
   }
 }
 

@@ -235,7 +235,7 @@ export {
   trainCostNetworks,
   type TrainedNetworks,
 } from "./actors/cost-networks/train-cost-networks.ts";
-export { machineKeyOf } from "./actors/threads/kept-constants.ts";
+export { constantsOfRun, machineKeyOf } from "./actors/threads/kept-constants.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
 export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";

@@ -7,6 +7,8 @@ import { z } from "zod";
 import {
   type CostNetworks,
   chooseDevices,
+  constantsOfDevice,
+  constantsOfRun,
   countedStatistics,
   type DeviceChoice,
   InputUnusableError,
@@ -37,6 +39,10 @@ export interface PlanningArguments extends ChangeArguments {
   readonly poolingFactor?: number;
   readonly constants?: string;
   readonly plan?: string;
+  /** As `plan`, but a plan that these devices cannot hold is refused. */
+  readonly from?: string;
+  /** Nothing is measured, and nothing kept. */
+  readonly dryRun?: boolean;
   readonly curves?: string;
   readonly costModel?: string;
   readonly explain?: boolean;
@@ -63,13 +69,17 @@ export async function planFile(path: string, options: PlanningArguments): Promis
     curves: options.curves === undefined ? undefined : readCurves(options.curves),
   };
   const say = (line: string) => console.error(line);
-  const ofMachine = await constantsFor(options.constants, job.arithmetic, say);
+  const ofMachine =
+    options.dryRun === true && options.constants === undefined
+      ? (devices: number) => constantsOfDevice(constantsOfRun(job.arithmetic), devices)
+      : await constantsFor(options.constants, job.arithmetic, say);
   const constantsOf = (devices: number) => {
     const constants = ofMachine(devices);
     return memory === undefined ? constants : { ...constants, memoryBytes: memory };
   };
   const { devices: asked = job.devices || costs?.devices || "auto", hosts } = options;
-  const isChosen = asked === "auto" && hosts === 1 && options.plan === undefined;
+  const givenPath = options.from ?? options.plan;
+  const isChosen = asked === "auto" && hosts === 1 && givenPath === undefined;
   const choice =
     isChosen && costs === undefined
       ? chooseDevices(job, constantsOf, { ...ways, cores: availableParallelism() })
@@ -77,10 +87,39 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const devices = devicesOf(asked, hosts);
   const constants = constantsOf(choice?.devices ?? devices.perHost);
   const given =
-    options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan };
+    givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
   const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs });
+  if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   return { found, constants, source, choice };
+}
+
+/** @throws InputUnusableError, InvalidOptionError where the plan is not for these devices */
+function checkFits(
+  path: string,
+  found: JobPlan,
+  { memoryBytes }: MachineConstants,
+  { devices: asked, hosts }: PlanningArguments,
+): void {
+  if (!found.isFeasible) return;
+  const { plan, assessment } = found;
+  const { hosts: ownHosts, perHost } = plan.devices;
+  const count = ownHosts * perHost;
+  if (typeof asked === "number" && (asked !== count || hosts !== ownHosts)) {
+    throw new InvalidOptionError(
+      "--devices",
+      `Expected \`--devices\` to be the ${count} of ${ownHosts} hosts that ${path} is for, got ` +
+        `${asked} of ${hosts}: leave it out, or plan anew without \`--from\``,
+    );
+  }
+  if (assessment.lacksBytes === 0) return;
+  const needed = memoryBytes + assessment.lacksBytes;
+  const device = assessment.devices.findIndex(({ bytes }) => bytes === needed);
+  throw new InputUnusableError(
+    path,
+    `Cannot use the plan ${path}: device ${device} needs ${needed} bytes, and has ${memoryBytes}: ` +
+      `plan anew without \`--from\`, for more devices, or give each \`--memory ${needed}\``,
+  );
 }
 
 /** @throws InputUnusableError where they are of another machine, and no `--constants` say whose */

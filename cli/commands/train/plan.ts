@@ -3,7 +3,7 @@
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   InputUnusableError,
   InvalidOptionError,
@@ -68,6 +68,18 @@ export function addPlan(program: Command): void {
     .option("--pooling-factor <IDS>", "mean ids of every bag (default: as counted)", numberFrom0)
     .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
     .option("--plan <FILE>", "assess this plan instead of searching one")
+    .addOption(
+      new Option(
+        "--from <FILE>",
+        "assess this plan, and refuse it where its devices lack memory",
+      ).conflicts(["plan", "compare", "costModel"]),
+    )
+    .addOption(
+      new Option(
+        "--dry-run",
+        "write no file and measure nothing: a machine that is not known counts as a small server",
+      ).conflicts(["out", "calibrate"]),
+    )
     .option("--cost-model <FILE>", "search by learned costs, of --calibrate --learn")
     .option("--explain", "say of each table why it lies there, and what other places would cost")
     .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
@@ -80,6 +92,8 @@ export function addPlan(program: Command): void {
     .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60);
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
+    "plan job.yaml --dry-run --devices 16 --hosts 2",
+    "plan job.yaml --from plan.json --memory 32GB",
     "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
     "plan job.yaml --devices auto",
     "plan job.yaml --devices 8 --what-if dim=64",

@@ -1,0 +1,77 @@
+// osiris plan with a plan that is given, and as a dry run.
+
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { writePlan } from "../../src/planner/plan-file.ts";
+import { planOfFile } from "../../src/planner/shards.ts";
+import { runCli, startCli } from "../helpers/processes/cli.ts";
+import { directoryOf } from "./jobs.ts";
+
+const job = {
+  model: {
+    ...{ kind: "dlrm", dense: 4, bottom: [64], top: [16, 1] },
+    tables: [
+      { name: "hot", rows: 500_000, dim: 64 },
+      { name: "B", rows: 1000, dim: 64 },
+      { name: "C", rows: 1000, dim: 64 },
+    ],
+  },
+  data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, idsPerBag: 10 },
+  sharding: "as-written",
+};
+
+test.serial("a plan that is to be used is refused where it is not for these devices", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const made = ["plan", "job.json", "--devices", "4", "--hosts", "2", "--schemes", "table-wise"];
+  t.is((await runCli([...made, "--out", "plan.json"], directory)).code, 0);
+  const from = ["plan", "job.json", "--from", "plan.json"];
+  const good = await runCli(from, directory);
+  t.is(good.code, 0, good.stderr);
+  t.regex(good.stdout, /^job\.json: 3 shards on 4 devices of 2 hosts\n/);
+  t.is((await runCli([...from, "--devices", "4", "--hosts", "2"], directory)).code, 0);
+  const refused = async (args: readonly string[], message: RegExp) => {
+    const { code, stderr, stdout } = await runCli(args, directory);
+    t.is(code, 2, stdout);
+    t.regex(stderr, message);
+    return stderr;
+  };
+  const told = await refused(
+    [...from, "--memory", "50MB"],
+    /^osiris: Cannot use the plan plan\.json: device \d needs \d+ bytes, and has 50000000: plan anew/,
+  );
+  // What it says would do does, and a byte less does not.
+  const needed = Number(/--memory (\d+)/.exec(told)?.[1]);
+  t.is((await runCli([...from, "--memory", String(needed)], directory)).code, 0);
+  await refused([...from, "--memory", String(needed - 1)], /Cannot use the plan plan\.json/);
+  await refused(
+    [...from, "--devices", "4"],
+    /`--devices` to be the 4 of 2 hosts that plan\.json is for, got 4 of 1: leave it out/,
+  );
+  const text = readFileSync(join(directory, "plan.json"), "utf8");
+  const { text: ghost } = writePlan(planOfFile(JSON.parse(text.replaceAll('"hot"', '"ghost"'))));
+  writeFileSync(join(directory, "ghost.json"), ghost);
+  await refused(
+    ["plan", "job.json", "--from", "ghost.json"],
+    /Cannot use the plan ghost\.json: it places the table ghost, which the job has not/,
+  );
+  await refused([...from, "--plan", "plan.json"], /'--from <FILE>' cannot be used with.*--plan/);
+});
+
+test.serial("a dry run plans, measures nothing and writes nothing", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const dry = ["plan", "job.json", "--dry-run", "--devices", "16", "--hosts", "2"];
+  const before = readdirSync(directory).sort();
+  const unknown = ["env", "-u", "OSIRIS_CONSTANTS", `XDG_CACHE_HOME=${directory}`];
+  const told = await startCli(dry, directory, unknown).ended;
+  t.is(told.code, 0, told.stderr);
+  t.regex(told.stdout, /^job\.json: \d+ shards on 16 devices of 2 hosts\n/);
+  t.regex(told.stdout, /this machine was not measured/);
+  t.notRegex(told.stderr, /Measuring/);
+  t.deepEqual(readdirSync(directory).sort(), before);
+  const both = await runCli([...dry, "--out", "plan.json"], directory);
+  t.is(both.code, 2);
+  t.regex(both.stderr, /'--dry-run' cannot be used with.*--out/);
+});

@@ -3,10 +3,10 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { writePlan } from "../../src/planner/plan-file.ts";
-import { planOfFile } from "../../src/planner/shards.ts";
-import { runCli, startCli } from "../helpers/processes/cli.ts";
-import { directoryOf } from "./jobs.ts";
+import { writePlan } from "../../../src/planner/plan-file.ts";
+import { planOfFile } from "../../../src/planner/shards.ts";
+import { runCli, startCli } from "../../helpers/processes/cli.ts";
+import { directoryOf } from "../jobs.ts";
 
 const job = {
   model: {

@@ -3,11 +3,11 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import type { JobPlan, MachineConstants } from "../../index.ts";
-import { writeCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
-import { drawnNetworks } from "../helpers/cost-networks.ts";
-import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
-import { directoryOf } from "./jobs.ts";
+import type { JobPlan, MachineConstants } from "../../../index.ts";
+import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
+import { drawnNetworks } from "../../helpers/cost-networks.ts";
+import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+import { directoryOf } from "../jobs.ts";
 
 type Feasible = Extract<JobPlan, { isFeasible: true }>;
 type Infeasible = Extract<JobPlan, { isFeasible: false }>;

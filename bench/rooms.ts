@@ -127,12 +127,12 @@ export const layers: readonly Rooms[] = [
 export const nativeRooms: Rooms = {
   native: 661,
   "native/bindings": 1_550,
-  "native/blocks": 930,
+  "native/blocks": 960,
   "native/dense": 900,
   "native/embedding": 1250,
   "native/exchange": 300,
   "native/ingest": 1200,
-  "native/simd": 1000,
+  "native/simd": 1060,
   "native/test": 1_650,
   "native/tiers": 650,
 };

@@ -38,13 +38,6 @@ INLINE void eachVector(int64_t dim, Take take) {
   }
 }
 
-/// As loadSome and storeSome, without a mask where n is known to be a whole vector.
-INLINE Vec loadUpTo(const float* p, int64_t n) { return n == lanes ? load(p) : loadSome(p, n); }
-INLINE void storeUpTo(float* p, int64_t n, Vec v) {
-  if (n == lanes) store(p, v);
-  else storeSome(p, n, v);
-}
-
 /// Rows whose sums are finished together: their additions do not wait for each other.
 constexpr int64_t rowsTogether = lanes;
 

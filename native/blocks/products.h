@@ -9,9 +9,8 @@
 /// Whole vectors that hold n floats, in floats.
 INLINE int64_t padded(int64_t n) { return (n + lanes - 1) / lanes * lanes; }
 
-/// The most rows of a tile: where the elements of a column of A lie side by side, and where those
-/// of a row do, each of which takes a pointer.
-constexpr int productRows = tileRows, pointedRows = lanes == 16 ? 9 : 4;
+/// The most rows of a tile.
+constexpr int productRows = tileRows;
 
 /// One tile: out[m*stride + n] over k, A(m,k) = a[m*rowA + k*stepA], B(k,n) = b[k*stepB + n]. One
 /// of A's steps is 1.
@@ -29,12 +28,16 @@ struct SmallTile {
   const float* ask = nullptr;  // a line for each k
 };
 
-/// acc += A * B, where the elements of a row of A lie side by side, or those of a column.
+/// acc += A * B, where the elements of a row of A lie side by side, or those of a column. Three rows
+/// share a pointer: so few stay in registers.
 template <bool alongRows, int rows, int vectors>
 INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
-  const float* row[rows];
-  UNROLL for (int m = 0; m < rows; m++) row[m] = t.a + m * t.rowA;
-  const float *a = t.a, *b = t.b;
+  constexpr int pointers = alongRows ? (rows + 2) / 3 : 1;
+  const float* as[pointers];
+  UNROLL for (int i = 0; i < pointers; i++) as[i] = t.a + 3 * i * t.rowA;
+  int64_t rowA = t.rowA;
+  asm("" : "+r"(rowA));
+  const float* b = t.b;
   const float* ask = t.ask != nullptr ? t.ask : b;
   const int64_t askStep = t.ask != nullptr ? 16 : 0;
   for (int64_t p = 0; p < t.k; p++, b += t.stepB, ask += askStep) {
@@ -42,43 +45,54 @@ INLINE void smallChain(Vec (&acc)[rows][vectors], const SmallTile& t) {
     Vec bs[vectors];
     UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
     UNROLL for (int m = 0; m < rows; m++) {
-      const Vec am = broadcast(alongRows ? row[m][p] : a[m]);
+      const Vec am = broadcast(alongRows ? as[m / 3][m % 3 * rowA] : as[0][m]);
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
     }
-    if (!alongRows) a += t.stepA;
+    UNROLL for (int i = 0; i < pointers; i++) as[i] += alongRows ? 1 : t.stepA;
+  }
+}
+
+/// Calls take(m, v, columns) for each vector of a tile. Only the last one of a row may have fewer
+/// columns than lanes: its mask is made once for the tile.
+template <int rows, int vectors, typename Take>
+INLINE void eachOfTile(int64_t last, Take take) {
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors - 1; v++) take(m, v, lanes);
+    take(m, vectors - 1, last);
   }
 }
 
 /// Rows and vectors of columns of one sample's product.
 template <int rows, int vectors>
 void productTile(const SmallTile& t) {
+  const int64_t last = left(t.columns, (vectors - 1) * lanes);
   Vec acc[rows][vectors];
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      acc[m][v] = t.goesOn ? loadSome(t.out + m * t.stride + v * lanes, n) : zero();
-    }
-  }
-  if constexpr (rows <= pointedRows) {
-    if (t.stepA == 1) smallChain<true>(acc, t);
-    else smallChain<false>(acc, t);
+  if (t.goesOn) {
+    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
+      acc[m][v] = loadUpTo(t.out + m * t.stride + v * lanes, n);
+    });
   } else {
-    smallChain<false>(acc, t);
+    eachOfTile<rows, vectors>(
+        last, [&](int m, int v, int64_t) INLINE_LAMBDA { acc[m][v] = zero(); });
   }
+  if (t.stepA == 1) smallChain<true>(acc, t);
+  else smallChain<false>(acc, t);
   for (int64_t i = 0; i < t.plus.count; i++) {
     const float* from = t.plus.of[i] + (t.out - t.whole);
-    UNROLL for (int m = 0; m < rows; m++, from += t.stride) {
-      UNROLL for (int v = 0; v < vectors; v++) {
-        acc[m][v] = add(acc[m][v], loadSome(from + v * lanes, left(t.columns, v * lanes)));
-      }
-    }
+    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
+      acc[m][v] = add(acc[m][v], loadUpTo(from + m * t.stride + v * lanes, n));
+    });
   }
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      storeFar(t.out + m * t.stride + v * lanes, n, acc[m][v], t.far);
-    }
+  // A row past the caches where all are on the boundary of a vector.
+  if (t.far && last == lanes && isOnBoundary(t.out) && t.stride % lanes == 0) {
+    eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t) INLINE_LAMBDA {
+      storePast(t.out + m * t.stride + v * lanes, acc[m][v]);
+    });
+    return;
   }
+  eachOfTile<rows, vectors>(last, [&](int m, int v, int64_t n) INLINE_LAMBDA {
+    storeUpTo(t.out + m * t.stride + v * lanes, n, acc[m][v]);
+  });
 }
 
 using ProductKernel = void (*)(const SmallTile&);
@@ -98,8 +112,7 @@ inline void productTiles(SmallTile t, int64_t rows, ComingRuns& coming) {
   float* const out = t.out;
   const float *const a = t.a, *const b = t.b;
   const int64_t columns = t.columns;
-  const int64_t most = t.stepA == 1 ? pointedRows : productRows;
-  const int64_t tiles = (rows + most - 1) / most;
+  const int64_t tiles = (rows + productRows - 1) / productRows;
   const int64_t height = rows == 0 ? 1 : (rows + tiles - 1) / tiles;
   for (int64_t m = 0; m < rows; m += height) {
     const int64_t some = rows - m < height ? rows - m : height;
@@ -125,6 +138,14 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
   float* bs = scratches().rightOperand.take<float>(copiesB ? depth * wide : 0);
   if (copiesB) std::memset(bs, 0, depth * wide * sizeof(float));
   const bool isColumn = form == ProductForm::aTb;
+  // A matrix that all samples share is turned once: its columns then lie side by side, and tiles
+  // have more rows.
+  const bool turnsA = shared && !isColumn && depth > 1;
+  if (turnsA) {
+    float* aT = scratches().leftOperand.take<float>(rows * depth);
+    transpose(aT, rows, a, depth, rows, depth);
+    a = aT;
+  }
   for (int64_t s = 0; s < samples; s++, out += rows * columns, b += depth * columns) {
     ComingRuns coming;
     if (s + 1 < samples) {
@@ -139,7 +160,8 @@ inline void products(float* out, const float* a, const float* b, int64_t samples
       std::memcpy(bs + k * wide, b + k * columns, columns * sizeof(float));
     }
     const float* right = copiesB ? bs : b;
-    const int64_t rowA = isColumn ? 1 : depth, stepA = isColumn ? rows : 1;
+    const bool hasColumns = isColumn || turnsA;
+    const int64_t rowA = hasColumns ? 1 : depth, stepA = hasColumns ? rows : 1;
     productTiles({out, columns, columns, depth, a, rowA, stepA, right, wide, false, whole, plus,
                   far},
                  rows, coming);
@@ -171,33 +193,43 @@ INLINE void foldSlices(int64_t size, const Slices& slices, Take take, Give give)
   }
 }
 
-/// Subtree p of dA[p], of `size` elements: take(sample, sum) adds a sample.
-template <typename Take>
-INLINE void foldShared(float* const* dA, int64_t size, const Slices& slices, Take take) {
+/// The same, where take(sample, sum) adds one sample.
+template <typename Take, typename Give>
+INLINE void foldSamples(int64_t size, const Slices& slices, Take take, Give give) {
   foldSlices(
       size, slices,
       [&](int64_t from, int64_t to, float* sum) INLINE_LAMBDA {
         for (int64_t i = from; i < to; i++) take(i, sum);
       },
-      [&](int64_t p, const float* sum) { std::memcpy(dA[p], sum, size * sizeof(float)); });
+      give);
 }
 
 /// Subtree p of dA[p] (M,K): over the samples of its slices, and over n, of dOut (B,M,N) times b
-/// (B,K,N).
+/// (B,K,N). Their sum is kept as (K,M) where fewer lanes of its rows are idle then.
 inline void dShared(float* const* dA, const float* dOut, const float* b, int64_t rows,
                     int64_t columns, int64_t depth, const Slices& slices) {
-  const int64_t wide = padded(depth), end = slices.bounds[slices.count];
-  float* bT = scratches().rightOperand.take<float>(columns * wide);
-  std::memset(bT, 0, columns * wide * sizeof(float));
-  foldShared(dA, rows * depth, slices, [&](int64_t i, float* sum) INLINE_LAMBDA {
-    const float *d = dOut + i * rows * columns, *own = b + i * depth * columns;
+  const int64_t end = slices.bounds[slices.count];
+  const bool isTurned = depth * padded(rows) <= rows * padded(depth);
+  // The sum's rows are those of `left`, its columns those of `right`, which tiles read transposed.
+  const float* const left = isTurned ? b : dOut;
+  const float* const right = isTurned ? dOut : b;
+  const int64_t height = isTurned ? depth : rows, width = isTurned ? rows : depth;
+  const int64_t wide = padded(width);
+  float* rightT = scratches().rightOperand.take<float>(columns * wide);
+  std::memset(rightT, 0, columns * wide * sizeof(float));
+  const auto take = [&](int64_t i, float* sum) INLINE_LAMBDA {
+    const float *l = left + i * height * columns, *r = right + i * width * columns;
     ComingRuns coming;
     if (i + 1 < end) {
-      coming.add(own + depth * columns, depth * columns);
-      coming.add(d + rows * columns, rows * columns);
+      coming.add(r + width * columns, width * columns);
+      coming.add(l + height * columns, height * columns);
     }
-    transpose(bT, wide, own, columns, depth, columns);
-    productTiles({sum, depth, depth, columns, d, columns, 1, bT, wide, true}, rows, coming);
+    transpose(rightT, wide, r, columns, width, columns);
+    productTiles({sum, width, width, columns, l, columns, 1, rightT, wide, true}, height, coming);
     coming.rest();
+  };
+  foldSamples(rows * depth, slices, take, [&](int64_t p, const float* sum) {
+    if (isTurned) transpose(dA[p], depth, sum, rows, depth, rows);
+    else std::memcpy(dA[p], sum, rows * depth * sizeof(float));
   });
 }

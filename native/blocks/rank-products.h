@@ -33,14 +33,22 @@ inline void rankProducts(float* out, float* y, const float* x, const float* w,
   const int64_t vectors = shape.vectors, dim = shape.dim, rank = shape.rank;
   const int64_t samples = shape.samples, wide = padded(rank), size = vectors * dim;
   const bool far = samples * vectors * rank > farFloats;
-  float* copy = zeroed(scratches().mixed, vectors * padded(dim));
+  float* copy = zeroed(scratches().mixed, vectors * padded(dim) + rank * dim);
+  float* sums = copy + vectors * padded(dim);
   float* yT = zeroed(scratches().rightOperand, dim * wide);
+  // Turned once for all samples: its columns then lie side by side, and tiles have more rows.
+  float* wT = scratches().leftOperand.take<float>(vectors * rank);
+  transpose(wT, rank, w, vectors, rank, vectors);
   for (int64_t s = 0; s < samples; s++, out += vectors * rank, y += rank * dim, x += size) {
     ComingRuns coming;
     if (s + 1 < samples) coming.add(x + size, size);
     const Rows own = rowsOf(copy, x, vectors, dim);
-    productTiles({y, dim, dim, vectors, w, vectors, 1, own.p, own.step, false}, rank, coming);
-    transpose(yT, wide, y, dim, rank, dim);
+    float* made = far ? sums : y;
+    productTiles({made, dim, dim, vectors, wT, 1, rank, own.p, own.step, false}, rank, coming);
+    eachVectorOf(far ? rank * dim : 0, [&](int64_t i, int64_t n) INLINE_LAMBDA {
+      storeFar(y + i, n, loadUpTo(made + i, n), far);
+    });
+    transpose(yT, wide, made, dim, rank, dim);
     productTiles({out, rank, rank, dim, x, dim, 1, yT, wide, false, out, {}, far}, vectors, coming);
     coming.rest();
   }
@@ -86,7 +94,7 @@ inline void dRankProducts(float* dX, float* const* dW, const float* dOut, const 
   own.copyY = at + vectors * wide;
   own.xT = zeroed(scratches().rightOperand, dim * padded(vectors));
   const float* addends[addendsMax + 1] = {own.direct};
-  foldShared(dW, rank * vectors, slices, [&](int64_t s, float* sum) INLINE_LAMBDA {
+  const auto take = [&](int64_t s, float* sum) INLINE_LAMBDA {
     for (int64_t i = 0; i < plus.count; i++) addends[i + 1] = plus.of[i] + s * size;
     const RankSample t{dX + s * size, sum, dOut + s * vectors * rank, x + s * size,
                        y + s * rank * dim, w};
@@ -99,6 +107,9 @@ inline void dRankProducts(float* dX, float* const* dW, const float* dOut, const 
     }
     dRankSample(t, own, shape, {addends, plus.count + 1}, far, coming);
     coming.rest();
+  };
+  foldSamples(rank * vectors, slices, take, [&](int64_t p, const float* sum) {
+    std::memcpy(dW[p], sum, rank * vectors * sizeof(float));
   });
   endFar();
 }

@@ -3,15 +3,6 @@
 
 // Folding ----
 
-// Whole vectors are moved without a mask: AVX2's masked moves are slow.
-INLINE Vec loadUpTo(const float* from, int64_t n) {
-  return n == lanes ? load(from) : loadSome(from, n);
-}
-INLINE void storeUpTo(float* out, int64_t n, Vec v) {
-  if (n == lanes) store(out, v);
-  else storeSome(out, n, v);
-}
-
 INLINE void loadQuantum(Vec (&v)[quantumVectors], const float* from, int64_t columns) {
   UNROLL for (int i = 0; i < quantumVectors; i++) {
     v[i] = loadUpTo(from + i * lanes, left(columns, i * lanes));

@@ -191,18 +191,31 @@ INLINE int64_t left(int64_t n, int64_t at) {
 /// it is then written without being read first, which saves a third of a copy's traffic.
 constexpr int64_t farFloats = 1 << 18;
 
+/// As loadSome and storeSome, without a mask where n is a whole vector: AVX2's masked moves are slow.
+INLINE Vec loadUpTo(const float* p, int64_t n) { return n == lanes ? load(p) : loadSome(p, n); }
+INLINE void storeUpTo(float* p, int64_t n, Vec v) {
+  if (n == lanes) store(p, v);
+  else storeSome(p, n, v);
+}
+
+INLINE bool isOnBoundary(const float* p) { return reinterpret_cast<uintptr_t>(p) % sizeof(Vec) == 0; }
+
+/// Past the caches, in the sets that can; `p` is on the boundary of a vector.
+INLINE void storePast(float* p, Vec v) {
+#if defined(OSIRIS_AVX512)
+  _mm512_stream_ps(p, v);
+#elif defined(OSIRIS_AVX2)
+  _mm256_stream_ps(p, v);
+#else
+  store(p, v);
+#endif
+}
+
 /// As storeSome; past the caches, where `far` and the vector is a whole one on its boundary. A
 /// kernel that calls it ends with `endFar`.
-INLINE void storeFar(float* p, int64_t n, Vec v, [[maybe_unused]] bool far) {
-#if defined(OSIRIS_AVX512)
-  if (far && n == lanes && reinterpret_cast<uintptr_t>(p) % sizeof v == 0) _mm512_stream_ps(p, v);
+INLINE void storeFar(float* p, int64_t n, Vec v, bool far) {
+  if (far && n == lanes && isOnBoundary(p)) storePast(p, v);
   else storeSome(p, n, v);
-#elif defined(OSIRIS_AVX2)
-  if (far && n == lanes && reinterpret_cast<uintptr_t>(p) % sizeof v == 0) _mm256_stream_ps(p, v);
-  else storeSome(p, n, v);
-#else
-  storeSome(p, n, v);
-#endif
 }
 
 /// Other threads see what was stored past the caches before anything that is stored later.
@@ -279,8 +292,48 @@ INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int6
 
 #endif
 
-/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns, in squares; the last
-/// squares overlap their neighbours.
+/// Squares of `rows` rows and columns; the last ones overlap their neighbours.
+INLINE void transposeSquares(float* out, int64_t outStride, const float* in, int64_t inStride,
+                             int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i += edge) {
+    if (i > rows - edge) i = rows - edge;
+    for (int64_t j = 0; j < columns; j += edge) {
+      if (j > columns - edge) j = columns - edge;
+      transposeSquare(out + j * outStride + i, outStride, in + i * inStride + j, inStride);
+    }
+  }
+}
+
+#if defined(OSIRIS_AVX512)
+
+#define INSERT_QUARTER(v, from, at) _mm512_maskz_insertf32x4(everyLane, v, _mm_loadu_ps(from), at)
+
+/// 16 rows of 4 columns: quarters of the rows k, k+4, k+8 and k+12 in one register from the start.
+INLINE void transposeStrip(float* out, int64_t outStride, const float* in, int64_t inStride) {
+  __m512 r[4];
+  UNROLL for (int k = 0; k < 4; k++) {
+    const float* from = in + k * inStride;
+    r[k] = _mm512_castps128_ps512(_mm_loadu_ps(from));
+    r[k] = INSERT_QUARTER(r[k], from + 4 * inStride, 1);
+    r[k] = INSERT_QUARTER(r[k], from + 8 * inStride, 2);
+    r[k] = INSERT_QUARTER(r[k], from + 12 * inStride, 3);
+  }
+  const __m512 ab = _mm512_maskz_unpacklo_ps(everyLane, r[0], r[1]);
+  const __m512 cd = _mm512_maskz_unpacklo_ps(everyLane, r[2], r[3]);
+  const __m512 ef = _mm512_maskz_unpackhi_ps(everyLane, r[0], r[1]);
+  const __m512 gh = _mm512_maskz_unpackhi_ps(everyLane, r[2], r[3]);
+  store(out, _mm512_maskz_shuffle_ps(everyLane, ab, cd, 0x44));
+  store(out + outStride, _mm512_maskz_shuffle_ps(everyLane, ab, cd, 0xee));
+  store(out + 2 * outStride, _mm512_maskz_shuffle_ps(everyLane, ef, gh, 0x44));
+  store(out + 3 * outStride, _mm512_maskz_shuffle_ps(everyLane, ef, gh, 0xee));
+}
+
+#undef INSERT_QUARTER
+
+#endif
+
+/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns: 16 rows at a time where
+/// vectors have as many lanes, and the rest in squares.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {
   if (rows < edge || columns < edge) {
@@ -289,11 +342,17 @@ inline void transpose(float* out, int64_t outStride, const float* in, int64_t in
     }
     return;
   }
-  for (int64_t i = 0; i < rows; i += edge) {
-    if (i > rows - edge) i = rows - edge;
-    for (int64_t j = 0; j < columns; j += edge) {
-      if (j > columns - edge) j = columns - edge;
-      transposeSquare(out + j * outStride + i, outStride, in + i * inStride + j, inStride);
+  int64_t i = 0;
+#if defined(OSIRIS_AVX512)
+  for (; rows >= lanes && rows - i > edge; i += lanes) {
+    if (i > rows - lanes) i = rows - lanes;
+    for (int64_t j = 0; j < columns; j += 4) {
+      if (j > columns - 4) j = columns - 4;
+      transposeStrip(out + j * outStride + i, outStride, in + i * inStride + j, inStride);
     }
   }
+#endif
+  if (i >= rows) return;
+  if (i > rows - edge) i = rows - edge;
+  transposeSquares(out + i, outStride, in + i * inStride, inStride, rows - i, columns);
 }

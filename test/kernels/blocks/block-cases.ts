@@ -202,6 +202,13 @@ const large: Scenario = (kernels, stream) => {
   const made = kernels.tensor([rows, rank, dim]);
   const x = kernels.reshape(a, [rows, 1, dim]);
   kernels.products(made, random(kernels, stream, [rank, 1]), x, "ab");
+  const samples = 256 + stream.below(3);
+  const [w, vectors] = [
+    random(kernels, stream, [32, 33]),
+    random(kernels, stream, [samples, 33, 16]),
+  ];
+  const [dots, sums] = [kernels.tensor([samples, 33, 32]), kernels.tensor([samples, 32, 16])];
+  kernels.rankProducts(dots, sums, vectors, w);
   const copied = kernels.tensor([rows, dim + 3]);
   kernels.copyColumns(copied, 2, a, 0, dim);
   const table = kernels.rows({ rows: 9, dim, pooling: "sum", rowBlocks: 1, stateWidth: 0 });
@@ -210,7 +217,7 @@ const large: Scenario = (kernels, stream) => {
   const ids = Int32Array.from({ length: rows }, () => stream.below(9));
   const pooled = kernels.tensor(shape);
   kernels.pool(pooled, [table], { tables: 1, samples: rows, offsets, ids }, 0, rows);
-  return read(kernels, [sum, product, beside, norm, saved, dX, made, copied, pooled]);
+  return read(kernels, [sum, product, beside, norm, saved, dX, made, dots, sums, copied, pooled]);
 };
 
 const ranks: Scenario = (kernels, stream) => {

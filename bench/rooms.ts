@@ -128,7 +128,7 @@ export const nativeRooms: Rooms = {
   native: 661,
   "native/bindings": 1_550,
   "native/blocks": 960,
-  "native/dense": 900,
+  "native/dense": 940,
   "native/embedding": 1250,
   "native/exchange": 300,
   "native/ingest": 1200,

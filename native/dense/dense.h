@@ -99,6 +99,61 @@ inline ComingRows comingGradients(const float* dOut, int64_t outputs, int64_t i0
   return {dOut + blocks[i].k0 * outputs + i0, rows > 0 ? blocks[i].depth : 0, outputs, rows};
 }
 
+/// sums (packedM) += the samples of `count` panels of packed gradients, in order.
+template <int count>
+INLINE void addPanels(float* sums, const float* panels, int64_t depth) {
+  Vec sum[count];
+  UNROLL for (int i = 0; i < count; i++) sum[i] = load(sums + i * panelRows);
+  for (int64_t k = 0; k < depth; k++) {
+    UNROLL for (int i = 0; i < count; i++) {
+      sum[i] = add(sum[i], load(panels + (i * depth + k) * panelRows));
+    }
+  }
+  UNROLL for (int i = 0; i < count; i++) store(sums + i * panelRows, sum[i]);
+}
+
+/// Column sums of a block of outputs, taken from its packed gradients while these are in a cache:
+/// as `sumColumns`, with the same bits.
+class PackedSums {
+ public:
+  /// `memory`: packedM floats, and as many for each slot of the tree.
+  explicit PackedSums(float* memory) : sums_(memory), waiting_(memory + packedM) {}
+
+  void beginSlice() { std::memset(sums_, 0, packedM * sizeof(float)); }
+
+  void addBlock(const float* panels, int64_t rows, int64_t depth) {
+    const int64_t count = (rows + tileRows - 1) / tileRows;
+    int64_t i = 0;
+    for (; i + 6 <= count; i += 6) {
+      addPanels<6>(sums_ + i * panelRows, panels + i * panelRows * depth, depth);
+    }
+    for (; i < count; i++) {
+      addPanels<1>(sums_ + i * panelRows, panels + i * panelRows * depth, depth);
+    }
+  }
+
+  /// The sums of `rows` outputs go to `out`, or wait.
+  void endSlice(const SlicePlan& p, float* out, int64_t rows) {
+    for (int64_t i = p.lefts - 1; i >= 0; i--) {
+      const float* left = waiting_ + (p.slot + i) * packedM;
+      for (int64_t c = 0; c < packedM; c += lanes) {
+        store(sums_ + c, add(load(left + c), load(sums_ + c)));
+      }
+    }
+    if (!p.last) {
+      std::memcpy(waiting_ + p.slot * packedM, sums_, packedM * sizeof(float));
+      return;
+    }
+    for (int64_t r = 0; r < rows; r += tileRows) {
+      const int64_t some = rows - r < tileRows ? rows - r : tileRows;
+      std::memcpy(out + r, sums_ + r / tileRows * panelRows, some * sizeof(float));
+    }
+  }
+
+ private:
+  float *sums_, *waiting_;
+};
+
 /// Blocks of dW stay in the second-level cache while the tree over slices is folded, tile by tile.
 /// Both operands are packed once per `blockN` columns of x, and come from the third-level cache.
 template <typename Format>
@@ -109,17 +164,20 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
-  dBias(dB, dOut, outputs, slices, plan);
   const int64_t blocksMax = slices.count + samples / Format::blockK;
   SampleBlock* blocks = scratches().blocks.take<SampleBlock>(blocksMax);
   const int64_t count = sampleBlocks<Format>(blocks, slices);
   const int64_t packed = blocks[count - 1].packed + blocks[count - 1].packedDepth;
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
-  float* unfinished = scratches().tiles.take<float>((slots + 1) * slotSize);
+  float* unfinished = scratches().tiles.take<float>((slots + 1) * (slotSize + packedM));
   float* waiting = unfinished + slotSize;
+  PackedSums sums(waiting + slots * slotSize);
   // With few outputs, packed operands would be used only once or twice: read them unpacked.
   const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
+  // A format that converts does not add up what it packs.
+  const bool sumsPacked = isPacked && !Format::converts && inputs > 0;
+  if (!sumsPacked) dBias(dB, dOut, outputs, slices, plan);
   const int64_t tiles = (outputs + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
@@ -146,6 +204,8 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
         for (int64_t i = 0; i < count; i++) {
           const SampleBlock& block = blocks[i];
           const SlicePlan& p = plan[block.slice];
+          const bool begins = i == 0 || blocks[i - 1].slice != block.slice;
+          const bool ends = i == count - 1 || blocks[i + 1].slice != block.slice;
           Panels ofA{dOut + block.k0 * outputs + i0, outputs, height, height};
           Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
@@ -154,6 +214,11 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
             if (j0 == 0) {
               packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth,
                             block.packedDepth);
+              if (sumsPacked && n0 == 0) {
+                if (begins) sums.beginSlice();
+                sums.addBlock(panels, rows, block.depth);
+                if (ends) sums.endSlice(p, dB[p.subtree] + i0, rows);
+              }
             }
             ofB = panelsOfB(panelsOfX(block, width) + j0 * block.packedDepth, block.packedDepth);
           }
@@ -165,11 +230,11 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
           t.coming.operands = &coming;
           t.c = unfinished;
           t.stride = blockColumns;
-          if (i > 0 && blocks[i - 1].slice == block.slice) {
+          if (!begins) {
             t.resumed = unfinished;
             t.resumedStride = blockColumns;
           }
-          if (i == count - 1 || blocks[i + 1].slice != block.slice) {
+          if (ends) {
             for (int64_t l = 0; l < p.lefts; l++) {
               t.lefts[l] = waiting + (p.slot + p.lefts - 1 - l) * slotSize;
             }

@@ -33,7 +33,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 1060,
     "src/kernels/native": 650,
-    "src/model/blocks": 1_800,
+    "src/model/blocks": 1_850,
     "src/model/options": 1100,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
@@ -73,7 +73,7 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 4250,
+    "actors/threads": 4300,
     "storage/exports": 1050,
     "storage/model": 1_100,
     "storage/table-files": 1550,
@@ -84,9 +84,9 @@ export const layers: readonly Rooms[] = [
     "actors/calibration": 700,
     "actors/doctor": 700,
     "actors/preprocessing": 700,
-    "actors/run-state": 2700,
+    "actors/run-state": 2800,
   },
-  { "actors/run-control": 2950 },
+  { "actors/run-control": 3120 },
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
   { "actors/observe": 1100 },
@@ -120,7 +120,7 @@ export const layers: readonly Rooms[] = [
     bench: 9_600,
     docs: 250,
   },
-  { test: 64_800 },
+  { test: 65_400 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

@@ -201,6 +201,7 @@ function note(figures: Figures, event: RunEvent): void {
       return;
     case "run.scaled":
     case "run.moved":
+    case "run.adapted":
       figures.scalings.inc({ run });
       return;
     case "run.limited":

@@ -10,7 +10,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { ShardPin } from "../../src/planner/pins.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
-import { type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
+import { type MeasuredRun, type RunPlan, unplanned } from "../../src/training/planning/run-plan.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import { unsearched } from "../threads/data/plan-program.ts";
@@ -30,6 +30,8 @@ export interface PreparationInput {
   readonly job: JobSpec;
   /** The pins in it, checked. */
   readonly pins: readonly ShardPin[] | undefined;
+  /** What the run has measured, checked. */
+  readonly measured?: readonly MeasuredRun[] | undefined;
 }
 
 type PrepareReport =
@@ -44,11 +46,11 @@ const preparer = "reader:0";
 
 /** Runs until the cache is there or the thread is gone; then raises host.forget in the host. */
 export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
-  const { network, launcher, host, question, job, pins } = input;
+  const { network, launcher, host, question, job, pins, measured } = input;
   const { command, hosts } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
   const memoryBytes = network.memoryBytes ?? memoryOfProcess();
-  const planFor = hosts && { hosts, memoryBytes, pins };
+  const planFor = hosts && { hosts, memoryBytes, pins, measured };
   const task: PrepareTask = { program: "prepare", job, planFor };
   const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   let plan: DataPlan | undefined;

@@ -30,7 +30,12 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import { generationSpecSchema, jobInMessage, pinsInMessage } from "../threads/generation-schema.ts";
+import {
+  generationSpecSchema,
+  jobInMessage,
+  measuredInMessage,
+  pinsInMessage,
+} from "../threads/generation-schema.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
 import { preparing, preparingId } from "./data-preparation.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
@@ -96,11 +101,12 @@ const machine = setup({
       if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
       const { data: job, error } = jobInMessage.safeParse(event.body.job);
       const pins = pinsInMessage.safeParse(event.body.pins);
-      if (error !== undefined || pins.error !== undefined) {
-        const fault = (error ?? pins.error)?.message ?? "";
-        return context.network.onCorrupt(new FrameCorruptError(event.type, fault));
+      const measured = measuredInMessage.safeParse(event.body.measured);
+      const fault = error ?? pins.error ?? measured.error;
+      if (fault !== undefined || job === undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, fault?.message ?? ""));
       }
-      const asked = { question: event, job, pins: pins.data };
+      const asked = { question: event, job, pins: pins.data, measured: measured.data };
       enqueue.spawnChild("preparing", { id, input: { ...context, ...asked } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {

@@ -7,6 +7,7 @@ import type { Incident } from "../runtime/incident.ts";
 /** Frequent events are `debug`; every event that is not listed is `info`. */
 const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.preparing": "debug",
+  "run.replanned": "debug",
   "run.workers": "debug",
   "run.progress": "debug",
   "run.alert": "warn",

@@ -42,6 +42,8 @@ export interface TrainingCoordinatorContext
   readonly restored: Assembled["restored"];
   /** As the generation was assembled. */
   readonly readerLimit: number;
+  /** How long the generation was assembled and restored. */
+  readonly assemblyMs: number;
   /** When the first window began. */
   readonly startedAtMs: number;
 
@@ -83,6 +85,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     arithmetic: input.latest?.arithmetic ?? "",
     layout: undefined,
     readerLimit: 0,
+    assemblyMs: 0,
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,

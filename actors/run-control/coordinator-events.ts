@@ -95,11 +95,11 @@ function tellSlowRecovery(
   record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
 }
 
-/** run.moved and run.scaled, where the generation began with other places as planned. */
+/** run.moved, run.adapted and run.scaled, where the generation began otherwise as planned. */
 function tellScaled(context: TrainingCoordinatorContext): void {
   const { record, scope, network, latest, hosts } = context;
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
-  const { from, atMs, moves } = record.scaling;
+  const { from, atMs, moves, isAdapted } = record.scaling;
   const seconds = (network.clock.now() - atMs) / 1000;
   const at = { step: latest?.cut ?? 0, seconds };
   const moved = moves.filter((pin) => context.pins.followed.includes(pin));
@@ -107,9 +107,12 @@ function tellScaled(context: TrainingCoordinatorContext): void {
     record.append(scope.generation, { type: "run.moved", shards: moved, ...at });
   }
   const to = devicesOf(hosts);
-  if (from !== to || moves.length === 0) {
+  if (from !== to || (moves.length === 0 && isAdapted !== true)) {
     record.append(scope.generation, { type: "run.scaled", from, to, ...at });
+  } else if (isAdapted === true) {
+    record.append(scope.generation, { type: "run.adapted", ...at });
   }
+  record.measured = { ...record.measured, changeSeconds: seconds };
   record.scaling = undefined;
 }
 

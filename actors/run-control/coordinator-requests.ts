@@ -150,6 +150,8 @@ export interface Assembled {
   readonly layout: GenerationLayout;
   /** The limit that its readers began with. */
   readonly readerLimit: number;
+  /** How long it took. */
+  readonly assemblyMs: number;
 }
 
 type Restored = MessageEvent<"device.ready">["body"]["restored"];
@@ -161,6 +163,7 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const spec = specOf(input);
+  const startMs = network.clock.now();
   const answers = await ask({
     network,
     mailbox,
@@ -179,7 +182,8 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
   const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
   const { readerLimit = 0 } = spec;
-  return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit };
+  const assemblyMs = network.clock.now() - startMs;
+  return { arithmetic: first, restored, layout: layoutOfGeneration(spec), readerLimit, assemblyMs };
 });
 
 function specOf(input: RequestInput): GenerationSpec {

@@ -4,6 +4,7 @@
 //
 //   a user asks for devices, or a host leaves ─▶ at once
 //   a user moves a shard                      ─▶ at once
+//   another plan pays (adapting-plan.ts)      ─▶ at once
 //   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`
 
 import { fromCallback } from "xstate";
@@ -63,12 +64,15 @@ export function movesFor(
   return shards?.generation === generation ? pinsToFollow(shards, pins) : [];
 }
 
-/** Notes when a change began, for run.scaled and run.moved. */
-export function noteScaling({ record, scope, hosts, network }: ScalingInput): void {
+/** Notes when a change began, for run.scaled, run.moved and run.adapted. */
+export function noteScaling({ record, scope, hosts, network }: ScalingInput): {
+  readonly isScaleAsked: true;
+} {
   const { generation } = scope;
   const [from, moves] = [devicesOf(hosts), movesFor(record, scope)];
   const begun = record.scaling ?? { generation, from, atMs: network.clock.now(), moves };
   record.scaling = moves.length === 0 ? begun : { ...begun, moves };
+  return { isScaleAsked: true };
 }
 
 /** Raises run.rescale when a user asks for another number of devices. */

@@ -49,6 +49,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { supervisorMachine } from "../runtime/supervisor.ts";
 import { waiting } from "../runtime/wait-graph.ts";
+import { adaptingPlan } from "./adapting-plan.ts";
 import {
   contextOf,
   type TrainingCoordinatorContext,
@@ -97,6 +98,7 @@ const machine = setup({
   actors: {
     watchingMembership,
     watchingScale,
+    adaptingPlan,
     waiting,
     watchingCheckpoint,
     hostWatch: hostWatchMachine,
@@ -107,8 +109,7 @@ const machine = setup({
   actions: {
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
     chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
-    watchHosts: enqueueActions(({ context, enqueue }) => {
-      const { network, hosts, scope } = context;
+    watchHosts: enqueueActions(({ context: { network, hosts, scope }, enqueue }) => {
       for (const { host } of hosts) {
         const input = { network, host, run: scope.run };
         enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
@@ -122,6 +123,7 @@ const machine = setup({
       if (event.type !== "host.progress") return;
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
+      enqueue.sendTo("adaptingPlan", event);
     }),
     watch: assign(({ context, event }) =>
       event.type === "host.progress" ? afterHeartbeat(context, event.body) : {},
@@ -140,19 +142,14 @@ const machine = setup({
     },
     askPause: ({ context }) => askPause(context),
     noteCancel: assign({ isCancelAsked: true }),
-    noteScale: assign(({ context }) => {
-      noteScaling(context);
-      return { isScaleAsked: true };
-    }),
+    noteScale: assign(({ context }) => noteScaling(context)),
     noteYield: assign({ isScaleAsked: true }),
     askPauseToSave: ({ context }) => {
       if (context.record.isCheckpointAsked) askPause(context);
     },
     noteFailed: assign({
-      failure: ({ context, event }) => {
-        if (event.type !== "host.failed") return context.failure;
-        return failureOf(context, event.body);
-      },
+      failure: ({ context, event }) =>
+        event.type === "host.failed" ? failureOf(context, event.body) : context.failure,
     }),
     tellMended: ({ context, event }) => {
       if (event.type === "host.mended") tellMended(context, event.body);
@@ -235,7 +232,10 @@ const machine = setup({
     },
     training: {
       type: "parallel",
-      invoke: { src: "commandingReaders", input: ({ context }) => context },
+      invoke: [
+        { src: "commandingReaders", input: ({ context }) => context },
+        { src: "adaptingPlan", id: "adaptingPlan", input: ({ context }) => context },
+      ],
       states: {
         watch: {
           entry: "watchHosts",

@@ -87,7 +87,7 @@ const eventBody = z.discriminatedUnion("type", [
   /** It goes on, but not as it should: what is wrong, and what to do about it. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW"]),
+    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED"]),
     step: count,
     message: z.string(),
     /** `PIPELINE_SERIAL`: of the steps that were judged. */
@@ -165,6 +165,24 @@ const eventBody = z.discriminatedUnion("type", [
     step: count,
     seconds: z.number(),
   }),
+  /**
+   * Another plan was sought by what its devices have measured (`planner.adapt`). `now`, `planned`:
+   * seconds of a step by the present plan and by that one, as predicted; `gain`: the share that is
+   * saved; `savesSeconds`: in the steps that are left; `moveSeconds`: what the move takes.
+   */
+  z.object({
+    type: z.literal("run.replanned"),
+    step: count,
+    now: z.number(),
+    planned: z.number(),
+    gain: z.number(),
+    savesSeconds: z.number(),
+    moveSeconds: z.number(),
+    /** Whether the run goes on with it. */
+    isTaken: z.boolean(),
+  }),
+  /** The run goes on with another plan on the same devices. The rest is as of `run.scaled`. */
+  z.object({ type: z.literal("run.adapted"), step: count, seconds: z.number() }),
   /**
    * Its preprocessing workers, and how many there should be; shares of the last second: `busy` of
    * the workers' time, `stalled` of the readers' time, `buffered` of the splits that readers need

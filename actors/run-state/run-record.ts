@@ -13,6 +13,7 @@ import type { Incident } from "../runtime/incident.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
 import { IncidentLog } from "./incident-log.ts";
 import type { IncidentAction, IncidentCause } from "./incident-record.ts";
+import type { MeasuredSoFar } from "./measured-plans.ts";
 import { ReaderWishes } from "./reader-wishes.ts";
 import type { EventBody, RunEvent, RunStatus } from "./run-events.ts";
 import type { RunResult } from "./run-result.ts";
@@ -79,6 +80,8 @@ export class RunRecord {
   readonly speeds = new Map<DeviceName, number>();
   /** The plan of the last generation, and the devices of the hosts that it is for. */
   placed: { readonly hosts: readonly number[]; readonly placement: RunPlan } | undefined;
+  /** What it has measured of its plans, and how long its last planned change took. */
+  measured: MeasuredSoFar = { plans: [], changeSeconds: undefined };
   /** What is asked of its readers. */
   readonly readers: ReaderWishes;
   /** Where the shards of its newest generation lie; undefined: this leader has seen none. */

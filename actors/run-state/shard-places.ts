@@ -47,6 +47,8 @@ export interface Scaling {
   readonly atMs: number;
   /** The shards that are to move with it. */
   readonly moves: readonly ShardPin[];
+  /** Whether the run goes on with another plan, by what it has measured (adapting-plan.ts). */
+  readonly isAdapted?: boolean;
 }
 
 /** All shards of a topology, in the order of their numbers. */

@@ -1,7 +1,11 @@
 // The watch over a generation's devices: which of them computes so much longer than the others that
 // all wait for it. Plain data and pure functions, over what hosts have sampled of their devices.
 
-import { type HostMeters, timesBetween } from "../../src/training/meters/step-meter.ts";
+import {
+  type HostMeters,
+  type StepTimes,
+  timesBetween,
+} from "../../src/training/meters/step-meter.ts";
 import type { HostShare } from "../host/membership.ts";
 
 /** A device in any generation: its host, and its number there. */
@@ -54,17 +58,11 @@ export function assessDevices(
   { hosts, slices }: { readonly hosts: readonly HostShare[]; readonly slices: readonly number[] },
 ): { readonly watch: StragglerWatch; readonly stragglers: readonly Straggler[] } {
   const none = { watch, stragglers: [] };
-  const times = hosts.flatMap(({ host, devices }) =>
-    Array.from({ length: devices }, (_, at) => {
-      const from = ofDevice(watch.assessed.get(host), at);
-      const to = ofDevice(latest.get(host), at);
-      return to && timesBetween([{ from, to }]);
-    }),
-  );
+  const times = timesOfDevices(hosts, watch.assessed, latest);
   const computing: number[] = [];
   for (const one of times) {
     if (one === undefined || one.steps * one.stepMs < windowMs) return none;
-    computing.push(one.stepMs * (one.shares.computing + one.shares.sendingIds));
+    computing.push(workMs(one));
   }
   if (computing.length < 2) return none;
   const slowFor = new Map<DeviceName, number>();
@@ -83,6 +81,25 @@ export function assessDevices(
     stragglers.push({ name, device, host: hostOf[device] ?? 0, factor, speed });
   }
   return { watch: { assessed: new Map(latest), slowFor }, stragglers };
+}
+
+/** By rank: the times of each device between two samples of the hosts; undefined: no step. */
+export function timesOfDevices(
+  hosts: readonly HostShare[],
+  before: ReadonlyMap<number, HostMeters>,
+  latest: ReadonlyMap<number, HostMeters>,
+): (StepTimes | undefined)[] {
+  return hosts.flatMap(({ host, devices }) =>
+    Array.from({ length: devices }, (_, at) => {
+      const [from, to] = [ofDevice(before.get(host), at), ofDevice(latest.get(host), at)];
+      return to && timesBetween([{ from, to }]);
+    }),
+  );
+}
+
+/** Milliseconds of a step in which a device works itself, and waits for nobody. */
+export function workMs({ stepMs, shares }: StepTimes): number {
+  return stepMs * (shares.computing + shares.sendingIds);
 }
 
 /** Slices of each device, by rank: as many to each as it computes in the same time. */

@@ -123,6 +123,12 @@ export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
 /** The pins in a message. */
 export const pinsInMessage = z.array(shardPinSchema).readonly().optional();
 
+/** What a run has measured of its plans, in a message. */
+export const measuredInMessage = z
+  .array(z.object({ plan: packedPlanSchema, seconds: z.array(z.number().min(0)).readonly() }))
+  .readonly()
+  .optional();
+
 /** Schema of `GenerationSpec` on the wire. */
 export const generationSpecSchema = z.object({
   run: z.string(),

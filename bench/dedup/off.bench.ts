@@ -1,5 +1,5 @@
-// Question: what does `ikjt: auto` cost where it finds nothing to deduplicate? Samples of sessions in
-// a shuffled order, whose lists hardly repeat within a batch. Limit: the time in which the same
+// Question: what does `ikjt: auto` cost where it finds nothing to deduplicate? Samples of sessions
+// in a shuffled order, whose lists hardly repeat within a batch. Limit: the time in which the same
 // machine trains a million samples of the same model once; the steps are those of a job without
 // `ikjt`, so that finding out is all that is added.
 

@@ -177,16 +177,11 @@ function lineOf(event: RunEvent): string | undefined {
       const name = `device:${device} of host:${host}`;
       return `  ! ${name} computes a step ${factor.toFixed(1)} times as long as the others do`;
     }
-    case "run.scaled": {
-      const { from, to, step, seconds } = event;
-      const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
-      return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
-    }
-    case "run.moved": {
-      const { shards, step, seconds } = event;
-      const places = shards.map(({ table, device: to }) => `${table} to device:${to}`).join(", ");
-      return `  moved in ${duration(seconds)}: of ${places} from step ${count(step)} on`;
-    }
+    case "run.scaled":
+    case "run.moved":
+    case "run.replanned":
+    case "run.adapted":
+      return placesLine(event);
     case "run.limited":
     case "run.drained":
       return readerLine(event);
@@ -207,6 +202,36 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.finished":
     case "run.failed":
       return undefined;
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Where rows lie from now on, and why. */
+function placesLine(
+  event: Extract<RunEvent, { type: "run.scaled" | "run.moved" | "run.replanned" | "run.adapted" }>,
+): string | undefined {
+  switch (event.type) {
+    case "run.scaled": {
+      const { from, to, step, seconds } = event;
+      const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
+      return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
+    }
+    case "run.moved": {
+      const { shards, step, seconds } = event;
+      const places = shards.map(({ table, device: to }) => `${table} to device:${to}`).join(", ");
+      return `  moved in ${duration(seconds)}: of ${places} from step ${count(step)} on`;
+    }
+    case "run.replanned": {
+      const { gain, savesSeconds, moveSeconds, isTaken } = event;
+      const saves = `another plan saves ${(100 * gain).toFixed(0)} % of a step`;
+      const pays = `${duration(savesSeconds)} in all, for a move of ${duration(moveSeconds)}`;
+      return isTaken ? `  ${saves}, ${pays}: goes on with it` : undefined;
+    }
+    case "run.adapted": {
+      const { step, seconds } = event;
+      return `  goes on with another plan, after ${duration(seconds)}, from step ${count(step)} on`;
+    }
     default:
       return event satisfies never;
   }

@@ -7,12 +7,19 @@ import { checkCover } from "../planner/assess.ts";
 import { type planFileSchema, writePlan } from "../planner/plan-file.ts";
 import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
 import { expected } from "../ports/check-options.ts";
+import type { plannerOptions } from "./planner-options.ts";
 
 /** What a plan must fit. */
 interface PlannedJob {
   readonly model: ModelSpec;
   readonly devices: number;
   readonly plan?: z.output<typeof planFileSchema> | undefined;
+}
+
+/** What decides whether a run may go on with another plan. */
+interface AdaptedJob extends Pick<PlannedJob, "plan"> {
+  readonly planner: z.output<typeof plannerOptions>;
+  readonly sharding: "auto" | "as-written";
 }
 
 /**
@@ -41,6 +48,18 @@ export function checkDynamic({ model }: { readonly model: ModelSpec }): void {
     });
   });
   if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
+}
+
+/** @throws InvalidOptionError where a run is to adapt what the job fixes */
+export function checkAdapt({ planner, plan, sharding }: AdaptedJob): void {
+  const { adapt } = planner;
+  if (adapt === undefined) return;
+  if (plan !== undefined) {
+    throw expected("planner.adapt", "left out, as the job fixes its `plan`", adapt);
+  }
+  if (sharding !== "auto") {
+    throw expected("planner.adapt", `left out, as \`sharding\` is "${sharding}"`, adapt);
+  }
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */

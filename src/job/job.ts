@@ -35,7 +35,7 @@ import {
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 import { checkDecay } from "./check-decay.ts";
-import { checkDynamic, checkPlan } from "./check-placement.ts";
+import { checkAdapt, checkDynamic, checkPlan } from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
 import {
   checkEvaluation,
@@ -46,6 +46,7 @@ import {
   withEvaluationData,
 } from "./evaluation-options.ts";
 import { withLeftOut } from "./left-out.ts";
+import { type PlannerOptions, plannerOptions } from "./planner-options.ts";
 import { type PreprocessingOptions, preprocessingOptions } from "./preprocessing-options.ts";
 import { warmStartIdentity } from "./warm-start.ts";
 import { warmStartOptions } from "./warm-start-options.ts";
@@ -101,6 +102,8 @@ export const jobSchema = z.strictObject({
   sharding: z.enum(["auto", "as-written"]).default("auto"),
   /** A plan of `osiris plan --out`, for its number of devices; with another, as `sharding` says. */
   plan: planFileSchema.optional(),
+  /** Whether a run looks for better plans while it trains. It changes no bit. */
+  planner: plannerOptions.prefault({}),
   /** How many batches are in flight at one time. */
   pipeline: pipelineOptions.prefault({}),
   /** The backing store of device memory, for tables of `tier: "cached"`. */
@@ -149,6 +152,7 @@ export interface JobOptions {
   readonly devices?: number | "auto";
   readonly sharding?: "auto" | "as-written";
   readonly plan?: z.input<typeof planFileSchema>;
+  readonly planner?: PlannerOptions;
   readonly pipeline?: z.input<typeof pipelineOptions>;
   readonly tiers?: TiersOptions;
   readonly readers?: number;
@@ -198,6 +202,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkDecay(job),
     () => checkDynamic(job),
     () => checkPlan(job),
+    () => checkAdapt(job),
     () => checkPreprocessing(job),
   ]);
   return job;

@@ -79,6 +79,8 @@ export interface PlannedTable {
   readonly missCurve?: readonly MissPoint[] | undefined;
   /** Share of its rows that a cache holds; left out: the constants' share. */
   readonly cacheLoad?: number | undefined;
+  /** How much dearer its rows are than the formulas say (cost/measured-costs.ts). @default 1 */
+  readonly costFactor?: number | undefined;
 }
 
 /** Memory for caches on each device, and how caches are made. */

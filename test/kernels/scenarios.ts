@@ -245,19 +245,15 @@ const distinctLists: Scenario = (kernels, stream) => {
   const from = random(kernels, stream, [lists, fromFirst + count + stream.below(5)]);
   const inverse = Int32Array.from({ length: samples }, () => stream.below(lists));
   const some = Int32Array.from({ length: lists }, () => stream.below(count + 1));
-  const used = stream.below(2) === 0 ? some : undefined;
+  const [used] = stream.below(2) === 0 ? [some] : [];
   kernels.expandColumns(out, outFirst, from, fromFirst, count, inverse, used);
   kernels.dExpandColumns(from, fromFirst, out, outFirst, count, inverse, used);
   return [kernels.read(out), kernels.read(from)];
 };
 
 const interaction: Scenario = (kernels, stream) => {
-  const [samples, features, dim] = [
-    1 + stream.below(4),
-    1 + stream.below(40),
-    1 + stream.below(80),
-  ];
-  const copied = stream.below(features + 1);
+  const [samples, features] = [1 + stream.below(4), 1 + stream.below(40)];
+  const [dim, copied] = [1 + stream.below(80), stream.below(features + 1)];
   return [true, false].flatMap((dots) => {
     const x = random(kernels, stream, [samples, features, dim]);
     const width = copied * dim + (dots ? (features * (features - 1)) / 2 : 0);

@@ -5,7 +5,13 @@ import { recordError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import type { MachineConstants } from "../../../src/planner/cost/constants.ts";
 import type { ShardPin } from "../../../src/planner/pins.ts";
-import { planRun, type RunPlan, unplanned } from "../../../src/training/planning/run-plan.ts";
+import {
+  type MeasuredRun,
+  planRun,
+  type RunPlan,
+  replanRun,
+  unplanned,
+} from "../../../src/training/planning/run-plan.ts";
 import type { PreparedData } from "./prepare-data.ts";
 
 /** What is planned for: the devices of each host, and the bytes that each host may use. */
@@ -13,6 +19,8 @@ export interface PlanRequest {
   readonly hosts: readonly number[];
   readonly memoryBytes: number;
   readonly pins?: readonly ShardPin[] | undefined;
+  /** What the run has measured of its plans, the present one last; left out: nothing. */
+  readonly measured?: readonly MeasuredRun[] | undefined;
 }
 
 /** The plan of a generation; if the search fails, none, and why. */
@@ -24,7 +32,10 @@ export async function planOrNone(
 ): Promise<RunPlan> {
   try {
     const constants = await constantsOf(job.arithmetic);
-    return planRun(job, { ...request, constants, statistics, ikjt });
+    const { measured, ...others } = request;
+    const setting = { ...others, constants, statistics, ikjt };
+    if (measured === undefined) return planRun(job, setting);
+    return replanRun(job, setting, measured) ?? unplanned(unsearched("no plan has room"));
   } catch (error) {
     return unplanned(unsearched(recordError(error).message));
   }

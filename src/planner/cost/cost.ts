@@ -84,7 +84,8 @@ export function costOf(
   tile: Tile,
   load: number = table.cacheLoad ?? setting.constants.cacheLoad,
 ): ShardCost {
-  const seconds = withSpeed(setting, secondsOf(setting, table, scheme, tier, tile, load));
+  const formula = withSpeed(setting, secondsOf(setting, table, scheme, tier, tile, load));
+  const seconds = withFactor(formula, table.costFactor);
   const { inputExchange, dense, ...counted } = seconds;
   const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
   return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
@@ -94,6 +95,17 @@ export function costOf(
 function withSpeed(setting: Setting, seconds: StageSeconds): StageSeconds {
   const { rowSpeed } = stepCostsIn(setting);
   return { ...seconds, lookup: seconds.lookup / rowSpeed, update: seconds.update / rowSpeed };
+}
+
+/** Rows as dear as a run has measured them. */
+function withFactor(seconds: StageSeconds, factor = 1): StageSeconds {
+  const { lookup, update, prefetch } = seconds;
+  return {
+    ...seconds,
+    lookup: factor * lookup,
+    update: factor * update,
+    prefetch: factor * prefetch,
+  };
 }
 
 function secondsOf(

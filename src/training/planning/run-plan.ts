@@ -7,7 +7,8 @@ import { z } from "zod";
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
 import type { MachineConstants } from "../../planner/cost/constants.ts";
-import { type PackedPlan, packPlan } from "../../planner/packed-plan.ts";
+import { costFactors } from "../../planner/cost/measured-costs.ts";
+import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
 import { packedPlanSchema, writePlan } from "../../planner/plan-file.ts";
 import {
@@ -67,6 +68,8 @@ export const runPlanSchema = z.object({
   report: planReportSchema,
   /** Why the pins are not in it, though they might have been. */
   unpinned: z.string().optional(),
+  /** Where measured costs refined the prediction: seconds of a step as it is, and by this plan. */
+  refined: z.object({ now: z.number(), planned: z.number() }).optional(),
 });
 
 /** How a generation places its tables. */
@@ -74,6 +77,7 @@ export interface RunPlan {
   readonly plan?: PackedPlan | undefined;
   readonly report: PlanReport;
   readonly unpinned?: string | undefined;
+  readonly refined?: { readonly now: number; readonly planned: number } | undefined;
 }
 
 /** What of a job decides the plan of its run. */
@@ -95,6 +99,15 @@ export interface RunPlanSetting {
   readonly ikjt?: readonly MeasuredGroup[] | undefined;
   /** Parts of tables that are to lie on given devices; they come before what is fastest. */
   readonly pins?: readonly ShardPin[] | undefined;
+  /** As of `WorkloadOptions`. */
+  readonly costFactors?: ReadonlyMap<string, number> | undefined;
+}
+
+/** What a run has measured of its plans on these devices, the present plan last. */
+export interface MeasuredRun {
+  readonly plan: PackedPlan;
+  /** (W): seconds that each device worked for a step. */
+  readonly seconds: readonly number[];
 }
 
 /** Most tables of which a report names the schemes. */
@@ -121,6 +134,32 @@ export function planRun(job: RunPlanJob, setting: RunPlanSetting): RunPlan {
   if (deviceCount(devices) === 1) return planAlone(job, { ...setting, pins: [] });
   const pins = setting.pins?.filter(({ device }) => device < deviceCount(devices));
   return planAmong(job, { ...setting, pins }, devices) ?? unplanned(lackOf(setting));
+}
+
+/**
+ * The best plan by what a run has measured, with the seconds of a step by it and by the present
+ * plan, both as the measured costs predict them. Undefined: no plan has room.
+ */
+export function replanRun(
+  job: RunPlanJob,
+  setting: RunPlanSetting,
+  measured: readonly MeasuredRun[],
+): RunPlan | undefined {
+  const { hosts, memoryBytes, statistics, ikjt } = setting;
+  const { tables } = job.model;
+  const constants = { ...setting.constants, memoryBytes };
+  const of = (costFactors?: ReadonlyMap<string, number>) => {
+    const workload = workloadOf(job, { statistics, ikjt, costFactors });
+    return withCurves({ workload, devices: evenDevices(hosts), constants });
+  };
+  const plans = measured.map(({ plan, seconds }) => ({ plan: unpackPlan(plan, tables), seconds }));
+  const costs = costFactors(of(), plans);
+  const found = planAmong(job, { ...setting, costFactors: costs }, evenDevices(hosts));
+  const present = plans.at(-1)?.plan;
+  if (found?.plan === undefined || present === undefined) return undefined;
+  const stepBy = (plan: Plan) => assessPlan(of(costs), plan).step;
+  const refined = { now: stepBy(present), planned: stepBy(unpackPlan(found.plan, tables)) };
+  return { ...found, refined };
 }
 
 /** The devices of these hosts, for the planner: unequal hosts count as one. */
@@ -189,7 +228,7 @@ function attempt(
   memoryBytes: number,
   more: WorkloadOptions = {},
 ): RunPlan | undefined {
-  const { constants, statistics, ikjt, pins } = setting;
+  const { constants, statistics, ikjt, pins, costFactors: factors } = setting;
   const machine = { ...constants, memoryBytes };
   const found = planJob(job, {
     devices,
@@ -197,6 +236,7 @@ function attempt(
     statistics,
     ikjt,
     pins,
+    costFactors: factors,
     ...more,
   });
   if (!found.isFeasible || !fitsHosts(setting, found.assessment)) return undefined;

@@ -54,6 +54,8 @@ export interface WorkloadOptions {
   readonly cache?: boolean | undefined;
   /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
   readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
+  /** Of tables by name: how much dearer a run has found them than the formulas say. */
+  readonly costFactors?: ReadonlyMap<string, number> | undefined;
 }
 
 /** A group of features, by name, with its lists for each distinct one. */
@@ -85,6 +87,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       ...placesOf(table, job, options),
       tiers: tiersOf(table, options),
       missCurve: options.curves?.get(name),
+      costFactor: options.costFactors?.get(name),
     };
   });
   const { layout, products, elements, ownProducts, layers } = layersOf(model, features, options);

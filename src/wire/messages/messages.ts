@@ -117,13 +117,15 @@ const wait = z.object({
 export const messages = defineMessages({
   /**
    * `hosts`: the devices of each host, for which a plan is sought; left out: none is. `pins`: parts
-   * of tables that it places on given devices.
+   * of tables that it places on given devices. `measured`: what the run has measured of its plans,
+   * which the search then goes by.
    */
   "host.prepare": z.object({
     command,
     job: z.unknown(),
     hosts: z.array(z.int().min(1)).optional(),
     pins: z.unknown().optional(),
+    measured: z.unknown().optional(),
   }),
   /** `memoryBytes`: what the process of the host may use. */
   "host.prepared": z.object({

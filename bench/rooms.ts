@@ -40,6 +40,7 @@ export const layers: readonly Rooms[] = [
     "src/wire/jetstream": 640,
     "src/wire/splits": 720,
     "src/wire/tenancy": 350,
+    "src/planner/policies": 1300,
   },
   { "src/model/blocks/sequences": 400 },
   {
@@ -53,7 +54,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/topology": 1050,
     "storage/cluster": 900,
-    "storage/cost-networks": 210,
+    "storage/cost-networks": 340,
   },
   {
     "src/training/step": 3100,
@@ -93,7 +94,7 @@ export const layers: readonly Rooms[] = [
   { "actors/client": 1100 },
   { "actors/cluster": 1450 },
   {
-    "actors/cost-networks": 720,
+    "actors/cost-networks": 830,
     "actors/verify": 450,
     "chaos/faults": 1550,
   },
@@ -102,11 +103,11 @@ export const layers: readonly Rooms[] = [
     "chaos/trials": 1700,
   },
   { chaos: 300 },
-  { "index.ts": 370 },
+  { "index.ts": 380 },
   { "cli/support": 1350 },
   { "cli/views": 1560 },
   {
-    "cli/commands/train": 1120,
+    "cli/commands/train": 1210,
     "cli/commands/runs": 600,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 850,
@@ -117,7 +118,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 9_600,
+    bench: 10_600,
     docs: 250,
   },
   { test: 65_400 },

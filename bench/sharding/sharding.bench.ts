@@ -1,9 +1,12 @@
 // Question: how much cheaper are learned plans than the best greedy ones, on the hundred official
 // tasks of NeuroShard and costs that were measured on processors? The costs of plans are what the
 // cost networks say, as in the paper's simulator: they guide the search, too, which flatters it.
+// How good are the plans of trained policies (policies/), which see those networks' costs of their
+// own plans in training, and nothing of them after it?
 
 import { resolve } from "node:path";
 import { Option } from "commander";
+import { openKernels } from "../../src/kernels/index.ts";
 import { type LearnedSearch, searchLearned } from "../../src/planner/learned/beam-search.ts";
 import { type CostNetworks, planCost } from "../../src/planner/learned/cost-networks.ts";
 import { type CostTable, weightBytesOf } from "../../src/planner/learned/cost-table.ts";
@@ -19,6 +22,7 @@ import {
 import { readCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
+import { dreamRowNames, dreamRows } from "./policies/dream-rows.ts";
 import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
 
 interface ShardingOptions {
@@ -36,7 +40,7 @@ export const shardingBench: Bench<ShardingOptions> = {
   ],
   measurements(options) {
     if (!hasPublished(options.data)) return [];
-    return publishedDevices.map((devices) => {
+    const searches = publishedDevices.map((devices) => {
       const rows = [
         "valid",
         "whole",
@@ -50,6 +54,13 @@ export const shardingBench: Bench<ShardingOptions> = {
       const names = rows.map((row) => `sharding.${devices}.${row}`);
       return together(names, options.tasks, () => shardingRows(devices, options));
     });
+    const dreams = ([4, 8] as const).map((devices) => {
+      const tasks = Math.min(50, options.tasks);
+      return together(dreamRowNames(devices), 10, () => {
+        return dreamRows(openKernels("auto"), devices, { data: options.data, tasks });
+      });
+    });
+    return [...searches, ...dreams];
   },
 };
 

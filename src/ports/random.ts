@@ -31,6 +31,11 @@ export const purposes = {
   costSamples: 22,
   /** What is measured for cost networks. */
   costProbes: 23,
+  /** First weights of placement policies; the devices and tasks that their training draws. */
+  policyInit: 24,
+  policyChoices: 25,
+  /** Tasks that policies are trained and measured with. */
+  policyTasks: 26,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

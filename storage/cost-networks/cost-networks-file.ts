@@ -12,12 +12,14 @@ import type {
   StandardNetwork,
 } from "../../src/planner/learned/cost-networks.ts";
 import { tableFeatures } from "../../src/planner/learned/features.ts";
-import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
-import { writeWhole } from "../disk/whole-file.ts";
-import { layTensorsOut, type ReadHeader, readTensorHeader } from "../safetensors/header.ts";
-
-/** Where networks come from, for people and programs that find their file. */
-export type Provenance = Readonly<Record<string, string>>;
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import {
+  type FloatTensor,
+  type Provenance,
+  type ReadFloats,
+  readFloats,
+  writeFloats,
+} from "./float-tensors.ts";
 
 /** What a file of this kind says that it is. */
 const kind = "osiris cost networks 1";
@@ -30,35 +32,16 @@ export async function writeCostNetworks(
   disk: Disk = realDisk,
 ): Promise<void> {
   const { devices, batchSize, lateMax } = networks;
-  const tensors = tensorsOf(networks);
   const numbers = Object.entries({ devices, batchSize, lateMax });
   const notes = {
     ...provenance,
     kind,
     ...Object.fromEntries(numbers.map(([name, value]) => [name, String(value)])),
   };
-  const { header, starts } = layTensorsOut(
-    tensors.map(({ name, shape }) => ({ name, shape, dtype: "F32" })),
-    notes,
-  );
-  await writeWhole(disk, path, async (file) => {
-    file.write(header, 0);
-    for (const [i, { values }] of tensors.entries()) {
-      file.write(
-        new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
-        starts[i] ?? 0,
-      );
-    }
-  });
+  await writeFloats(path, tensorsOf(networks), notes, disk);
 }
 
-interface NamedTensor {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly values: Float32Array;
-}
-
-function tensorsOf({ table, head, forward, backward }: CostNetworks): NamedTensor[] {
+function tensorsOf({ table, head, forward, backward }: CostNetworks): FloatTensor[] {
   return [
     ...standardTensors("table", table),
     ...layerTensors("head", head),
@@ -67,15 +50,15 @@ function tensorsOf({ table, head, forward, backward }: CostNetworks): NamedTenso
   ];
 }
 
-function standardTensors(name: string, { standard, layers }: StandardNetwork): NamedTensor[] {
-  const line = (of: "mean" | "deviation"): NamedTensor => {
+function standardTensors(name: string, { standard, layers }: StandardNetwork): FloatTensor[] {
+  const line = (of: "mean" | "deviation"): FloatTensor => {
     const values = Float32Array.from(standard[of]);
     return { name: `${name}.${of}`, shape: [values.length], values };
   };
   return [line("mean"), line("deviation"), ...layerTensors(name, layers)];
 }
 
-function layerTensors(name: string, layers: readonly CostLayer[]): NamedTensor[] {
+function layerTensors(name: string, layers: readonly CostLayer[]): FloatTensor[] {
   return layers.flatMap(({ weight, bias }, i) => [
     {
       name: `${name}.${i}.weight`,
@@ -101,35 +84,21 @@ const notesSchema = z.object({
 
 /** @throws InputUnusableError where the file has no cost networks, or cannot be read */
 export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostNetworks {
-  const file = opened(path, disk);
-  try {
-    const header = readTensorHeader(file, path);
-    const notes = notesSchema.safeParse(header.notes);
-    if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
-    const { kind: _kind, ...numbers } = notes.data;
-    const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...provenance } = header.notes;
-    const read = tensorReader(file, header, path);
-    const networks: CostNetworks = {
-      ...numbers,
-      table: { standard: read.standard("table"), layers: read.layers("table", true) },
-      head: read.layers("head", false),
-      forward: { standard: read.standard("forward"), layers: read.layers("forward", false) },
-      backward: { standard: read.standard("backward"), layers: read.layers("backward", false) },
-    };
-    checkShapes(networks, path);
-    return { networks, provenance };
-  } finally {
-    file.close();
-  }
-}
-
-function opened(path: string, disk: Disk): DiskFile {
-  try {
-    return disk.open(path, "read");
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
-  }
+  const file = readFloats(path, disk);
+  const notes = notesSchema.safeParse(file.notes);
+  if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
+  const { kind: _kind, ...numbers } = notes.data;
+  const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...provenance } = file.notes;
+  const read = tensorReader(file, path);
+  const networks: CostNetworks = {
+    ...numbers,
+    table: { standard: read.standard("table"), layers: read.layers("table", true) },
+    head: read.layers("head", false),
+    forward: { standard: read.standard("forward"), layers: read.layers("forward", false) },
+    backward: { standard: read.standard("backward"), layers: read.layers("backward", false) },
+  };
+  checkShapes(networks, path);
+  return { networks, provenance };
 }
 
 function unusable(path: string, why: string): InputUnusableError {
@@ -140,14 +109,11 @@ function unusable(path: string, why: string): InputUnusableError {
   );
 }
 
-function tensorReader(file: DiskFile, { tensors, first }: ReadHeader, path: string) {
+function tensorReader({ tensors }: ReadFloats, path: string) {
   const valuesOf = (name: string): Float32Array => {
-    const tensor = tensors[name];
-    if (tensor?.dtype !== "F32") throw unusable(path, `it has no float32 tensor \`${name}\``);
-    const [start, end] = tensor.data_offsets;
-    const bytes = new Uint8Array(end - start);
-    file.read(bytes, first + start);
-    return new Float32Array(bytes.buffer);
+    const tensor = tensors.get(name);
+    if (tensor === undefined) throw unusable(path, `it has no float32 tensor \`${name}\``);
+    return tensor.values;
   };
   return {
     standard: (name: string) => ({
@@ -156,7 +122,7 @@ function tensorReader(file: DiskFile, { tensors, first }: ReadHeader, path: stri
     }),
     layers(name: string, reluLast: boolean): CostLayer[] {
       const layers: CostLayer[] = [];
-      while (tensors[`${name}.${layers.length}.weight`] !== undefined) {
+      while (tensors.has(`${name}.${layers.length}.weight`)) {
         const own = `${name}.${layers.length}`;
         layers.push({
           weight: valuesOf(`${own}.weight`),

@@ -95,11 +95,18 @@ export interface DeviceLoad {
   readonly columns: number;
 }
 
-/**
- * Milliseconds of the slowest device: its gradients, its update and lookup, and its pooled vectors,
- * which wait for those devices that are late.
- */
-export function planCost(networks: CostNetworks, loads: readonly DeviceLoad[]): number {
+/** Milliseconds of a device in a plan. */
+export interface DeviceCosts {
+  /** Of lookup and update. */
+  readonly compute: number;
+  /** Of the gradients back to the tables. */
+  readonly backward: number;
+  /** Of the pooled vectors, which wait for those devices that are late. */
+  readonly forward: number;
+}
+
+/** What each device of a plan costs. */
+export function deviceCosts(networks: CostNetworks, loads: readonly DeviceLoad[]): DeviceCosts[] {
   const columns = loads.map((load) => load.columns);
   const backward = backwardCosts(networks, columns);
   const before = loads.map(({ compute }, device) => compute + (backward[device] ?? 0));
@@ -109,7 +116,21 @@ export function planCost(networks: CostNetworks, loads: readonly DeviceLoad[]): 
     columns,
     before.map((own) => own - first),
   );
-  return before.reduce((most, own, device) => Math.max(most, own + (forward[device] ?? 0)), 0);
+  return loads.map(({ compute }, device) => {
+    return { compute, backward: backward[device] ?? 0, forward: forward[device] ?? 0 };
+  });
+}
+
+/** Milliseconds of the slowest of some devices. */
+export function slowestOf(costs: readonly DeviceCosts[]): number {
+  return costs.reduce((most, { compute, backward, forward }) => {
+    return Math.max(most, compute + backward + forward);
+  }, 0);
+}
+
+/** Milliseconds of the slowest device of a plan. */
+export function planCost(networks: CostNetworks, loads: readonly DeviceLoad[]): number {
+  return slowestOf(deviceCosts(networks, loads));
 }
 
 /** The outputs of layers behind each other. */

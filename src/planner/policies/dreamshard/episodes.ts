@@ -1,0 +1,209 @@
+// DreamShard's estimated decision process (Zha et al., NeurIPS 2022, section 3.1): tables are
+// placed one by one, the dearest first; a state is what is on the devices, with the costs that the
+// cost network predicts; the reward is the predicted cost of the slowest device, negated. No
+// hardware is asked: an episode costs some small products.
+//
+// N = tables of the task, E = columns of a vector, D = devices, K = episodes side by side.
+
+import type { Kernels } from "../../../kernels/contract/kernels.ts";
+import type { RandomStream } from "../../../ports/random.ts";
+import type { TablesOfDevices } from "../../learned/greedy.ts";
+import type { PlacementTask } from "../table-pool.ts";
+import { type CostModel, deviceCostNames, vectorColumns } from "./cost-model.ts";
+import { type Policy, probabilities } from "./policy.ts";
+
+/** What an episode needs of the networks, once for all episodes with the same weights. */
+export interface KnownPool {
+  readonly model: CostModel;
+  readonly policy: Policy;
+  /** The cost network's vectors of the pool's tables, row by row. */
+  readonly costVectors: Float32Array;
+  readonly policyVectors: Float32Array;
+  readonly bytes: readonly number[];
+  /** Whether the policy is told the predicted costs; else it is told zeros. */
+  readonly hasCosts: boolean;
+}
+
+/** Episodes of one task, played side by side. */
+export interface PlayedEpisodes {
+  /** Tables of the pool, in the order in which they were placed. */
+  readonly order: readonly number[];
+  /** The plan of each episode, by tables of the pool. */
+  readonly placed: readonly TablesOfDevices[];
+  /** Predicted cost of each plan's slowest device, in the cost network's unit. */
+  readonly costs: Float32Array;
+  /** By step, episode: the device that was chosen (N K). */
+  readonly actions: Int32Array;
+  /** By step, episode, device: whether the table had room (N K D). */
+  readonly hasRoom: Uint8Array;
+  /** By step, episode, device: the costs that the policy saw (N K D 3). */
+  readonly seen: Float32Array;
+  /** Whether all tables of the plan had room. */
+  readonly isWhole: readonly boolean[];
+}
+
+const costsOfDevice = deviceCostNames.length;
+
+/**
+ * Plays `count` episodes. Devices are drawn from the policy's probabilities, or, without `random`,
+ * the most probable is taken. A table without room goes to the emptiest device: that plan is not
+ * whole.
+ */
+export function playEpisodes(
+  kernels: Kernels,
+  known: KnownPool,
+  task: PlacementTask,
+  count: number,
+  random?: RandomStream,
+): PlayedEpisodes {
+  const { model, policy, costVectors, policyVectors, bytes, hasCosts } = known;
+  const { devices, bytes: bytesMax } = task.room;
+  const { order, alone } = orderOf(known, task.tables);
+  const rows = count * devices;
+  const share = alone / devices;
+  const scoresOf = policy.scores(rows);
+  const costsOf = model.deviceCosts(count);
+  const costSums = new Float32Array(rows * vectorColumns);
+  const changed = new Float32Array(count * vectorColumns);
+  const policySums = new Float32Array(rows * vectorColumns);
+  const costs = new Float32Array(rows * costsOfDevice);
+  const sums = kernels.tensor([rows, vectorColumns]);
+  const own = kernels.tensor([rows, costsOfDevice]);
+  const held = new Float64Array(rows);
+  const isWhole = new Array<boolean>(count).fill(true);
+  const placed = Array.from({ length: count }, () => {
+    return Array.from({ length: devices }, (): number[] => []);
+  });
+  const actions = new Int32Array(order.length * count);
+  const hasRoom = new Uint8Array(order.length * rows);
+  const seen = new Float32Array(order.length * rows * costsOfDevice);
+
+  for (const [step, table] of order.entries()) {
+    const size = bytes[table] ?? 0;
+    for (let row = 0; row < rows; row++) {
+      hasRoom[step * rows + row] = (held[row] ?? 0) + size <= bytesMax ? 1 : 0;
+    }
+    if (hasCosts) tell(seen.subarray(step * rows * costsOfDevice), costs, devices, share);
+    kernels.write(sums, policySums);
+    kernels.write(
+      own,
+      seen.subarray(step * rows * costsOfDevice, (step + 1) * rows * costsOfDevice),
+    );
+    const scores = scoresOf({ sums, costs: own });
+    for (let episode = 0; episode < count; episode++) {
+      const first = episode * devices;
+      const room = hasRoom.subarray(step * rows, (step + 1) * rows);
+      const chosen = chosenOf(scores, room, first, devices, random);
+      if (chosen < 0) isWhole[episode] = false;
+      const device = chosen < 0 ? emptiestOf(held, first, devices) : chosen;
+      if (chosen < 0) room[first + device] = 1;
+      actions[step * count + episode] = device;
+      placed[episode]?.[device]?.push(table);
+      held[first + device] = (held[first + device] ?? 0) + size;
+      addRow(policySums, first + device, policyVectors, table);
+      addRow(costSums, first + device, costVectors, table);
+      const at = (first + device) * vectorColumns;
+      changed.set(costSums.subarray(at, at + vectorColumns), episode * vectorColumns);
+    }
+    const next = costsOf(changed);
+    for (let episode = 0; episode < count; episode++) {
+      const row = episode * devices + (actions[step * count + episode] ?? 0);
+      const from = episode * costsOfDevice;
+      costs.set(next.subarray(from, from + costsOfDevice), row * costsOfDevice);
+    }
+  }
+  return { order, placed, costs: slowest(costs, devices), actions, hasRoom, seen, isWhole };
+}
+
+/** The dearest table first, by its predicted costs alone; and the sum of their compute costs. */
+function orderOf({ model, costVectors }: KnownPool, tables: readonly number[]) {
+  const vectors = new Float32Array(tables.length * vectorColumns);
+  for (const [i, table] of tables.entries()) addRow(vectors, i, costVectors, table);
+  const costs = model.deviceCosts(tables.length)(vectors);
+  const costOf = (i: number) => sumOf(costs, i);
+  const order = [...tables.keys()].sort((a, b) => costOf(b) - costOf(a) || a - b);
+  const alone = order.reduce((sum, i) => sum + Math.max(0, costs[i * costsOfDevice] ?? 0), 0);
+  return { order: order.map((i) => tables[i] ?? 0), alone };
+}
+
+/** The three costs of a row, added up. */
+function sumOf(costs: Float32Array, row: number): number {
+  let sum = 0;
+  for (let k = 0; k < costsOfDevice; k++) sum += costs[row * costsOfDevice + k] ?? 0;
+  return sum;
+}
+
+/** The cost of the slowest device of each episode. */
+function slowest(costs: Float32Array, devices: number): Float32Array {
+  const all = new Float32Array(costs.length / costsOfDevice / devices);
+  for (const episode of all.keys()) {
+    let most = Number.NEGATIVE_INFINITY;
+    for (let device = 0; device < devices; device++) {
+      most = Math.max(most, sumOf(costs, episode * devices + device));
+    }
+    all[episode] = most;
+  }
+  return all;
+}
+
+/** Parts of the even share that a cost is told in, and the most that is told. */
+const shareParts = 10;
+const toldMax = 10;
+
+/**
+ * What the policy sees of the costs of the devices: by how much each lies above their mean, in
+ * tenths of what a device has of the tables' costs if they are even.
+ */
+function tell(seen: Float32Array, costs: Float32Array, devices: number, share: number): void {
+  const each = devices * costsOfDevice;
+  for (let first = 0; first < costs.length; first += each) {
+    for (let cost = first; cost < first + costsOfDevice; cost++) {
+      let mean = 0;
+      for (let i = cost; i < first + each; i += costsOfDevice) mean += (costs[i] ?? 0) / devices;
+      for (let i = cost; i < first + each; i += costsOfDevice) {
+        const above = (shareParts * ((costs[i] ?? 0) - mean)) / Math.max(share, 1e-6);
+        seen[i] = Math.max(-toldMax, Math.min(toldMax, above));
+      }
+    }
+  }
+}
+
+/** A device with room; -1: none has. */
+function chosenOf(
+  scores: Float32Array,
+  hasRoom: Uint8Array,
+  first: number,
+  devices: number,
+  random: RandomStream | undefined,
+): number {
+  const shares = probabilities(scores, hasRoom, first, devices);
+  const drawn = random?.uniform();
+  let last = -1;
+  let best = 0;
+  let below = 0;
+  for (let device = 0; device < devices; device++) {
+    const share = shares[device] ?? 0;
+    if (hasRoom[first + device] !== 1) continue;
+    below += share;
+    if (drawn !== undefined && drawn < below) return device;
+    if (drawn !== undefined || last < 0 || share > best) last = device;
+    best = Math.max(best, share);
+  }
+  return last;
+}
+
+function emptiestOf(held: Float64Array, first: number, devices: number): number {
+  let best = 0;
+  for (let device = 1; device < devices; device++) {
+    if ((held[first + device] ?? 0) < (held[first + best] ?? 0)) best = device;
+  }
+  return best;
+}
+
+/** sums[row] += vectors[from] */
+function addRow(sums: Float32Array, row: number, vectors: Float32Array, from: number): void {
+  const [to, start] = [row * vectorColumns, from * vectorColumns];
+  for (let i = 0; i < vectorColumns; i++) {
+    sums[to + i] = (sums[to + i] ?? 0) + (vectors[start + i] ?? 0);
+  }
+}

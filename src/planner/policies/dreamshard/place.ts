@@ -1,0 +1,44 @@
+// What a trained DreamShard policy makes of tables: each table, the dearest first, goes to its most
+// probable device with room.
+
+import type { Kernels } from "../../../kernels/contract/kernels.ts";
+import type { Standard } from "../../learned/features.ts";
+import type { DeviceRoom, TablesOfDevices } from "../../learned/greedy.ts";
+import type { NamedWeights } from "../parameters.ts";
+import { policyFeatures, poolFeatures, type SizedTable } from "../table-pool.ts";
+import { CostModel, costModelShapes } from "./cost-model.ts";
+import { playEpisodes } from "./episodes.ts";
+import { Policy, policyNetworkShapes } from "./policy.ts";
+
+/** The weights of a DreamShard policy: those of both networks. */
+export const dreamShardShapes = [...costModelShapes, ...policyNetworkShapes];
+
+export interface TrainedDreamShard {
+  readonly standard: Standard;
+  readonly hasCosts: boolean;
+  readonly weights: readonly NamedWeights[];
+}
+
+/** The tables of each device, by index; undefined where one has no room. */
+export function placeByDreamShard(
+  kernels: Kernels,
+  { standard, hasCosts, weights }: TrainedDreamShard,
+  tables: readonly SizedTable[],
+  room: DeviceRoom,
+): TablesOfDevices | undefined {
+  const model = new CostModel(kernels, 0);
+  const policy = new Policy(kernels, 0);
+  model.parameters.take(weights);
+  policy.parameters.take(weights);
+  const features = kernels.tensor([tables.length, policyFeatures]);
+  kernels.write(features, poolFeatures(tables, standard));
+  const known = {
+    ...{ model, policy, hasCosts },
+    costVectors: model.vectors(features),
+    policyVectors: policy.vectors(features),
+    bytes: tables.map(({ bytes }) => bytes),
+  };
+  const task = { tables: [...tables.keys()], room };
+  const { placed, isWhole } = playEpisodes(kernels, known, task, 1);
+  return isWhole[0] === true ? placed[0] : undefined;
+}

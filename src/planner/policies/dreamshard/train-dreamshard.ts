@@ -1,0 +1,198 @@
+// DreamShard's training (Zha et al., NeurIPS 2022, algorithm 1), in turns: plans of the policy are
+// measured; the cost network learns from all that were measured; the policy learns by REINFORCE
+// against the cost network alone. Measuring is a function that the caller gives. The same tables,
+// tasks, measurements, seed and arithmetic give the same bits.
+
+import type { Kernels } from "../../../kernels/contract/kernels.ts";
+import { purposes, RandomStream } from "../../../ports/random.ts";
+import { type DeviceCosts, slowestOf } from "../../learned/cost-networks.ts";
+import type { Standard } from "../../learned/features.ts";
+import type { TablesOfDevices } from "../../learned/greedy.ts";
+import type { PlacementPolicy } from "../placement-policy.ts";
+import {
+  type PlacementTask,
+  policyFeatures,
+  policyStandardOf,
+  poolFeatures,
+  type SizedTable,
+} from "../table-pool.ts";
+import { CostModel, CostTrainer, type MeasuredPlan } from "./cost-model.ts";
+import { type KnownPool, type PlayedEpisodes, playEpisodes } from "./episodes.ts";
+import { Policy } from "./policy.ts";
+
+/** What is learned from: tasks of one number of devices, of tables of a pool. */
+export interface DreamSubject {
+  readonly tables: readonly SizedTable[];
+  readonly tasks: readonly PlacementTask[];
+  /** What the devices of a plan cost. Tables are those of the pool, by index. */
+  readonly measure: (placed: TablesOfDevices) => readonly DeviceCosts[];
+}
+
+export interface DreamOptions {
+  /** @default 1 */
+  readonly seed?: number;
+  /** Turns. @default 10 */
+  readonly turns?: number;
+  /** Plans that are measured in a turn. @default 50 */
+  readonly plans?: number;
+  /** Updates of the cost network in a turn. @default 1000 */
+  readonly costUpdates?: number;
+  /** Updates of the policy in a turn. @default 50 */
+  readonly policyUpdates?: number;
+  /** Episodes of an update. @default 10 */
+  readonly episodes?: number;
+  /** Whether the policy is told predicted costs; without, to see what they bring. @default true */
+  readonly hasCosts?: boolean;
+  /** Told after each turn. */
+  readonly onTurn?: (turn: DreamTurn) => void;
+}
+
+/** How a turn went. */
+export interface DreamTurn {
+  readonly turn: number;
+  /** Mean cost of the plans that were measured in it. */
+  readonly measured: number;
+  /** The cost network's loss, of its last update. */
+  readonly costLoss: number;
+}
+
+/** Plans of an update of the cost network. */
+const costBatch = 64;
+/** Learning rates of the first update. */
+const costRate = 5e-4;
+const policyRate = 4e-3;
+/** Of the cost network's weights: without it, tables of the training are learned by heart. */
+const costDecay = 1;
+const entropyWeight = 1e-3;
+
+export function trainDreamShard(
+  kernels: Kernels,
+  subject: DreamSubject,
+  options: DreamOptions = {},
+): PlacementPolicy {
+  const { seed = 1, turns = 10, plans = 50, costUpdates = 1000, policyUpdates = 50 } = options;
+  const { episodes = 10, hasCosts = true, onTurn = () => {} } = options;
+  const { tables, tasks, measure } = subject;
+  const standard = policyStandardOf(tables);
+  const features = kernels.tensor([tables.length, policyFeatures]);
+  kernels.write(features, poolFeatures(tables, standard));
+  const model = new CostModel(kernels, seed);
+  const policy = new Policy(kernels, seed + 1);
+  const random = new RandomStream(seed, purposes.policyChoices);
+  const devices = devicesOf(tasks);
+  const trainer = new CostTrainer(kernels, model, { features, plans: costBatch, devices });
+  const bytes = tables.map((table) => table.bytes);
+  const knownNow = (): KnownPool => ({
+    ...{ model, policy, bytes, hasCosts },
+    costVectors: model.vectors(features),
+    policyVectors: policy.vectors(features),
+  });
+  const drawnTask = () => tasks[random.below(tasks.length)] as PlacementTask;
+  const measured: MeasuredPlan[] = [];
+  let unit = 1;
+
+  for (let turn = 0; turn < turns; turn++) {
+    const known = knownNow();
+    const first = measured.length;
+    for (let plan = 0; plan < plans; plan++) {
+      const { placed, isWhole } = playEpisodes(kernels, known, drawnTask(), 1, random);
+      const own = placed[0] ?? [];
+      // A plan without room cannot be measured.
+      if (isWhole[0] === true) measured.push({ placed: own, costs: measure(own) });
+    }
+    const collected = measured.slice(first);
+    if (measured.length === 0) continue;
+    if (first === 0) unit = meanOf(collected);
+    let costLoss = 0;
+    for (let update = 0; update < costUpdates; update++) {
+      const batch = Array.from({ length: costBatch }, () => {
+        return measured[random.below(measured.length)] as MeasuredPlan;
+      });
+      costLoss = trainer.gradients(batch, unit);
+      const rate = costRate * left(turn * costUpdates + update, turns * costUpdates);
+      model.parameters.update(rate, { decay: costDecay });
+    }
+    const costVectors = model.vectors(features);
+    for (let update = 0; update < policyUpdates; update++) {
+      const policyVectors = policy.vectors(features);
+      const now: KnownPool = { model, policy, bytes, hasCosts, costVectors, policyVectors };
+      const played = playEpisodes(kernels, now, drawnTask(), episodes, random);
+      policy.gradients(episodesOf(kernels, played, { tables, standard, devices }), entropyWeight);
+      const rate = policyRate * left(turn * policyUpdates + update, turns * policyUpdates);
+      policy.parameters.update(rate);
+    }
+    onTurn({ turn, measured: meanOf(collected), costLoss });
+  }
+  const weights = [...model.parameters.named(), ...policy.parameters.named()];
+  return { method: "dreamshard", standard, hasCosts, weights };
+}
+
+/** Falls from 1 to 0 in a line. */
+function left(update: number, updates: number): number {
+  return 1 - update / updates;
+}
+
+function meanOf(plans: readonly MeasuredPlan[]): number {
+  return plans.reduce((sum, { costs }) => sum + slowestOf(costs), 0) / plans.length;
+}
+
+function devicesOf(tasks: readonly PlacementTask[]): number {
+  const devices = tasks[0]?.room.devices ?? 0;
+  if (devices > 0 && tasks.every(({ room }) => room.devices === devices)) return devices;
+  throw new RangeError("Expected tasks of one number of devices, and at least one");
+}
+
+/** What a plan without room is worth less, in the cost network's unit: a mean plan. */
+const noRoomCost = 1;
+
+/** Episodes as the policy learns from them: how much better than their mean, over the deviation. */
+export function episodesOf(
+  kernels: Kernels,
+  played: PlayedEpisodes,
+  of: {
+    readonly tables: readonly SizedTable[];
+    readonly standard: Standard;
+    readonly devices: number;
+  },
+) {
+  const { order, actions, hasRoom, seen, isWhole } = played;
+  const { devices } = of;
+  const count = isWhole.length;
+  const steps = order.length;
+  const own = order.map((table) => of.tables[table] as SizedTable);
+  const features = kernels.tensor([steps, policyFeatures]);
+  kernels.write(features, poolFeatures(own, of.standard));
+  const rows = steps * count * devices;
+  const places = kernels.tensor([rows, steps]);
+  kernels.write(places, placesOf(actions, steps, count, devices));
+  const costs = kernels.tensor([rows, seen.length / rows]);
+  kernels.write(costs, seen);
+  const rewards = [...played.costs].map((cost, i) => -cost - (isWhole[i] ? 0 : noRoomCost));
+  const better = standardisedRewards(rewards);
+  const advantages = Float64Array.from(actions, (_, i) => better[i % count] ?? 0);
+  return { devices, features, places, costs, hasRoom, actions, advantages, count };
+}
+
+function standardisedRewards(rewards: readonly number[]): number[] {
+  const mean = rewards.reduce((sum, own) => sum + own, 0) / rewards.length;
+  const squares = rewards.reduce((sum, own) => sum + (own - mean) ** 2, 0);
+  const deviation = Math.sqrt(squares / Math.max(1, rewards.length - 1));
+  return rewards.map((own) => (own - mean) / (deviation + 1e-6));
+}
+
+/** By step, episode, device: 1 where the device has the table of an earlier step. */
+function placesOf(actions: Int32Array, steps: number, count: number, devices: number) {
+  const places = new Float32Array(steps * count * devices * steps);
+  for (let step = 1; step < steps; step++) {
+    for (let episode = 0; episode < count; episode++) {
+      for (let device = 0; device < devices; device++) {
+        const row = (step * count + episode) * devices + device;
+        const before = ((step - 1) * count + episode) * devices + device;
+        places.copyWithin(row * steps, before * steps, before * steps + step);
+        const isHere = actions[(step - 1) * count + episode] === device;
+        if (isHere) places[row * steps + step - 1] = 1;
+      }
+    }
+  }
+  return places;
+}

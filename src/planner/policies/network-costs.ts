@@ -1,0 +1,33 @@
+// Costs of plans by cost networks, as a policy's training measures them: the stand-in for hardware,
+// of which a policy sees no more than the costs of its own plans.
+
+import {
+  type CostNetworks,
+  computeCost,
+  type DeviceCosts,
+  deviceCosts,
+  tableVector,
+} from "../learned/cost-networks.ts";
+import type { CostTable } from "../learned/cost-table.ts";
+import type { TablesOfDevices } from "../learned/greedy.ts";
+
+/** What the devices of plans of some tables cost; tables are named by their indices. */
+export function networkCosts(
+  networks: CostNetworks,
+  tables: readonly CostTable[],
+): (placed: TablesOfDevices) => DeviceCosts[] {
+  const vectors = tables.map((table) => tableVector(networks, table));
+  const width = networks.table.layers.at(-1)?.bias.length ?? 0;
+  return (placed) => {
+    const loads = placed.map((own) => {
+      const sum = new Float64Array(width);
+      let columns = 0;
+      for (const index of own) {
+        columns += tables[index]?.dim ?? 0;
+        for (const [i, value] of (vectors[index] ?? []).entries()) sum[i] = (sum[i] ?? 0) + value;
+      }
+      return { compute: own.length === 0 ? 0 : computeCost(networks, sum), columns };
+    });
+    return deviceCosts(networks, loads);
+  };
+}

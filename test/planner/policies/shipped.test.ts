@@ -1,0 +1,38 @@
+// The shipped policies on tasks of tables that they never saw: plans that the bench's figures rest
+// on.
+
+import test from "ava";
+import { dreamRows } from "../../../bench/sharding/policies/dream-rows.ts";
+import { publishedHome } from "../../../bench/sharding/published.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
+import { dataFile, lacks } from "../../helpers/needs.ts";
+
+test("DreamShard's plans cost less than greedy ones, and less than without predicted costs", (t) => {
+  if (lacks(t, dataFile("sharding/tables856.json.gz"))) return;
+  const rows = dreamRows(openKernels("auto"), 4, { data: publishedHome, tasks: 10 });
+  const figureOf = (size: number, row: string) => {
+    return (
+      rows.find(({ name }) => name === `sharding.dream.4.${size}.${row}`)?.figure ?? Number.NaN
+    );
+  };
+  for (const [size, fasterMin] of [
+    [20, 28],
+    [60, 19],
+    [100, 19],
+  ] as const) {
+    t.true(figureOf(size, "faster") >= fasterMin);
+    for (const other of ["dim", "size", "lookup", "random", "noCosts"]) {
+      t.true(figureOf(size, "cost") < figureOf(size, other), `${size}, ${other}`);
+    }
+  }
+});
+
+test("the shipped policies say how they were made", (t) => {
+  for (const name of ["dreamshard-4", "dreamshard-8", "dreamshard-4-no-costs"]) {
+    const { policy, provenance } = readPolicy(`bench/sharding/networks/${name}.safetensors`);
+    t.is(policy.method, "dreamshard");
+    t.is(policy.hasCosts, !name.includes("no-costs"));
+    t.regex(provenance.command ?? "", new RegExp(`train-policies\\.js --only ${name} --seed 1$`));
+  }
+});

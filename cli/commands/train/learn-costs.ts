@@ -2,7 +2,13 @@
 // and writes them into a file for --cost-model. What was measured lies in FILE.measured, where
 // measuring that was stopped goes on.
 
-import { measureCosts, trainCostNetworks, writeCostNetworks } from "../../../index.ts";
+import {
+  measureCosts,
+  trainCostNetworks,
+  trainPolicy,
+  writeCostNetworks,
+  writePolicy,
+} from "../../../index.ts";
 import type { CommonOptions } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, percent } from "../../support/format.ts";
@@ -15,6 +21,8 @@ export interface LearningArguments extends CommonOptions {
   readonly minutes: number;
   readonly seed?: number;
   readonly out?: string;
+  readonly policy?: string;
+  readonly turns: number;
 }
 
 /** Fewest samples that networks are trained with, where the time was up before all were there. */
@@ -58,6 +66,11 @@ export async function learn(options: LearningArguments): Promise<number> {
     samples: String(least),
     reports: JSON.stringify(reports),
   });
+  if (options.policy !== undefined) {
+    console.error("Training a placement policy ...");
+    const policy = trainPolicy(costs, networks, { seed, turns: options.turns });
+    await writePolicy(options.policy, policy, { machine: JSON.stringify(machine) });
+  }
   if (json) console.log(JSON.stringify({ report: "learn", file: out, machine, reports }));
   else {
     console.log(`${out}: costs of ${devices} devices and batches of ${count(batch)} samples`);

@@ -19,8 +19,10 @@ import {
   type MissPoint,
   machineKeyOf,
   measuredGroups,
+  type PlacementPolicy,
   planJob,
   readCostNetworks,
+  readPolicy,
   resolveJob,
   type Scheme,
 } from "../../../index.ts";
@@ -45,6 +47,7 @@ export interface PlanningArguments extends ChangeArguments {
   readonly dryRun?: boolean;
   readonly curves?: string;
   readonly costModel?: string;
+  readonly policy?: string;
   readonly explain?: boolean;
 }
 
@@ -61,6 +64,7 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
+  const policy = options.policy === undefined ? undefined : policyFrom(options.policy, costs);
   const counted = countedStatistics(job);
   const ikjt = counted && (await measuredGroups(job));
   const { explain } = options;
@@ -88,7 +92,8 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const constants = constantsOf(choice?.devices ?? devices.perHost);
   const given =
     givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
-  const found = choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs });
+  const found =
+    choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs, policy });
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   return { found, constants, source, choice };
@@ -136,6 +141,16 @@ function costsFrom(
     `Expected ${path} to have costs of this machine, ${here}, got those of ` +
       `${provenance.machine ?? provenance.source ?? "another"}: measure them here with ` +
       "`osiris plan --calibrate --learn`, or name the other machine's `--constants`",
+  );
+}
+
+/** @throws InputUnusableError, InvalidOptionError where no costs say what its plan is worth */
+function policyFrom(path: string, costs: CostNetworks | undefined): PlacementPolicy {
+  if (costs !== undefined) return readPolicy(path).policy;
+  throw new InvalidOptionError(
+    "--policy",
+    "Expected `--cost-model` beside `--policy`: it has what the policy's plan costs; " +
+      "`osiris plan --calibrate --learn --policy FILE` makes both files",
   );
 }
 

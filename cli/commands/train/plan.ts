@@ -81,6 +81,7 @@ export function addPlan(program: Command): void {
       ).conflicts(["out", "calibrate"]),
     )
     .option("--cost-model <FILE>", "search by learned costs, of --calibrate --learn")
+    .option("--policy <FILE>", "place by this trained policy; with --learn: train one into it")
     .option("--explain", "say of each table why it lies there, and what other places would cost")
     .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
     .option("--compare <PLANS...>", "compare two plans of the job, by their files")
@@ -89,7 +90,8 @@ export function addPlan(program: Command): void {
     .option("--learn", "with --calibrate: measure what cost networks learn from, and train them")
     .option("--batch <N>", "of --learn: samples of a step", integerFrom(8), 2048)
     .option("--samples <N>", "of --learn: sets of tables, and exchanges", integerFrom(20), 2000)
-    .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60);
+    .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60)
+    .option("--turns <N>", "of --learn --policy: turns of its training", integerFrom(1), 10);
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",
     "plan job.yaml --dry-run --devices 16 --hosts 2",
@@ -100,6 +102,8 @@ export function addPlan(program: Command): void {
     "plan job.yaml --compare a.json b.json",
     "plan --calibrate --devices 2 --out constants.json",
     "plan --calibrate --learn --devices 2 --batch 2048 --out costs.safetensors",
+    "plan --calibrate --learn --devices 2 --out costs.safetensors --policy policy.safetensors",
+    "plan job.yaml --cost-model costs.safetensors --policy policy.safetensors",
     "plan job.yaml --constants constants.json",
     "plan job.yaml --devices 8 --constants v100",
   ]).action(async (job: string | undefined, options: PlanArguments) => {

@@ -3,12 +3,17 @@
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../errors/errors.ts";
+import { openKernels } from "../../kernels/index.ts";
 import { featuresOf } from "../../model/features.ts";
 import { costOf, type Setting } from "../../planner/cost/cost.ts";
 import { type LearnedSearch, originsOf, searchLearned } from "../../planner/learned/beam-search.ts";
-import type { CostNetworks } from "../../planner/learned/cost-networks.ts";
+import { type CostNetworks, slowestOf } from "../../planner/learned/cost-networks.ts";
 import type { CostTable } from "../../planner/learned/cost-table.ts";
+import type { DeviceRoom } from "../../planner/learned/greedy.ts";
 import { reuseOf, sharesOf } from "../../planner/learned/reuse.ts";
+import { networkCosts } from "../../planner/policies/network-costs.ts";
+import { type PlacementPolicy, placeByPolicy } from "../../planner/policies/placement-policy.ts";
+import type { SizedTable } from "../../planner/policies/table-pool.ts";
 import { roomOf } from "../../planner/search.ts";
 import {
   deviceCount,
@@ -28,6 +33,12 @@ export interface LearnedJobPlan {
   readonly search: LearnedSearch;
 }
 
+export interface LearnedWays {
+  readonly costs: CostNetworks;
+  /** Places the tables instead of the search; undefined: they are searched. */
+  readonly policy?: PlacementPolicy | undefined;
+}
+
 /** The option that names the file of the networks. */
 const option = "--cost-model";
 
@@ -39,29 +50,48 @@ const option = "--cost-model";
 export function planLearned(
   job: PlannableJob,
   setting: Setting,
-  networks: CostNetworks,
+  { costs: networks, policy }: LearnedWays,
   statistics?: readonly FeatureStatistics[],
 ): LearnedJobPlan {
   checkNetworks(setting, networks);
   const { tables } = setting.workload;
   const costTables = tables.map((table, i) => costTableOf(job, table, i, statistics));
   const room = { devices: deviceCount(setting.devices), bytes: roomOf(setting).bytes };
-  const search = searchLearned(networks, costTables, room, {
-    canHalve: (table, source) => {
-      const isCut = tables[source]?.schemes.includes("column-wise") ?? false;
-      return isCut && table.dim % (2 * quantumColumns) === 0;
-    },
-    bytesOf: ({ dim }, source) => {
-      const table = tables[source];
-      const quanta = Math.ceil(dim / quantumColumns);
-      if (table === undefined) return 0;
-      const tile = { firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta };
-      return costOf(setting, table, "table-wise", "memory", tile).bytes;
-    },
-  });
+  const bytesOf = ({ dim }: CostTable, source: number) => {
+    const table = tables[source];
+    const quanta = Math.ceil(dim / quantumColumns);
+    if (table === undefined) return 0;
+    const tile = { firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta };
+    return costOf(setting, table, "table-wise", "memory", tile).bytes;
+  };
+  const sized = costTables.map((table, i) => ({ ...table, bytes: bytesOf(table, i) }));
+  const search =
+    policy === undefined
+      ? searchLearned(networks, costTables, room, {
+          canHalve: (table, source) => {
+            const isCut = tables[source]?.schemes.includes("column-wise") ?? false;
+            return isCut && table.dim % (2 * quantumColumns) === 0;
+          },
+          bytesOf,
+        })
+      : placedByPolicy(networks, policy, sized, room);
   if (search.best === undefined) return { plan: undefined, search };
   const { steps, placed } = search.best;
   return { plan: { devices: setting.devices, shards: shardsOf(tables, steps, placed) }, search };
+}
+
+/** Whole tables as the policy places them, with what the networks say that it costs. */
+function placedByPolicy(
+  networks: CostNetworks,
+  policy: PlacementPolicy,
+  tables: readonly SizedTable[],
+  room: DeviceRoom,
+): LearnedSearch {
+  const placed = placeByPolicy(openKernels("auto"), policy, tables, room);
+  const cost = placed && slowestOf(networkCosts(networks, tables)(placed));
+  const best = placed && cost !== undefined ? { steps: [], placed, cost } : undefined;
+  const cache = { asked: 0, computed: 0 };
+  return { best, whole: cost, published: cost, placements: 1, isComplete: true, cache };
 }
 
 function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): void {

@@ -8,6 +8,7 @@ import { tileGroupsOf } from "../../planner/enumerate.ts";
 import type { LearnedSearch } from "../../planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../planner/learned/cost-networks.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
+import type { PlacementPolicy } from "../../planner/policies/placement-policy.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
 import { type Considered, searchPlan } from "../../planner/search.ts";
 import type { Devices, Plan, PlannedTable, Workload } from "../../planner/shards.ts";
@@ -27,6 +28,8 @@ export interface PlanOptions extends WorkloadOptions {
   readonly explain?: boolean | undefined;
   /** Cost networks that the search is guided by, instead of formulas. */
   readonly costs?: CostNetworks | undefined;
+  /** A trained policy that places the tables, instead of that search; it needs `costs`, too. */
+  readonly policy?: PlacementPolicy | undefined;
 }
 
 /** A plan and what it means; or, where none fits, why, and what would help. */
@@ -76,7 +79,8 @@ export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
   const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
   const setting = withCurves({ workload: cut, devices, constants });
   if (options.costs !== undefined) {
-    const { plan, search } = planLearned(job, setting, options.costs, options.statistics);
+    const { costs, policy, statistics } = options;
+    const { plan, search } = planLearned(job, setting, { costs, policy }, statistics);
     if (plan !== undefined) {
       const { considered } = searchPlan(setting);
       return { ...judged(job, setting, plan, considered, explain), learned: search };

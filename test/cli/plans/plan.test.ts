@@ -343,6 +343,27 @@ test.serial("costs are measured and learned, and then a plan is found by them", 
   t.is(found.code, 0, found.stderr);
   t.regex(found.stdout, /\nLearned costs +\S+ \S+ on the slowest device/);
 
+  // The same measurements train a policy, which places the tables instead of the search.
+  const trained = [...measure, "--samples", "20", "--out", "costs.st", "--policy", "policy.st"];
+  const { code, stderr } = await runCli([...trained, "--turns", "1"], directory);
+  t.is(code, 0, stderr);
+  const search = ["plan", "job.json", "--cost-model", "costs.st"];
+  const byPolicy = [...search, "--policy", "policy.st", "--out", "plan.json"];
+  const placed = await runCli(byPolicy, directory);
+  t.is(placed.code, 0, placed.stderr);
+  t.regex(placed.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
+  const run = await runCli(["train", "job.json", "--plan", "plan.json", "--json"], directory);
+  t.is(run.code, 0, run.stderr);
+  const alone = await runCli(["plan", "job.json", "--policy", "policy.st"], directory);
+  t.is(alone.code, 2);
+  t.regex(alone.stderr, /`--cost-model` beside `--policy`.*`osiris plan --calibrate --learn --pol/);
+  const none = await runCli([...search, "--policy", "costs.st"], directory);
+  t.is(none.code, 2);
+  t.regex(
+    none.stderr,
+    /to be a file of a placement policy, but its metadata lack `kind: osiris pl/,
+  );
+
   // Costs of another machine are refused, unless it is said of which machine the plan is to be.
   await writeCostNetworks(join(directory, "other.st"), drawnNetworks(2, 1), { source: "a server" });
   const other = ["plan", "job.json", "--cost-model", "other.st"];

@@ -25,7 +25,7 @@ test("tables that fit no device are cut by whole quanta, each of which lies once
   // A quarter of the wide table fits, a half does not.
   const constants = { ...defaultConstants, memoryBytes: 90e6 };
   const setting = { workload, devices, constants };
-  const { plan, search } = planLearned(job, setting, drawnNetworks(4, 2));
+  const { plan, search } = planLearned(job, setting, { costs: drawnNetworks(4, 2) });
   if (plan === undefined) return t.fail();
   t.is(checkCover(workload.tables, plan), undefined);
   const wide = plan.shards.filter(({ table }) => table === "wide");
@@ -37,7 +37,7 @@ test("tables that fit no device are cut by whole quanta, each of which lies once
   if (!found.isFeasible) return t.fail();
   t.is(found.assessment.lacksBytes, 0);
   t.deepEqual(found.plan, plan);
-  t.deepEqual(planLearned(job, setting, drawnNetworks(4, 2)).plan, plan);
+  t.deepEqual(planLearned(job, setting, { costs: drawnNetworks(4, 2) }).plan, plan);
 });
 
 test("where learned costs find no room, formulas plan, and say so", (t) => {

@@ -15,7 +15,7 @@ const tables = Array.from({ length: 8 }, (_, i) => ({ name: `t${i}`, rows: 400, 
 const model: JobOptions["model"] = { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] };
 
 const jobOn = (place: TestCluster, more: Partial<JobOptions> = {}) =>
-  place.job({ model, sharding: "auto", ...more, data: { epochs: 6 } as JobOptions["data"] });
+  place.job({ model, sharding: "auto", ...more, data: { epochs: 3 } as JobOptions["data"] });
 
 test.serial("a run goes on with a plan that its meters lead to, and no bit changes", async (t) => {
   await using place = await startTestCluster(2);
@@ -48,6 +48,23 @@ test.serial("a run goes on with a plan that its meters lead to, and no bit chang
   t.log(
     sought.map(({ step, gain, isTaken }) => `${step}: ${gain.toFixed(3)} ${isTaken}`).join("; "),
   );
+});
+
+test.serial("devices that are killed around a move change no bit", async (t) => {
+  await using place = await startTestCluster(2);
+  const calm = await runJob(place, jobOn(place));
+  const slow = { step: 1, point: 0, effect: "slow", actor: "device:1", slowMs: 20 } as const;
+  const dies = { point: 5, effect: "exit" } as const;
+  place.threads.plan([
+    ...[1, 2, 3, 4].map((generation) => ({ ...slow, generation })),
+    { ...dies, actor: "device:0", generation: 1, step: 9 },
+    { ...dies, actor: "device:0", generation: 3, step: 30 },
+  ]);
+  const adapt = { everySteps: 6, gainMin: 0, margin: 0 };
+  const { result, events } = await runJob(place, jobOn(place, { planner: { adapt } }));
+  t.is(result.digest, calm.result.digest);
+  t.true(only(events, "run.replanned").some(({ isTaken }) => isTaken));
+  t.true(only(events, "run.incident").length > 0);
 });
 
 test.serial("a plan that does not pay for the move to it is not taken", async (t) => {

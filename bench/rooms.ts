@@ -24,7 +24,7 @@ export const layers: readonly Rooms[] = [
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 860,
-    "src/planner/learned": 1000,
+    "src/planner/learned": 1100,
     "src/wire/transports": 1400,
   },
   {
@@ -63,7 +63,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/training/checkpoint": 550,
     "src/training/loop": 1050,
-    "src/training/planning": 1250,
+    "src/training/planning": 1400,
   },
   {
     "src/job": 1_900,

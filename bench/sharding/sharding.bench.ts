@@ -8,9 +8,7 @@ import { resolve } from "node:path";
 import { Option } from "commander";
 import { openKernels } from "../../src/kernels/index.ts";
 import { type LearnedSearch, searchLearned } from "../../src/planner/learned/beam-search.ts";
-import { type CostNetworks, planCost } from "../../src/planner/learned/cost-networks.ts";
-import { type CostTable, weightBytesOf } from "../../src/planner/learned/cost-table.ts";
-import { DeviceStates } from "../../src/planner/learned/device-states.ts";
+import { placedCost } from "../../src/planner/learned/cost-networks.ts";
 import {
   type GreedyCost,
   greedyCosts,
@@ -92,7 +90,9 @@ export function shardingRows(
       const search = searchLearned(networks, tables, room);
       const seconds = (performance.now() - startMs) / 1000;
       const costOf = (placed: TablesOfDevices | undefined) => {
-        return placed === undefined ? undefined : costOfPlan(networks, tables, placed);
+        if (placed === undefined) return undefined;
+        const own = placed.map((indices) => tables.filter((_, index) => indices.includes(index)));
+        return placedCost(networks, own);
       };
       const random = placeAtRandom(tables.length, devices, task);
       const fits = mostBytes(tables, random) <= room.bytes;
@@ -152,26 +152,6 @@ function summaryOf(devices: number, outcomes: readonly Outcome[]): BenchRow[] {
     },
     ...greedy,
   ];
-}
-
-/** Predicted milliseconds of any placement of whole tables. */
-function costOfPlan(
-  networks: CostNetworks,
-  tables: readonly CostTable[],
-  placed: TablesOfDevices,
-): number {
-  const states = new DeviceStates(networks);
-  const devices = placed.map((own) => {
-    let state = states.empty;
-    for (const index of own) {
-      const table = tables[index];
-      if (table === undefined) continue;
-      const own = { bytes: weightBytesOf(table), isHalvable: false };
-      state = states.with(state, states.table(table, index, own));
-    }
-    return state;
-  });
-  return planCost(networks, devices);
 }
 
 function meanOf(values: readonly number[]): number {

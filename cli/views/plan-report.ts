@@ -181,7 +181,16 @@ function learnedLines({ learned }: Feasible): string[] {
   if (learned === undefined) return [];
   const { best, whole, placements } = learned;
   const cost = shortTime((best?.cost ?? 0) / 1000);
-  const cut = `${plural(best?.steps.length ?? 0, "halving")} of columns`;
+  const counted = (kind: string) => best?.steps.filter((step) => step.kind === kind).length ?? 0;
+  const others = [
+    [counted("rows"), "of rows"],
+    [counted("cached"), "below memory"],
+    [counted("copied"), "copied"],
+  ] as const;
+  const cut = [
+    `${plural(counted("columns"), "halving")} of columns`,
+    ...others.flatMap(([moves, what]) => (moves > 0 ? [`${moves} ${what}`] : [])),
+  ].join(", ");
   const without = whole === undefined ? "no room without" : `${shortTime(whole / 1000)} without`;
   return [
     `Learned costs        ${cost} on the slowest device, with ${cut} (${without}), of ${plural(placements, "placement")}`,

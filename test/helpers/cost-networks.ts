@@ -98,3 +98,15 @@ function plain(layers: readonly CostLayer[], inputs: readonly number[]): number[
     });
   }, inputs) as number[];
 }
+
+/** The tables after each of the steps has halved the columns of the one at its index. */
+export function halved(tables: readonly CostTable[], steps: readonly number[]): CostTable[] {
+  const all = [...tables];
+  for (const step of steps) {
+    const table = all[step] as CostTable;
+    const half = { ...table, dim: table.dim / 2 };
+    all[step] = half;
+    all.push(half);
+  }
+  return all;
+}

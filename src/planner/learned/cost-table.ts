@@ -28,21 +28,3 @@ export function weightBytesOf({ rows, dim }: Pick<CostTable, "rows" | "dim">): n
 export function isHalvable({ dim }: Pick<CostTable, "dim">): boolean {
   return dim % (2 * columnsUnit) === 0;
 }
-
-/**
- * The tables after each of `steps` has halved the columns of the table at its index; the other half
- * of the columns is a new table at the end, which is looked up by the same ids.
- */
-export function halved(tables: readonly CostTable[], steps: readonly number[]): CostTable[] {
-  const all = [...tables];
-  for (const step of steps) {
-    const table = all[step];
-    if (table === undefined || !isHalvable(table)) {
-      throw new RangeError(`Expected a table whose columns can be halved at ${step}`);
-    }
-    const half = { ...table, dim: table.dim / 2 };
-    all[step] = half;
-    all.push(half);
-  }
-  return all;
-}

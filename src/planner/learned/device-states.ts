@@ -1,4 +1,4 @@
-// The cache of a search: what is on a device, as the path of the tables that were placed on it, one
+// The cache of a search: what is on a device, as the path of the parts that were placed on it, one
 // behind the other. A state is made once, however often a search comes by; it has the sum of its
 // tables' vectors, so that one more table costs one sum and the head of the network.
 //
@@ -8,19 +8,19 @@
 //       usable for those who hold them.
 
 import { type CostNetworks, computeCost, type DeviceLoad, tableVector } from "./cost-networks.ts";
-import type { CostTable } from "./cost-table.ts";
+import type { TablePart } from "./parts.ts";
 
 /** Some hundred bytes each. */
 const statesMax = 200_000;
 
-/** A table of one width, with what a search needs of it. */
-export interface KnownTable {
-  /** Equal for equal tables of one width. */
+/** A part of a table, with what a search needs of it. */
+export interface KnownPart extends Pick<TablePart, "bytes" | "formulaMs" | "isCopied"> {
+  /** Equal for equal parts. */
   readonly key: number;
+  /** Zeros of a copy. */
   readonly vector: Float64Array;
-  readonly bytes: number;
+  /** That are exchanged: none of a copy. */
   readonly columns: number;
-  readonly isHalvable: boolean;
   /** Milliseconds of its lookup and update alone on a device. */
   readonly cost: number;
 }
@@ -28,8 +28,10 @@ export interface KnownTable {
 /** What is on a device. */
 export interface DeviceState extends DeviceLoad {
   readonly sum: Float64Array;
+  /** Milliseconds of its parts that the networks do not know; `compute` has them. */
+  readonly formulaMs: number;
   readonly bytes: number;
-  /** With one more table, by its key. */
+  /** With one more part, by its key. */
   readonly next: Map<number, DeviceState>;
 }
 
@@ -42,7 +44,7 @@ export interface CacheCounts {
 
 export class DeviceStates {
   readonly #networks: CostNetworks;
-  readonly #known = new Map<string, KnownTable>();
+  readonly #known = new Map<string, KnownPart>();
   #root: DeviceState;
   #states = 0;
   #asked = 0;
@@ -62,46 +64,41 @@ export class DeviceStates {
     return this.#root;
   }
 
-  /** `source`: the number of the whole table that it is columns of. */
-  table(
-    table: CostTable,
-    source: number,
-    own: Pick<KnownTable, "bytes" | "isHalvable">,
-  ): KnownTable {
-    const name = `${source} ${table.dim}`;
+  /** What is known of a part. */
+  part({ name, table, bytes, formulaMs, isCopied }: TablePart): KnownPart {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
-    const vector = tableVector(this.#networks, table);
-    const made: KnownTable = {
-      key: this.#known.size,
-      vector,
-      ...own,
-      columns: table.dim,
-      cost: computeCost(this.#networks, vector),
+    const { length } = this.#root.sum;
+    const vector = isCopied ? new Float64Array(length) : tableVector(this.#networks, table);
+    const made: KnownPart = {
+      ...{ key: this.#known.size, vector, bytes, formulaMs, isCopied },
+      columns: isCopied ? 0 : table.dim,
+      cost: formulaMs + (isCopied ? 0 : computeCost(this.#networks, vector)),
     };
     this.#known.set(name, made);
     return made;
   }
 
-  /** The state with one more table. */
-  with(state: DeviceState, table: KnownTable): DeviceState {
+  /** The state with one more part. */
+  with(state: DeviceState, part: KnownPart): DeviceState {
     this.#asked++;
-    const known = state.next.get(table.key);
+    const known = state.next.get(part.key);
     if (known !== undefined) return known;
     this.#computed++;
     if (++this.#states > statesMax) {
       this.#states = 0;
       this.#root = emptyState(this.#networks);
     }
-    const sum = state.sum.map((value, i) => value + (table.vector[i] ?? 0));
+    const sum = state.sum.map((value, i) => value + (part.vector[i] ?? 0));
+    const columns = state.columns + part.columns;
+    const formulaMs = state.formulaMs + part.formulaMs;
     const made: DeviceState = {
-      sum,
-      compute: computeCost(this.#networks, sum),
-      columns: state.columns + table.columns,
-      bytes: state.bytes + table.bytes,
+      ...{ sum, columns, formulaMs },
+      compute: formulaMs + (columns === 0 ? 0 : computeCost(this.#networks, sum)),
+      bytes: state.bytes + part.bytes,
       next: new Map(),
     };
-    state.next.set(table.key, made);
+    state.next.set(part.key, made);
     return made;
   }
 }
@@ -109,5 +106,9 @@ export class DeviceStates {
 /** Without a table nothing is looked up, whatever the network would say of the sum 0. */
 function emptyState({ table }: CostNetworks): DeviceState {
   const width = table.layers.at(-1)?.bias.length ?? 0;
-  return { sum: new Float64Array(width), compute: 0, columns: 0, bytes: 0, next: new Map() };
+  return {
+    sum: new Float64Array(width),
+    ...{ compute: 0, columns: 0, formulaMs: 0, bytes: 0 },
+    next: new Map(),
+  };
 }

@@ -1,9 +1,9 @@
-// The inner search of NeuroShard (Zha et al., MLSys 2023, section 3.3): whole tables are placed
-// greedily by predicted cost under a limit on each device's columns; the limit is tried at several
+// The inner search of NeuroShard (Zha et al., MLSys 2023, section 3.3): tables, or parts of them, are
+// placed greedily by predicted cost under a limit on each device's columns; the limit is tried at several
 // scales of the even share, and the plan with the least cost is kept.
 
 import { type CostNetworks, planCost } from "./cost-networks.ts";
-import type { DeviceState, DeviceStates, KnownTable } from "./device-states.ts";
+import type { DeviceState, DeviceStates, KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 
 /**
@@ -32,28 +32,36 @@ export interface GridPlan {
   readonly cost: number;
 }
 
-/** That no scale had room: the bytes of the tables without a place, at the best of them. */
+/** That no scale had room. */
 export interface NoRoom {
-  readonly lacksBytes: number;
+  /**
+   * The squares of the bytes of the parts without a place, added up, at the best scale: less for
+   * every large part that is cut, though its halves need a little more than it did.
+   */
+  readonly lacks: number;
 }
 
 /** The best placement of all scales. */
 export function searchGrid(
   networks: CostNetworks,
   states: DeviceStates,
-  tables: readonly KnownTable[],
+  tables: readonly KnownPart[],
   room: DeviceRoom,
   scales: readonly number[] = gridScales,
 ): GridPlan | NoRoom {
-  const order = [...tables.keys()].sort((a, b) => costOf(tables, b) - costOf(tables, a) || a - b);
+  const order = [...tables.keys()]
+    .filter((index) => tables[index]?.isCopied === false)
+    .sort((a, b) => costOf(tables, b) - costOf(tables, a) || a - b);
+  const copies = tables.filter(({ isCopied }) => isCopied);
+  const start = copies.reduce((state, copy) => states.with(state, copy), states.empty);
   const share = tables.reduce((sum, { columns }) => sum + columns, 0) / room.devices;
   let best: GridPlan | undefined;
-  let lacksBytes = Infinity;
+  let lacks = Infinity;
   let before: readonly DeviceState[] = [];
   for (const scale of scales) {
-    const found = placeWithin(states, tables, order, room, scale * share);
-    if (found.lacksBytes > 0) {
-      lacksBytes = Math.min(lacksBytes, found.lacksBytes);
+    const found = placeWithin(states, start, tables, order, room, scale * share);
+    if (found.lacks > 0) {
+      lacks = Math.min(lacks, found.lacks);
       continue;
     }
     const isNew = found.devices.some((state, device) => state !== before[device]);
@@ -65,18 +73,16 @@ export function searchGrid(
     // Where no limit was met, a wider one changes nothing.
     if (!found.isLimited) break;
   }
-  return best ?? { lacksBytes };
+  return best ?? { lacks };
 }
 
-function costOf(tables: readonly KnownTable[], table: number): number {
+function costOf(tables: readonly KnownPart[], table: number): number {
   return tables[table]?.cost ?? 0;
 }
 
-interface Placement {
+interface Placement extends NoRoom {
   readonly placed: number[][];
   readonly devices: DeviceState[];
-  /** Of the tables without a place. */
-  readonly lacksBytes: number;
   /** Whether the limit of columns kept a table from a device. */
   readonly isLimited: boolean;
 }
@@ -84,15 +90,16 @@ interface Placement {
 /** Each table to the device with the least cost so far; of equal ones to the emptier. */
 function placeWithin(
   states: DeviceStates,
-  tables: readonly KnownTable[],
+  start: DeviceState,
+  tables: readonly KnownPart[],
   order: readonly number[],
   { devices: count, bytes }: DeviceRoom,
   columnsMax: number,
 ): Placement {
-  const devices = new Array<DeviceState>(count).fill(states.empty);
+  const devices = new Array<DeviceState>(count).fill(start);
   const placed = devices.map((): number[] => []);
   let isLimited = false;
-  let lacksBytes = 0;
+  let lacks = Math.max(0, start.bytes - bytes) ** 2;
   for (const index of order) {
     const table = tables[index];
     if (table === undefined) continue;
@@ -110,11 +117,11 @@ function placeWithin(
     }
     const to = devices[best];
     if (to === undefined) {
-      lacksBytes += table.bytes;
+      lacks += table.bytes ** 2;
       continue;
     }
     placed[best]?.push(index);
     devices[best] = states.with(to, table);
   }
-  return { placed, devices, lacksBytes, isLimited };
+  return { placed, devices, lacks, isLimited };
 }

@@ -2,7 +2,7 @@
 // slowest device to another, or by exchanging it for one, as long as that lowers the cost.
 
 import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
-import type { KnownTable } from "./device-states.ts";
+import type { KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import type { GridPlan } from "./grid-search.ts";
 
@@ -13,6 +13,7 @@ const triesMax = 20_000;
 interface Load {
   readonly sum: Float64Array;
   readonly compute: number;
+  readonly formulaMs: number;
   readonly columns: number;
   readonly bytes: number;
 }
@@ -30,13 +31,14 @@ interface Change {
 /** The plan after all changes that lower its cost, each the best of its round. */
 export function improved(
   networks: CostNetworks,
-  tables: readonly KnownTable[],
+  tables: readonly KnownPart[],
   plan: GridPlan,
   room: DeviceRoom,
   isOver: () => boolean = () => false,
 ): GridPlan {
   const placed = plan.placed.map((own) => [...own]);
-  const loads = placed.map((own) => loadOf(networks, tables, own));
+  const copies = [...tables.keys()].filter((index) => tables[index]?.isCopied);
+  const loads = placed.map((own) => loadOf(networks, tables, [...copies, ...own]));
   let cost = planCost(networks, loads);
   let tries = 0;
   while (tries < triesMax && !isOver()) {
@@ -56,30 +58,30 @@ const leastGain = 1e-6;
 
 function loadOf(
   networks: CostNetworks,
-  tables: readonly KnownTable[],
+  tables: readonly KnownPart[],
   own: readonly number[],
 ): Load {
   const width = tables[0]?.vector.length ?? 0;
   return own.reduce<Load>((load, index) => changed(networks, load, tables[index], undefined), {
     sum: new Float64Array(width),
-    compute: 0,
-    columns: 0,
-    bytes: 0,
+    ...{ compute: 0, formulaMs: 0, columns: 0, bytes: 0 },
   });
 }
 
 /** A load with a table more, and with one less. */
 function changed(
   networks: CostNetworks,
-  { sum, columns, bytes }: Load,
-  more: KnownTable | undefined,
-  less: KnownTable | undefined,
+  { sum, formulaMs, columns, bytes }: Load,
+  more: KnownPart | undefined,
+  less: KnownPart | undefined,
 ): Load {
   const next = sum.map((value, i) => value + (more?.vector[i] ?? 0) - (less?.vector[i] ?? 0));
   const nextColumns = columns + (more?.columns ?? 0) - (less?.columns ?? 0);
+  const nextMs = formulaMs + (more?.formulaMs ?? 0) - (less?.formulaMs ?? 0);
   return {
     sum: next,
-    compute: nextColumns === 0 ? 0 : computeCost(networks, next),
+    compute: nextMs + (nextColumns === 0 ? 0 : computeCost(networks, next)),
+    formulaMs: nextMs,
     columns: nextColumns,
     bytes: bytes + (more?.bytes ?? 0) - (less?.bytes ?? 0),
   };
@@ -88,7 +90,7 @@ function changed(
 /** The best change of the device with the dearest tables. */
 function changesFrom(
   networks: CostNetworks,
-  tables: readonly KnownTable[],
+  tables: readonly KnownPart[],
   placed: TablesOfDevices,
   loads: readonly Load[],
   { bytes: bytesMax }: DeviceRoom,

@@ -1,29 +1,25 @@
-// The plan of a job by learned costs: its tables as the cost networks know them, the search, and
-// what it found as shards. Columns are halved in whole quanta; rows stay whole.
+// The plan of a job by learned costs: the search over the parts of its tables, and what it found as
+// shards.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { openKernels } from "../../kernels/index.ts";
-import { featuresOf } from "../../model/features.ts";
-import { costOf, type Setting } from "../../planner/cost/cost.ts";
-import { type LearnedSearch, originsOf, searchLearned } from "../../planner/learned/beam-search.ts";
+import type { Setting } from "../../planner/cost/cost.ts";
+import { type LearnedSearch, searchParts } from "../../planner/learned/beam-search.ts";
 import { type CostNetworks, slowestOf } from "../../planner/learned/cost-networks.ts";
-import type { CostTable } from "../../planner/learned/cost-table.ts";
 import type { DeviceRoom } from "../../planner/learned/greedy.ts";
-import { reuseOf, sharesOf } from "../../planner/learned/reuse.ts";
+import { moved, type TablePart } from "../../planner/learned/parts.ts";
 import { networkCosts } from "../../planner/policies/network-costs.ts";
 import { type PlacementPolicy, placeByPolicy } from "../../planner/policies/placement-policy.ts";
-import type { SizedTable } from "../../planner/policies/table-pool.ts";
 import { roomOf } from "../../planner/search.ts";
 import {
   deviceCount,
   type PlacedShard,
   type Plan,
   type PlannedTable,
-  quantaOf,
-  quantumColumns,
-  type Tile,
 } from "../../planner/shards.ts";
+import { fillCaches, lacksOf, withLeastCaches } from "../../planner/size-caches.ts";
+import { jobParts, type PartPlace, schemeOfTile } from "./learned-parts.ts";
 import type { PlannableJob } from "./workload.ts";
 
 /** What the search by learned costs found. */
@@ -39,11 +35,13 @@ export interface LearnedWays {
   readonly policy?: PlacementPolicy | undefined;
 }
 
-/** The option that names the file of the networks. */
-const option = "--cost-model";
+/** Moves of a search: a table that fits on no device is cut once for each, and then some. */
+const stepsLeast = 10;
+const stepsOfDevice = 2;
 
 /**
- * Plans the tables of a setting.
+ * Plans the tables of a setting, whose curves are known (`withCurves`). Where caches of the usual
+ * size have no room, those of the least size are tried; then caches take what memory is left.
  * @throws InvalidOptionError where the networks are not of this setting, or a table may be cut in
  * no way that they know
  */
@@ -54,45 +52,51 @@ export function planLearned(
   statistics?: readonly FeatureStatistics[],
 ): LearnedJobPlan {
   checkNetworks(setting, networks);
-  const { tables } = setting.workload;
-  const costTables = tables.map((table, i) => costTableOf(job, table, i, statistics));
-  const room = { devices: deviceCount(setting.devices), bytes: roomOf(setting).bytes };
-  const bytesOf = ({ dim }: CostTable, source: number) => {
-    const table = tables[source];
-    const quanta = Math.ceil(dim / quantumColumns);
-    if (table === undefined) return 0;
-    const tile = { firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta };
-    return costOf(setting, table, "table-wise", "memory", tile).bytes;
-  };
-  const sized = costTables.map((table, i) => ({ ...table, bytes: bytesOf(table, i) }));
-  const search =
-    policy === undefined
-      ? searchLearned(networks, costTables, room, {
-          canHalve: (table, source) => {
-            const isCut = tables[source]?.schemes.includes("column-wise") ?? false;
-            return isCut && table.dim % (2 * quantumColumns) === 0;
-          },
-          bytesOf,
-        })
-      : placedByPolicy(networks, policy, sized, room);
-  if (search.best === undefined) return { plan: undefined, search };
-  const { steps, placed } = search.best;
-  return { plan: { devices: setting.devices, shards: shardsOf(tables, steps, placed) }, search };
+  const isCached = setting.workload.tables.some(({ tiers }) => tiers.includes("cached"));
+  const usual = planIn(setting);
+  if (usual.plan !== undefined || !isCached || lacksOf(setting) > 0) return usual;
+  return planIn(withLeastCaches(setting));
+
+  function planIn(own: Setting): LearnedJobPlan {
+    const parts = jobParts(job, own, statistics);
+    const devices = deviceCount(own.devices);
+    const room = { devices, bytes: roomOf(own).bytes };
+    const steps = Math.max(stepsLeast, stepsOfDevice * devices);
+    const search =
+      policy === undefined
+        ? searchParts(networks, parts, room, { steps })
+        : placedByPolicy(networks, policy, parts, room);
+    if (search.best === undefined) return { plan: undefined, search };
+    const shards = shardsOf(
+      own.workload.tables,
+      moved(parts, search.best.steps),
+      search.best.placed,
+    );
+    return { plan: fillCaches(own, { devices: own.devices, shards }), search };
+  }
 }
 
-/** Whole tables as the policy places them, with what the networks say that it costs. */
+/** Parts as the policy places them, without a move, with what the networks say that it costs. */
 function placedByPolicy(
   networks: CostNetworks,
   policy: PlacementPolicy,
-  tables: readonly SizedTable[],
-  room: DeviceRoom,
+  parts: readonly TablePart[],
+  { devices, bytes }: DeviceRoom,
 ): LearnedSearch {
-  const placed = placeByPolicy(openKernels("auto"), policy, tables, room);
-  const cost = placed && slowestOf(networkCosts(networks, tables)(placed));
+  const free = [...parts.entries()].filter(([, { isCopied }]) => !isCopied);
+  const copies = parts.reduce((sum, part) => sum + (part.isCopied ? part.bytes : 0), 0);
+  const tables = free.map(([, part]) => ({ ...part.table, bytes: part.bytes }));
+  const room = { devices, bytes: bytes - copies };
+  const found = placeByPolicy(openKernels("auto"), policy, tables, room);
+  const placed = found?.map((own) => own.map((index) => free[index]?.[0] ?? index));
+  const cost = found && slowestOf(networkCosts(networks, tables)(found));
   const best = placed && cost !== undefined ? { steps: [], placed, cost } : undefined;
   const cache = { asked: 0, computed: 0 };
   return { best, whole: cost, published: cost, placements: 1, isComplete: true, cache };
 }
+
+/** The option that names the file of the networks. */
+const option = "--cost-model";
 
 function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): void {
   const refuse = (expectation: string, got: string) => {
@@ -110,68 +114,24 @@ function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): 
       `those of ${networks.batchSize}`,
     );
   }
-  const other = workload.tables.find(({ schemes, tiers, pins }) => {
-    const isWhole = schemes.includes("table-wise") || schemes.includes("column-wise");
-    return !isWhole || !tiers.includes("memory") || pins !== undefined;
-  });
-  if (other === undefined) return;
-  const message =
-    `Expected tables that may lie whole, or in columns, in memory, as \`${option}\` knows no other ` +
-    `costs; ${other.name} may not: let the job say \`sharding: auto\` of it, or leave the option out`;
-  throw new InvalidOptionError(option, message);
 }
 
-/** Its reuse is counted, where its data have a cache; else as Zipf's law has it. */
-function costTableOf(
-  { model }: PlannableJob,
-  { rows, dim, poolingFactor, zipf }: PlannedTable,
-  index: number,
-  statistics: readonly FeatureStatistics[] | undefined,
-): CostTable {
-  const counted: number[] = [];
-  for (const [feature, { table }] of featuresOf(model).entries()) {
-    if (table !== index) continue;
-    for (const [bin, ids] of statistics?.[feature]?.window.reuse.entries() ?? []) {
-      counted[bin] = (counted[bin] ?? 0) + ids;
-    }
-  }
-  const bins = counted.length > 0 ? sharesOf(counted) : reuseOf({ rows, poolingFactor, zipf });
-  return { rows, dim, poolingFactor, bins };
-}
-
-/** The shards, tables in the job's order, then by columns. */
+/** The shards, tables in the job's order, then by columns, then by rows. */
 function shardsOf(
   tables: readonly PlannedTable[],
-  steps: readonly number[],
+  parts: readonly TablePart<PartPlace>[],
   placed: readonly (readonly number[])[],
 ): PlacedShard[] {
-  const tiles = tilesOf(tables, steps);
   const deviceOf = new Map(placed.flatMap((own, device) => own.map((part) => [part, device])));
-  const origins = originsOf(tables.length, steps);
-  const shards = tiles.map((tile, part) => {
-    const origin = origins[part] ?? 0;
-    const table = tables[origin];
-    const isWhole = table !== undefined && tile.quanta === quantaOf(table);
-    const scheme = isWhole ? ("table-wise" as const) : ("column-wise" as const);
-    const place = { table: table?.name ?? "", scheme, tier: "memory" as const };
-    return { origin, shard: { ...place, ...tile, device: deviceOf.get(part) ?? 0 } };
+  const ordered = [...parts.entries()].sort(([, { place: a }], [, { place: b }]) => {
+    const byColumns = a.tile.firstQuantum - b.tile.firstQuantum;
+    return a.index - b.index || byColumns || a.tile.firstBlock - b.tile.firstBlock;
   });
-  return shards
-    .sort((a, b) => a.origin - b.origin || a.shard.firstQuantum - b.shard.firstQuantum)
-    .map(({ shard }) => shard);
-}
-
-/** The tile of each table after the steps: the second half of a halved one is at the end. */
-function tilesOf(tables: readonly PlannedTable[], steps: readonly number[]): Tile[] {
-  const tiles = tables.map((table): Tile => {
-    return { firstBlock: 0, blocks: table.rowBlocks, firstQuantum: 0, quanta: quantaOf(table) };
+  return ordered.map(([part, { place, isCopied }]): PlacedShard => {
+    const { index, tile, tier } = place;
+    const table = tables[index] as PlannedTable;
+    const device = isCopied ? ("all" as const) : (deviceOf.get(part) ?? 0);
+    const scheme = isCopied ? ("data-parallel" as const) : schemeOfTile(table, tile);
+    return { table: table.name, scheme, tier, ...tile, device };
   });
-  for (const step of steps) {
-    const tile = tiles[step];
-    if (tile === undefined) continue;
-    const quanta = tile.quanta / 2;
-    tiles[step] = { ...tile, quanta };
-    tiles.push({ ...tile, firstQuantum: tile.firstQuantum + quanta, quanta });
-  }
-  return tiles;
 }

@@ -1,11 +1,13 @@
 // osiris plan with a plan that is given, and as a dry run.
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
-import { runCli, startCli } from "../../helpers/processes/cli.ts";
+import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
+import { drawnNetworks } from "../../helpers/cost-networks.ts";
+import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
 const job = {
@@ -74,4 +76,30 @@ test.serial("a dry run plans, measures nothing and writes nothing", async (t) =>
   const both = await runCli([...dry, "--out", "plan.json"], directory);
   t.is(both.code, 2);
   t.regex(both.stderr, /'--dry-run' cannot be used with.*--out/);
+});
+
+test.serial("a job whose one table fits on no device trains by a learned plan", async (t) => {
+  const directory = directoryOf(t);
+  const tables = [
+    { name: "tall", rows: 40_000, dim: 32, rowBlocks: 8 },
+    { name: "square", rows: 5000, dim: 128, rowBlocks: 4 },
+  ];
+  const model = { ...job.model, tables, bottom: [8], interaction: "cat" };
+  const large = { ...job, model, sharding: "auto" };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(large));
+  await writeCostNetworks(join(directory, "costs.st"), drawnNetworks(2, 1), {});
+  const search = ["plan", "job.json", "--cost-model", "costs.st", "--devices", "2"];
+  const memory = ["--memory", "5MB", "--schemes", "table-wise,row-wise,column-wise"];
+  const found = await runCli([...search, ...memory, "--out", "plan.json"], directory);
+  t.is(found.code, 0, found.stderr);
+  t.regex(found.stdout, /\nLearned costs .* of rows.* \(no room without\)/);
+  const { shards } = planOfFile(JSON.parse(readFileSync(join(directory, "plan.json"), "utf8")));
+  t.true(shards.filter(({ table }) => table === "tall").length > 1);
+  const digestOf = async (...args: string[]) => {
+    const run = await runCli(["train", "job.json", "--json", ...args], directory);
+    t.is(run.code, 0, run.stderr);
+    rmSync(join(directory, "checkpoints"), { recursive: true });
+    return lastJson<{ digest: string }>(run).digest;
+  };
+  t.is(await digestOf("--plan", "plan.json"), await digestOf("--devices", "1"));
 });

@@ -12,6 +12,7 @@ import {
 } from "../../../src/planner/learned/cost-networks.ts";
 import { DeviceStates } from "../../../src/planner/learned/device-states.ts";
 import { rawFeaturesOf, standardised, standardOf } from "../../../src/planner/learned/features.ts";
+import { tableParts } from "../../../src/planner/learned/parts.ts";
 import { drawnNetworks, drawnTables, plainCompute } from "../../helpers/cost-networks.ts";
 
 test("a table is twenty numbers, its bins in the order of the published names", (t) => {
@@ -37,7 +38,7 @@ test("the cost of a device's tables is that of the sum of their vectors, in any 
   const networks = drawnNetworks(2, 1);
   const tables = drawnTables(6, 1);
   const states = new DeviceStates(networks);
-  const known = tables.map((table, i) => states.table(table, i, { bytes: 1, isHalvable: false }));
+  const known = tableParts(tables).map((part) => states.part(part));
   const placed = (order: readonly number[]) => {
     return order.reduce((state, i) => {
       const table = known[i];

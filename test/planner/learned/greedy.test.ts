@@ -8,13 +8,14 @@ import {
   publishedPlans,
   publishedTasks,
 } from "../../../bench/sharding/published.ts";
-import { type CostTable, halved, weightBytesOf } from "../../../src/planner/learned/cost-table.ts";
+import { type CostTable, weightBytesOf } from "../../../src/planner/learned/cost-table.ts";
 import {
   type GreedyCost,
   mostBytes,
   placeAtRandom,
   placeByCost,
 } from "../../../src/planner/learned/greedy.ts";
+import { moved, tableParts } from "../../../src/planner/learned/parts.ts";
 import { dataFile, lacks } from "../../helpers/needs.ts";
 
 const publishedNames: readonly [string, GreedyCost][] = [
@@ -94,11 +95,16 @@ test("a random placement is a function of its seed, and places every table once"
 });
 
 test("halving keeps the columns of all tables together", (t) => {
-  const after = halved([tableOf(10, 32, 1), tableOf(10, 4, 1)], [0, 0, 2]);
-  t.deepEqual(
-    after.map(({ dim }) => dim),
-    [8, 4, 8, 8, 8],
-  );
-  t.throws(() => halved([tableOf(10, 4, 1)], [0]), { message: /can be halved at 0/ });
-  t.throws(() => halved([tableOf(10, 4, 1)], [3]), { message: /can be halved at 3/ });
+  const columns = (kind: "columns" | "rows", ...steps: number[]) => {
+    const parts = tableParts([tableOf(10, 32, 1), tableOf(10, 4, 1)]);
+    const after = moved(
+      parts,
+      steps.map((part) => ({ part, kind })),
+    );
+    return after.map(({ table }) => table.dim);
+  };
+  t.deepEqual(columns("columns", 0, 0, 2), [8, 4, 8, 8, 8]);
+  t.throws(() => columns("columns", 1), { message: /a part with a move columns at 1/ });
+  t.throws(() => columns("columns", 3), { message: /a part with a move columns at 3/ });
+  t.throws(() => columns("rows", 0), { message: /a part with a move rows at 0/ });
 });

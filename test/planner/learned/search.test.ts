@@ -3,20 +3,21 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { originsOf, searchLearned } from "../../../src/planner/learned/beam-search.ts";
+import { searchLearned } from "../../../src/planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../../src/planner/learned/cost-networks.ts";
 import {
   type CostTable,
-  halved,
   isHalvable,
   weightBytesOf,
 } from "../../../src/planner/learned/cost-table.ts";
 import type { DeviceRoom } from "../../../src/planner/learned/greedy.ts";
 import { mostBytes } from "../../../src/planner/learned/greedy.ts";
 import { gridScales } from "../../../src/planner/learned/grid-search.ts";
+import { moved, tableParts } from "../../../src/planner/learned/parts.ts";
 import {
   drawnNetworks,
   drawnTables,
+  halved,
   plainCompute,
   plainCost,
 } from "../../helpers/cost-networks.ts";
@@ -118,7 +119,8 @@ test("a plan holds every column once, keeps to memory, and costs what it says", 
       const { networks, tables, room } = given(values);
       const { best, whole } = searchLearned(networks, tables, room, { steps: 4 });
       if (best === undefined) return;
-      const after = halved(tables, best.steps);
+      const parts = moved(tableParts(tables), best.steps);
+      const after = parts.map(({ table }) => table);
       const all = best.placed.flat().sort((a, b) => a - b);
       t.deepEqual(all, [...after.keys()]);
       t.true(mostBytes(after, best.placed) <= room.bytes);
@@ -126,9 +128,7 @@ test("a plan holds every column once, keeps to memory, and costs what it says", 
       t.true(Math.abs(best.cost - cost) <= 1e-6 * cost);
       t.true(best.cost <= (whole ?? Infinity));
       const columns = new Array<number>(tables.length).fill(0);
-      for (const [i, origin] of originsOf(tables.length, best.steps).entries()) {
-        columns[origin] = (columns[origin] ?? 0) + (after[i]?.dim ?? 0);
-      }
+      for (const { place, table } of parts) columns[place] = (columns[place] ?? 0) + table.dim;
       t.deepEqual(
         columns,
         tables.map(({ dim }) => dim),
@@ -178,7 +178,7 @@ test("a table larger than any device is halved until it fits", (t) => {
   const bytes = weightBytesOf({ rows: tables[2]?.rows ?? 0, dim: 48 });
   const { best, whole } = searchLearned(networks, tables, { devices: 4, bytes });
   t.is(whole, undefined);
-  t.true((best?.steps.filter((step) => step === 2).length ?? 0) >= 2);
+  t.true((best?.steps.filter(({ part }) => part === 2).length ?? 0) >= 2);
 });
 
 test("a search that is stopped has the best so far, and the same effort gives the same plan", (t) => {

@@ -1,9 +1,11 @@
 // Plans of jobs by learned costs: whole columns, in the job's order, with room on every device.
 
 import test from "ava";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { checkCover } from "../../../src/planner/assess.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
+import { jobParts } from "../../../src/training/planning/learned-parts.ts";
 import { planLearned } from "../../../src/training/planning/learned-plan.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
 import { workloadOf } from "../../../src/training/planning/workload.ts";
@@ -11,7 +13,7 @@ import { drawnNetworks } from "../../helpers/cost-networks.ts";
 
 const tables = [
   { name: "wide", rows: 200_000, dim: 256 },
-  { name: "odd", rows: 1000, dim: 96 },
+  { name: "odd", rows: 1000, dim: 96, sharding: "table-wise" },
   { name: "narrow", rows: 5000, dim: 16 },
 ];
 const job = resolveJob({
@@ -41,18 +43,132 @@ test("tables that fit no device are cut by whole quanta, each of which lies once
 });
 
 test("where learned costs find no room, formulas plan, and say so", (t) => {
-  // The rows of a quantum of `wide` are too many for a device: only row blocks fit.
-  const constants = { ...defaultConstants, memoryBytes: 15e6 };
-  const blocks = tables.map((table) => ({ ...table, rowBlocks: 16 }));
+  // Only single blocks of `wide` fit: more moves than a search tries.
+  const constants = { ...defaultConstants, memoryBytes: 5e6 };
+  const blocks = tables.map((table) => ({ ...table, rowBlocks: 64, sharding: "auto" }));
   const { model } = job;
   const own = {
     ...job,
     model: resolveJob({ ...job, model: { ...model, tables: blocks } } as never).model,
   };
-  const many = { hosts: 1, perHost: 32 };
-  const costs = drawnNetworks(32, 2);
+  const many = { hosts: 1, perHost: 64 };
+  const costs = drawnNetworks(64, 2);
   const found = planJob(own, { devices: many, constants, costs });
   if (!found.isFeasible) return t.fail();
   t.is(found.learned, undefined);
   t.regex(found.missing.join(), /By learned costs nothing that was tried has room/);
+});
+
+/** A job of these tables, and the setting of so many devices with so much memory. */
+function given(own: readonly object[], perHost: number, memoryBytes: number, more: object = {}) {
+  const model = { kind: "dlrm", dense: 0, dim: 16, tables: own, top: [8, 1] };
+  const data = { kind: "synthetic", samples: 1000, dense: 0, batchSize: 64, idsPerBag: 4 };
+  const planned = resolveJob({ model, data, ...more } as never);
+  const constants = { ...defaultConstants, memoryBytes };
+  return { planned, setting: { devices: { hosts: 1, perHost }, constants } };
+}
+
+test("a table of one quantum that fits no device is cut by rows, each block once", (t) => {
+  for (const perHost of [2, 4, 8]) {
+    const own = [
+      { name: "tall", rows: 400_000, dim: 32, rowBlocks: 16 },
+      { name: "small", rows: 1000, dim: 32 },
+    ];
+    const bytes = (400_000 * 33 * 4) / perHost;
+    const { planned, setting } = given(own, perHost, 1.3 * bytes + 2e6);
+    const costs = drawnNetworks(perHost, 3);
+    const found = planJob(planned, { ...setting, costs });
+    if (!found.isFeasible || found.learned === undefined) return t.fail(`${perHost} devices`);
+    t.is(found.assessment.lacksBytes, 0);
+    const { tables } = workloadOf(planned);
+    t.is(checkCover(tables, found.plan), undefined);
+    const tall = found.plan.shards.filter(({ table }) => table === "tall");
+    t.true(tall.length >= perHost && tall.every(({ scheme }) => scheme === "row-wise"));
+    t.is(new Set(tall.map(({ device }) => device)).size, perHost);
+    t.deepEqual(planJob(planned, { ...setting, costs }), found, "there is no chance in it");
+  }
+});
+
+test("rows and columns are cut of one table, where neither alone is enough", (t) => {
+  const own = [{ name: "large", rows: 100_000, dim: 64, rowBlocks: 2 }];
+  const { planned, setting } = given(own, 4, 1.2 * 100_000 * 17 * 4 + 1e6);
+  const found = planJob(planned, { ...setting, costs: drawnNetworks(4, 3) });
+  if (!found.isFeasible) return t.fail();
+  t.is(checkCover(workloadOf(planned).tables, found.plan), undefined);
+  t.is(found.learned?.whole, undefined);
+  t.deepEqual(
+    found.plan.shards.map(({ scheme, blocks, quanta }) => [scheme, blocks, quanta]),
+    [0, 1, 2, 3].map(() => ["grid", 1, 1]),
+  );
+});
+
+test("what a job cuts by rows, copies or keeps below memory is planned so", (t) => {
+  const own = [
+    { name: "rows", rows: 4000, dim: 32, rowBlocks: 4, sharding: "row-wise" },
+    { name: "copied", rows: 4000, dim: 32, sharding: "data-parallel" },
+    { name: "below", rows: 50_000, dim: 32, sharding: "table-wise", tier: "cached" },
+  ];
+  const more = { tiers: { hbmBytes: 2e6, ddrBytes: 4e6 } };
+  const { planned, setting } = given(own, 2, 1e9, more);
+  const found = planJob(planned, { ...setting, costs: drawnNetworks(2, 3) });
+  if (!found.isFeasible || found.learned === undefined) return t.fail();
+  t.is(checkCover(workloadOf(planned).tables, found.plan), undefined);
+  const of = (name: string) => found.plan.shards.filter(({ table }) => table === name);
+  t.true(of("rows").length >= 2 && of("rows").every(({ scheme }) => scheme === "row-wise"));
+  t.like(of("copied"), [{ scheme: "data-parallel", device: "all" }]);
+  t.like(of("below"), [{ scheme: "table-wise", tier: "cached" }]);
+  t.true((of("below")[0]?.cache?.hbmBytes ?? 0) > 0, "its cache has a size");
+});
+
+test("where memory is scarce a table goes below it, if the job allows that", (t) => {
+  const own = [
+    { name: "tall", rows: 400_000, dim: 32 },
+    { name: "small", rows: 1000, dim: 32 },
+  ];
+  const { planned, setting } = given(own, 2, 40e6, { tiers: { hbmBytes: 20e6, ddrBytes: 0 } });
+  const costs = drawnNetworks(2, 3);
+  t.false(planJob(planned, { ...setting, costs }).isFeasible);
+  const found = planJob(planned, { ...setting, costs, cache: true });
+  if (!found.isFeasible || found.learned === undefined) return t.fail();
+  t.is(found.assessment.lacksBytes, 0);
+  t.like(found.plan.shards, [{ table: "tall", tier: "cached" }, { table: "small" }]);
+  t.true(found.learned.best?.steps.some(({ kind }) => kind === "cached"));
+});
+
+test("a table with parts that lie on given devices is refused by learned costs, and why", (t) => {
+  const own = [{ name: "pinned", rows: 4000, dim: 32, sharding: "table-wise" }];
+  const { planned, setting } = given(own, 2, 1e9);
+  const pin = { table: "pinned", firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const pins = [{ ...pin, device: 1, isFrozen: true }];
+  t.throws(() => planJob(planned, { ...setting, costs: drawnNetworks(2, 3), pins }), {
+    instanceOf: InvalidOptionError,
+    message: /without pins, as `--cost-model` knows no other costs; pinned has pins: let the job/,
+  });
+});
+
+test("half the rows have their share of the ids, and formulas add what networks do not know", (t) => {
+  const own = [{ name: "tall", rows: 4000, dim: 32, rowBlocks: 4 }];
+  const { planned, setting } = given(own, 2, 1e9);
+  const workload = workloadOf(planned);
+  const [table] = workload.tables;
+  if (table === undefined) return t.fail();
+  const popular = { ...table, idShares: [0.7, 0.1, 0.1, 0.1] };
+  const { constants } = setting;
+  const rounded = (value: number) => Math.round(1e9 * value) / 1e9;
+  const slow = { ...constants, blocksFactor: 3 };
+  const partsIn = (of: typeof table, own = constants) => {
+    const tables = { ...workload, tables: [of] };
+    const [whole] = jobParts(planned, { ...setting, workload: tables, constants: own });
+    return { whole, halves: whole?.moves.get("rows")?.() ?? [] };
+  };
+  const { whole, halves } = partsIn(popular);
+  t.deepEqual(
+    halves.map(({ table: { rows, poolingFactor } }) => [rows, rounded(poolingFactor)]),
+    [0.8, 0.2].map((share) => [2000, rounded(share * (whole?.table.poolingFactor ?? 0))]),
+  );
+  // A whole table of these constants is as the networks know it; sums of blocks are beyond them,
+  // and so are sums of cut rows on their way.
+  t.is(whole?.formulaMs, 0);
+  t.true((partsIn(popular, slow).whole?.formulaMs ?? 0) > 0);
+  t.true(halves.every(({ formulaMs }) => formulaMs > 0));
 });

@@ -1,0 +1,149 @@
+// A job's tables as a learned search places them: which moves the job allows each part, what a part
+// needs, and what it costs beyond what cost networks know.
+//
+// The networks know lookup, update and exchange of whole rows, or columns of them, in memory. Half
+// of a table's rows is to them a table with half the rows and its share of the ids; it sends sums of
+// all columns, as they expect of a table. What they do not know is added by the formulas of the
+// planner (cost.ts): sums of several row blocks, the sums of cut rows on their way and their
+// gradients' copies, a row-wise optimizer's sums over columns that lie apart, misses of a cache, and
+// what each shard costs a step. Copies are costed by formulas alone.
+
+import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
+import { InvalidOptionError } from "../../errors/errors.ts";
+import { costOf, type Setting } from "../../planner/cost/cost.ts";
+import { rowShare } from "../../planner/cost/row-shares.ts";
+import { type MoveKind, once, type TablePart } from "../../planner/learned/parts.ts";
+import {
+  columnsOf,
+  type PlannedTable,
+  quantaOf,
+  quantumColumns,
+  rowsOf,
+  type Scheme,
+  type Tier,
+  type Tile,
+} from "../../planner/shards.ts";
+import { costTableOf } from "./cost-tables.ts";
+import type { PlannableJob } from "./workload.ts";
+
+/** Where a part of a table is to rest, and of which table it is. */
+export interface PartPlace {
+  /** Index of its table in the job. */
+  readonly index: number;
+  readonly tile: Tile;
+  readonly tier: Tier;
+}
+
+type Part = TablePart<PartPlace>;
+
+/** The option that names the file of the networks. */
+const option = "--cost-model";
+
+/**
+ * The parts that a search begins with: whole tables, but for those that the job cuts by rows or
+ * copies.
+ * @throws InvalidOptionError where a table may lie in no way that is known
+ */
+export function jobParts(
+  job: PlannableJob,
+  setting: Setting,
+  statistics?: readonly FeatureStatistics[],
+): Part[] {
+  const { tables } = setting.workload;
+  const bare = { ...setting, constants: { ...setting.constants, blocksFactor: 1 } };
+  return tables.flatMap((planned, index): readonly Part[] => {
+    const table = costTableOf(job, planned, index, statistics);
+    const bareTable = { ...planned, sumRounds: 0 };
+    const make = (tile: Tile, tier: Tier, isCopied: boolean): Part => {
+      const scheme = isCopied ? "data-parallel" : schemeOfTile(planned, tile);
+      const { bytes, seconds, cost } = costOf(setting, planned, scheme, tier, tile);
+      const known = costOf(bare, bareTable, "table-wise", "memory", tile).cost;
+      const beyond = Math.max(0, cost - known) + seconds.overhead;
+      const share = rowShare(planned, tile, planned.idShares);
+      const own = {
+        rows: rowsOf(planned, tile),
+        dim: columnsOf(planned, tile),
+        poolingFactor: table.poolingFactor * share,
+        bins: table.bins,
+      };
+      const formulaMs = 1000 * (isCopied ? cost : beyond);
+      const shape = [tile.blocks, tile.quanta, tier, isCopied, planned.schemes, planned.tiers];
+      return {
+        name: JSON.stringify([own, bytes, formulaMs, shape]),
+        ...{ table: own, bytes, formulaMs, isCopied, place: { index, tile, tier } },
+        moves: movesOf(planned, { tile, tier, isCopied }, make),
+      };
+    };
+    return firstParts(planned, make);
+  });
+}
+
+type MakePart = (tile: Tile, tier: Tier, isCopied: boolean) => Part;
+
+/** The whole table, if it may lie so. */
+function firstParts(table: PlannedTable, make: MakePart): readonly Part[] {
+  const { schemes, tiers, rowBlocks } = table;
+  const may = (scheme: Scheme) => schemes.includes(scheme);
+  const tile = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(table) };
+  const tier = tiers.includes("memory") ? "memory" : "cached";
+  if (table.pins === undefined) {
+    if (may("table-wise") || may("column-wise")) return [make(tile, tier, false)];
+    if (may("row-wise") && rowBlocks > 1) {
+      return halvesByRows(tile).map((half) => make(half, tier, false));
+    }
+    if (may("data-parallel")) return [make(tile, "memory", true)];
+  }
+  const why = table.pins === undefined ? `may lie ${schemes.join(", ")}` : "has pins";
+  throw new InvalidOptionError(
+    option,
+    "Expected tables that may lie whole, by columns, by rows or as copies, without pins, as " +
+      `\`${option}\` knows no other costs; ${table.name} ${why}: let the job say ` +
+      "`sharding: auto` of it, or leave the option out",
+  );
+}
+
+/** The moves that the job allows a part, and what it is made of. */
+function movesOf(
+  table: PlannedTable,
+  { tile, tier, isCopied }: Pick<PartPlace, "tile" | "tier"> & { readonly isCopied: boolean },
+  make: MakePart,
+): Map<MoveKind, () => readonly Part[]> {
+  const moves = new Map<MoveKind, () => readonly Part[]>();
+  if (isCopied) return moves;
+  const may = (scheme: Scheme) => table.schemes.includes(scheme);
+  const isWhole = tile.blocks === table.rowBlocks && tile.quanta === quantaOf(table);
+  const set = (kind: MoveKind, tiles: readonly Tile[], to: Tier, copied = false) => {
+    moves.set(
+      kind,
+      once(() => tiles.map((own) => make(own, to, copied))),
+    );
+  };
+  if (may("column-wise") && columnsOf(table, tile) % (2 * quantumColumns) === 0) {
+    set("columns", halvesByColumns(tile), tier);
+  }
+  if (may("row-wise") && tile.blocks % 2 === 0) set("rows", halvesByRows(tile), tier);
+  if (tier === "memory" && table.tiers.includes("cached")) set("cached", [tile], "cached");
+  if (may("data-parallel") && isWhole && table.tiers.includes("memory")) {
+    set("copied", [tile], "memory", true);
+  }
+  return moves;
+}
+
+function halvesByRows(tile: Tile): Tile[] {
+  const blocks = tile.blocks / 2;
+  return [0, blocks].map((offset) => ({ ...tile, firstBlock: tile.firstBlock + offset, blocks }));
+}
+
+function halvesByColumns(tile: Tile): Tile[] {
+  const quanta = tile.quanta / 2;
+  return [0, quanta].map((offset) => {
+    return { ...tile, firstQuantum: tile.firstQuantum + offset, quanta };
+  });
+}
+
+/** The scheme that cuts a table into such tiles. */
+export function schemeOfTile(table: PlannedTable, { blocks, quanta }: Tile): Scheme {
+  const byColumns = quanta < quantaOf(table);
+  if (blocks < table.rowBlocks) return byColumns ? "grid" : "row-wise";
+  return byColumns ? "column-wise" : "table-wise";
+}

@@ -129,7 +129,7 @@ export const nativeRooms: Rooms = {
   native: 661,
   "native/bindings": 1_550,
   "native/blocks": 960,
-  "native/dense": 940,
+  "native/dense": 970,
   "native/embedding": 1250,
   "native/exchange": 300,
   "native/ingest": 1200,

@@ -247,7 +247,7 @@ struct Kernels {
                  int64_t inputs, int64_t outputs, bool relu);
   void (*dRelu)(float* d, const float* out, int64_t n);
   void (*dLinearInput)(float* dX, const float* dOut, const float* w, int64_t samples,
-                       int64_t inputs, int64_t outputs, const Addends& plus);
+                       int64_t inputs, int64_t outputs, const Addends& plus, const float* above);
   void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
                         int64_t inputs, int64_t outputs, const Slices& slices);
   /// The same with bfloat16 operands.

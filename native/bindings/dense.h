@@ -35,13 +35,14 @@ void dRelu(Call& call) {
   if (call.valid()) running().dRelu(d, out, n);
 }
 
-// dLinearInput(dX, dOut, w, samples, inputs, outputs, bfloat16, plus[])
+// dLinearInput(dX, dOut, w, samples, inputs, outputs, bfloat16, plus[], above)
 void dLinearInput(Call& call) {
   float *dX = call.floats(0), *dOut = call.floats(1), *w = call.floats(2);
   const int64_t samples = call.integer(3), inputs = call.integer(4), outputs = call.integer(5);
   const auto kernel = call.flag(6) ? running().dLinearInputBfloat16 : running().dLinearInput;
   const auto plus = call.floatsOf(7);
-  if (call.valid()) kernel(dX, dOut, w, samples, inputs, outputs, addendsOf(plus));
+  const float* above = call.missing(8) ? nullptr : call.floats(8);
+  if (call.valid()) kernel(dX, dOut, w, samples, inputs, outputs, addendsOf(plus), above);
 }
 
 // dLinearWeight(dW[], dB[], dOut, x, inputs, outputs, firstSlice, bounds, bfloat16)

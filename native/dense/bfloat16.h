@@ -131,9 +131,10 @@ inline void linearBfloat16(float* out, const float* x, const float* w, const flo
 }
 
 inline void dLinearInputBfloat16(float* dX, const float* dOut, const float* w, int64_t samples,
-                                 int64_t inputs, int64_t outputs, const Addends& plus) {
+                                 int64_t inputs, int64_t outputs, const Addends& plus,
+                                 const float* above) {
   product<Bfloat16>(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs,
-                    outputs, plus);
+                    outputs, plus, above);
 }
 
 inline void dLinearWeightBfloat16(float* const* dW, float* const* dB, const float* dOut,

@@ -24,10 +24,12 @@ constexpr int64_t stridedK = packedK + 16;
 struct Coming {
   ComingRows* operands = nullptr;  // of later tiles
   ComingRows result = {};          // the tile of C itself
+  ComingRows above = {};           // as `Tile::above`
 
   void ask() {
     if (operands != nullptr) operands->ask();
     result.ask();
+    above.ask();
   }
 };
 
@@ -45,6 +47,7 @@ struct Tile {
   const float* lefts[32];
   int64_t leftCount;
   int64_t leftStride;
+  const float* above;  // in the layout of C: the tile becomes 0 where this is not above 0
   bool flushed;  // in the chain, numbers below the smallest normal one are 0
   Coming coming;
 };
@@ -158,6 +161,15 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
   if (t.relu) {
     UNROLL for (int m = 0; m < rows; m++) {
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = positive(acc[m][v]);
+    }
+  }
+  if (t.above != nullptr) {
+    const float* from = t.above;
+    UNROLL for (int m = 0; m < rows; m++, from += t.stride) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t n = v < vectors - 1 ? lanes : last;
+        acc[m][v] = whereAbove0(loadSome(from + v * lanes, n), acc[m][v]);
+      }
     }
   }
   float* c = t.c;
@@ -307,6 +319,10 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a,
                                     : pickTile<typename Format::Tiles, 1>(rows, wide, all);
       one.c = t.c + i * t.stride + j;
       one.coming.result = ComingRows(one.c, rows, t.stride, one.columns);
+      if (t.above != nullptr) {
+        one.above = t.above + i * t.stride + j;
+        one.coming.above = ComingRows(one.above, rows, t.stride, one.columns);
+      }
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
       for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
       kernel(one, k, a.p + i / a.height * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
@@ -322,10 +338,11 @@ INLINE ComingRows comingOfA(const Operand& a, int64_t m0, int64_t m, int64_t k0,
   return a.hasRows() ? ComingRows(p, rows, a.rowStep, k) : ComingRows(p, k, a.columnStep, rows);
 }
 
-/// C (M,N) = bias or 0, + A * B, + what else is added; then ReLU if asked.
+/// C (M,N) = bias or 0, + A * B, + what else is added; then ReLU if asked, and 0 where `above` (M,N)
+/// is not above 0, if given.
 template <typename Format>
 void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
-             int64_t n, int64_t k, const Addends& plus = {}) {
+             int64_t n, int64_t k, const Addends& plus = {}, const float* above = nullptr) {
   constexpr int64_t blockK = Format::blockK;
   float* packedA = scratches().packedA.take<float>(packedM * stridedK);
   float* packedB = scratches().packedB.take<float>(packedK * blockN);
@@ -351,6 +368,8 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         t.leftCount = kBlock == kBlocks - 1 ? plus.count : 0;
         t.leftStride = n;
         for (int64_t i = 0; i < t.leftCount; i++) t.lefts[i] = plus.of[i] + m0 * n + n0;
+        const bool isMasked = above != nullptr && kBlock == kBlocks - 1;
+        t.above = isMasked ? above + m0 * n + n0 : nullptr;
         const int64_t packedDepth = Format::packed(depth);
         blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.hasRows()),
                            panelsOfB(packedB, packedDepth));

@@ -29,6 +29,10 @@ INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
 INLINE Vec lesser(Vec a, Vec b) { return _mm512_maskz_min_ps(everyLane, a, b); }
 INLINE Vec greater(Vec a, Vec b) { return _mm512_maskz_max_ps(everyLane, a, b); }
+/// v where `of` is above 0, else 0.
+INLINE Vec whereAbove0(Vec of, Vec v) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(of, zero(), _CMP_GT_OQ), v);
+}
 
 #elif defined(OSIRIS_AVX2)
 
@@ -56,6 +60,9 @@ INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
 INLINE Vec lesser(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 INLINE Vec greater(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+INLINE Vec whereAbove0(Vec of, Vec v) {
+  return _mm256_and_ps(_mm256_cmp_ps(of, zero(), _CMP_GT_OQ), v);
+}
 
 #else
 
@@ -110,6 +117,10 @@ INLINE Vec lesser(Vec a, Vec b) {
 INLINE Vec greater(Vec a, Vec b) {
   for (int i = 0; i < lanes; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
   return a;
+}
+INLINE Vec whereAbove0(Vec of, Vec v) {
+  for (int i = 0; i < lanes; i++) v[i] = of[i] > 0 ? v[i] : 0;
+  return v;
 }
 
 #endif

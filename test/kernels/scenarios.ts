@@ -219,7 +219,8 @@ const layer =
     const dX = kernels.tensor([samples, inputs]);
     const count = stream.below(3);
     const plus = Array.from({ length: count }, () => random(kernels, stream, [samples, inputs]));
-    kernels.dLinearInput(dX, d, w, precision, plus);
+    const above = stream.below(2) === 0 ? x : undefined;
+    kernels.dLinearInput(dX, d, w, precision, plus, above);
     // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
     const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
     const trees = subtreesOf(slices.first, sliceCount);

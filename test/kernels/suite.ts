@@ -62,6 +62,9 @@ const byHand: Cases = {
     const dX = k.tensor([2, 3]);
     k.dLinearInput(dX, of(k, [2, 2], [1, 2, 0, -1]), w);
     t.deepEqual(list(k, dX), [-1, 5, 1, 1, -2, 0]);
+    const above = of(k, [2, 3], [0, 1, -1, Number.NaN, 1, 1]);
+    k.dLinearInput(dX, of(k, [2, 2], [1, 2, 0, -1]), w, undefined, [], above);
+    t.deepEqual(list(k, dX), [0, 5, 0, 0, -2, 0]);
   },
 
   "a layer hands a number that is none on, instead of cutting it at zero": (t, k) => {

@@ -51,6 +51,23 @@ test("a block that overwrites the gradient of its output has one of its own", (t
   t.is(left.readers[0]?.to, left.dOut);
 });
 
+test("the only layer that reads a layer with ReLU zeroes its gradient, no other block does", (t) => {
+  const { one, plain, two, multiplied } = memoryOf((graph, x) => {
+    const one = layer(graph, x, "one", true);
+    const plain = layer(graph, one, "plain");
+    const two = layer(graph, plain, "two", true);
+    const [left, right] = [layer(graph, two, "left"), layer(graph, two, "right")];
+    const multiplied = layer(graph, sum(graph, left, right), "multiplied", true);
+    const squares = product(graph, multiplied, multiplied);
+    const logit = linear(graph, squares, { name: "out", outputs: 1 });
+    return { one, plain, two, multiplied, logit };
+  });
+  t.deepEqual(
+    [one, plain, two, multiplied].map(({ isZeroed }) => isZeroed),
+    [true, false, false, false],
+  );
+});
+
 test("vectors of lookups do not share their gradient with a block", (t) => {
   const { x, total } = memoryOf((graph, x) => {
     const total = sum(graph, layer(graph, reshaped(x, [3]), "l"), x);

@@ -156,13 +156,13 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("d", d, size(out));
       inner.dRelu(d, out);
     },
-    dLinearInput(dX, dOut, w, precision, plus = []) {
-      const [outputs, inputs] = matrix("w", w);
-      const samples = dOut.shape[0] ?? 0;
+    dLinearInput(dX, dOut, w, precision, plus = [], above) {
+      const [[outputs, inputs], samples] = [matrix("w", w), dOut.shape[0] ?? 0];
       holds("dOut", dOut, samples * outputs);
       holds("dX", dX, samples * inputs);
       addends(plus, dX);
-      inner.dLinearInput(dX, dOut, w, precision, plus);
+      if (above !== undefined) holds("above", above, samples * inputs);
+      inner.dLinearInput(dX, dOut, w, precision, plus, above);
     },
     dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const samples = dOut.shape[0] ?? 0;

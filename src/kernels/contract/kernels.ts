@@ -143,7 +143,8 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
   dRelu(d: Tensor, out: Tensor): void;
   /**
    * dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0; then each of `plus` (B,I), at
-   * most `addendsMax`, is added in order.
+   * most `addendsMax`, is added in order; then zero where `above` (B,I) is not positive, as by
+   * `dRelu`.
    */
   dLinearInput(
     dX: Tensor,
@@ -151,6 +152,7 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     w: Tensor,
     precision?: DensePrecision,
     plus?: readonly Tensor[],
+    above?: Tensor,
   ): void;
   /**
    * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of

@@ -98,11 +98,12 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
       linear!(...operands, x.shape[0], inputs, outputs, relu, precision === "bfloat16");
     },
     dRelu: (d, out) => void dRelu!(data(d), data(out)),
-    dLinearInput(dX, dOut, w, precision, plus = []) {
+    dLinearInput(dX, dOut, w, precision, plus = [], above) {
       const [outputs, inputs] = w.shape;
       const shape = [dOut.shape[0], inputs, outputs];
       const isShort = precision === "bfloat16";
-      dLinearInput!(data(dX), data(dOut), data(w), ...shape, isShort, plus.map(data));
+      const operands = [data(dX), data(dOut), data(w)];
+      dLinearInput!(...operands, ...shape, isShort, plus.map(data), above && data(above));
     },
     dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const [outputs, inputs] = [dW[0]!.shape[0], dW[0]!.shape[1]];

@@ -64,8 +64,10 @@ export function withBfloat16(dense: DenseKernels, round: Round): DenseKernels {
     ...dense,
     linear: (out, x, w, b, relu, precision) =>
       (precision === "bfloat16" ? own : dense).linear(out, x, w, b, relu),
-    dLinearInput: (dX, dOut, w, precision, plus) =>
-      (precision === "bfloat16" ? own : dense).dLinearInput(dX, dOut, w, precision, plus),
+    dLinearInput(dX, dOut, w, precision, plus, above) {
+      (precision === "bfloat16" ? own : dense).dLinearInput(dX, dOut, w, precision, plus);
+      if (above !== undefined) dense.dRelu(dX, above);
+    },
     dLinearWeight: (dW, dB, dOut, x, slices, precision) =>
       (precision === "bfloat16" ? own : dense).dLinearWeight(dW, dB, dOut, x, slices),
   };

@@ -42,6 +42,8 @@ export function linear(graph: GraphBuilder, x: Value, options: LinearOptions): V
     isInput,
     keepsGradient: options.relu !== true && site === undefined,
     adds: true,
+    hasRelu: options.relu === true && site === undefined,
+    zeroes: true,
     products: rows * outputs * (inputs + (hasBias ? 1 : 0)),
     elements: rows * (inputs + outputs),
     translate: (to) => translateLinear(to, x.shape.length, options),
@@ -100,14 +102,15 @@ function startLinear(
       const { x, out } = shaped(samples);
       drop(memory, site, pass, memory.dOut(samples));
       const d = kernels.reshape(memory.dOut(samples), [samples * rows, outputs]);
-      if (relu) kernels.dRelu(d, out);
+      if (relu && !memory.isZeroed) kernels.dRelu(d, out);
       const bounds = rows === 1 ? slices.bounds : slices.bounds.map((sample) => rows * sample);
       kernels.dLinearWeight(dWeight, dBias, d, x, { ...slices, bounds }, precision);
       const dX = memory.dX(0, samples);
       if (dX === undefined) return;
       const flat = [samples * rows, inputs];
       const others = memory.others(0, samples).map((other) => kernels.reshape(other, flat));
-      kernels.dLinearInput(kernels.reshape(dX, flat), d, weight, precision, others);
+      const above = memory.reluOf(0, samples);
+      kernels.dLinearInput(kernels.reshape(dX, flat), d, weight, precision, others, above);
     },
   };
 }

@@ -20,6 +20,8 @@ export interface GradientMemory {
   readonly readers: readonly ReaderGradient[];
   /** Gradients that the network adds up in `dOut`, in order. */
   readonly dParts: readonly Tensor[];
+  /** Whether its only reader zeroes it where the value is not positive. */
+  readonly isZeroed: boolean;
 }
 
 interface ReaderGradient {
@@ -39,16 +41,21 @@ export function gradientMemory(graph: Graph, memoryOf: (node: Node) => Tensor): 
   for (const [index, node] of [...nodes.entries()].reverse()) {
     const own = readers[index] ?? [];
     if (!node.needsGradient) {
-      made[index] = { dOut: undefined, readers: [], dParts: [] };
+      made[index] = { dOut: undefined, readers: [], dParts: [], isZeroed: false };
       continue;
     }
     const passed = own.map(({ node: to, input }) =>
       nodes[to]?.passes?.includes(input) ? made[to]?.dOut : undefined,
     );
-    made[index] =
+    const [first] = own;
+    const isZeroed =
+      node.hasRelu === true && own.length === 1 && nodes[first?.node ?? -1]?.zeroes === true;
+    const memory = () => memoryOf(node);
+    const gradient =
       own.length > 1
-        ? memoryOfSum(nodes, own, passed, () => memoryOf(node))
-        : memoryOfOne(own, canShare(graph, index) ? passed[0] : undefined, () => memoryOf(node));
+        ? memoryOfSum(nodes, own, passed, memory)
+        : memoryOfOne(own, canShare(graph, index) ? passed[0] : undefined, memory);
+    made[index] = { ...gradient, isZeroed };
   }
   return made;
 }
@@ -60,7 +67,7 @@ function memoryOfOne(
   readers: readonly Reader[],
   passed: Tensor | undefined,
   memory: () => Tensor,
-): GradientMemory {
+): Omit<GradientMemory, "isZeroed"> {
   const dOut = passed ?? memory();
   const to = passed === undefined ? dOut : undefined;
   return { dOut, readers: readers.map((reader) => ({ ...reader, to, others: [] })), dParts: [] };
@@ -72,7 +79,7 @@ function memoryOfSum(
   readers: readonly Reader[],
   passed: readonly (Tensor | undefined)[],
   memory: () => Tensor,
-): GradientMemory {
+): Omit<GradientMemory, "isZeroed"> {
   const dOut = memory();
   const adds = addsLast(nodes, readers);
   const parts = passed.map((own, i) => (adds && i === 0 ? dOut : (own ?? memory())));

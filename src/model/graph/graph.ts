@@ -124,8 +124,15 @@ export interface Memory {
   dX(input: number, samples: number): Tensor | undefined;
   /** Gradients of other blocks that a block that `adds` adds to that of input i, in order. */
   others(input: number, samples: number): readonly Tensor[];
+  /**
+   * Input i, where its gradient is to be zero wherever it is not positive: the block that made it
+   * leaves that to this one. Undefined: it does not.
+   */
+  reluOf(input: number, samples: number): Tensor | undefined;
   out(samples: number): Tensor;
   dOut(samples: number): Tensor;
+  /** Of a block that `hasRelu`: whether `dOut` is zero already where `out` is not positive. */
+  readonly isZeroed: boolean;
   /** A parameter of the block, by its name. */
   parameter(name: string): Tensor;
   /** Its gradients: one tensor for each finished subtree of slices. */
@@ -162,6 +169,10 @@ export interface NodeSpec {
   readonly passes?: readonly number[];
   /** Whether its backward pass adds `others` to the gradients of its inputs. @default false */
   readonly adds?: boolean;
+  /** Whether its gradient is zero wherever its output is not positive. @default false */
+  readonly hasRelu?: boolean;
+  /** Whether its backward pass zeroes a gradient by `reluOf` its input. @default false */
+  readonly zeroes?: boolean;
   /**
    * Its forward pass in operators that other programs have; undefined: none of them, or nothing but
    * the vectors of its lookups.

@@ -83,6 +83,11 @@ export function createNetwork(options: {
       dX: (input, samples) => shaped(gradientOf(input)?.to, input, samples),
       others: (input, samples) =>
         gradientOf(input)?.others.flatMap((other) => shaped(other, input, samples) ?? []) ?? [],
+      reluOf: (input, samples) =>
+        gradients[node.inputs[input]?.node ?? -1]?.isZeroed === true
+          ? memory.x(input, samples)
+          : undefined,
+      isZeroed: gradients[index]?.isZeroed === true,
       out: (samples) => part(cells[index]?.out, samples),
       dOut: (samples) => kernels.reshape(part(dOut, samples), [samples, ...node.shape]),
       parameter: (name) => parameterIn(kernels, flat, graph.layout, name),

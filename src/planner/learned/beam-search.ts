@@ -1,8 +1,8 @@
-// The outer search of NeuroShard (Zha et al., MLSys 2023, section 3.3): which tables are cut into
-// two halves of their columns; and, beyond the paper, by rows, or kept below memory, or copied
-// (parts.ts). A beam of the best states; from each, one more of its largest and of its dearest parts
-// is moved. The best plan of all steps counts, so the search may be stopped at any moment. There is
-// no chance in it: the plan is a function of the arguments.
+// The outer search of NeuroShard (Zha et al., MLSys 2023, section 3.3): which tables are cut
+// into two halves of their columns; and, beyond the paper, by rows, or kept below memory, or
+// copied (parts.ts). A beam of the best states; from each, one more of its largest and of its
+// dearest parts is moved. The best plan of all steps counts, so the search may be stopped at
+// any moment. There is no chance in it: the plan is a function of the arguments.
 
 import type { CostNetworks } from "./cost-networks.ts";
 import type { CostTable } from "./cost-table.ts";

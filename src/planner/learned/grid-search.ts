@@ -1,6 +1,6 @@
-// The inner search of NeuroShard (Zha et al., MLSys 2023, section 3.3): tables, or parts of them, are
-// placed greedily by predicted cost under a limit on each device's columns; the limit is tried at several
-// scales of the even share, and the plan with the least cost is kept.
+// The inner search of NeuroShard (Zha et al., MLSys 2023, section 3.3): tables, or parts of
+// them, are placed greedily by predicted cost under a limit on each device's columns; the limit
+// is tried at several scales of the even share, and the plan with the least cost is kept.
 
 import { type CostNetworks, planCost } from "./cost-networks.ts";
 import type { DeviceState, DeviceStates, KnownPart } from "./device-states.ts";

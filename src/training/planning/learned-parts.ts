@@ -1,12 +1,12 @@
 // A job's tables as a learned search places them: which moves the job allows each part, what a part
 // needs, and what it costs beyond what cost networks know.
 //
-// The networks know lookup, update and exchange of whole rows, or columns of them, in memory. Half
-// of a table's rows is to them a table with half the rows and its share of the ids; it sends sums of
-// all columns, as they expect of a table. What they do not know is added by the formulas of the
-// planner (cost.ts): sums of several row blocks, the sums of cut rows on their way and their
-// gradients' copies, a row-wise optimizer's sums over columns that lie apart, misses of a cache, and
-// what each shard costs a step. Copies are costed by formulas alone.
+// The networks know lookup, update and exchange of whole rows, or columns of them, in memory.
+// Half of a table's rows is to them a table with half the rows and its share of the ids; it
+// sends sums of all columns, as they expect of a table. What they do not know is added by the
+// formulas of the planner (cost.ts): sums of several row blocks, the sums of cut rows on their
+// way and their gradients' copies, a row-wise optimizer's sums over columns that lie apart,
+// misses of a cache, and what each shard costs a step. Copies are costed by formulas alone.
 
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../errors/errors.ts";

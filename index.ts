@@ -238,8 +238,11 @@ export {
 export { constantsOfRun, machineKeyOf } from "./actors/threads/kept-constants.ts";
 export type { TableReasons } from "./src/training/planning/explain-plan.ts";
 export type { CostNetworks } from "./src/planner/learned/cost-networks.ts";
-export type { PlacementPolicy } from "./src/planner/policies/placement-policy.ts";
-export { policyMethods } from "./src/planner/policies/placement-policy.ts";
+export {
+  type PlacementPolicy,
+  type PolicyMethod,
+  policyMethods,
+} from "./src/planner/policies/placement-policy.ts";
 export { type PolicyTrainingOptions, trainPolicy } from "./actors/cost-networks/train-policy.ts";
 export { type ReadPolicy, readPolicy, writePolicy } from "./storage/cost-networks/policy-file.ts";
 export type { LearnedPlan, LearnedSearch } from "./src/planner/learned/beam-search.ts";

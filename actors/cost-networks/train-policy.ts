@@ -4,43 +4,57 @@
 import { openKernels } from "../../src/kernels/index.ts";
 import type { CostNetworks } from "../../src/planner/learned/cost-networks.ts";
 import { type CostTable, weightBytesOf } from "../../src/planner/learned/cost-table.ts";
+import { trainAutoShard } from "../../src/planner/policies/autoshard/train-autoshard.ts";
 import { trainDreamShard } from "../../src/planner/policies/dreamshard/train-dreamshard.ts";
 import { networkCosts } from "../../src/planner/policies/network-costs.ts";
-import type { PlacementPolicy } from "../../src/planner/policies/placement-policy.ts";
-import type { PlacementTask, SizedTable } from "../../src/planner/policies/table-pool.ts";
+import type { PlacementPolicy, PolicyMethod } from "../../src/planner/policies/placement-policy.ts";
+import {
+  dealt,
+  type PlacementTask,
+  type SizedTable,
+} from "../../src/planner/policies/table-pool.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { MeasuredCosts } from "./cost-samples.ts";
 
 export interface PolicyTrainingOptions {
   /** @default 1 */
   readonly seed?: number;
-  /** Turns of measuring and learning. @default 10 */
+  /** @default "dreamshard" */
+  readonly method?: PolicyMethod | undefined;
+  /** Turns of measuring and learning; of AutoShard, each is fifteen updates. @default 10 */
   readonly turns?: number;
 }
 
 /** Tables that the training draws from at most: beyond, a turn takes longer and learns no more. */
 const tablesMax = 500;
 const tasksCount = 100;
-/** Tables of a task, for each device. */
-const tablesOfDevice = { least: 2, most: 12 } as const;
+/** Tables of a task, for each device; AutoShard's tasks have all as many. */
+const tablesOfDevice = { least: 2, most: 12, autoShard: 8 } as const;
+const updatesOfTurn = 15;
 
 /** The same measurements, networks, seed and arithmetic give the same policy. */
 export function trainPolicy(
   { compute, devices }: MeasuredCosts,
   networks: CostNetworks,
-  { seed = 1, turns = 10 }: PolicyTrainingOptions = {},
+  { seed = 1, turns = 10, method = "dreamshard" }: PolicyTrainingOptions = {},
 ): PlacementPolicy {
   const tables = distinct(compute.flatMap((cost) => cost.tables)).slice(0, tablesMax);
   const random = new RandomStream(seed, purposes.policyTasks);
   const tasks = Array.from({ length: tasksCount }, (): PlacementTask => {
-    const { least, most } = tablesOfDevice;
-    const count = devices * (least + random.below(most - least + 1));
-    const drawn = Array.from({ length: count }, () => random.below(tables.length));
+    const { least, most, autoShard } = tablesOfDevice;
+    const drawn = least + random.below(most - least + 1);
+    const count = devices * (method === "autoshard" ? autoShard : drawn);
     // No limit of memory: which plans have room is known where a job is planned.
-    return { tables: [...new Set(drawn)], room: { devices, bytes: Number.MAX_SAFE_INTEGER } };
+    return {
+      tables: dealt(tables.length, count, random),
+      room: { devices, bytes: Number.MAX_SAFE_INTEGER },
+    };
   });
   const measure = networkCosts(networks, tables);
-  return trainDreamShard(openKernels("auto"), { tables, tasks, measure }, { seed, turns });
+  const [kernels, subject] = [openKernels("auto"), { tables, tasks, measure }];
+  return method === "autoshard"
+    ? trainAutoShard(kernels, subject, { seed, updates: updatesOfTurn * turns })
+    : trainDreamShard(kernels, subject, { seed, turns });
 }
 
 /** Each table once, in order. */

@@ -20,6 +20,7 @@ import {
 import { readCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
 import { type Bench, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
+import { autoRowNames, autoRows } from "./policies/auto-rows.ts";
 import { dreamRowNames, dreamRows } from "./policies/dream-rows.ts";
 import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
 
@@ -58,7 +59,13 @@ export const shardingBench: Bench<ShardingOptions> = {
         return dreamRows(openKernels("auto"), devices, { data: options.data, tasks });
       });
     });
-    return [...searches, ...dreams];
+    const auto = together(autoRowNames(), 20, () => {
+      return autoRows(openKernels("auto"), {
+        data: options.data,
+        tasks: Math.min(50, options.tasks),
+      });
+    });
+    return [...searches, ...dreams, auto];
   },
 };
 

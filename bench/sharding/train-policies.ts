@@ -11,6 +11,7 @@ import { parseArgs } from "node:util";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { PlacementPolicy } from "../../src/planner/policies/placement-policy.ts";
 import { writePolicy } from "../../storage/cost-networks/policy-file.ts";
+import { trainAuto } from "./policies/auto-rows.ts";
 import { trainDream } from "./policies/dream-rows.ts";
 import { hasPublished, publishedHome } from "./published.ts";
 
@@ -31,6 +32,10 @@ const trainings: Readonly<Record<string, () => PlacementPolicy>> = {
   "dreamshard-8": () => trainDream(kernels, 8, { data: flags.data, seed, say }),
   "dreamshard-4-no-costs": () => {
     return trainDream(kernels, 4, { data: flags.data, seed, say, hasCosts: false });
+  },
+  autoshard: () => trainAuto(kernels, { data: flags.data, seed, say }),
+  "autoshard-no-costs": () => {
+    return trainAuto(kernels, { data: flags.data, seed, say, hasCosts: false });
   },
 };
 

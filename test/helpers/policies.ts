@@ -1,11 +1,17 @@
-// Small tables, tasks and costs that placement policies are trained with in tests.
+// Small tables, tasks and costs that placement policies are trained with in tests, and how their
+// gradients are checked.
 
+import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { slowestOf } from "../../src/planner/learned/cost-networks.ts";
 import { weightBytesOf } from "../../src/planner/learned/cost-table.ts";
 import type { TablesOfDevices } from "../../src/planner/learned/greedy.ts";
 import type { DreamSubject } from "../../src/planner/policies/dreamshard/train-dreamshard.ts";
+import type { Parameters } from "../../src/planner/policies/parameters.ts";
 import type { SizedTable } from "../../src/planner/policies/table-pool.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { gradientError } from "./batches/central-differences.ts";
 import { drawnTables } from "./cost-networks.ts";
 
 export function sizedTables(count: number, seed: number): SizedTable[] {
@@ -49,4 +55,30 @@ export function allPlacements(tables: readonly SizedTable[]): { least: number; m
     least: Math.min(...costs),
     mean: costs.reduce((sum, own) => sum + own, 0) / costs.length,
   };
+}
+
+/** Kernels in float64, read as such: differences of losses are then far from rounding. */
+export function exactKernels(): Kernels {
+  const kernels = createReference("float64");
+  return { ...kernels, read: (t) => valuesOf(t).slice() as unknown as Float32Array };
+}
+
+/** The first elements of a parameter: the networks are wide, and their elements are alike. */
+export function someOf(kernels: Kernels, t: Tensor): Tensor {
+  return kernels.reshape(t, [Math.min(12, valuesOf(t).length)]);
+}
+
+/** How far the gradients of these parameters are from the slopes of `loss`, which sets both. */
+export function worstError(
+  kernels: Kernels,
+  parameters: Parameters,
+  names: readonly string[],
+  loss: () => number,
+): number {
+  loss();
+  const errors = names.map((name) => {
+    const gradient = valuesOf(someOf(kernels, parameters.gradient(name))).slice();
+    return gradientError(someOf(kernels, parameters.weight(name)), gradient, loss);
+  });
+  return Math.max(...errors);
 }

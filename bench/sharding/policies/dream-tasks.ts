@@ -2,7 +2,11 @@
 // tables of 16 columns in float16 on 4 or 8 devices. Tables of training and of test lie in disjoint
 // halves, so that a test has no table that a policy saw.
 
-import type { PlacementTask, SizedTable } from "../../../src/planner/policies/table-pool.ts";
+import {
+  dealt,
+  type PlacementTask,
+  type SizedTable,
+} from "../../../src/planner/policies/table-pool.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { publishedTables } from "../published.ts";
 
@@ -50,14 +54,4 @@ export function dreamTasks(
     });
   });
   return { tables: own.map((index) => all[index] as SizedTable), tasks };
-}
-
-/** `count` different indices below `of`. */
-export function dealt(of: number, count: number, random: RandomStream): number[] {
-  const all = Array.from({ length: of }, (_, i) => i);
-  for (let i = 0; i < count; i++) {
-    const j = i + random.below(of - i);
-    [all[i], all[j]] = [all[j] as number, all[i] as number];
-  }
-  return all.slice(0, count);
 }

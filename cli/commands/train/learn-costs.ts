@@ -4,6 +4,7 @@
 
 import {
   measureCosts,
+  type PolicyMethod,
   trainCostNetworks,
   trainPolicy,
   writeCostNetworks,
@@ -22,6 +23,7 @@ export interface LearningArguments extends CommonOptions {
   readonly seed?: number;
   readonly out?: string;
   readonly policy?: string;
+  readonly method?: PolicyMethod;
   readonly turns: number;
 }
 
@@ -32,7 +34,7 @@ const samplesMin = 20;
 const unexplainedMax = 0.3;
 
 export async function learn(options: LearningArguments): Promise<number> {
-  const { batch, samples, minutes, seed = 1, out = "costs.safetensors", json } = options;
+  const { batch, samples, minutes, seed = 1, out = "costs.safetensors", json, turns } = options;
   const { devices: asked = 2 } = options;
   const devices = asked === "auto" ? 2 : asked;
   const path = `${out}.measured`;
@@ -68,7 +70,7 @@ export async function learn(options: LearningArguments): Promise<number> {
   });
   if (options.policy !== undefined) {
     console.error("Training a placement policy ...");
-    const policy = trainPolicy(costs, networks, { seed, turns: options.turns });
+    const policy = trainPolicy(costs, networks, { seed, method: options.method, turns });
     await writePolicy(options.policy, policy, { machine: JSON.stringify(machine) });
   }
   if (json) console.log(JSON.stringify({ report: "learn", file: out, machine, reports }));

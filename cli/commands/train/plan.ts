@@ -9,6 +9,7 @@ import {
   InvalidOptionError,
   machineConstants,
   measuredDevices,
+  policyMethods,
   type Scheme,
   schemes,
 } from "../../../index.ts";
@@ -91,6 +92,9 @@ export function addPlan(program: Command): void {
     .option("--batch <N>", "of --learn: samples of a step", integerFrom(8), 2048)
     .option("--samples <N>", "of --learn: sets of tables, and exchanges", integerFrom(20), 2000)
     .option("--minutes <N>", "of --learn: stop measuring behind so many", numberFrom0, 60)
+    .addOption(
+      new Option("--method <NAME>", "of --learn --policy: how it learns").choices(policyMethods),
+    )
     .option("--turns <N>", "of --learn --policy: turns of its training", integerFrom(1), 10);
   withCommon(withConstants(withChanges(command)), [
     "plan job.yaml --devices 4",

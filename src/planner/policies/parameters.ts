@@ -3,6 +3,7 @@
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { keyOf, purposes } from "../../ports/random.ts";
+import type { Standard } from "../learned/features.ts";
 
 export interface ParameterShape {
   readonly name: string;
@@ -16,6 +17,15 @@ export interface NamedWeights {
   readonly name: string;
   readonly shape: readonly number[];
   readonly values: Float32Array;
+}
+
+/** What a policy has beside its method. */
+export interface TrainedNetworks {
+  /** What the numbers of tables are standardised by. */
+  readonly standard: Standard;
+  /** Whether it is told predicted costs; only a policy that shows what they bring is not. */
+  readonly hasCosts: boolean;
+  readonly weights: readonly NamedWeights[];
 }
 
 /** Adam's other numbers, as published (Kingma and Ba, 2015). */

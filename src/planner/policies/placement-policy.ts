@@ -2,24 +2,19 @@
 // have seen.
 
 import type { Kernels } from "../../kernels/contract/kernels.ts";
-import type { Standard } from "../learned/features.ts";
 import type { DeviceRoom, TablesOfDevices } from "../learned/greedy.ts";
+import { autoShardShapes, placeByAutoShard } from "./autoshard/place.ts";
 import { dreamShardShapes, placeByDreamShard } from "./dreamshard/place.ts";
-import type { NamedWeights, ParameterShape } from "./parameters.ts";
+import type { ParameterShape, TrainedNetworks } from "./parameters.ts";
 import type { SizedTable } from "./table-pool.ts";
 
-export const policyMethods = ["dreamshard"] as const;
+export const policyMethods = ["dreamshard", "autoshard"] as const;
 
 export type PolicyMethod = (typeof policyMethods)[number];
 
 /** Equal policies on equal arithmetic place equal tables equally. */
-export interface PlacementPolicy {
+export interface PlacementPolicy extends TrainedNetworks {
   readonly method: PolicyMethod;
-  /** What the numbers of tables are standardised by. */
-  readonly standard: Standard;
-  /** Whether it is told predicted costs; only a policy that shows what they bring is not. */
-  readonly hasCosts: boolean;
-  readonly weights: readonly NamedWeights[];
 }
 
 /** The weights that a policy has. */
@@ -27,6 +22,8 @@ export function policyShapes(method: PolicyMethod): readonly ParameterShape[] {
   switch (method) {
     case "dreamshard":
       return dreamShardShapes;
+    case "autoshard":
+      return autoShardShapes;
     default:
       return method satisfies never;
   }
@@ -42,6 +39,8 @@ export function placeByPolicy(
   switch (policy.method) {
     case "dreamshard":
       return placeByDreamShard(kernels, policy, tables, room);
+    case "autoshard":
+      return placeByAutoShard(kernels, policy, tables, room);
     default:
       return policy.method satisfies never;
   }

@@ -3,6 +3,7 @@
 //
 // N = tables of the pool, X = numbers of a table (21).
 
+import type { RandomStream } from "../../ports/random.ts";
 import type { CostTable } from "../learned/cost-table.ts";
 import {
   rawFeaturesOf,
@@ -43,4 +44,14 @@ export function poolFeatures(tables: readonly SizedTable[], standard: Standard):
 
 function numbersOf(table: SizedTable): number[] {
   return [...rawFeaturesOf(table), table.bytes / 2 ** 30];
+}
+
+/** Different indices below `of`: `count`, or all where there are fewer. */
+export function dealt(of: number, count: number, random: RandomStream): number[] {
+  const all = Array.from({ length: of }, (_, i) => i);
+  for (let i = 0; i < Math.min(count, of); i++) {
+    const j = i + random.below(of - i);
+    [all[i], all[j]] = [all[j] as number, all[i] as number];
+  }
+  return all.slice(0, count);
 }

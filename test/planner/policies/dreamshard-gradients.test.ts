@@ -2,14 +2,16 @@
 // what it estimates, the expected reward of a decision process that is small enough to write down.
 
 import test from "ava";
-import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
-import { createReference } from "../../../src/kernels/reference/reference.ts";
-import { CostModel, CostTrainer } from "../../../src/planner/policies/dreamshard/cost-model.ts";
+import {
+  CostModel,
+  CostTrainer,
+  deviceCostNames,
+} from "../../../src/planner/policies/cost-model.ts";
 import type { PlayedEpisodes } from "../../../src/planner/policies/dreamshard/episodes.ts";
 import { Policy } from "../../../src/planner/policies/dreamshard/policy.ts";
 import { episodesOf } from "../../../src/planner/policies/dreamshard/train-dreamshard.ts";
-import type { Parameters } from "../../../src/planner/policies/parameters.ts";
 import {
   policyFeatures,
   policyStandardOf,
@@ -17,39 +19,20 @@ import {
 } from "../../../src/planner/policies/table-pool.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { gradientError } from "../../helpers/batches/central-differences.ts";
-import { plainCosts, sizedTables } from "../../helpers/policies.ts";
-
-/** Kernels in float64, read as such: differences of losses are then far from rounding. */
-function exactKernels(): Kernels {
-  const kernels = createReference("float64");
-  return { ...kernels, read: (t) => valuesOf(t).slice() as unknown as Float32Array };
-}
-
-/** The first elements of a parameter: the networks are wide, and their elements are alike. */
-function someOf(kernels: Kernels, t: Tensor): Tensor {
-  return kernels.reshape(t, [Math.min(12, valuesOf(t).length)]);
-}
-
-function worstError(
-  kernels: Kernels,
-  parameters: Parameters,
-  names: readonly string[],
-  loss: () => number,
-): number {
-  loss();
-  const errors = names.map((name) => {
-    const gradient = valuesOf(someOf(kernels, parameters.gradient(name))).slice();
-    return gradientError(someOf(kernels, parameters.weight(name)), gradient, loss);
-  });
-  return Math.max(...errors);
-}
+import {
+  exactKernels,
+  plainCosts,
+  sizedTables,
+  someOf,
+  worstError,
+} from "../../helpers/policies.ts";
 
 test("the cost network's gradients are the slopes of its loss", (t) => {
   const kernels = exactKernels();
   const tables = sizedTables(5, 1);
   const features = kernels.tensor([5, policyFeatures]);
   kernels.write(features, poolFeatures(tables, policyStandardOf(tables)));
-  const model = new CostModel(kernels, 1);
+  const model = new CostModel(kernels, 1, deviceCostNames);
   const trainer = new CostTrainer(kernels, model, { features, plans: 2, devices: 2 });
   const measure = plainCosts(tables);
   const batch = [

@@ -2,6 +2,7 @@
 // on.
 
 import test from "ava";
+import { autoRows } from "../../../bench/sharding/policies/auto-rows.ts";
 import { dreamRows } from "../../../bench/sharding/policies/dream-rows.ts";
 import { publishedHome } from "../../../bench/sharding/published.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
@@ -28,10 +29,28 @@ test("DreamShard's plans cost less than greedy ones, and less than without predi
   }
 });
 
+test("AutoShard's plans are more even than greedy ones, and than without predicted costs", (t) => {
+  if (lacks(t, dataFile("sharding/tables856.json.gz"))) return;
+  const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 5 });
+  const figureOf = (size: string, row: string) => {
+    return rows.find(({ name }) => name === `sharding.auto.${size}.${row}`)?.figure ?? Number.NaN;
+  };
+  t.true(figureOf("80.seen", "balance") >= 85);
+  t.true(figureOf("80", "speedUp") >= 1.65);
+  for (const size of ["80", "80.seen", "160", "800"]) {
+    for (const other of ["dim", "size", "lookup", "sizeLookup", "random", "noCosts"]) {
+      t.true(figureOf(size, "balance") > figureOf(size, other), `${size}, ${other}`);
+    }
+  }
+});
+
 test("the shipped policies say how they were made", (t) => {
-  for (const name of ["dreamshard-4", "dreamshard-8", "dreamshard-4-no-costs"]) {
+  for (const name of [
+    ...["dreamshard-4", "dreamshard-8", "dreamshard-4-no-costs"],
+    ...["autoshard", "autoshard-no-costs"],
+  ]) {
     const { policy, provenance } = readPolicy(`bench/sharding/networks/${name}.safetensors`);
-    t.is(policy.method, "dreamshard");
+    t.is(policy.method, name.startsWith("auto") ? "autoshard" : "dreamshard");
     t.is(policy.hasCosts, !name.includes("no-costs"));
     t.regex(provenance.command ?? "", new RegExp(`train-policies\\.js --only ${name} --seed 1$`));
   }

@@ -8,9 +8,11 @@
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import type { RandomStream } from "../../../ports/random.ts";
 import type { TablesOfDevices } from "../../learned/greedy.ts";
+import { chosenOf, emptiestOf } from "../choices.ts";
+import { type CostModel, deviceCostNames, vectorColumns } from "../cost-model.ts";
+import { addVector, tellCosts } from "../device-sums.ts";
 import type { PlacementTask } from "../table-pool.ts";
-import { type CostModel, deviceCostNames, vectorColumns } from "./cost-model.ts";
-import { type Policy, probabilities } from "./policy.ts";
+import type { Policy } from "./policy.ts";
 
 /** What an episode needs of the networks, once for all episodes with the same weights. */
 export interface KnownPool {
@@ -83,7 +85,10 @@ export function playEpisodes(
     for (let row = 0; row < rows; row++) {
       hasRoom[step * rows + row] = (held[row] ?? 0) + size <= bytesMax ? 1 : 0;
     }
-    if (hasCosts) tell(seen.subarray(step * rows * costsOfDevice), costs, devices, share);
+    if (hasCosts) {
+      const told = seen.subarray(step * rows * costsOfDevice);
+      tellCosts(told, costs, { devices, heads: costsOfDevice, share });
+    }
     kernels.write(sums, policySums);
     kernels.write(
       own,
@@ -100,8 +105,8 @@ export function playEpisodes(
       actions[step * count + episode] = device;
       placed[episode]?.[device]?.push(table);
       held[first + device] = (held[first + device] ?? 0) + size;
-      addRow(policySums, first + device, policyVectors, table);
-      addRow(costSums, first + device, costVectors, table);
+      addVector(policySums, first + device, policyVectors, table);
+      addVector(costSums, first + device, costVectors, table);
       const at = (first + device) * vectorColumns;
       changed.set(costSums.subarray(at, at + vectorColumns), episode * vectorColumns);
     }
@@ -118,7 +123,7 @@ export function playEpisodes(
 /** The dearest table first, by its predicted costs alone; and the sum of their compute costs. */
 function orderOf({ model, costVectors }: KnownPool, tables: readonly number[]) {
   const vectors = new Float32Array(tables.length * vectorColumns);
-  for (const [i, table] of tables.entries()) addRow(vectors, i, costVectors, table);
+  for (const [i, table] of tables.entries()) addVector(vectors, i, costVectors, table);
   const costs = model.deviceCosts(tables.length)(vectors);
   const costOf = (i: number) => sumOf(costs, i);
   const order = [...tables.keys()].sort((a, b) => costOf(b) - costOf(a) || a - b);
@@ -144,66 +149,4 @@ function slowest(costs: Float32Array, devices: number): Float32Array {
     all[episode] = most;
   }
   return all;
-}
-
-/** Parts of the even share that a cost is told in, and the most that is told. */
-const shareParts = 10;
-const toldMax = 10;
-
-/**
- * What the policy sees of the costs of the devices: by how much each lies above their mean, in
- * tenths of what a device has of the tables' costs if they are even.
- */
-function tell(seen: Float32Array, costs: Float32Array, devices: number, share: number): void {
-  const each = devices * costsOfDevice;
-  for (let first = 0; first < costs.length; first += each) {
-    for (let cost = first; cost < first + costsOfDevice; cost++) {
-      let mean = 0;
-      for (let i = cost; i < first + each; i += costsOfDevice) mean += (costs[i] ?? 0) / devices;
-      for (let i = cost; i < first + each; i += costsOfDevice) {
-        const above = (shareParts * ((costs[i] ?? 0) - mean)) / Math.max(share, 1e-6);
-        seen[i] = Math.max(-toldMax, Math.min(toldMax, above));
-      }
-    }
-  }
-}
-
-/** A device with room; -1: none has. */
-function chosenOf(
-  scores: Float32Array,
-  hasRoom: Uint8Array,
-  first: number,
-  devices: number,
-  random: RandomStream | undefined,
-): number {
-  const shares = probabilities(scores, hasRoom, first, devices);
-  const drawn = random?.uniform();
-  let last = -1;
-  let best = 0;
-  let below = 0;
-  for (let device = 0; device < devices; device++) {
-    const share = shares[device] ?? 0;
-    if (hasRoom[first + device] !== 1) continue;
-    below += share;
-    if (drawn !== undefined && drawn < below) return device;
-    if (drawn !== undefined || last < 0 || share > best) last = device;
-    best = Math.max(best, share);
-  }
-  return last;
-}
-
-function emptiestOf(held: Float64Array, first: number, devices: number): number {
-  let best = 0;
-  for (let device = 1; device < devices; device++) {
-    if ((held[first + device] ?? 0) < (held[first + best] ?? 0)) best = device;
-  }
-  return best;
-}
-
-/** sums[row] += vectors[from] */
-function addRow(sums: Float32Array, row: number, vectors: Float32Array, from: number): void {
-  const [to, start] = [row * vectorColumns, from * vectorColumns];
-  for (let i = 0; i < vectorColumns; i++) {
-    sums[to + i] = (sums[to + i] ?? 0) + (vectors[start + i] ?? 0);
-  }
 }

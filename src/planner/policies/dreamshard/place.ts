@@ -2,31 +2,24 @@
 // probable device with room.
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
-import type { Standard } from "../../learned/features.ts";
 import type { DeviceRoom, TablesOfDevices } from "../../learned/greedy.ts";
-import type { NamedWeights } from "../parameters.ts";
+import { CostModel, costModelShapes, deviceCostNames } from "../cost-model.ts";
+import type { TrainedNetworks } from "../parameters.ts";
 import { policyFeatures, poolFeatures, type SizedTable } from "../table-pool.ts";
-import { CostModel, costModelShapes } from "./cost-model.ts";
 import { playEpisodes } from "./episodes.ts";
 import { Policy, policyNetworkShapes } from "./policy.ts";
 
 /** The weights of a DreamShard policy: those of both networks. */
-export const dreamShardShapes = [...costModelShapes, ...policyNetworkShapes];
-
-export interface TrainedDreamShard {
-  readonly standard: Standard;
-  readonly hasCosts: boolean;
-  readonly weights: readonly NamedWeights[];
-}
+export const dreamShardShapes = [...costModelShapes(deviceCostNames), ...policyNetworkShapes];
 
 /** The tables of each device, by index; undefined where one has no room. */
 export function placeByDreamShard(
   kernels: Kernels,
-  { standard, hasCosts, weights }: TrainedDreamShard,
+  { standard, hasCosts, weights }: TrainedNetworks,
   tables: readonly SizedTable[],
   room: DeviceRoom,
 ): TablesOfDevices | undefined {
-  const model = new CostModel(kernels, 0);
+  const model = new CostModel(kernels, 0, deviceCostNames);
   const policy = new Policy(kernels, 0);
   model.parameters.take(weights);
   policy.parameters.take(weights);

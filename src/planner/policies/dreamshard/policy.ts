@@ -7,10 +7,11 @@
 // of all steps of all episodes.
 
 import type { Kernels, Tensor } from "../../../kernels/contract/kernels.ts";
+import { entropyOf, probabilities } from "../choices.ts";
+import { deviceCostNames, multiply, multiplyTransposed, vectorColumns } from "../cost-model.ts";
 import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";
 import { Parameters } from "../parameters.ts";
 import { policyFeatures } from "../table-pool.ts";
-import { deviceCostNames, multiply, multiplyTransposed, vectorColumns } from "./cost-model.ts";
 
 const table: LayersSpec = {
   name: "policy.table",
@@ -167,30 +168,4 @@ function stepLosses(
     }
   }
   return { loss, dScores };
-}
-
-/** The softmax over the devices with room of a step whose rows begin at `first`; 0 elsewhere. */
-export function probabilities(
-  scores: Float32Array,
-  hasRoom: Uint8Array,
-  first: number,
-  devices: number,
-): Float64Array {
-  const shares = new Float64Array(devices);
-  let most = Number.NEGATIVE_INFINITY;
-  for (let own = 0; own < devices; own++) {
-    if (hasRoom[first + own] === 1) most = Math.max(most, scores[first + own] ?? 0);
-  }
-  let sum = 0;
-  for (let own = 0; own < devices; own++) {
-    if (hasRoom[first + own] !== 1) continue;
-    shares[own] = Math.exp((scores[first + own] ?? 0) - most);
-    sum += shares[own] ?? 0;
-  }
-  return shares.map((share) => share / sum);
-}
-
-/** In nats. */
-export function entropyOf(shares: Float64Array): number {
-  return shares.reduce((sum, share) => (share > 0 ? sum - share * Math.log(share) : sum), 0);
 }

@@ -8,6 +8,7 @@ import { purposes, RandomStream } from "../../../ports/random.ts";
 import { type DeviceCosts, slowestOf } from "../../learned/cost-networks.ts";
 import type { Standard } from "../../learned/features.ts";
 import type { TablesOfDevices } from "../../learned/greedy.ts";
+import { CostModel, CostTrainer, deviceCostNames, type MeasuredPlan } from "../cost-model.ts";
 import type { PlacementPolicy } from "../placement-policy.ts";
 import {
   type PlacementTask,
@@ -16,7 +17,6 @@ import {
   poolFeatures,
   type SizedTable,
 } from "../table-pool.ts";
-import { CostModel, CostTrainer, type MeasuredPlan } from "./cost-model.ts";
 import { type KnownPool, type PlayedEpisodes, playEpisodes } from "./episodes.ts";
 import { Policy } from "./policy.ts";
 
@@ -76,7 +76,7 @@ export function trainDreamShard(
   const standard = policyStandardOf(tables);
   const features = kernels.tensor([tables.length, policyFeatures]);
   kernels.write(features, poolFeatures(tables, standard));
-  const model = new CostModel(kernels, seed);
+  const model = new CostModel(kernels, seed, deviceCostNames);
   const policy = new Policy(kernels, seed + 1);
   const random = new RandomStream(seed, purposes.policyChoices);
   const devices = devicesOf(tasks);

@@ -1,16 +1,17 @@
-// DreamShard's cost network (Zha et al., NeurIPS 2022, section 3.2): what the devices of a plan
-// cost, of what is known of their tables. Each table becomes a vector; the sum of a device's
-// vectors tells three costs of the device. A plan costs what its slowest device does.
+// The cost network of AutoShard (Zha et al., KDD 2022, section 3.2) and DreamShard (Zha et al.,
+// NeurIPS 2022, section 3.2): what the devices of a plan cost, of what is known of their tables.
+// Each table becomes a vector; the sum of a device's vectors tells its costs: that of lookup and
+// update for AutoShard, and those of both exchanges, too, for DreamShard.
 //
 // N = tables of a pool, X = numbers of a table, E = columns of a vector (32), P = plans,
 // D = devices, R = P D.
 
-import type { Kernels, Tensor } from "../../../kernels/contract/kernels.ts";
-import type { DeviceCosts } from "../../learned/cost-networks.ts";
-import type { TablesOfDevices } from "../../learned/greedy.ts";
-import { LayersPass, type LayersSpec, layerShapes } from "../dense-layers.ts";
-import { Parameters } from "../parameters.ts";
-import { policyFeatures } from "../table-pool.ts";
+import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { DeviceCosts } from "../learned/cost-networks.ts";
+import type { TablesOfDevices } from "../learned/greedy.ts";
+import { LayersPass, type LayersSpec, layerShapes } from "./dense-layers.ts";
+import { Parameters } from "./parameters.ts";
+import { policyFeatures } from "./table-pool.ts";
 
 /** Columns of a table's vector. */
 export const vectorColumns = 32;
@@ -24,6 +25,8 @@ const table: LayersSpec = {
 /** What each device is told to cost: lookup and update, gradients back, vectors out. */
 export const deviceCostNames = ["compute", "backward", "forward"] as const;
 
+export type DeviceCostName = (typeof deviceCostNames)[number];
+
 /** A plan of tables of the pool, and what each of its devices was measured to cost. */
 export interface MeasuredPlan {
   readonly placed: TablesOfDevices;
@@ -34,17 +37,20 @@ function headOf(name: string): LayersSpec {
   return { name: `cost.${name}`, widths: [vectorColumns, 64, 1], reluLast: false };
 }
 
-const heads = deviceCostNames.map(headOf);
-
-export const costModelShapes = [table, ...heads].flatMap(layerShapes);
+/** The weights of a cost network with a head for each of these costs. */
+export function costModelShapes(names: readonly DeviceCostName[]) {
+  return [table, ...names.map(headOf)].flatMap(layerShapes);
+}
 
 export class CostModel {
   readonly parameters: Parameters;
+  readonly names: readonly DeviceCostName[];
   readonly #kernels: Kernels;
 
-  constructor(kernels: Kernels, seed: number) {
+  constructor(kernels: Kernels, seed: number, names: readonly DeviceCostName[]) {
     this.#kernels = kernels;
-    this.parameters = new Parameters(kernels, costModelShapes, seed);
+    this.names = names;
+    this.parameters = new Parameters(kernels, costModelShapes(names), seed);
   }
 
   /** The vectors (N,E) of tables (N,X). */
@@ -53,9 +59,10 @@ export class CostModel {
     return this.#kernels.read(pass.forward(features));
   }
 
-  /** Costs of R devices by the sums of their vectors: R times three, in training's unit. */
+  /** Costs of R devices by the sums of their vectors: R times the heads, in training's unit. */
   deviceCosts(rows: number): (sums: Float32Array) => Float32Array {
     const kernels = this.#kernels;
+    const heads = this.names.map(headOf);
     const passes = heads.map((head) => new LayersPass(kernels, this.parameters, head, rows));
     const x = kernels.tensor([rows, vectorColumns]);
     const costs = new Float32Array(rows * heads.length);
@@ -93,11 +100,11 @@ export class CostTrainer {
       return new LayersPass(kernels, model.parameters, spec, rows);
     };
     this.#vectors = pass(table, features.shape[0] ?? 0);
-    this.#heads = heads.map((head) => pass(head, this.#rows));
+    this.#heads = model.names.map((name) => pass(headOf(name), this.#rows));
   }
 
   /**
-   * Sets the gradients of the loss of the plans, and returns the loss: the sum over the three costs
+   * Sets the gradients of the loss of the plans, and returns the loss: the sum over the costs
    * of the mean square of their error. Costs are divided by `unit`.
    */
   gradients(batch: readonly MeasuredPlan[], unit: number): number {
@@ -112,7 +119,7 @@ export class CostTrainer {
     const dSums = kernels.tensor([rows, vectorColumns]);
     const more = kernels.tensor([rows, vectorColumns]);
     let loss = 0;
-    for (const [head, name] of deviceCostNames.entries()) {
+    for (const [head, name] of this.#model.names.entries()) {
       const pass = this.#heads[head];
       if (pass === undefined) continue;
       const own = batch.flatMap(({ costs }) => costs.map((device) => device[name] / unit));

@@ -1,0 +1,178 @@
+// AutoShard on its own tasks: its training, and how even and how fast its plans are beside greedy
+// ones and chance; then on ten times as many tables and devices, without any tuning. In the place
+// of hardware stand the costs of lookup and update that were measured on eight processes
+// (published.ts), by the cost network that was trained with them.
+
+import { resolve } from "node:path";
+import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import {
+  type GreedyCost,
+  greedyCosts,
+  placeAtRandom,
+  placeByCost,
+  type TablesOfDevices,
+} from "../../../src/planner/learned/greedy.ts";
+import {
+  type AutoOptions,
+  balanceOf,
+  trainAutoShard,
+} from "../../../src/planner/policies/autoshard/train-autoshard.ts";
+import { networkCosts } from "../../../src/planner/policies/network-costs.ts";
+import {
+  type PlacementPolicy,
+  placeByPolicy,
+} from "../../../src/planner/policies/placement-policy.ts";
+import type { SizedTable } from "../../../src/planner/policies/table-pool.ts";
+import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
+import { type BenchRow, quantiles } from "../../row.ts";
+import { type AutoSize, autoTasks } from "./auto-tasks.ts";
+import { oracleNetworks } from "./dream-rows.ts";
+
+const own: AutoSize = { tables: 80, devices: 8 };
+
+export interface AutoTrainingOptions extends Pick<AutoOptions, "seed" | "hasCosts" | "updates"> {
+  readonly data: string;
+  readonly say?: (line: string) => void;
+}
+
+/** Updates between two lines of a training. */
+const updatesOfLine = 25;
+
+export function trainAuto(
+  kernels: Kernels,
+  { data, say = () => {}, ...options }: AutoTrainingOptions,
+): PlacementPolicy {
+  const { tables, tasks } = autoTasks(data, "train", own);
+  let balances: number[] = [];
+  return trainAutoShard(
+    kernels,
+    { tables, tasks, measure: measureOf(tables) },
+    {
+      ...options,
+      onUpdate: ({ update, balance, costLoss }) => {
+        balances.push(balance);
+        if (balances.length < updatesOfLine) return;
+        const even = `${(100 * meanOf(balances)).toFixed(1)} % balance`;
+        say(`  update ${update + 1}: ${even}, cost network's loss ${costLoss.toExponential(2)}`);
+        balances = [];
+      },
+    },
+  );
+}
+
+/** Costs of lookup and update on any number of devices: those of eight. */
+function measureOf(tables: readonly SizedTable[]) {
+  const networks = oracleNetworks(own.devices);
+  const costs = networkCosts(networks, tables);
+  return (placed: TablesOfDevices) => {
+    // The exchanges' networks know eight devices at a time, and their costs count for nothing here.
+    return Array.from({ length: Math.ceil(placed.length / own.devices) }, (_, chunk) => {
+      const part = placed.slice(chunk * own.devices, (chunk + 1) * own.devices);
+      const whole = Array.from({ length: own.devices }, (_, i) => part[i] ?? []);
+      return costs(whole).slice(0, part.length);
+    }).flat();
+  };
+}
+
+const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
+const ways = ["policy", "noCosts", ...greedyNames, "random"] as const;
+
+/** Sizes of tasks, whether training had their tables, and how many tasks of each are planned. */
+const parts = [
+  { name: "80", size: own, half: "test", tasksMax: 50 },
+  { name: "80.seen", size: own, half: "seen", tasksMax: 50 },
+  { name: "160", size: { tables: 160, devices: 16 }, half: "test", tasksMax: 20 },
+  { name: "800", size: { tables: 800, devices: 80 }, half: "test", tasksMax: 3 },
+] as const;
+
+/** The paper's goals, of 80 tables: balance in percent, and cost of chance over the policy's. */
+const balanceMin = 85;
+const speedUpMin = 1.65;
+/** Seconds that 800 tables may take. */
+const secondsMax = 6;
+
+export function autoRowNames(): string[] {
+  return parts.flatMap(({ name }) => {
+    const of = (row: string) => `sharding.auto.${name}.${row}`;
+    return [of("balance"), of("speedUp"), of("seconds"), ...ways.slice(1).map(of)];
+  });
+}
+
+export function autoRows(
+  kernels: Kernels,
+  { data, tasks }: { readonly data: string; readonly tasks: number },
+): BenchRow[] {
+  const [policy, blind] = ["autoshard", "autoshard-no-costs"].map((name) => {
+    return readPolicy(resolve("bench/sharding/networks", `${name}.safetensors`)).policy;
+  }) as [PlacementPolicy, PlacementPolicy];
+  return parts.flatMap(({ name, size, half, tasksMax }) => {
+    const found = autoTasks(data, half, size);
+    const measure = measureOf(found.tables);
+    const outcomes = found.tasks.slice(0, Math.min(tasks, tasksMax)).map((task, index) => {
+      const tables = task.tables.map((i) => found.tables[i] as SizedTable);
+      const startMs = performance.now();
+      const placed = placeByPolicy(kernels, policy, tables, task.room);
+      const seconds = (performance.now() - startMs) / 1000;
+      const plans = [
+        placed,
+        placeByPolicy(kernels, blind, tables, task.room),
+        ...greedyNames.map((cost) => placeByCost(tables, task.room, cost)),
+        placeAtRandom(tables.length, size.devices, index),
+      ];
+      const costs = plans.map((plan) => {
+        return measure((plan ?? []).map((held) => held.map((i) => task.tables[i] ?? 0)));
+      });
+      return {
+        seconds,
+        balances: costs.map((one) => 100 * balanceOf(one)),
+        slowest: costs.map((one) => Math.max(...one.map(({ compute }) => compute))),
+      };
+    });
+    return rowsOf(name, outcomes);
+  });
+}
+
+/** Of each way: how even its plan is, and what its slowest device takes. */
+interface Outcome {
+  readonly seconds: number;
+  readonly balances: readonly number[];
+  readonly slowest: readonly number[];
+}
+
+function rowsOf(size: string, outcomes: readonly Outcome[]): BenchRow[] {
+  const name = (row: string) => `sharding.auto.${size}.${row}`;
+  const balanceOfWay = (way: number) => outcomes.map(({ balances }) => balances[way] ?? 0);
+  const slowestOfWay = (way: number) => meanOf(outcomes.map(({ slowest }) => slowest[way] ?? 0));
+  const chance = slowestOfWay(ways.length - 1);
+  const row = (of: string, values: readonly number[], unit: string): BenchRow => {
+    return { name: name(of), figure: meanOf(values), unit, spread: quantiles(values).spread };
+  };
+  const speedUp = chance / slowestOfWay(0);
+  const seconds = row(
+    "seconds",
+    outcomes.map((outcome) => outcome.seconds),
+    "s a plan",
+  );
+  const isGoal = size === "80";
+  const balance = row("balance", balanceOfWay(0), "% (fastest over slowest device)");
+  const faster = row("speedUp", [speedUp], "times as fast as chance");
+  return [
+    isGoal ? atLeast(balance, balanceMin) : balance,
+    isGoal ? atLeast(faster, speedUpMin) : faster,
+    size === "800"
+      ? { ...seconds, limit: secondsMax, limitIs: "at most", ratio: seconds.figure / secondsMax }
+      : seconds,
+    ...ways.slice(1).map((way, i) => {
+      const times = (chance / slowestOfWay(i + 1)).toFixed(2);
+      return row(way, balanceOfWay(i + 1), `% balance (${times} times as fast as chance)`);
+    }),
+  ];
+}
+
+function atLeast(row: BenchRow, limit: number): BenchRow {
+  return { ...row, limit, limitIs: "at least", ratio: row.figure / limit };
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

@@ -1,0 +1,32 @@
+// What a trained AutoShard policy makes of tables: each table, the dearest first, goes to its most
+// probable device with room.
+
+import type { Kernels } from "../../../kernels/contract/kernels.ts";
+import type { DeviceRoom, TablesOfDevices } from "../../learned/greedy.ts";
+import { CostModel, costModelShapes } from "../cost-model.ts";
+import type { TrainedNetworks } from "../parameters.ts";
+import { policyFeatures, poolFeatures, type SizedTable } from "../table-pool.ts";
+import { autoCostNames, playAuto } from "./episodes.ts";
+import { AutoNetwork, autoNetworkShapes } from "./network.ts";
+
+/** The weights of an AutoShard policy: those of both networks. */
+export const autoShardShapes = [...costModelShapes(autoCostNames), ...autoNetworkShapes];
+
+/** The tables of each device, by index; undefined where one has no room. */
+export function placeByAutoShard(
+  kernels: Kernels,
+  { standard, hasCosts, weights }: TrainedNetworks,
+  tables: readonly SizedTable[],
+  room: DeviceRoom,
+): TablesOfDevices | undefined {
+  const model = new CostModel(kernels, 0, autoCostNames);
+  const network = new AutoNetwork(kernels, 0);
+  model.parameters.take(weights);
+  network.parameters.take(weights);
+  const features = kernels.tensor([tables.length, policyFeatures]);
+  kernels.write(features, poolFeatures(tables, standard));
+  const vectors = model.vectors(features);
+  const known = { model, network, hasCosts, vectors, bytes: tables.map(({ bytes }) => bytes) };
+  const { placed, isWhole } = playAuto(kernels, known, [{ tables: [...tables.keys()], room }]);
+  return isWhole[0] === true ? placed[0] : undefined;
+}

@@ -118,7 +118,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 10_600,
+    bench: 11_200,
     docs: 250,
   },
   { test: 66_300 },

@@ -18,6 +18,8 @@ export interface TableKind {
   readonly dim: number;
   readonly idsMean: number;
   readonly zipf: number;
+  /** Parts that its rows can be cut into; left out: drawn. */
+  readonly rowBlocks?: number;
 }
 
 const dims = [4, 8, 16, 32, 64, 128] as const;
@@ -79,9 +81,9 @@ export type RankedTables = keyof typeof kindsOfTables;
 
 /** These tables, and little besides. */
 export function rankedJob(kinds: readonly TableKind[], random: RandomStream, cache: string) {
-  const specs = kinds.map(({ rows, dim }, i) => ({
+  const specs = kinds.map(({ rows, dim, rowBlocks }, i) => ({
     ...{ name: `T${i}`, rows, dim },
-    rowBlocks: ([1, 2, 4] as const)[random.below(3)] ?? 1,
+    rowBlocks: rowBlocks ?? ([1, 2, 4] as const)[random.below(3)] ?? 1,
   }));
   const perFeature = Object.fromEntries(
     kinds.map(({ idsMean, zipf }, i) => {

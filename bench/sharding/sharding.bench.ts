@@ -18,56 +18,77 @@ import {
   type TablesOfDevices,
 } from "../../src/planner/learned/greedy.ts";
 import { readCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
-import { type Bench, positive, together } from "../bench.ts";
+import { type Bench, type Measurement, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
 import { autoRowNames, autoRows } from "./policies/auto-rows.ts";
 import { dreamRowNames, dreamRows } from "./policies/dream-rows.ts";
 import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
+import { threadsNames, threadsRows, threadsSeconds } from "./threads.ts";
 
 interface ShardingOptions {
   readonly data: string;
   readonly tasks: number;
   readonly memory: number;
+  readonly sets: number;
+  readonly seed: number;
+  readonly costs?: string;
+  readonly devices: number;
 }
 
 export const shardingBench: Bench<ShardingOptions> = {
-  question: "predicted cost of learned plans beside greedy ones, on NeuroShard's official tasks",
+  question: "learned plans beside others: predicted on NeuroShard's tasks, measured on threads",
   options: [
     new Option("--data <directory>", "of the published tables and tasks").default(publishedHome),
     new Option("--tasks <count>", "the first of the hundred").argParser(positive).default(100),
     new Option("--memory <gib>", "of a device, in GiB").argParser(positive).default(4),
+    new Option("--sets <count>", "random sets of tables that threads train")
+      .argParser(positive)
+      .default(20),
+    new Option("--seed <number>", "of these sets").argParser(positive).default(727),
+    new Option("--devices <count>", "threads that train these sets").argParser(positive).default(2),
+    new Option("--costs <file>", "of `osiris plan --calibrate --learn`, for the threads"),
   ],
   measurements(options) {
-    if (!hasPublished(options.data)) return [];
-    const searches = publishedDevices.map((devices) => {
-      const rows = [
-        "valid",
-        "whole",
-        "published",
-        "cost",
-        "below",
-        "seconds",
-        ...greedyNames,
-        "random",
-      ];
-      const names = rows.map((row) => `sharding.${devices}.${row}`);
-      return together(names, options.tasks, () => shardingRows(devices, options));
-    });
-    const dreams = ([4, 8] as const).map((devices) => {
-      const tasks = Math.min(50, options.tasks);
-      return together(dreamRowNames(devices), 10, () => {
-        return dreamRows(openKernels("auto"), devices, { data: options.data, tasks });
-      });
-    });
-    const auto = together(autoRowNames(), 20, () => {
-      return autoRows(openKernels("auto"), {
-        data: options.data,
-        tasks: Math.min(50, options.tasks),
-      });
-    });
-    return [...searches, ...dreams, auto];
+    return [...officialTasks(options), ...policiesOf(options), threadsOf(options)];
   },
 };
+
+/** What trained policies make of tasks of the same tables. */
+function policiesOf({ data, tasks: all }: ShardingOptions): Measurement[] {
+  if (!hasPublished(data)) return [];
+  const tasks = Math.min(50, all);
+  const dreams = ([4, 8] as const).map((devices) => {
+    return together(dreamRowNames(devices), 10, () => {
+      return dreamRows(openKernels("auto"), devices, { data, tasks });
+    });
+  });
+  const auto = together(autoRowNames(), 20, () => autoRows(openKernels("auto"), { data, tasks }));
+  return [...dreams, auto];
+}
+
+/** What was measured on threads of this machine. */
+function threadsOf(options: ShardingOptions): Measurement {
+  return together(threadsNames(options), threadsSeconds(options), () => threadsRows(options));
+}
+
+/** What the cost networks say of the official tasks. */
+function officialTasks(options: ShardingOptions): Measurement[] {
+  if (!hasPublished(options.data)) return [];
+  return publishedDevices.map((devices) => {
+    const rows = [
+      "valid",
+      "whole",
+      "published",
+      "cost",
+      "below",
+      "seconds",
+      ...greedyNames,
+      "random",
+    ];
+    const names = rows.map((row) => `sharding.${devices}.${row}`);
+    return together(names, options.tasks, () => shardingRows(devices, options));
+  });
+}
 
 const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
 
@@ -85,7 +106,7 @@ interface Outcome {
 /** What the bench prints of so many devices. */
 export function shardingRows(
   devices: number,
-  { data, tasks, memory }: ShardingOptions,
+  { data, tasks, memory }: Pick<ShardingOptions, "data" | "tasks" | "memory">,
 ): BenchRow[] {
   const path = resolve("bench/sharding/networks", `cpu-${devices}.safetensors`);
   const { networks } = readCostNetworks(path);

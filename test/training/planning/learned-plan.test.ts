@@ -89,6 +89,15 @@ test("a table of one quantum that fits no device is cut by rows, each block once
   }
 });
 
+test("a search that begins without any room goes on until there is some", (t) => {
+  const own = tables.map((table) => ({ ...table, rowBlocks: 16, sharding: "auto" }));
+  const { planned, setting } = given(own, 32, 20e6);
+  const found = planJob(planned, { ...setting, costs: drawnNetworks(32, 2) });
+  if (!found.isFeasible || found.learned === undefined) return t.fail();
+  t.true(found.plan.shards.filter(({ table }) => table === "wide").length >= 16);
+  t.is(found.assessment.lacksBytes, 0);
+});
+
 test("rows and columns are cut of one table, where neither alone is enough", (t) => {
   const own = [{ name: "large", rows: 100_000, dim: 64, rowBlocks: 2 }];
   const { planned, setting } = given(own, 4, 1.2 * 100_000 * 17 * 4 + 1e6);

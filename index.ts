@@ -148,6 +148,11 @@ export {
 } from "./storage/warehouse/inspect-warehouse.ts";
 
 // Streams of messages, joined into such tables ----
+export { assignRoles, knownLabel, labelCandidates } from "./storage/first-job/column-roles.ts";
+export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-job/column-roles.ts";
+export { profileColumns } from "./storage/first-job/profile-columns.ts";
+export type { ColumnProfile, DataProfile } from "./storage/first-job/profile-columns.ts";
+export { firstJob, type FirstJobOptions } from "./storage/first-job/write-first-job.ts";
 export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";

@@ -80,7 +80,12 @@ export const layers: readonly Rooms[] = [
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },
-  { "actors/host": 3050, "storage/ingest": 2200, "storage/sessions": 1_700 },
+  {
+    "actors/host": 3050,
+    "storage/first-job": 700,
+    "storage/ingest": 2200,
+    "storage/sessions": 1_700,
+  },
   {
     "actors/calibration": 700,
     "actors/doctor": 700,
@@ -112,7 +117,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 850,
     "cli/commands/chaos": 450,
-    "cli/commands/setup": 150,
+    "cli/commands/setup": 260,
     "cli/commands/warehouse": 520,
   },
   {

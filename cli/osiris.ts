@@ -32,6 +32,7 @@ import { addSubmit } from "./commands/runs/submit.ts";
 import { addTier } from "./commands/runs/tier.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
+import { addInit } from "./commands/setup/init.ts";
 import { addCache } from "./commands/train/cache.ts";
 import { addDemo } from "./commands/train/demo.ts";
 import { addGenerate } from "./commands/train/generate.ts";
@@ -47,6 +48,7 @@ import { exitCodeHelp } from "./support/arguments.ts";
 import { exitCodeOf, exitCodes, reportFailure, tellFailure } from "./support/failure.ts";
 
 const commands = [
+  addInit,
   addDemo,
   addTrain,
   addUp,

@@ -69,7 +69,8 @@ function isText(path: string): boolean {
   return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
 }
 
-function kindOf(path: string): TextKind | TableKind {
+/** What kind of rows a file has, by the ending of its name. @throws InputUnusableError */
+export function kindOf(path: string): TextKind | TableKind {
   const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
   const kind = kinds[ending];
   if (kind !== undefined) return kind;

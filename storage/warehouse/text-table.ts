@@ -32,7 +32,7 @@ export async function openTextTable(
   const types = new Map<string, InferredType>();
   let rows = 0;
   for (const path of paths) {
-    for await (const { names, row, line } of rowsOf(path, kind)) {
+    for await (const { names, row, line } of textRows(path, kind)) {
       if (names === undefined) rows++;
       if (line % chunkRows === 0) isStopped();
       for (const name of names ?? []) if (!types.has(name)) types.set(name, new InferredType());
@@ -52,7 +52,7 @@ export async function openTextTable(
       let left = from;
       for (const path of paths) {
         let chunk = new Chunk(path, types);
-        for await (const { row, line, names } of rowsOf(path, kind)) {
+        for await (const { row, line, names } of textRows(path, kind)) {
           if (names !== undefined || left-- > 0) continue;
           chunk.add(row, line);
           if (chunk.rows < chunkRows) continue;
@@ -93,6 +93,7 @@ class Chunk implements TableRows {
   }
 }
 
+/** A line of a file. */
 interface TextRow {
   /** The columns that the file has, instead of a row: its header. */
   readonly names?: readonly string[];
@@ -100,9 +101,18 @@ interface TextRow {
   readonly line: number;
 }
 
-async function* rowsOf(address: string, kind: TextKind): AsyncGenerator<TextRow> {
+/**
+ * The rows of a file, its header first where it has one; `given`: the columns of a file without.
+ * @throws as `openTextTable`
+ */
+export async function* textRows(
+  address: string,
+  kind: TextKind,
+  given?: readonly string[],
+): AsyncGenerator<TextRow> {
   const path = shownPath(address);
-  let names: string[] | undefined;
+  let names = given;
+  if (given !== undefined) yield { names: given, row: [], line: 0 };
   const delimiter = kind === "tsv" ? "\t" : ",";
   for await (const { firstLine, lines } of readLines(address)) {
     for (const [i, text] of lines.entries()) {

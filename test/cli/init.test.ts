@@ -1,0 +1,58 @@
+// From a shell: a first job is made of a file, and trains.
+
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { directoryOf } from "./jobs.ts";
+
+const clicks = Array.from({ length: 600 }, (_, i) => {
+  const [user, page] = [`u${(7 * i) % 90}`, ["home", "shoes", "hats"][i % 3]];
+  return `${i % 3 === 0 ? 1 : 0},${(i % 40) / 4},${user},${page},shoes|${page}`;
+});
+
+test.serial("a file becomes a job file that trains", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(
+    join(directory, "clicks.csv"),
+    `clicked,price,user,page,tags\n${clicks.join("\n")}\n`,
+  );
+  const { code, stdout, stderr } = await runCli(["init", "clicks.csv"], directory);
+  t.is(code, 0, stderr);
+  t.regex(stdout, /^job\.yaml: 5 columns of 600 rows$/m);
+  t.regex(stdout, /^ {2}clicked +label +0 and 1, the first in 66\.7 % of the rows$/m);
+  t.regex(stdout, /^ {2}tags +categorical +text, 3 different, split at "\|"$/m);
+  t.regex(stdout, /^Train it with: osiris train job\.yaml$/m);
+  const text = readFileSync(join(directory, "job.yaml"), "utf8");
+  t.regex(text, /^# A first job, made by `osiris init` of all 600 rows/);
+  t.regex(text, /- \{ column: tags, separator: "\|" \} # text, 3 different/);
+  const trained = await runCli(["train", "job.yaml", "--devices", "1", "--json"], directory);
+  t.is(trained.code, 0, trained.stderr);
+  t.true(lastJson<{ auc: number }>(trained).auc > 0.9, "the pages tell the clicks");
+
+  const again = await runCli(["init", "clicks.csv"], directory);
+  t.is(again.code, 2);
+  t.regex(
+    again.stderr,
+    /^job\.yaml is there already: name another file with `-o`, or say `--force`/,
+  );
+  t.is(readFileSync(join(directory, "job.yaml"), "utf8"), text);
+  const json = ["init", "clicks.csv", "--force", "--ignore", "user", "--json"];
+  t.like(lastJson(await runCli(json, directory)), { report: "init", job: "job.yaml", rows: 600 });
+  t.notRegex(readFileSync(join(directory, "job.yaml"), "utf8"), /column: user/);
+});
+
+test.serial("without a terminal nobody is asked which column is to be predicted", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(
+    join(directory, "a.csv"),
+    `a,b\n${clicks.map((_, i) => `${i % 2},${i % 2}`).join("\n")}\n`,
+  );
+  const { code, stderr } = await runCli(["init", "a.csv"], directory);
+  t.is(code, 2);
+  t.regex(
+    stderr,
+    /^osiris: Which column of .*a\.csv is to be predicted is not known \(a, b\): name it with `--label`/,
+  );
+  t.false(existsSync(join(directory, "job.yaml")));
+});

@@ -29,7 +29,7 @@ const trained = 1_000_000;
 export const offBench: Bench = {
   question: "what finding nothing to deduplicate costs, beside training a million samples",
   options: [],
-  measurements: () => [single("dedup.off", 60, offRow)],
+  measurements: () => [single("dedup.off", 45, offRow)],
 };
 
 async function offRow(): Promise<BenchRow> {

@@ -46,10 +46,13 @@ export const shardingBench: Bench<ShardingOptions> = {
       .default(20),
     new Option("--seed <number>", "of these sets").argParser(positive).default(727),
     new Option("--devices <count>", "threads that train these sets").argParser(positive).default(2),
-    new Option("--costs <file>", "of `osiris plan --calibrate --learn`, for the threads"),
+    new Option(
+      "--costs <file>",
+      "of `osiris plan --calibrate --learn`: measures plans on threads, too",
+    ),
   ],
   measurements(options) {
-    return [...officialTasks(options), ...policiesOf(options), threadsOf(options)];
+    return [...officialTasks(options), ...policiesOf(options), ...threadsOf(options)];
   },
 };
 
@@ -66,9 +69,11 @@ function policiesOf({ data, tasks: all }: ShardingOptions): Measurement[] {
   return [...dreams, auto];
 }
 
-/** What was measured on threads of this machine. */
-function threadsOf(options: ShardingOptions): Measurement {
-  return together(threadsNames(options), threadsSeconds(options), () => threadsRows(options));
+/** What was measured on threads of this machine; its costs must have been learned before. */
+function threadsOf({ costs, ...others }: ShardingOptions): Measurement[] {
+  if (costs === undefined) return [];
+  const options = { ...others, costs };
+  return [together(threadsNames(options), threadsSeconds(options), () => threadsRows(options))];
 }
 
 /** What the cost networks say of the official tasks. */

@@ -11,8 +11,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { calibrate } from "../../actors/calibration/calibrate.ts";
-import { measureCosts, runProbes } from "../../actors/cost-networks/measure-costs.ts";
-import { trainCostNetworks } from "../../actors/cost-networks/train-cost-networks.ts";
+import { runProbes } from "../../actors/cost-networks/measure-costs.ts";
 import { machineKeyOf } from "../../actors/threads/kept-constants.ts";
 import { assessPlan } from "../../src/planner/assess.ts";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
@@ -28,8 +27,8 @@ export interface ThreadsOptions {
   /** Random sets of tables. */
   readonly sets: number;
   readonly seed: number;
-  /** A file of `osiris plan --calibrate --learn`; left out: few costs are measured here. */
-  readonly costs?: string | undefined;
+  /** A file of `osiris plan --calibrate --learn`. */
+  readonly costs: string;
   /** Threads that train. */
   readonly devices: number;
 }
@@ -37,16 +36,11 @@ export interface ThreadsOptions {
 /** Of more devices than these threads have the link between them is simulated in whole steps. */
 const devicesOfMachine = 2;
 const link = { bitsPerSecond: 10e9 };
-/** Sets and exchanges that are measured where no file is given. */
-const fewSamples = 600;
-const fewMinutes = 5;
 /** Of each plan's training; the first step of a turn finds caches full of another plan's rows. */
 const [turns, turnSteps] = [4, 5];
 const columnsMax = 4096;
 
-export const threadsSeconds = (options: ThreadsOptions) => {
-  return 25 * options.sets + (options.costs === undefined ? 180 : 30);
-};
+export const threadsSeconds = ({ sets }: ThreadsOptions) => 30 + 25 * sets;
 
 const predictors = ["learned", "formulas"] as const;
 type Predictor = (typeof predictors)[number];
@@ -83,7 +77,7 @@ interface MeasuredPlan extends Readonly<Record<(typeof measures)[number], number
 export async function threadsRows(options: ThreadsOptions): Promise<BenchRow[]> {
   const home = mkdtempSync(join(tmpdir(), "osiris-sharding-threads-"));
   try {
-    const networks = await networksFor(options, home);
+    const networks = networksOf(options);
     const constants = await calibrate({
       ...{ devices: devicesOfMachine, memoryBytes: 2 ** 33, source: "this bench" },
       stepsOn: [1, devicesOfMachine],
@@ -101,33 +95,15 @@ export async function threadsRows(options: ThreadsOptions): Promise<BenchRow[]> 
   }
 }
 
-/** The networks of the file, or of a few costs that are measured now. */
-async function networksFor(
-  { costs, seed, devices }: ThreadsOptions,
-  home: string,
-): Promise<CostNetworks> {
-  if (costs !== undefined) {
-    const { networks, provenance } = readCostNetworks(costs);
-    const here = JSON.stringify(machineKeyOf("auto"));
-    if (networks.devices !== devices || networks.batchSize !== batchSize) {
-      throw new RangeError(
-        `Expected ${costs} to be of ${devices} devices, batches of ${batchSize}`,
-      );
-    }
-    if (provenance.machine !== here) {
-      throw new RangeError(`Expected ${costs} to be of this machine, ${here}`);
-    }
-    return networks;
+/** The networks of a cost file. @throws RangeError where the file is not for these threads */
+function networksOf({ costs, devices }: ThreadsOptions): CostNetworks {
+  const { networks, provenance } = readCostNetworks(costs);
+  const here = JSON.stringify(machineKeyOf("auto"));
+  if (networks.devices !== devices || networks.batchSize !== batchSize) {
+    throw new RangeError(`Expected ${costs} to be of ${devices} devices, batches of ${batchSize}`);
   }
-  console.error(`No --costs: ${fewSamples} sets and exchanges are measured and learned first ...`);
-  const { costs: few } = await measureCosts({
-    ...{ devices, batchSize, samples: fewSamples, path: join(home, "costs.measured"), seed },
-    secondsMax: 60 * fewMinutes,
-  });
-  const { networks, reports } = await trainCostNetworks(few, { seed });
-  for (const [name, { testMse, testVariance }] of Object.entries(reports)) {
-    const explained = (100 * (1 - testMse / testVariance)).toFixed(1);
-    console.error(`  ${name}: ${explained} % of the test's variance is explained`);
+  if (provenance.machine !== here) {
+    throw new RangeError(`Expected ${costs} to be of this machine, ${here}`);
   }
   return networks;
 }

@@ -13,6 +13,7 @@ import { shownPath } from "../remote/addresses.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { lineTransforms } from "../text/made-lines.ts";
+import { isDamage } from "./damage.ts";
 import { openTable } from "./open-table.ts";
 import { addHead, headEndOf, RunHeads } from "./run-heads.ts";
 import { type Run, RunReaders, type SampleSink } from "./run-readers.ts";
@@ -100,7 +101,11 @@ export function tableBlocks(
         const [from, to] = [Math.max(first, one.first), Math.min(end, one.first + one.samples)];
         if (from >= to) continue;
         run = one;
-        await encode(run, from, to, out);
+        try {
+          await encode(run, from, to, out);
+        } catch (error) {
+          throw isDamage(error) ? unreadable(options, run, error) : error;
+        }
       }
       add(encoder.rest());
       if (block !== blocks.end) throw changed(options, run);
@@ -139,6 +144,17 @@ function checkSize(
 function changed(options: ResolvedTableOptions, run: Run | undefined): InputUnusableError {
   const what = `the samples of ${pieceNameOf(options)} ${run?.rowGroup} are other ones`;
   return changedFile(options, shownPath(options.paths[run?.file ?? 0] ?? ""), what);
+}
+
+/** What was read when the index was made, and can be read no more: perhaps it is being written. */
+function unreadable(
+  options: ResolvedTableOptions,
+  { rowGroup }: Run,
+  { path, cause, message }: InputUnusableError,
+): InputUnusableError {
+  const why = cause instanceof Error ? cause.message : message;
+  const what = `${pieceNameOf(options)} ${rowGroup} can be read no more (${why})`;
+  return changedFile(options, path, what);
 }
 
 function changedFile(

@@ -9,6 +9,8 @@ import { timesOfDevices, workMs } from "./straggler-watch.ts";
 
 /** Plans of the past that are remembered: of more, the oldest are forgotten. */
 const plansMax = 8;
+/** Shards of all plans that a host is told of: with more, a message might be too long to send. */
+const shardsMax = 8192;
 
 /** What a run has measured so far. */
 export interface MeasuredSoFar {
@@ -30,13 +32,19 @@ export function withMeasured(
   return { ...rest, plans: [...others, { ...one, hosts }].slice(-plansMax) };
 }
 
-/** Those that were measured on such devices, the newest last. */
+/** Those that were measured on such devices, the newest last: as many as a message holds. */
 export function measuredOn(
   { plans }: MeasuredSoFar,
   hosts: readonly number[],
 ): readonly MeasuredRun[] {
   const own = plans.filter((one) => one.hosts.join() === hosts.join());
-  return own.map(({ plan, seconds }) => ({ plan, seconds }));
+  let first = own.length;
+  for (let shards = 0; first > 0; first--) {
+    shards += own[first - 1]?.plan.shards.length ?? 0;
+    if (shards > shardsMax) break;
+  }
+  const told = own.slice(Math.min(first, own.length - 1));
+  return told.map(({ plan, seconds }) => ({ plan, seconds }));
 }
 
 /** The samples of all hosts from which steps are counted. */

@@ -51,6 +51,30 @@ test("a plan is remembered with its newest seconds, for its devices, and old pla
   t.deepEqual(measuredOn(all, [2]).at(-1)?.plan, planOn(19));
 });
 
+test("no more plans are told than a message holds, but always the present one", (t) => {
+  const large = (device: number, shards: number) => {
+    const [one] = planOn(device).shards;
+    return {
+      ...planOn(device),
+      shards: Array.from({ length: shards }, () => one ?? ([] as never)),
+    };
+  };
+  let all: MeasuredSoFar = { plans: [], changeSeconds: undefined };
+  for (let device = 0; device < 5; device++) {
+    all = withMeasured(all, [2], { plan: large(device, 3000), seconds: [1, 1] });
+  }
+  t.deepEqual(
+    measuredOn(all, [2]).map(({ plan }) => plan.shards[0]?.[7]),
+    [3, 4],
+  );
+  all = withMeasured(all, [2], { plan: large(9, 20_000), seconds: [1, 1] });
+  t.deepEqual(
+    measuredOn(all, [2]).map(({ plan }) => plan.shards[0]?.[7]),
+    [9],
+  );
+  t.deepEqual(measuredOn({ plans: [], changeSeconds: undefined }, [2]), []);
+});
+
 test("a window is over once every device has made its steps", (t) => {
   const hosts = [{ host: 3, devices: 2 }];
   const meters = (devices: readonly (readonly [steps: number, micros: number])[]): HostMeters => ({

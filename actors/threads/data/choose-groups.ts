@@ -14,6 +14,8 @@ import type { GroupChoice } from "../generation-schema.ts";
 
 /** Samples that are read for it, at most, but for the rest of a batch. */
 const samplesMax = 100_000;
+/** After so many `auto` gives up, where no list repeats half as often as it would have to. */
+const triedSamples = 25_000;
 
 /** The run whose batches are read. */
 export interface ChoiceInput {
@@ -30,7 +32,11 @@ export interface ChoiceInput {
 export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   const { spec, features, dataset } = input;
   const repeats = new RepeatCounter(dataset);
-  await eachBatch(input, (batch, bounds) => repeats.count(batch, bounds));
+  const count = (batch: BatchMemory, bounds: Int32Array) => repeats.count(batch, bounds);
+  const tried = await eachBatch(input, [0, triedSamples], count);
+  const hopeless = (1 + spec.threshold) / 2;
+  if (spec.groups === "auto" && proposeGroups(repeats, hopeless).length === 0) return [];
+  await eachBatch(input, [tried, samplesMax], count);
   const groups =
     spec.groups === "auto"
       ? proposeGroups(repeats, spec.threshold)
@@ -38,7 +44,7 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   if (groups.length === 0) return [];
   const maker = new IkjtMaker(groups, dataset);
   const grouped = new RepeatCounter(dataset, groups);
-  await eachBatch(input, (batch, bounds) => {
+  await eachBatch(input, [0, samplesMax], (batch, bounds) => {
     grouped.count(batch, bounds);
     maker.make({ ...batch, inverse: new Int32Array(groups.length * (bounds.at(-1) ?? 0)) }, bounds);
   });
@@ -55,14 +61,19 @@ export async function chooseGroups(input: ChoiceInput): Promise<GroupChoice[]> {
   });
 }
 
-/** Calls `use` with the first batches of the first epoch, and the bounds of all slices. */
+/**
+ * Calls `use` with batches of the first epoch, and the bounds of all slices. `[from, until]`: where
+ * the first one begins, and the end. Returns where the next batch would begin.
+ */
 async function eachBatch(
   { dataset, order, batchSize, slices }: ChoiceInput,
+  [from, until]: readonly [number, number],
   use: (batch: BatchMemory, bounds: Int32Array) => void,
-): Promise<void> {
-  const end = Math.min(dataset.samples, samplesMax);
+): Promise<number> {
+  const end = Math.min(dataset.samples, until);
   const all = memoryFor(dataset, Math.min(batchSize, dataset.samples));
-  for (let first = 0; first < end; first += batchSize) {
+  let first = from;
+  for (; first < end; first += batchSize) {
     const samples = Math.min(batchSize, dataset.samples - first);
     const ranges = order.rangesAt(0, first, samples);
     const held = ranges ?? piecesAt(dataset, first, samples);
@@ -73,4 +84,5 @@ async function eachBatch(
     dataset.read(indices, batch);
     use(batch, slicesOf(0, slices, slices, samples).bounds);
   }
+  return first;
 }

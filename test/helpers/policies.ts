@@ -7,9 +7,8 @@ import { createReference } from "../../src/kernels/reference/reference.ts";
 import { slowestOf } from "../../src/planner/learned/cost-networks.ts";
 import { weightBytesOf } from "../../src/planner/learned/cost-table.ts";
 import type { TablesOfDevices } from "../../src/planner/learned/greedy.ts";
-import type { DreamSubject } from "../../src/planner/policies/dreamshard/train-dreamshard.ts";
 import type { Parameters } from "../../src/planner/policies/parameters.ts";
-import type { SizedTable } from "../../src/planner/policies/table-pool.ts";
+import type { PolicySubject, SizedTable } from "../../src/planner/policies/table-pool.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { gradientError } from "./batches/central-differences.ts";
 import { drawnTables } from "./cost-networks.ts";
@@ -33,7 +32,7 @@ export function plainCosts(tables: readonly SizedTable[]) {
 }
 
 /** Tasks of six of sixteen tables on two devices. */
-export function smallSubject(seed: number, bytes = Number.MAX_SAFE_INTEGER): DreamSubject {
+export function smallSubject(seed: number, bytes = Number.MAX_SAFE_INTEGER): PolicySubject {
   const tables = sizedTables(16, seed);
   const random = new RandomStream(seed, 4);
   const tasks = Array.from({ length: 10 }, () => {

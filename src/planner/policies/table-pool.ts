@@ -4,6 +4,7 @@
 // N = tables of the pool, X = numbers of a table (21).
 
 import type { RandomStream } from "../../ports/random.ts";
+import type { DeviceCosts } from "../learned/cost-networks.ts";
 import type { CostTable } from "../learned/cost-table.ts";
 import {
   rawFeaturesOf,
@@ -12,7 +13,7 @@ import {
   standardOf,
   tableFeatures,
 } from "../learned/features.ts";
-import type { DeviceRoom } from "../learned/greedy.ts";
+import type { DeviceRoom, TablesOfDevices } from "../learned/greedy.ts";
 
 /** Numbers of a table: those of a cost network, and its size. */
 export const policyFeatures = tableFeatures + 1;
@@ -26,6 +27,14 @@ export interface SizedTable extends CostTable {
 export interface PlacementTask {
   readonly tables: readonly number[];
   readonly room: DeviceRoom;
+}
+
+/** What a policy is trained with: tasks of one number of devices, of tables of a pool. */
+export interface PolicySubject {
+  readonly tables: readonly SizedTable[];
+  readonly tasks: readonly PlacementTask[];
+  /** What the devices of a plan cost. Tables are those of the pool, by index. */
+  readonly measure: (placed: TablesOfDevices) => readonly DeviceCosts[];
 }
 
 /** A column of one value has the deviation 1: it tells nothing, and other tables may differ. */

@@ -12,22 +12,14 @@ import { CostModel, CostTrainer, type MeasuredPlan, vectorColumns } from "../cos
 import type { PlacementPolicy } from "../placement-policy.ts";
 import {
   type PlacementTask,
+  type PolicySubject,
   policyFeatures,
   policyStandardOf,
   poolFeatures,
-  type SizedTable,
 } from "../table-pool.ts";
 import { type AutoEpisodes, type AutoPool, autoCostNames, playAuto } from "./episodes.ts";
 import { AutoNetwork, deviceNumbers } from "./network.ts";
 import { vTrace } from "./v-trace.ts";
-
-/** Tasks of one number of tables and devices, of tables of a pool. */
-export interface AutoSubject {
-  readonly tables: readonly SizedTable[];
-  readonly tasks: readonly PlacementTask[];
-  /** What the devices of a plan cost: of them the cost of lookup and update counts. */
-  readonly measure: (placed: TablesOfDevices) => readonly DeviceCosts[];
-}
 
 export interface AutoOptions {
   /** @default 1 */
@@ -64,7 +56,7 @@ const plansMax = 625;
 
 export function trainAutoShard(
   kernels: Kernels,
-  subject: AutoSubject,
+  subject: PolicySubject,
   options: AutoOptions = {},
 ): PlacementPolicy {
   const { seed = 1, updates = 150, episodes = 8, costUpdates = 20 } = options;

@@ -5,13 +5,13 @@
 
 import type { Kernels } from "../../../kernels/contract/kernels.ts";
 import { purposes, RandomStream } from "../../../ports/random.ts";
-import { type DeviceCosts, slowestOf } from "../../learned/cost-networks.ts";
+import { slowestOf } from "../../learned/cost-networks.ts";
 import type { Standard } from "../../learned/features.ts";
-import type { TablesOfDevices } from "../../learned/greedy.ts";
 import { CostModel, CostTrainer, deviceCostNames, type MeasuredPlan } from "../cost-model.ts";
 import type { PlacementPolicy } from "../placement-policy.ts";
 import {
   type PlacementTask,
+  type PolicySubject,
   policyFeatures,
   policyStandardOf,
   poolFeatures,
@@ -19,14 +19,6 @@ import {
 } from "../table-pool.ts";
 import { type KnownPool, type PlayedEpisodes, playEpisodes } from "./episodes.ts";
 import { Policy } from "./policy.ts";
-
-/** What is learned from: tasks of one number of devices, of tables of a pool. */
-export interface DreamSubject {
-  readonly tables: readonly SizedTable[];
-  readonly tasks: readonly PlacementTask[];
-  /** What the devices of a plan cost. Tables are those of the pool, by index. */
-  readonly measure: (placed: TablesOfDevices) => readonly DeviceCosts[];
-}
 
 export interface DreamOptions {
   /** @default 1 */
@@ -67,7 +59,7 @@ const entropyWeight = 1e-3;
 
 export function trainDreamShard(
   kernels: Kernels,
-  subject: DreamSubject,
+  subject: PolicySubject,
   options: DreamOptions = {},
 ): PlacementPolicy {
   const { seed = 1, turns = 10, plans = 50, costUpdates = 1000, policyUpdates = 50 } = options;

@@ -92,6 +92,14 @@ export {
   type ModelExportOptions,
   type ModelExportReport,
 } from "./storage/exports/export-model.ts";
+export {
+  type Ranked,
+  type RankOptions,
+  type Scored,
+  ServedModel,
+  type ServedVersion,
+  type ServeOptions,
+} from "./storage/serving/served-model.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordValue, SampleRecord } from "./src/data/records.ts";
 

@@ -84,6 +84,7 @@ export const layers: readonly Rooms[] = [
     "actors/host": 3050,
     "storage/first-job": 700,
     "storage/ingest": 2200,
+    "storage/serving": 1_500,
     "storage/sessions": 1_700,
   },
   {

@@ -16,6 +16,7 @@ export const layers: readonly Rooms[] = [
     "src/data": 20_750,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
+    "src/wire/http": 110,
     "src/wire/messages": 1000,
     "storage/disk": 250,
   },

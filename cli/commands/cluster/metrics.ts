@@ -1,10 +1,10 @@
 // osiris metrics: serves a cluster's figures to Prometheus, until Ctrl-C.
 
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
 import type { Command } from "commander";
-import { type Exporter, InputUnusableError, openExporter } from "../../../index.ts";
+import { type Exporter, openExporter } from "../../../index.ts";
+import { realClock } from "../../../src/ports/clock.ts";
+import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -44,12 +44,11 @@ async function metrics(options: MetricsArguments): Promise<void> {
       response.writeHead(status, { "content-type": type }).end(text);
     });
   });
-  const url = await listen(server, options);
+  const url = `${await listenAt(server, options)}/metrics`;
   if (options.json === true) console.log(JSON.stringify({ report: "metrics", url }));
   else console.log(`Serving ${url}; Ctrl-C ends it.`);
   await interrupted;
-  server.close();
-  server.closeAllConnections();
+  await closeServer(server, 0, realClock);
 }
 
 async function answer(exporter: Exporter, url: string) {
@@ -58,17 +57,4 @@ async function answer(exporter: Exporter, url: string) {
   if (path === "/healthz") return { status: 200, type, text: "ok\n" };
   if (path !== "/metrics") return { status: 404, type, text: "Expected /metrics or /healthz\n" };
   return { status: 200, type: exporter.contentType, text: await exporter.text() };
-}
-
-async function listen(server: Server, { port, host }: MetricsArguments): Promise<string> {
-  server.listen(port, host);
-  try {
-    await once(server, "listening");
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    const place = `${host}:${port}`;
-    throw new InputUnusableError(place, `Cannot serve on ${place}: ${reason}`, { cause });
-  }
-  const { port: actual } = server.address() as AddressInfo;
-  return `http://${host}:${actual}/metrics`;
 }

@@ -37,6 +37,10 @@ const trainings: Readonly<Record<string, () => PlacementPolicy>> = {
   "autoshard-no-costs": () => {
     return trainAuto(kernels, { data: flags.data, seed, say, hasCosts: false });
   },
+  "autoshard-half": () => trainAuto(kernels, { data: flags.data, seed, say, isHalf: true }),
+  "autoshard-half-no-costs": () => {
+    return trainAuto(kernels, { data: flags.data, seed, say, isHalf: true, hasCosts: false });
+  },
 };
 
 if (hasPublished(flags.data)) {

@@ -30,7 +30,7 @@ test("DreamShard's plans cost less than greedy ones, and less than without predi
 
 test("AutoShard's plans are more even than greedy ones, and than without predicted costs", (t) => {
   if (lacks(t, dataFile("sharding/tables856.json.gz"))) return;
-  const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 5 });
+  const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 20 });
   const figureOf = (size: string, row: string) => {
     return rows.find(({ name }) => name === `sharding.auto.${size}.${row}`)?.figure ?? Number.NaN;
   };

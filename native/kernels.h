@@ -245,6 +245,10 @@ struct Kernels {
   void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);
   void (*linear)(float* out, const float* x, const float* w, const float* b, int64_t samples,
                  int64_t inputs, int64_t outputs, bool relu);
+  /// Packs weights (O,I) into whole panels of 64 outputs.
+  void (*packLayer)(float* out, const float* w, int64_t inputs, int64_t outputs);
+  /// As `linear`, with weights that `packLayer` packed.
+  decltype(linear) linearPacked;
   void (*dRelu)(float* d, const float* out, int64_t n);
   void (*dLinearInput)(float* dX, const float* dOut, const float* w, int64_t samples,
                        int64_t inputs, int64_t outputs, const Addends& plus, const float* above);

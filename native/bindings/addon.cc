@@ -54,6 +54,8 @@ NAPI_MODULE_INIT() {
       method("uniform", bound<uniform>),
       method("born", bound<born>),
       method("linear", bound<linear>),
+      method("packLayer", bound<packLayer>),
+      method("linearPacked", bound<linearPacked>),
       method("dRelu", bound<dRelu>),
       method("dLinearInput", bound<dLinearInput>),
       method("dLinearWeight", bound<dLinearWeight>),

@@ -28,6 +28,21 @@ void linear(Call& call) {
   if (call.valid()) kernel(out, x, w, b, samples, inputs, outputs, relu);
 }
 
+// packLayer(out, w, inputs, outputs)
+void packLayer(Call& call) {
+  float *out = call.floats(0), *w = call.floats(1);
+  const int64_t inputs = call.integer(2), outputs = call.integer(3);
+  if (call.valid()) running().packLayer(out, w, inputs, outputs);
+}
+
+// linearPacked(out, x, packed, b, samples, inputs, outputs, relu)
+void linearPacked(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1), *packed = call.floats(2), *b = call.floats(3);
+  const int64_t samples = call.integer(4), inputs = call.integer(5), outputs = call.integer(6);
+  const bool relu = call.flag(7);
+  if (call.valid()) running().linearPacked(out, x, packed, b, samples, inputs, outputs, relu);
+}
+
 // dRelu(d, out)
 void dRelu(Call& call) {
   float *d = call.floats(0), *out = call.floats(1);

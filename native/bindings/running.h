@@ -34,6 +34,6 @@ napi_value limitIsa(Call& call) {
 
 /// The form of the calls that this addon takes. It changes when arguments do, so that an addon is
 /// never called by another version of src/ports/addon.ts, which has the same number.
-napi_value callForm(Call& call) { return call.answer(8); }
+napi_value callForm(Call& call) { return call.answer(9); }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/coming.h"
 #include "dense/product.h"
 #include "dense/dense.h"
+#include "dense/packed.h"
 #include "dense/bfloat16.h"
 #if !defined(OSIRIS_PAIRS)
 #include "dense/interaction.h"
@@ -18,6 +19,8 @@ namespace osiris::OSIRIS_ISA {
 void addDense(Kernels& kernels) {
 #if !defined(OSIRIS_PAIRS)  // avx512bf16 is avx512, but for products of bfloat16.
   kernels.linear = linear;
+  kernels.packLayer = packLayer;
+  kernels.linearPacked = linearPacked;
   kernels.dRelu = dRelu;
   kernels.dLinearInput = dLinearInput;
   kernels.dLinearWeight = dLinearWeight;

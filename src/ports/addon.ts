@@ -30,7 +30,7 @@ export type Addon = Record<string, (...values: unknown[]) => unknown>;
 let loaded: Addon | undefined;
 
 /** The form of the calls: native/bindings/running.h has the same number. */
-const callForm = 8;
+const callForm = 9;
 
 /** The addon, if it takes our calls. @throws Error where it was built for another version */
 export function ofThisVersion(addon: Addon, path: string): Addon {

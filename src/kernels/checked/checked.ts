@@ -22,7 +22,7 @@ import { sizeOf } from "../reference/memory.ts";
 import { checkBlocks } from "./blocks.ts";
 import { checkCache, checkRecords } from "./cache.ts";
 import { checkExchange } from "./exchange.ts";
-import { addends, columns, covers, holds, size, within } from "./shapes.ts";
+import { addends, columns, covers, holds, layer, matrix, size, within } from "./shapes.ts";
 import { completes } from "./sums.ts";
 
 /** `inner` with the shape of every argument asserted. Ids are checked where frames arrive. */
@@ -134,6 +134,7 @@ function named(rows: Pick<Rows, "rows" | "rowBlocks"> & { readonly names?: Int32
 
 type DenseNames =
   | "linear"
+  | "linearPacked"
   | "dRelu"
   | "dLinearInput"
   | "dLinearWeight"
@@ -145,12 +146,12 @@ type DenseNames =
 function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
   return {
     linear(out, x, w, b, relu, precision) {
-      const [outputs, inputs] = matrix("w", w);
-      const samples = x.shape[0] ?? 0;
-      holds("x", x, samples * inputs);
-      holds("out", out, samples * outputs);
-      holds("b", b, outputs);
+      layer(out, x, w, b);
       inner.linear(out, x, w, b, relu, precision);
+    },
+    linearPacked(out, x, packed, b, relu) {
+      layer(out, x, packed, b);
+      inner.linearPacked(out, x, packed, b, relu);
     },
     dRelu(d, out) {
       holds("d", d, size(out));
@@ -206,11 +207,6 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights);
     },
   };
-}
-
-function matrix(name: string, t: Tensor): [number, number] {
-  if (t.shape.length === 2) return [t.shape[0]!, t.shape[1]!];
-  assert.fail(`Expected ${name} (O,I), got (${t.shape.join(",")})`);
 }
 
 function interactionSize(x: Tensor, copied: number, dots: boolean): number {

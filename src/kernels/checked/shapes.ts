@@ -49,3 +49,18 @@ export function covers(slices: Slices, samples: number): void {
   assert(bounds[0] === 0 && bounds[count] === samples, `Expected slices of ${samples} samples`);
   for (let i = 0; i < count; i++) assert(bounds[i]! <= bounds[i + 1]!, "Slices overlap");
 }
+
+/** The outputs and inputs of weights (O,I). */
+export function matrix(name: string, t: Tensor): [number, number] {
+  if (t.shape.length === 2) return [t.shape[0]!, t.shape[1]!];
+  assert.fail(`Expected ${name} (O,I), got (${t.shape.join(",")})`);
+}
+
+/** Asserts that out (B,O), x (B,I), w (O,I) and b (O) fit together. */
+export function layer(out: Tensor, x: Tensor, w: Tensor, b: Tensor): void {
+  const [outputs, inputs] = matrix("w", w);
+  const samples = x.shape[0] ?? 0;
+  holds("x", x, samples * inputs);
+  holds("out", out, samples * outputs);
+  holds("b", b, outputs);
+}

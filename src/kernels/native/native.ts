@@ -16,7 +16,7 @@ import { packedBytes } from "../contract/precision.ts";
 import { type Slices, subtreesOf } from "../contract/slices.ts";
 import { average, clipNorm, clipValues, swap } from "../reference/beside-updates.ts";
 import { loss } from "../reference/loss.ts";
-import { createMemory, valuesOf } from "../reference/memory.ts";
+import { createMemory, HostTensor, valuesOf } from "../reference/memory.ts";
 import { rowMeans, rowTrust } from "../reference/row-sums.ts";
 import { blocks } from "./blocks.ts";
 import { cache, records } from "./cache.ts";
@@ -76,9 +76,14 @@ function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32A
   return new Float32Array(buffer, byteOffset, Math.floor(byteLength / 4));
 }
 
+/** Outputs of a panel of packed weights, as in native/dense/packed.h. */
+const packedOutputs = 64;
+
 type DenseNames =
   | "uniform"
   | "linear"
+  | "packLayer"
+  | "linearPacked"
   | "dRelu"
   | "dLinearInput"
   | "dLinearWeight"
@@ -88,6 +93,7 @@ type DenseNames =
 
 function dense(addon: Addon): Pick<Kernels, DenseNames> {
   const { uniform, linear, dRelu, dLinearInput, dLinearWeight, dropout } = addon;
+  const { packLayer, linearPacked } = addon;
   const { interact, dInteract } = addon;
   return {
     uniform: (t, key, purpose, first, scale) =>
@@ -96,6 +102,18 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
       const [outputs, inputs] = w.shape;
       const operands = [data(out), data(x), data(w), data(b)];
       linear!(...operands, x.shape[0], inputs, outputs, relu, precision === "bfloat16");
+    },
+    packLayer(w) {
+      const [outputs = 0, inputs = 0] = w.shape;
+      const panels = Math.ceil(outputs / packedOutputs);
+      const packed = aligned(addon, panels * packedOutputs * inputs);
+      packLayer!(packed, data(w), inputs, outputs);
+      return new HostTensor([outputs, inputs], packed);
+    },
+    linearPacked(out, x, packed, b, relu) {
+      const [outputs, inputs] = packed.shape;
+      const operands = [data(out), data(x), data(packed), data(b)];
+      linearPacked!(...operands, x.shape[0], inputs, outputs, relu);
     },
     dRelu: (d, out) => void dRelu!(data(d), data(out)),
     dLinearInput(dX, dOut, w, precision, plus = [], above) {

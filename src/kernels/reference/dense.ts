@@ -6,7 +6,7 @@ import { type Key, philox } from "../../ports/random.ts";
 import type { Kernels, Tensor } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
 import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
-import { type Values, valuesOf } from "./memory.ts";
+import { HostTensor, type Values, valuesOf } from "./memory.ts";
 
 /** Rounds to the precision of the arithmetic. */
 export type Round = (value: number) => number;
@@ -20,6 +20,8 @@ export type DenseKernels = Pick<
   | "uniform"
   | "born"
   | "linear"
+  | "packLayer"
+  | "linearPacked"
   | "dRelu"
   | "dLinearInput"
   | "dLinearWeight"
@@ -48,20 +50,11 @@ export function createDense(round: Round): DenseKernels {
       }
     },
 
-    linear(out, x, w, b, relu) {
-      const [o, xs, ws, bs] = [valuesOf(out), valuesOf(x), valuesOf(w), valuesOf(b)];
-      const [outputs, inputs] = [w.shape[0]!, w.shape[1]!];
-      const samples = x.shape[0]!;
-      for (let s = 0; s < samples; s++) {
-        for (let j = 0; j < outputs; j++) {
-          let acc = bs[j]!;
-          for (let i = 0; i < inputs; i++) {
-            acc = round(acc + xs[s * inputs + i]! * ws[j * inputs + i]!);
-          }
-          o[s * outputs + j] = relu && acc < 0 ? 0 : acc;
-        }
-      }
-    },
+    linear: (out, x, w, b, relu) => layer(round, out, x, w, b, relu),
+
+    packLayer: (w) => new HostTensor(w.shape, valuesOf(w).slice()),
+
+    linearPacked: (out, x, packed, b, relu) => layer(round, out, x, packed, b, relu),
 
     dRelu(d, out) {
       const [ds, o] = [valuesOf(d), valuesOf(out)];
@@ -126,6 +119,22 @@ export function createDense(round: Round): DenseKernels {
       }
     },
   };
+}
+
+/** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. */
+function layer(round: Round, out: Tensor, x: Tensor, w: Tensor, b: Tensor, relu: boolean): void {
+  const [o, xs, ws, bs] = [valuesOf(out), valuesOf(x), valuesOf(w), valuesOf(b)];
+  const [outputs, inputs] = [w.shape[0]!, w.shape[1]!];
+  const samples = x.shape[0]!;
+  for (let s = 0; s < samples; s++) {
+    for (let j = 0; j < outputs; j++) {
+      let acc = bs[j]!;
+      for (let i = 0; i < inputs; i++) {
+        acc = round(acc + xs[s * inputs + i]! * ws[j * inputs + i]!);
+      }
+      o[s * outputs + j] = relu && acc < 0 ? 0 : acc;
+    }
+  }
 }
 
 /** See `Kernels.uniform`. */

@@ -46,17 +46,6 @@ export function checkBatch(
   if (bad >= 0) throw expected(`batch.weights[${bad}]`, "a finite number", String(weights?.[bad]));
 }
 
-/** Longest bag of each feature. */
-export function idsMaxOf({ samples, lengths }: EncodedBatch, features: number): number[] {
-  return Array.from({ length: features }, (_, feature) => {
-    let most = 0;
-    for (let i = feature * samples; i < (feature + 1) * samples; i++) {
-      most = Math.max(most, lengths[i] ?? 0);
-    }
-    return most;
-  });
-}
-
 /** The batch in pieces of at most `samplesMax` samples, in order. A small batch is one piece. */
 export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<EncodedBatch> {
   const { samples, dense, lengths, ids, highs, weights } = batch;

@@ -9,7 +9,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
-import { batchSamplesMax, Model } from "./model.ts";
+import { Model } from "./model.ts";
 
 /** Options of `loadModel`. */
 export interface LoadOptions {
@@ -45,7 +45,8 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const shapes = shapesOf(job.model);
   const idsMax = shapes.map(() => 1);
   const weighted = weightedOf(job.data, shapes);
-  const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
+  // The device only keeps the state: it runs no batch.
+  const input = { model, slices, idsMax, weighted, batchSize: 1 };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   device.trained.steps = manifest.cut;
   const names = manifest.parts.map(({ name }) => name);

@@ -1,10 +1,9 @@
-// A trained model: a checkpoint in memory that predicts. It runs the transforms and the forward
-// pass of training (src/data/records.ts, src/training/step/step.ts) on one device, on the caller's
-// thread.
+// A trained model: a checkpoint in memory that predicts. It runs the transforms and the kernels of
+// training (src/data/records.ts, src/serving/scorer.ts) on the caller's thread: a prediction is
+// computed in one go, before the call returns its promise.
 //
 // Invariants
 //   M1. The weights equal the manifest's, and nothing here changes them.
-//   M2. The device computes one batch at a time: concurrent predictions wait in a queue.
 
 import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
@@ -15,16 +14,10 @@ import { contentsOf, recordedContents } from "../../src/data/contents.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { openSamples, type SamplesOrigin } from "../../src/data/open-samples.ts";
 import { holdAt } from "../../src/data/pieces-at.ts";
-import {
-  createRecordEncoder,
-  type RecordEncoder,
-  type SampleRecord,
-} from "../../src/data/records.ts";
+import type { SampleRecord } from "../../src/data/records.ts";
 import { planSplit, splitDataset } from "../../src/data/split.ts";
 import { keyColumnOf } from "../../src/data/split-keys.ts";
-import { areNumeric, groupWords, labelsOf, scoredLabelsOf } from "../../src/data/targets.ts";
-import { wideOf } from "../../src/data/text/columns.ts";
-import { weightedOf } from "../../src/data/text/match-features.ts";
+import { groupWords, scoredLabelsOf } from "../../src/data/targets.ts";
 import {
   DataCacheDamagedError,
   InputUnusableError,
@@ -37,6 +30,7 @@ import { namedFiles } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import {
   densePart,
   digestOf,
@@ -46,15 +40,12 @@ import {
 } from "../../src/training/checkpoint/part-names.ts";
 import { partsOf } from "../../src/training/checkpoint/parts.ts";
 import { createScores } from "../../src/training/loop/evaluation.ts";
-import { scoreBatch, withBags } from "../../src/training/loop/inference-device.ts";
 import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import type { Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { checkBatch, idsMaxOf, piecesOf } from "./encoded-batch.ts";
-
-/** Samples that go through the device at a time: enough for its speed, in little memory. */
-export const batchSamplesMax = 1024;
+import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
+import { type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
 /** The parts of a model; `loadModel` makes one of them. */
 export interface ModelParts {
@@ -79,25 +70,25 @@ export class Model implements AsyncDisposable {
   readonly means: Means | undefined;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
-  /** Of each label, whether it is a number. */
-  readonly #numeric: readonly boolean[];
   readonly #parts: ModelParts;
-  readonly #encoder: RecordEncoder;
+  readonly #predictor: Predictor;
+  readonly #version: PredictingVersion;
   #device: DeviceState | undefined;
-  #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: ModelParts) {
     const { device, job, manifest } = parts;
     this.job = job;
-    this.tasks = labelsOf(job.data);
-    this.#numeric = areNumeric(job.data);
     this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
     this.means = manifest.means;
     this.#parts = parts;
     this.#device = device;
-    this.#encoder = createRecordEncoder(job.data, shapesOf(job.model), this.means);
+    this.#predictor = new Predictor(job, this.means);
+    this.tasks = this.#predictor.tasks;
+    const scorer = scorerOf(job, device.kernels);
+    scorer.setDense(denseOfDevice(device));
+    this.#version = { scorer, rows: rowsOfDevice(device) };
   }
 
   /**
@@ -110,43 +101,19 @@ export class Model implements AsyncDisposable {
    */
   async predict(records: readonly SampleRecord[]): Promise<Float32Array> {
     this.#live("predict");
-    if (!Array.isArray(records)) throw expected("records", "a list of records", records);
-    const out = new Float32Array(records.length * this.tasks.length);
-    for (let first = 0; first < records.length; first += batchSamplesMax) {
-      const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
-      out.set(await this.predictBatch(batch), this.tasks.length * first);
-    }
-    return out;
+    return this.#predictor.predict(records, this.#version);
   }
 
   /**
    * Probabilities (B), or (B,T), of the label 1, or values, for encoded features: transformed
-   * dense values and rows of the tables. The caller owns the batch and must not change it until
-   * this resolves.
+   * dense values and rows of the tables. The caller owns the batch.
    * @throws InvalidOptionError where its arrays do not fit together
    * @throws IdOutOfRangeError where an id lies outside its table
    * @throws ModelClosedError
    */
   async predictBatch(batch: EncodedBatch): Promise<Float32Array> {
     this.#live("predict");
-    if (typeof batch !== "object" || batch === null) {
-      throw expected("batch", "an encoded batch (`predict` takes records)", batch);
-    }
-    const { dense } = this.job.model;
-    const shapes = shapesOf(this.job.model);
-    const isWide = wideOf(shapes).includes(true);
-    const isWeighted = weightedOf(this.job.data, shapes).includes(true);
-    checkBatch(batch, { dense, features: shapes.length, isWide, isWeighted });
-    const out = new Float32Array(batch.samples * this.tasks.length);
-    let first = 0;
-    for (const piece of piecesOf(batch, batchSamplesMax)) {
-      const logits = await this.#score(piece);
-      const { length: tasks } = this.tasks;
-      const own = logits.map((z, i) => (this.#numeric[i % tasks] ? z : probabilityOf(z)));
-      out.set(own, tasks * first);
-      first += piece.samples;
-    }
-    return out;
+    return this.#predictor.predictBatch(batch, this.#version);
   }
 
   /**
@@ -178,7 +145,7 @@ export class Model implements AsyncDisposable {
     if (!Array.isArray(thresholds) || !thresholds.every(isProbability)) {
       throw expected("thresholds", "numbers between 0 and 1", thresholds);
     }
-    if (this.#numeric.includes(false)) return;
+    if (this.#predictor.numeric.includes(false)) return;
     throw expected("thresholds", "left out, as the model predicts no class", thresholds);
   }
 
@@ -194,7 +161,9 @@ export class Model implements AsyncDisposable {
         const samples = Math.min(batchSamplesMax, dataset.samples - first);
         await holdAt(dataset, first, samples);
         const batch = readBatch(dataset, first, samples, scores);
-        scores.logits.set(await this.#score(batch), this.tasks.length * first);
+        const { scorer, rows } = this.#version;
+        this.#live("evaluate");
+        scores.logits.set(scorer.score(batch, rows, first), this.tasks.length * first);
       }
       const labels = scoredLabelsOf(this.job.data);
       return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
@@ -262,9 +231,8 @@ export class Model implements AsyncDisposable {
     return leaves;
   }
 
-  /** Waits for predictions under way and frees the model. Safe to call twice. */
+  /** Frees the model: later calls are refused. Safe to call twice. */
   async close(): Promise<void> {
-    await this.#last;
     this.#device = undefined;
   }
 
@@ -276,17 +244,6 @@ export class Model implements AsyncDisposable {
   #live(call: string): DeviceState {
     if (this.#device === undefined) throw new ModelClosedError(call);
     return this.#device;
-  }
-
-  /** Logits (B) of a batch, computed after the batches before it. M2 */
-  #score(batch: EncodedBatch): Promise<Float32Array> {
-    const turn = this.#last.then(() => {
-      const device = roomFor(this.#live("predict"), batch);
-      this.#device = device;
-      return scoreBatch(device, batch);
-    });
-    this.#last = turn.catch(() => {}); // The caller gets the error; the next one does not.
-    return turn;
   }
 
   async #openData(data: EvaluationData, differs: boolean): Promise<Dataset> {
@@ -359,13 +316,6 @@ function leafName(
   return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
 }
 
-/** Returns the device with room for the batch's longest bags. */
-function roomFor(device: DeviceState, batch: EncodedBatch): DeviceState {
-  const { idsMax } = device.topology.input;
-  const needed = idsMaxOf(batch, idsMax.length).map((ids, i) => Math.max(ids, idsMax[i] ?? 0));
-  return needed.some((ids, i) => ids > (idsMax[i] ?? 0)) ? withBags(device, needed) : device;
-}
-
 /** Copies samples first .. first+samples-1, and their labels and groups into `scores`. */
 function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
   const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
@@ -391,8 +341,4 @@ function readBatch(dataset: Dataset, first: number, samples: number, scores: Sco
     highs: highs?.subarray(0, count),
     weights: weights?.subarray(0, count),
   };
-}
-
-function probabilityOf(logit: number): number {
-  return 1 / (1 + Math.exp(-logit));
 }

@@ -27,8 +27,9 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { writeWhole } from "../disk/whole-file.ts";
-import { batchSamplesMax, type Model } from "./model.ts";
+import type { Model } from "./model.ts";
 import {
   addedColumns,
   type PredictFileOptions,

@@ -16,8 +16,9 @@ import { weightedOf } from "../../src/data/text/match-features.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { writeWhole } from "../disk/whole-file.ts";
-import { batchSamplesMax, type Model } from "./model.ts";
+import type { Model } from "./model.ts";
 import {
   addedColumns,
   type PredictFileOptions,

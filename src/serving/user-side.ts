@@ -1,0 +1,71 @@
+// What of a model's graph depends on the user alone, where a user meets many candidates.
+//
+//   the user's features ──▶ early nodes, for one sample ──▶ copied to all ──┐
+//   candidates' features ───────────────────────────────────────────────────┴▶ later nodes
+//
+// A node is early if all that leads to it is the user's. What later nodes read of the user's is
+// copied to the row of each candidate: outputs of early nodes, and vectors of lookups.
+
+import type { Graph } from "../model/graph/graph.ts";
+import { sizeOf } from "../model/graph/graph.ts";
+import { type LookupSet, lookupSet, type ServedLookups } from "./lookups.ts";
+
+/** Columns of a node. */
+export interface NodeColumns {
+  readonly node: number;
+  readonly column: number;
+  readonly columns: number;
+}
+
+export interface UserSide {
+  readonly ofUser: LookupSet;
+  readonly others: LookupSet;
+  /** By lookup of the model. */
+  readonly isLookupOfUser: readonly boolean[];
+  /** Nodes to run for one sample, and those to run for each candidate, in their order. */
+  readonly early: readonly number[];
+  readonly later: readonly number[];
+  /** What is copied from the first row to all. */
+  readonly copied: readonly NodeColumns[];
+}
+
+/** `isOfUser`: by feature. */
+export function userSideOf(
+  graph: Graph,
+  { lookups }: ServedLookups,
+  isOfUser: readonly boolean[],
+  isDenseOfUser: boolean,
+): UserSide {
+  const ofUser = lookups.filter(({ feature }) => isOfUser[feature] === true);
+  const others = lookups.filter(({ feature }) => isOfUser[feature] !== true);
+  const mixed = new Set(others.map(({ node }) => node));
+  const isEarly: boolean[] = [];
+  for (const [node, { inputs }] of graph.nodes.entries()) {
+    const isInput = node === graph.dense?.node;
+    const own = isInput ? isDenseOfUser : inputs.every((input) => isEarly[input.node] === true);
+    isEarly.push(own && !mixed.has(node));
+  }
+  const nodes = [...graph.nodes.keys()];
+  const later = nodes.filter((node) => isEarly[node] !== true);
+  const read = new Set(
+    later.flatMap((node) => {
+      return (graph.nodes[node]?.inputs ?? []).map((input) => input.node);
+    }),
+  );
+  read.add(graph.output.node);
+  const whole = nodes.flatMap((node): NodeColumns[] => {
+    const isCopied = isEarly[node] === true && read.has(node);
+    const spec = graph.nodes[node];
+    return isCopied && spec !== undefined ? [{ node, column: 0, columns: sizeOf(spec) }] : [];
+  });
+  const set = lookupSet(ofUser);
+  const vectors = set.runs.filter(({ node }) => isEarly[node] !== true);
+  return {
+    ofUser: set,
+    others: lookupSet(others),
+    isLookupOfUser: lookups.map(({ feature }) => isOfUser[feature] === true),
+    early: nodes.filter((node) => isEarly[node] === true),
+    later,
+    copied: [...whole, ...vectors.map(({ node, column, columns }) => ({ node, column, columns }))],
+  };
+}

@@ -1,0 +1,108 @@
+// From records, or encoded batches, to predictions of one version of a model: checks, pieces that
+// fit the device, probabilities. Everything that predicts shares it, so all scores are alike.
+//
+// B = samples, T = tasks.
+
+import type { EncodedBatch } from "../../src/data/batch-rows.ts";
+import type { Means } from "../../src/data/cache/cache-format.ts";
+import {
+  createRecordEncoder,
+  type RecordEncoder,
+  type SampleRecord,
+} from "../../src/data/records.ts";
+import { areNumeric, labelsOf } from "../../src/data/targets.ts";
+import { wideOf } from "../../src/data/text/columns.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { shapesOf } from "../../src/model/features.ts";
+import { expected } from "../../src/ports/check-options.ts";
+import { batchSamplesMax, Scorer, type ServedRows } from "../../src/serving/scorer.ts";
+import { checkBatch, piecesOf } from "./encoded-batch.ts";
+
+/** What computes the predictions of one version. */
+export interface PredictingVersion {
+  readonly scorer: Scorer;
+  readonly rows: ServedRows;
+}
+
+/** A scorer for a job's model; its dense parameters are 0. */
+export function scorerOf({ model, optimizer, data }: JobSpec, kernels: Kernels): Scorer {
+  const weighted = weightedOf(data, shapesOf(model));
+  return new Scorer({ model, optimizer: optimizer.sparse, weighted, kernels });
+}
+
+export class Predictor {
+  /** The labels that are predicted, T of them. */
+  readonly tasks: readonly string[];
+  /** Of each label, whether it is a number. */
+  readonly numeric: readonly boolean[];
+  readonly #encoder: RecordEncoder;
+  readonly #shape: Parameters<typeof checkBatch>[1];
+
+  constructor({ data, model }: JobSpec, means: Means | undefined) {
+    const shapes = shapesOf(model);
+    this.tasks = labelsOf(data);
+    this.numeric = areNumeric(data);
+    this.#encoder = createRecordEncoder(data, shapes, means);
+    this.#shape = {
+      dense: model.dense,
+      features: shapes.length,
+      isWide: wideOf(shapes).includes(true),
+      isWeighted: weightedOf(data, shapes).includes(true),
+    };
+  }
+
+  /**
+   * Predictions (B) or (B,T) for records. @throws InvalidOptionError naming the record and the
+   * column
+   */
+  predict(records: readonly SampleRecord[], version: PredictingVersion): Float32Array {
+    if (!Array.isArray(records)) throw expected("records", "a list of records", records);
+    const { length: tasks } = this.tasks;
+    if (records.length <= batchSamplesMax) {
+      return records.length === 0
+        ? new Float32Array(0)
+        : this.#predicted(version.scorer.score(this.#encoder.encode(records), version.rows));
+    }
+    const out = new Float32Array(records.length * tasks);
+    for (let first = 0; first < records.length; first += batchSamplesMax) {
+      const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
+      out.set(this.#predicted(version.scorer.score(batch, version.rows, first)), tasks * first);
+    }
+    return out;
+  }
+
+  /**
+   * Predictions for encoded features. @throws InvalidOptionError where its arrays do not fit
+   * together, IdOutOfRangeError where an id lies outside its table
+   */
+  predictBatch(batch: EncodedBatch, version: PredictingVersion): Float32Array {
+    if (typeof batch !== "object" || batch === null) {
+      throw expected("batch", "an encoded batch (`predict` takes records)", batch);
+    }
+    checkBatch(batch, this.#shape);
+    const out = new Float32Array(batch.samples * this.tasks.length);
+    let first = 0;
+    for (const piece of piecesOf(batch, batchSamplesMax)) {
+      const logits = version.scorer.score(piece, version.rows, first);
+      out.set(this.#predicted(logits), this.tasks.length * first);
+      first += piece.samples;
+    }
+    return out;
+  }
+
+  /** Probabilities of logits; labels that are numbers have their values. In place. */
+  #predicted(logits: Float32Array): Float32Array {
+    const { length: tasks } = this.tasks;
+    for (let i = 0; i < logits.length; i++) {
+      if (this.numeric[i % tasks] === true) continue;
+      logits[i] = probabilityOf(logits[i] ?? 0);
+    }
+    return logits;
+  }
+}
+
+function probabilityOf(logit: number): number {
+  return 1 / (1 + Math.exp(-logit));
+}

@@ -1,0 +1,146 @@
+// The forward pass of serving gives the bits of an evaluation: every architecture, every pooling,
+// row blocks, weights, fewer bits, dynamic ids, averages and rows that decay.
+
+import test from "ava";
+import { weightedOf } from "../../src/data/text/match-features.ts";
+import { type JobOptions, type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { shapesOf } from "../../src/model/features.ts";
+import { predictedBy } from "../../src/model/loss.ts";
+import type { ModelOptions } from "../../src/model/options.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
+import { forwardStep } from "../../src/training/step/step.ts";
+import { denseOfDevice, rowsOfDevice } from "../../storage/model/device-rows.ts";
+import { scorerOf } from "../../storage/model/predictor.ts";
+import { drawBatch } from "../helpers/models/onnx.ts";
+import { zoo } from "../helpers/models/zoo.ts";
+
+const tables = [
+  { name: "a", rows: 50, dim: 4, rowBlocks: 4 as const },
+  { name: "b", rows: 40, dim: 4, pooling: "mean" as const },
+  { name: "c", rows: 30, dim: 4, precision: "int8" as const },
+  { name: "d", rows: 30, dim: 4, precision: "float16" as const, pooling: "mean" as const },
+  { name: "e", rows: 50, dim: 4, rowBlocks: 2 as const, pooling: "mean" as const },
+];
+const dlrm = { kind: "dlrm" as const, dense: 3, tables, bottom: [5, 4], top: [6, 1] };
+
+const models: Readonly<Record<string, ModelOptions>> = {
+  "DLRM of all kinds of tables": dlrm,
+  "DLRM of features that share tables": {
+    ...dlrm,
+    tables: tables.slice(0, 3),
+    features: [
+      { column: "b" },
+      { column: "a" },
+      { column: "b2", table: "b", pooling: "sum" },
+      { column: "c" },
+      { column: "a2", table: "a", pooling: "mean" },
+    ],
+  },
+  Wukong: {
+    ...{ kind: "wukong", dense: 3, tables, bottom: [4], top: [5, 1] },
+    layers: [{ interacted: 2, compressed: 2, rank: 2, hidden: [5] }],
+  },
+  ...zoo,
+};
+
+function jobOf(model: ModelOptions, data: object = {}, more: object = {}): JobSpec {
+  const { dense = 0 } = model;
+  const own = { kind: "synthetic" as const, samples: 8, dense, batchSize: 8, ...data };
+  return resolveJob({ model, data: own, ...more } as JobOptions);
+}
+
+/** A device with drawn dense parameters, whose rows' averages are not their weights. */
+function drawnDevice({ model, slices, optimizer, seed, data }: JobSpec): DeviceState {
+  const kernels = openKernels("auto");
+  const shapes = shapesOf(model);
+  const [idsMax, weighted] = [shapes.map(() => 8), weightedOf(data, shapes)];
+  const input = { model, slices, idsMax, weighted, batchSize: 16 };
+  const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
+  const stream = new RandomStream(seed, 1, 7);
+  const { parameters } = device.topology.graph.layout;
+  for (const tensor of [device.network.flat, ...device.denseState.slots]) {
+    const drawn = Float32Array.from({ length: tensor.shape[0] ?? 0 }, () => stream.uniform() - 0.4);
+    for (const { name, first, length } of parameters) {
+      if (name.endsWith(".running_var")) drawn.fill(0.7, first, first + length);
+    }
+    kernels.write(tensor, drawn);
+  }
+  for (const { rows, state, dim, averaged } of device.slab.rowsOf) {
+    if (!averaged) continue;
+    const width = state.shape[1] ?? 0;
+    const drawn = Float32Array.from({ length: rows * width }, (_, i) => {
+      return i % width < dim ? stream.uniform() - 0.5 : 3;
+    });
+    kernels.write(state, drawn);
+  }
+  device.trained.steps = 7;
+  return device;
+}
+
+async function evaluated(device: DeviceState, batch: ReturnType<typeof drawBatch>) {
+  const labels = new Float32Array(batch.samples);
+  const place = { ticket: 0, batchSamples: batch.samples, idCount: batch.ids.length, labels };
+  const logits = await forwardStep(device, { ...batch, ...place });
+  return predictedBy(device.topology.graph, device.kernels.read(logits));
+}
+
+async function differences(job: JobSpec, isWide = false): Promise<string[]> {
+  const device = drawnDevice(job);
+  const isWeighted = "weights" in job.data && job.data.weights !== undefined;
+  const scorer = scorerOf(job, device.kernels);
+  scorer.setDense(denseOfDevice(device));
+  const stream = new RandomStream(9, 1, 3);
+  const wrong: string[] = [];
+  for (const [samples, idsMax] of [
+    [13, 5],
+    [1, 4],
+    [1, 0],
+    [16, 1],
+  ] as const) {
+    const drawn = drawBatch(job, stream, { samples, idsMax, isWeighted });
+    const batch = isWide ? { ...drawn, highs: new Int32Array(drawn.ids.length) } : drawn;
+    const own = await evaluated(device, batch);
+    const served = scorer.score(batch, rowsOfDevice(device));
+    const isEqual =
+      own.every((value, i) => Object.is(value, served[i])) && own.length === served.length;
+    if (!isEqual) wrong.push(`${samples} samples: ${[...own]}, ${[...served]}`);
+    if (samples > 8 && new Set(own).size < 2) wrong.push(`all scores are ${own[0]}`);
+  }
+  return wrong;
+}
+
+for (const [title, model] of Object.entries(models)) {
+  test(`scores are those of an evaluation: ${title}`, async (t) => {
+    t.deepEqual(await differences(jobOf(model)), []);
+  });
+}
+
+test("weights of ids, in some features", async (t) => {
+  t.deepEqual(await differences(jobOf(dlrm, { weights: "uniform" })), []);
+});
+
+test("moving averages of weights and of rows", async (t) => {
+  const optimizer = {
+    dense: { kind: "adam", ema: { decay: 0.9 } },
+    sparse: { kind: "adagrad", ema: { decay: 0.9 } },
+  };
+  t.deepEqual(await differences(jobOf(dlrm, {}, { optimizer })), []);
+});
+
+test("rows that decay together", async (t) => {
+  const decayed = tables.map((table) => ({
+    ...table,
+    precision: "float32" as const,
+    ...{ l2: 0.1, l2Scope: "decayed" as const },
+  }));
+  const optimizer = { sparse: { kind: "sgd", learningRate: 0.1 } };
+  t.deepEqual(await differences(jobOf({ ...dlrm, tables: decayed }, {}, { optimizer })), []);
+});
+
+test("tables that every device has a copy of", async (t) => {
+  const copied = tables.map((table) => ({ ...table, sharding: "data-parallel" as const }));
+  t.deepEqual(await differences(jobOf({ ...dlrm, tables: copied.slice(0, 2) })), []);
+});

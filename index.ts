@@ -100,8 +100,11 @@ export {
   type ServedVersion,
   type ServeOptions,
 } from "./storage/serving/served-model.ts";
+export { type ModelServer, serve } from "./actors/serving/serve.ts";
+export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
+export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
-export type { RecordValue, SampleRecord } from "./src/data/records.ts";
+export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
 export {

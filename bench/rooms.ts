@@ -99,7 +99,7 @@ export const layers: readonly Rooms[] = [
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
   { "actors/observe": 1100 },
-  { "actors/client": 1100 },
+  { "actors/client": 1100, "actors/serving": 3000 },
   { "actors/cluster": 1450 },
   {
     "actors/cost-networks": 830,
@@ -120,6 +120,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 850,
     "cli/commands/chaos": 450,
+    "cli/commands/serving": 250,
     "cli/commands/setup": 260,
     "cli/commands/warehouse": 520,
   },

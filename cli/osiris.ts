@@ -30,6 +30,7 @@ import { addShard } from "./commands/runs/shard.ts";
 import { addStatus } from "./commands/runs/status.ts";
 import { addSubmit } from "./commands/runs/submit.ts";
 import { addTier } from "./commands/runs/tier.ts";
+import { addServe } from "./commands/serving/serve.ts";
 import { addBuildNative } from "./commands/setup/build-native.ts";
 import { addCompletion } from "./commands/setup/completion.ts";
 import { addInit } from "./commands/setup/init.ts";
@@ -77,6 +78,7 @@ const commands = [
   addEval,
   addPredict,
   addExport,
+  addServe,
   addMetrics,
   addNatsConfig,
   addPlan,

@@ -64,10 +64,7 @@ export function createRecordEncoder(
   const readers: BagReaders = new Map();
   const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
-  const isBag = (feature: number): boolean =>
-    data.kind === "synthetic" ||
-    columns.categorical[feature]?.separator !== undefined ||
-    columns.categorical[feature]?.list !== undefined;
+  const isBag = (feature: number): boolean => isBagOf(data, columns, feature);
   const dense = denseOf(data);
   const sample = new Sample({ dense, features: tables.length });
 
@@ -111,6 +108,39 @@ export function createRecordEncoder(
       return rows.batch();
     },
   };
+}
+
+/** A column of a record. */
+export interface RecordColumn {
+  readonly name: string;
+  /** What its value is: a number; an id, as text or number; a list of ids. */
+  readonly holds: "number" | "id" | "ids";
+}
+
+/** The columns of a record, each once, in the job's order: dense features, ids, what is made. */
+export function recordColumnsOf(
+  data: ResolvedDataOptions,
+  tables: readonly TableShape[],
+): RecordColumn[] {
+  const columns = columnsOf(data, tables);
+  const found = new Map<string, RecordColumn["holds"]>();
+  const note = (name: string, holds: RecordColumn["holds"]) => {
+    if (!found.has(name)) found.set(name, holds);
+  };
+  for (const { name, isMade } of columns.dense) if (isMade !== true) note(name, "number");
+  for (const [feature, { name, isMade }] of columns.categorical.entries()) {
+    if (isMade !== true) note(name, isBagOf(data, columns, feature) ? "ids" : "id");
+  }
+  for (const { column, form } of lineTransforms(data)?.sources ?? []) {
+    note(column, form === "ids" || form === "texts" ? "ids" : "number");
+  }
+  return Array.from(found, ([name, holds]) => ({ name, holds }));
+}
+
+/** Whether a feature's column may hold a list. */
+function isBagOf(data: ResolvedDataOptions, { categorical }: Columns, feature: number): boolean {
+  const { separator, list } = categorical[feature] ?? {};
+  return data.kind === "synthetic" || separator !== undefined || list !== undefined;
 }
 
 /** The columns of a record, each once: those that features and transforms read. */

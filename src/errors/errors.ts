@@ -7,6 +7,7 @@ export * from "./checkpoints.ts";
 export * from "./cluster.ts";
 export * from "./ingest.ts";
 export * from "./input.ts";
+export * from "./requests.ts";
 export * from "./runs.ts";
 export * from "./step.ts";
 export * from "./tiers.ts";

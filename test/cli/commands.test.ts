@@ -14,7 +14,7 @@ interface DemoReport {
 }
 
 const commands =
-  "init demo train up host submit status top cancel scale generate transform eval predict metrics plan schema chaos build-native".split(
+  "init demo train up host submit status top cancel scale generate transform eval predict serve metrics plan schema chaos build-native".split(
     " ",
   );
 

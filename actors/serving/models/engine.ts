@@ -1,0 +1,72 @@
+// The engine behind a served model, as the server sees it: storage/serving has ours, and a bench
+// puts another runtime behind the same server.
+
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import type { SampleRecord } from "../../../src/data/records.ts";
+import {
+  type Ranked,
+  type RankOptions,
+  type Scored,
+  ServedModel,
+  type ServedVersion,
+} from "../../../storage/serving/served-model.ts";
+
+/** What scores. `ServedModel` is one. */
+export type ScoringEngine = Pick<
+  ServedModel,
+  "job" | "tasks" | "version" | "predict" | "predictBatch" | "rank" | "applyDelta" | "close"
+>;
+
+/** Opens a model: `manifest` as in `loadModel`. */
+export type OpenEngine = (
+  path: string,
+  options: { readonly manifest?: string | undefined },
+) => Promise<ScoringEngine>;
+
+/** Opens it with the engine of Osiris. */
+export const openServedModel: OpenEngine = (path, { manifest }) =>
+  ServedModel.open(path, manifest === undefined ? {} : { manifest });
+
+/** What a request asks of a model. B samples. */
+export type Asked =
+  | { readonly kind: "records"; readonly records: readonly SampleRecord[] }
+  | { readonly kind: "batch"; readonly batch: EncodedBatch }
+  | {
+      readonly kind: "rank";
+      readonly user: SampleRecord;
+      readonly candidates: readonly SampleRecord[];
+      readonly options: RankOptions;
+    };
+
+/** Scores (B) or (B,T) of one version; of a ranking, `order` too. */
+export type Answered = Scored & Partial<Pick<Ranked, "order">>;
+
+export type { RankOptions, ServedVersion };
+
+/** Samples that a request has. */
+export function samplesOf(asked: Asked): number {
+  switch (asked.kind) {
+    case "records":
+      return asked.records.length;
+    case "batch":
+      return asked.batch.samples;
+    case "rank":
+      return asked.candidates.length;
+    default:
+      return asked satisfies never;
+  }
+}
+
+/** One call of the engine for one request. */
+export function scoreAlone(engine: ScoringEngine, asked: Asked): Promise<Answered> {
+  switch (asked.kind) {
+    case "records":
+      return engine.predict(asked.records);
+    case "batch":
+      return engine.predictBatch(asked.batch);
+    case "rank":
+      return engine.rank(asked.user, asked.candidates, asked.options);
+    default:
+      return asked satisfies never;
+  }
+}

@@ -1,0 +1,88 @@
+// Looks at the directory of a served model for what is newer than its version: a checkpoint, or the
+// file of a delta.
+//
+// Invariants
+//   W1. A file or a checkpoint that was refused is not tried again until it changes.
+//   W2. Nothing is read of a directory in which no name and no time has changed.
+
+import { join } from "node:path";
+import type { Disk } from "../../../src/ports/disk.ts";
+import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
+import type { ServedVersion } from "./engine.ts";
+
+/** How the file of a delta is named. */
+export const deltaSuffix = ".delta";
+
+/** Something to load. */
+export type Newer =
+  | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
+  | { readonly kind: "delta"; readonly path: string; readonly sign: string };
+
+/** As described above, for one directory. */
+export class ModelWatch {
+  readonly #directory: string;
+  readonly #manifest: string | undefined;
+  readonly #disk: Disk;
+  #seen = "";
+  /** Signs of what was tried: files by path, the checkpoint by its manifest. W1 */
+  readonly #tried = new Set<string>();
+
+  constructor(directory: string, manifest: string | undefined, disk: Disk) {
+    this.#directory = directory;
+    this.#manifest = manifest;
+    this.#disk = disk;
+  }
+
+  /**
+   * What is to be loaded next, once each; undefined: nothing. Throws what the directory's own
+   * reading throws, also once for each state of the directory.
+   */
+  look(version: ServedVersion): Newer | undefined {
+    const delta = this.#deltas().find(({ sign }) => !this.#tried.has(sign));
+    if (delta !== undefined) {
+      this.#tried.add(delta.sign);
+      return delta;
+    }
+    const sign = this.#checkpoints();
+    if (sign === this.#seen) return undefined; // W2
+    this.#seen = sign;
+    const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
+    const { sha256, modelDigest } = manifest;
+    if (`sha256:${modelDigest}` === version.digest || this.#tried.has(sha256)) return undefined;
+    this.#tried.add(sha256);
+    return { kind: "checkpoint", manifest: sha256, sign: sha256 };
+  }
+
+  /** Has it tried once more, though nothing changed: the failure may have been the machine's. */
+  forget({ sign }: Newer): void {
+    this.#tried.delete(sign);
+    this.#seen = "";
+  }
+
+  /** Names and times of the checkpoints' directories. */
+  #checkpoints(): string {
+    const { checkpoints } = pathsOf(this.#directory);
+    const disk = this.#disk;
+    const names = disk.list(checkpoints);
+    const told = names.map((name) => `${name} ${this.#timeOf(join(checkpoints, name))}`);
+    return told.join("\n");
+  }
+
+  /** Files of deltas, in the order of their names. */
+  #deltas(): Newer[] {
+    const names = this.#disk.list(this.#directory).filter((name) => name.endsWith(deltaSuffix));
+    return names.map((name) => {
+      const path = join(this.#directory, name);
+      return { kind: "delta", path, sign: `${path} ${this.#timeOf(path)}` };
+    });
+  }
+
+  #timeOf(path: string): number {
+    try {
+      return this.#disk.modifiedMs(path);
+    } catch {
+      return 0; // Gone in between: the next look sees it.
+    }
+  }
+}

@@ -1,0 +1,214 @@
+// Served model: an actor that loads a model, keeps it up to date, and drains it at the end.
+//
+//   loading ──▶ serving: idle ⇄ reloading ──drain──▶ draining ──▶ drained
+//     │ ▲           │
+//     ▼ └───────────┘ the engine hung
+//   unavailable (for `retryMs`)
+//
+// Requests go past the machine, through ModelVersions: no transition a request.
+//
+// Takes   model.drain      from the server that ends
+//         model.newer      from the watch of its directory
+//         engine.hung      from the queue of a version
+//
+// Invariants
+//   A1. A failed reload changes nothing: the version before it goes on to answer.
+//   A2. While there is no version, requests are refused by name, and loading is tried again.
+
+import { assign, fromCallback, fromPromise, setup } from "xstate";
+import { recordError } from "../../../src/errors/errors.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import type { Log } from "../../../src/ports/log.ts";
+import { defineActor } from "../../runtime/define-actor.ts";
+import type { OpenEngine, ScoringEngine, ServedVersion } from "./engine.ts";
+import type { ModelVersions } from "./model-versions.ts";
+import { ModelWatch, type Newer } from "./model-watch.ts";
+import type { ServedModelSpec } from "./server-options.ts";
+import type { ServingFigures } from "./serving-figures.ts";
+
+/** What the actor is told when it starts. */
+export interface ServedModelInput {
+  readonly versions: ModelVersions;
+  readonly spec: ServedModelSpec;
+  readonly open: OpenEngine;
+  readonly watchMs: number;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly figures: ServingFigures;
+  /** Called with the end of each attempt to load; undefined: it has loaded. */
+  readonly onLoaded: (error: unknown) => void;
+  /** Called once it has answered what it took, and closed its engines. */
+  readonly onDrained: () => void;
+}
+
+interface ServedModelContext extends ServedModelInput {
+  readonly watch: ModelWatch;
+  readonly newer: Newer | undefined;
+}
+
+type ServedModelEvent =
+  | { readonly type: "model.drain" }
+  | { readonly type: "model.newer"; readonly newer: Newer }
+  | { readonly type: "engine.hung" };
+
+/** How long it waits before it loads again. */
+const retryMs = 1000;
+
+const loading = fromPromise<ScoringEngine, ServedModelInput>(async ({ input, signal }) => {
+  const { spec, open } = input;
+  const engine = await open(spec.path, { manifest: spec.manifest });
+  if (signal.aborted) await engine.close();
+  return engine;
+});
+
+/** Looks at the directory until there is something newer. */
+const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, sendBack }) => {
+  const { versions, watch, clock, watchMs, spec } = input;
+  if (!spec.watch) return undefined;
+  let cancel = () => {};
+  const look = () => {
+    const version = versions.engine?.version;
+    let newer: Newer | undefined;
+    try {
+      if (version !== undefined) newer = watch.look(version);
+    } catch (error) {
+      noteFailure(input, error);
+    }
+    if (newer === undefined) cancel = clock.after(watchMs, look);
+    else sendBack({ type: "model.newer", newer });
+  };
+  cancel = clock.after(watchMs, look);
+  return () => cancel();
+});
+
+/** Loads what is newer. A delta is switched to by the engine itself. */
+const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
+  async ({ input, signal }) => {
+    const { newer, versions, open, spec } = input;
+    if (newer?.kind === "delta") return versions.engineOf().applyDelta(newer.path, { signal });
+    const engine = await open(spec.path, { manifest: newer?.manifest });
+    if (signal.aborted) await engine.close();
+    return engine;
+  },
+);
+
+const draining = fromPromise<void, ServedModelInput>(({ input }) => input.versions.drain());
+
+const machine = setup({
+  types: {} as {
+    context: ServedModelContext;
+    input: ServedModelInput;
+    events: ServedModelEvent;
+  },
+  actors: { loading, watching, reloading, draining },
+  actions: {
+    noteFailure: ({ context }, { error }: { error: unknown }) => {
+      noteFailure(context, error);
+      if (context.versions.engine === undefined) context.onLoaded(error);
+    },
+    abandon: ({ context }) => {
+      context.versions.abandon("its engine hung");
+      context.log.write("error", "The engine of a served model hung", {
+        model: context.versions.name,
+      });
+    },
+  },
+}).createMachine({
+  id: "servedModel",
+  context: ({ input }) => ({
+    ...input,
+    watch: new ModelWatch(input.spec.path, input.spec.manifest, input.disk),
+    newer: undefined,
+  }),
+  initial: "loading",
+  on: { "model.drain": { target: ".draining" } },
+  states: {
+    loading: {
+      invoke: {
+        src: "loading",
+        input: ({ context }) => context,
+        onDone: {
+          target: "serving",
+          actions: ({ context, event, self }) => {
+            context.versions.add(event.output, () => self.send({ type: "engine.hung" }));
+            context.onLoaded(undefined);
+          },
+        },
+        onError: {
+          target: "unavailable",
+          actions: { type: "noteFailure", params: ({ event }) => ({ error: event.error }) },
+        },
+      },
+    },
+    unavailable: { after: { [retryMs]: "loading" } },
+    serving: {
+      initial: "idle",
+      on: { "engine.hung": { target: "loading", actions: "abandon" } },
+      states: {
+        idle: {
+          invoke: { src: "watching", input: ({ context }) => context },
+          on: {
+            "model.newer": {
+              target: "reloading",
+              actions: assign({ newer: ({ event }) => event.newer }),
+            },
+          },
+        },
+        reloading: {
+          invoke: {
+            src: "reloading",
+            input: ({ context }) => context,
+            onDone: {
+              target: "idle",
+              actions: ({ context, event, self }) =>
+                switchTo(context, event.output, () => self.send({ type: "engine.hung" })),
+            },
+            onError: {
+              target: "idle",
+              actions: { type: "noteFailure", params: ({ event }) => ({ error: event.error }) },
+            },
+          },
+        },
+      },
+    },
+    draining: {
+      on: { "model.drain": {} },
+      invoke: {
+        src: "draining",
+        input: ({ context }) => context,
+        onDone: "drained",
+        onError: "drained",
+      },
+    },
+    drained: { type: "final", entry: ({ context }) => context.onDrained() },
+  },
+});
+
+/** As drawn above. */
+export const servedModelMachine = defineActor(machine, { hears: "nothing" });
+
+function switchTo(
+  { versions, figures, log }: ServedModelContext,
+  loaded: ScoringEngine | ServedVersion,
+  onHang: () => void,
+): void {
+  if ("predict" in loaded) versions.add(loaded, onHang);
+  else versions.switched();
+  figures.reloaded(versions.name, "switched");
+  const { digest, step } = versions.engineOf().version;
+  log.write("info", "A newer version answers", { model: versions.name, digest, step });
+}
+
+/** A1 */
+function noteFailure({ versions, figures, log, clock }: ServedModelInput, error: unknown): void {
+  const { code, message } = recordError(error);
+  versions.failure = { code, message, at: clock.date().toISOString() };
+  figures.reloaded(versions.name, "failed");
+  log.write("warn", "A version could not be loaded", {
+    model: versions.name,
+    code,
+    error: message,
+  });
+}

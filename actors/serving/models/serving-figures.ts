@@ -1,0 +1,128 @@
+// The figures of a server of models, in Prometheus's text. docs/serving/serving.md lists them.
+
+import type { Registry } from "prom-client";
+import type { ServedVersion } from "./engine.ts";
+
+/** Bounds of histograms of time, in seconds: a request has 0.3 ms to 1 s. */
+const seconds = [0.0003, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const samples = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
+const differences = [0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
+
+/** What there is to measure. */
+export interface ServingFigures {
+  readonly contentType: string;
+  /** All figures, as Prometheus reads them. */
+  text(): Promise<string>;
+  /** A request that was answered; `code`: `ok`, or that of its error. */
+  answered(model: string, protocol: Protocol, code: string, ms: number): void;
+  /** A request that reached no model. */
+  refused(code: string): void;
+  batch(
+    model: string,
+    news: { readonly samples: number; readonly scoreMs: number; readonly waitMs: number },
+  ): void;
+  /** The version that answers now; undefined: none does. */
+  version(model: string, version: ServedVersion | undefined): void;
+  reloaded(model: string, result: "switched" | "failed"): void;
+  split(model: string, to: string): void;
+  /** A request that the shadow scored; `difference`: the largest of its samples. */
+  shadowed(model: string, shadow: string, difference: number): void;
+  shadowFailed(model: string, shadow: string, code: string): void;
+  broker(isUp: boolean): void;
+}
+
+export type Protocol = "http" | "nats" | "program";
+
+/** `waiting`: samples that wait for each model, asked at each scrape. */
+export async function openFigures(
+  waiting: () => Iterable<readonly [model: string, samples: number]>,
+): Promise<ServingFigures> {
+  const library = await import("prom-client"); // Nothing that only loads a model needs it.
+  const registry = new library.Registry();
+  library.collectDefaultMetrics({ register: registry });
+  const made = createFigures(library, registry, waiting);
+  return {
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    answered(model, protocol, code, ms) {
+      made.requests.inc({ model, protocol, code });
+      made.latency.observe({ model, protocol }, ms / 1000);
+      if (code !== "ok") made.refusals.inc({ code });
+    },
+    refused: (code) => made.refusals.inc({ code }),
+    batch(model, news) {
+      made.batchSamples.observe({ model }, news.samples);
+      made.scoring.observe({ model }, news.scoreMs / 1000);
+      made.waited.observe({ model }, news.waitMs / 1000);
+    },
+    version(model, version) {
+      made.up.set({ model }, version === undefined ? 0 : 1);
+      if (version === undefined) return;
+      made.step.set({ model }, version.step);
+      for (const digest of made.digests.get(model) ?? []) made.info.remove({ model, digest });
+      made.digests.set(model, [version.digest]);
+      made.info.set({ model, digest: version.digest }, 1);
+    },
+    reloaded: (model, result) => made.reloads.inc({ model, result }),
+    split: (model, to) => made.splits.inc({ model, to }),
+    shadowed(model, shadow, difference) {
+      made.shadows.inc({ model, shadow, result: "ok" });
+      made.shadowDifference.observe({ model, shadow }, difference);
+    },
+    shadowFailed: (model, shadow, code) => made.shadows.inc({ model, shadow, result: code }),
+    broker: (isUp) => made.broker.set(isUp ? 1 : 0),
+  };
+}
+
+function createFigures(
+  { Counter, Gauge, Histogram }: typeof import("prom-client"),
+  registry: Registry,
+  waiting: () => Iterable<readonly [model: string, samples: number]>,
+) {
+  const registers = [registry];
+  const counter = (name: string, help: string, ...labelNames: string[]) =>
+    new Counter({ name: `osiris_serve_${name}_total`, help, registers, labelNames });
+  const gauge = (name: string, help: string, ...labelNames: string[]) =>
+    new Gauge({ name: `osiris_serve_${name}`, help, registers, labelNames });
+  const histogram = (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
+    new Histogram({ name: `osiris_serve_${name}`, help, registers, labelNames, buckets });
+  const queue = new Gauge({
+    name: "osiris_serve_queue_samples",
+    help: "Samples that wait or are scored now",
+    registers,
+    labelNames: ["model"],
+    collect() {
+      for (const [model, count] of waiting()) this.set({ model }, count);
+    },
+  });
+  return {
+    queue,
+    requests: counter("requests", "Requests by their end", "model", "protocol", "code"),
+    refusals: counter("refusals", "Requests that were not scored, by the error's code", "code"),
+    latency: histogram(
+      "request_seconds",
+      "From the request's last byte to its answer",
+      seconds,
+      "model",
+      "protocol",
+    ),
+    batchSamples: histogram("batch_samples", "Samples scored together", samples, "model"),
+    scoring: histogram("batch_seconds", "Time of the engine for a batch", seconds, "model"),
+    waited: histogram("queue_seconds", "For how long a batch's first waited", seconds, "model"),
+    up: gauge("model_up", "1 while the model answers", "model"),
+    step: gauge("model_step", "Steps that the version which answers was trained for", "model"),
+    info: gauge("model_info", "1 for the version that answers", "model", "digest"),
+    reloads: counter("reloads", "Newer versions, switched to or refused", "model", "result"),
+    splits: counter("split_requests", "Requests of a split model, by who answered", "model", "to"),
+    shadows: counter("shadow_requests", "Requests for a shadow", "model", "shadow", "result"),
+    shadowDifference: histogram(
+      "shadow_difference",
+      "Largest difference of a request's scores from the shadow's",
+      differences,
+      "model",
+      "shadow",
+    ),
+    broker: gauge("broker_up", "1 while the broker is within reach"),
+    digests: new Map<string, string[]>(),
+  };
+}

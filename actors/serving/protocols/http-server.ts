@@ -1,0 +1,241 @@
+// The HTTP server: reads bounded requests, asks http-routes.ts, and writes answers.
+//
+// Invariants
+//   H1. No request is read beyond its limit of bytes or of time.
+//   H2. Every request that came in whole is answered, with a status that says what it was.
+//   H3. While it drains, it takes no connection, and ends each one with its last answer.
+
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { Socket } from "node:net";
+import {
+  AccessRefusedError,
+  InputUnusableError,
+  RequestTooLargeError,
+  RequestUnusableError,
+  recordError,
+} from "../../../src/errors/errors.ts";
+import type { Clock } from "../../../src/ports/clock.ts";
+import type { Log } from "../../../src/ports/log.ts";
+import { bearerOf, isForLoopback, isLoopback, isSameToken } from "../../../src/wire/http/access.ts";
+import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+import type { Front } from "../models/front.ts";
+import type { ServerSpec } from "../models/server-options.ts";
+import type { ServingFigures } from "../models/serving-figures.ts";
+import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
+import { refusalOf } from "./refusals.ts";
+
+export interface HttpServerInput {
+  readonly spec: ServerSpec;
+  readonly front: Front;
+  readonly figures: ServingFigures;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** A server that listens. */
+export interface HttpServer {
+  /** `http://127.0.0.1:8080` */
+  readonly url: string;
+  /** H3: resolves once all connections have ended, or were cut after `drainMs`. */
+  drain(): Promise<void>;
+}
+
+/** Largest headers of a request. */
+const headerBytesMax = 16 * 1024;
+const headersMax = 100;
+/** How often connections are looked at that are too slow. */
+const slowCheckMs = 500;
+/** For how long a connection may wait for its next request. */
+const keepAliveMs = 60_000;
+
+/** Listens. @throws InputUnusableError where the address or the certificate cannot be used */
+export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
+  const { spec, log, clock } = input;
+  const server = serverFor(spec, (request, response) => {
+    handle(input, request, response).catch((error: unknown) => {
+      log.write("error", "A request could not be answered", { error: recordError(error).message });
+      response.destroy();
+    });
+  });
+  server.requestTimeout = spec.requestMs;
+  server.headersTimeout = spec.requestMs;
+  server.keepAliveTimeout = keepAliveMs;
+  server.maxHeadersCount = headersMax;
+  server.maxConnections = spec.connections;
+  server.on("clientError", refuseConnection);
+  const url = await listenAt(server, spec);
+  return {
+    url: spec.tls === undefined ? url : url.replace(/^http:/, "https:"),
+    drain: () => closeServer(server, spec.drainMs, clock),
+  };
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+function serverFor({ tls }: ServerSpec, handler: Handler): Server {
+  const options = {
+    maxHeaderSize: headerBytesMax,
+    connectionsCheckingInterval: slowCheckMs,
+    keepAlive: true,
+  };
+  if (tls === undefined) return createServer(options, handler);
+  const [cert, key] = [readPem(tls.cert), readPem(tls.key)];
+  try {
+    return createTlsServer({ ...options, cert, key }, handler);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `Cannot use the certificate ${tls.cert} with the key ${tls.key}: ${reason}`;
+    throw new InputUnusableError(tls.cert, message, { cause });
+  }
+}
+
+function readPem(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+}
+
+/** H2 */
+async function handle(
+  handling: HttpServerInput,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  let answer: HttpAnswer;
+  try {
+    answer = await answerTo(handling, incoming, response);
+  } catch (error) {
+    const { status, headers, body } = refusalOf(error);
+    if (status === 500) {
+      handling.log.write("error", "A request failed", { error: recordError(error).message });
+    }
+    if (!reachedModel(error)) handling.figures.refused(body.code);
+    answer = { status, type: "application/json", headers, body: JSON.stringify(body) };
+  }
+  write(handling, incoming, response, answer);
+}
+
+/** The front counts what it refuses itself. */
+const refusedBefore = new Set(["REQUEST_UNUSABLE", "ACCESS_REFUSED", "REQUEST_TOO_LARGE"]);
+
+function reachedModel(error: unknown): boolean {
+  return !refusedBefore.has(recordError(error).code);
+}
+
+async function answerTo(
+  { spec, front, figures }: HttpServerInput,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<HttpAnswer> {
+  const { headers, method = "", url = "" } = incoming;
+  const request: HttpRequest = {
+    method,
+    url,
+    header: (name) => {
+      const value = headers[name];
+      return Array.isArray(value) ? value[0] : value;
+    },
+    isGone: () => response.destroyed,
+  };
+  const route: Route = routeOf({ front, figures }, request);
+  if (!route.isOpen) checkCaller(incoming, spec);
+  if (!route.takesBody) return route.answer(new Uint8Array());
+  checkHeaders(request, spec.requestBytes);
+  return route.answer(await bodyOf(incoming, spec.requestBytes));
+}
+
+/** @throws AccessRefusedError, RequestUnusableError */
+function checkCaller(incoming: IncomingMessage, { host, tokens }: ServerSpec): void {
+  if (tokens.length > 0) {
+    const given = bearerOf(incoming) ?? "";
+    // All are compared, so that the time tells nothing.
+    const same = tokens.map((one) => isSameToken(given, one));
+    if (!same.includes(true)) throw new AccessRefusedError();
+    return;
+  }
+  if (!isLoopback(host) || isForLoopback(incoming)) return;
+  const message = "Expected the header `Host` to name this machine: a page of another site may ask";
+  throw new RequestUnusableError(message, 403);
+}
+
+const types = ["application/json", "application/octet-stream"];
+
+/** @throws RequestUnusableError, RequestTooLargeError */
+function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
+  const [type = ""] = (header("content-type") ?? "").split(";");
+  const named = type.trim().toLowerCase();
+  // `curl -d` says the form of a page's fields, and sends JSON.
+  if (named !== "" && named !== "application/x-www-form-urlencoded" && !types.includes(named)) {
+    const shown = named.slice(0, 100);
+    const message = `Expected the content type ${types.join(" or ")}, got ${shown}`;
+    throw new RequestUnusableError(message, 415);
+  }
+  const encoding = header("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    const shown = encoding.slice(0, 100);
+    throw new RequestUnusableError(`Expected a body as it is, got one packed as ${shown}`, 415);
+  }
+  const bytes = Number(header("content-length") ?? 0);
+  if (bytes > bytesMax) throw new RequestTooLargeError("bytes", bytesMax, bytes);
+}
+
+/** The whole body. H1 @throws RequestTooLargeError, RequestUnusableError */
+function bodyOf(incoming: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    incoming.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > bytesMax) {
+        incoming.pause();
+        reject(new RequestTooLargeError("bytes", bytesMax));
+      } else chunks.push(chunk);
+    });
+    incoming.on("end", () => {
+      const [only] = chunks;
+      resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
+    });
+    const broken = () => reject(new RequestUnusableError("The request ended within its body"));
+    incoming.on("error", broken);
+    incoming.on("close", broken); // After the end it changes nothing.
+  });
+}
+
+function write(
+  { front }: HttpServerInput,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { status, type, headers, body }: HttpAnswer,
+): void {
+  if (response.destroyed) return;
+  const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+  // What is left of a refused body is not read: the connection ends. H1
+  const isLast = front.isDraining || !incoming.complete;
+  response.writeHead(status, {
+    "content-type": type,
+    "content-length": bytes,
+    ...headers,
+    ...(isLast ? { connection: "close" } : {}),
+  });
+  response.end(body);
+}
+
+/** What is no HTTP, or comes too slowly. */
+function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable) return;
+  const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "no request of HTTP"];
+  const message = `Expected a request of HTTP: this is ${reason}`;
+  const body = JSON.stringify({ error: message, code: "REQUEST_UNUSABLE" });
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close`;
+  socket.end(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+}
+
+const faults: Readonly<Record<string, readonly [status: string, reason: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "too slow"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "one of too large headers"],
+};

@@ -1,0 +1,59 @@
+// How an error is told to a client: a status of HTTP, and a body of JSON with its sentence, as the
+// Open Inference Protocol has it, and its code beside.
+
+import {
+  InvalidOptionError,
+  RequestUnusableError,
+  recordError,
+  ServerBusyError,
+} from "../../../src/errors/errors.ts";
+
+/** Problems that a refusal names; there may be one for every record of a hostile request. */
+const problemsMax = 100;
+
+const statuses: Readonly<Record<string, number>> = {
+  INVALID_OPTION: 400,
+  ID_OUT_OF_RANGE: 400,
+  FRAME_CORRUPT: 400,
+  ACCESS_REFUSED: 401,
+  MODEL_UNKNOWN: 404,
+  REQUEST_TOO_LARGE: 413,
+  FRAME_TOO_LARGE: 413,
+  SERVER_BUSY: 429,
+  MODEL_UNAVAILABLE: 503,
+  MODEL_CLOSED: 503,
+  SERVER_DRAINING: 503,
+  REQUEST_EXPIRED: 504,
+};
+
+/** An error for a client. */
+export interface Refusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: {
+    readonly error: string;
+    readonly code: string;
+    readonly problems?: InvalidOptionError["problems"];
+  };
+}
+
+/** The refusal that tells of `error`. */
+export function refusalOf(error: unknown): Refusal {
+  const { code, message } = recordError(error);
+  const status = error instanceof RequestUnusableError ? error.status : (statuses[code] ?? 500);
+  const problems =
+    error instanceof InvalidOptionError ? error.problems.slice(0, problemsMax) : undefined;
+  return {
+    status,
+    headers: headersOf(error, status),
+    body: { error: message, code, ...(problems === undefined ? {} : { problems }) },
+  };
+}
+
+function headersOf(error: unknown, status: number): Record<string, string> {
+  if (error instanceof ServerBusyError) {
+    return { "retry-after": String(Math.max(1, Math.ceil(error.retryMs / 1000))) };
+  }
+  if (status === 503) return { "retry-after": "1" };
+  return status === 401 ? { "www-authenticate": "Bearer" } : {};
+}

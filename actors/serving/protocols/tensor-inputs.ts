@@ -1,0 +1,157 @@
+// What the tensors of a request ask of a model: records, one tensor a column of the job; or an
+// encoded batch, with the names of the ONNX export (docs/serving/export.md).
+//
+//   column             shape (B) or (B,1): a value of each record; (B,L): a list of L each
+//   column.lengths     (B): of a column with the shape (N), how long the list of each record is
+//   FEATURE.rows       (N), with FEATURE.lengths (B), and FEATURE.weights (N) where it has weights
+//   dense              (B,D)
+//
+// B records, N ids of all of them behind each other. A NaN is a missing value.
+
+import type { RecordValue, SampleRecord } from "../../../src/data/records.ts";
+import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { featuresOf } from "../../../src/model/features.ts";
+import type { Asked } from "../models/engine.ts";
+import { type Element, type InputTensor, refuse } from "./tensors.ts";
+
+const lengthsSuffix = ".lengths";
+
+/** @throws RequestUnusableError where shapes do not fit together, or a name is unknown */
+export function askedOf(tensors: readonly InputTensor[], { model }: JobSpec): Asked {
+  const names = new Set(featuresOf(model).map(({ name }) => `${name}.rows`));
+  const isEncoded = tensors.some(({ name }) => names.has(name));
+  return isEncoded ? encodedOf(tensors, model) : recordsOf(tensors);
+}
+
+function recordsOf(tensors: readonly InputTensor[]): Asked {
+  const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const lengthsOf = ({ name }: InputTensor) => byName.get(`${name}${lengthsSuffix}`);
+  const isLengths = ({ name }: InputTensor) =>
+    name.endsWith(lengthsSuffix) && byName.has(name.slice(0, -lengthsSuffix.length));
+  const columns = tensors.filter((tensor) => !isLengths(tensor));
+  const [first] = columns;
+  const count = first === undefined ? 0 : ((lengthsOf(first) ?? first).shape[0] ?? 0);
+  // Own properties alone, whatever a tensor is named.
+  const records: Record<string, RecordValue | RecordValue[]>[] = Array.from({ length: count }, () =>
+    Object.create(null),
+  );
+  for (const column of columns) {
+    const values = valuesOf(column, lengthsOf(column), count);
+    for (const [i, record] of records.entries()) record[column.name] = values[i];
+  }
+  return { kind: "records", records: records as SampleRecord[] };
+}
+
+/** One value, or list, for each record. */
+function valuesOf(
+  column: InputTensor,
+  lengths: InputTensor | undefined,
+  count: number,
+): (RecordValue | RecordValue[])[] {
+  const { name, shape, elements } = column;
+  const values = elements.map(recordValueOf);
+  if (lengths !== undefined) {
+    const counts = lengthsIn(lengths, count);
+    checkSum(column, counts);
+    let at = 0;
+    return counts.map((length) => {
+      at += length;
+      return values.slice(at - length, at);
+    });
+  }
+  const [own = 0, width = 1, ...more] = shape;
+  if (own !== count) refuse(name, `to have ${count} records, as the other inputs, got ${own}`);
+  if (more.length > 0) refuse(name, "to have the shape [B], [B,1] or [B,L]");
+  if (shape.length === 1 || width === 1) return values;
+  return Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
+}
+
+function recordValueOf(element: Element): RecordValue {
+  if (typeof element === "boolean") return element ? 1 : 0;
+  return typeof element === "number" && Number.isNaN(element) ? null : element;
+}
+
+function lengthsIn({ name, shape, elements }: InputTensor, count: number): number[] {
+  if (shape.length !== 1 || shape[0] !== count) refuse(name, `to have the shape [${count}]`);
+  return elements.map((element) => {
+    const length = Number(element);
+    if (Number.isSafeInteger(length) && length >= 0) return length;
+    return refuse(name, "to hold integers >= 0");
+  });
+}
+
+function checkSum({ name, shape, elements }: InputTensor, lengths: readonly number[]): void {
+  const sum = lengths.reduce((all, length) => all + length, 0);
+  if (shape.length === 1 && sum === elements.length) return;
+  refuse(name, `to have the shape [${sum}], as its lengths add up to, got [${shape.join(",")}]`);
+}
+
+function encodedOf(tensors: readonly InputTensor[], model: JobSpec["model"]): Asked {
+  const features = featuresOf(model);
+  const left = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const take = (name: string): InputTensor | undefined => {
+    const tensor = left.get(name);
+    left.delete(name);
+    return tensor;
+  };
+  const given = take("dense");
+  const parts = features.map(({ name }) => ({
+    rows: take(`${name}.rows`) ?? refuse(`${name}.rows`, "to be there, as other features are"),
+    lengths: take(`${name}${lengthsSuffix}`) ?? refuse(`${name}.lengths`, "to be there"),
+    weights: take(`${name}.weights`),
+  }));
+  const [unknown] = left.keys();
+  if (unknown !== undefined) refuse(unknown, "to be an input of the encoded model");
+  const samples = parts[0]?.lengths.shape[0] ?? given?.shape[0] ?? 0;
+  const lengths = parts.map((part) => {
+    const own = lengthsIn(part.lengths, samples);
+    checkSum(part.rows, own);
+    if (part.weights !== undefined) checkSum(part.weights, own);
+    return own;
+  });
+  const isWeighted = parts.some(({ weights }) => weights !== undefined);
+  const total = lengths.flat().reduce((all, length) => all + length, 0);
+  const weights = parts.flatMap((part) => numbersIn(part.weights));
+  if (isWeighted && weights.length !== total) {
+    throw new RequestUnusableError("Expected weights of all features, or of none");
+  }
+  return {
+    kind: "batch",
+    batch: {
+      samples,
+      dense: denseOf(given, samples, model.dense),
+      lengths: Int32Array.from(lengths.flat()),
+      ids: Int32Array.from(parts.flatMap(({ rows }) => rowsIn(rows))),
+      highs: undefined,
+      weights: isWeighted ? Float32Array.from(weights) : undefined,
+    },
+  };
+}
+
+function denseOf(dense: InputTensor | undefined, samples: number, width: number): Float32Array {
+  if (width === 0 && dense === undefined) return new Float32Array();
+  if (dense?.shape.length !== 2 || dense.shape[0] !== samples || dense.shape[1] !== width) {
+    refuse("dense", `to be there with the shape [${samples},${width}]`);
+  }
+  return Float32Array.from(numbersIn(dense));
+}
+
+function numbersIn(tensor: InputTensor | undefined): number[] {
+  if (tensor === undefined) return [];
+  if (tensor.datatype === "BYTES") refuse(tensor.name, "to hold numbers, got BYTES");
+  const numbers = tensor.elements.map(Number);
+  if (!numbers.every(Number.isFinite)) refuse(tensor.name, "to hold finite numbers");
+  return numbers;
+}
+
+/** Rows of a table: 31 bits. Whether the table has them is the engine's to say. */
+function rowsIn(tensor: InputTensor): number[] {
+  const rows = numbersIn(tensor);
+  for (const row of rows) {
+    if (!(Number.isInteger(row) && row >= 0 && row < 2 ** 31)) {
+      refuse(tensor.name, "to hold rows of a table, integers from 0");
+    }
+  }
+  return rows;
+}

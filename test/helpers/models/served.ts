@@ -1,0 +1,80 @@
+// A small trained model in a directory of its own, and a server of it, for tests of serving.
+
+import { join } from "node:path";
+import type { ExecutionContext } from "ava";
+import type { ServerOptions } from "../../../actors/serving/models/server-options.ts";
+import { type ServeWorld, serve } from "../../../actors/serving/serve.ts";
+import type { SampleRecord } from "../../../src/data/records.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { startTrained, type Trained } from "../devices/trained.ts";
+
+/** A model whose training goes on as a test wants it. */
+export interface TrainedHere extends Trained {
+  readonly home: string;
+  /** The checkpoint directory. */
+  readonly directory: string;
+}
+
+/** Trains one step; `tasks`: several labels. */
+export async function startModel(
+  t: Pick<ExecutionContext, "teardown">,
+  { tasks = 1 }: { readonly tasks?: number } = {},
+): Promise<TrainedHere> {
+  const home = startDirectory(t as ExecutionContext);
+  const directory = join(home, "checkpoints");
+  const several = tasks === 1 ? {} : { tasks: ["click", "buy"] };
+  const trained = await startTrained({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [
+        { name: "A", rows: 50, dim: 4, initScale: 0.3 },
+        { name: "B", rows: 50, dim: 4, initScale: 0.3 },
+      ],
+      bottom: [4],
+      top: [8, 1],
+      ...several,
+    },
+    data: { kind: "synthetic", samples: 64, dense: 2, batchSize: 16, cache: join(home, "cache") },
+    checkpoint: { directory },
+  } as Parameters<typeof startTrained>[0]);
+  await trained.train({ cut: 1 });
+  return { ...trained, home, directory };
+}
+
+/** Records of the model, each unlike the others. */
+export function recordsOf(count: number, from = 0): SampleRecord[] {
+  return Array.from({ length: count }, (_, i) => {
+    const at = from + i;
+    return { I1: at / 7, I2: -at, A: at % 50, B: [(3 * at) % 50, (at + 1) % 50] };
+  });
+}
+
+const json = { "content-type": "application/json" };
+
+/** Serves it on a port of its own until the test ends. */
+export async function startServer(
+  t: Pick<ExecutionContext, "teardown">,
+  options: ServerOptions,
+  world: ServeWorld = {},
+) {
+  const server = await serve({ port: 0, watchMs: 20, drainMs: 2000, ...options }, world);
+  t.teardown(() => server.close());
+  const post = async (path: string, body: unknown, headers: Record<string, string> = {}) => {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const sent = { method: "POST", body: text, headers: { ...json, ...headers } };
+    const response = await fetch(`${server.url}${path}`, sent);
+    return { status: response.status, headers: response.headers, body: await jsonOf(response) };
+  };
+  const get = async (path: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(`${server.url}${path}`, { headers });
+    return { status: response.status, body: await jsonOf(response) };
+  };
+  return { server, post, get };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a test names what it expects of the body.
+async function jsonOf(response: Response): Promise<any> {
+  const text = await response.text();
+  return text.startsWith("{") ? JSON.parse(text) : text;
+}

@@ -1,7 +1,7 @@
 // The Open Inference Protocol (KServe v2) over HTTP: metadata, and requests for inference, in JSON
 // alone or with binary tensors behind it.
 //
-// Source: kserve/open-inference-protocol, the REST specification; Triton's binary tensor data extension.
+// Source: kserve/open-inference-protocol, its REST specification; Triton, binary tensor data.
 
 import { recordColumnsOf } from "../../../src/data/records.ts";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";

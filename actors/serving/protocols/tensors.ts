@@ -1,8 +1,8 @@
 // Tensors of a request of the Open Inference Protocol (KServe v2): in the JSON, or in binary behind
 // it (the binary tensor data extension). Sizes are checked before anything is made of them.
 //
-// Sources: kserve/open-inference-protocol, the REST specification, "Tensor Data"; Triton, "Binary Tensor
-// Data Extension".
+// Sources: kserve/open-inference-protocol, the REST specification, "Tensor Data"; Triton, "Binary
+// Tensor Data Extension".
 
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
 

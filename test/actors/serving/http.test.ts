@@ -151,8 +151,7 @@ test("the names of the ONNX export are an encoded batch", async (t) => {
   t.deepEqual(body.outputs[0].data, [...(await loaded.predictBatch(batch))]);
 });
 
-// The example of the REST specification, and the bodies of Triton's page of the binary extension: other
-// models' inputs, in the protocol's own form.
+// The example of the REST specification, of another model than ours, in the protocol's own form.
 test("the specification's own example is read, and refused by what it names", async (t) => {
   const { post } = await start(t);
   const example = {

@@ -92,6 +92,7 @@ export {
   type ModelExportOptions,
   type ModelExportReport,
 } from "./storage/exports/export-model.ts";
+export { type ModelFileProof, verifyModelFile } from "./storage/exports/verify-model-file.ts";
 export {
   type Ranked,
   type RankOptions,

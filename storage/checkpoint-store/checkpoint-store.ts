@@ -138,6 +138,11 @@ export interface CheckpointStore {
   readonly directory: string;
   /** The job's specification, as given when the store was first opened. */
   readonly jobText: string;
+  /**
+   * Of a model file (model-file.ts) without the optimizer's state of each element, for which zeros
+   * stand: digests of its tables with that state, by index in the job. Predictions do not need it.
+   */
+  readonly statedDigests?: ReadonlyMap<number, string>;
 
   /**
    * Claims the next generation and fences all older ones. Of two callers at once, each gets a
@@ -167,6 +172,9 @@ export interface CheckpointStore {
 
   /** The chain, newest first, and its damaged checkpoints. Parts are checked by size only. */
   list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
+
+  /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */
+  manifestText(manifest: Manifest): Uint8Array;
 
   /**
    * Reads every file of a checkpoint, with the files of its base, and compares their hashes.

@@ -36,6 +36,7 @@ import type {
   ManifestFields,
 } from "./checkpoint-store.ts";
 import { asGeneration, checkFence, newestGeneration } from "./fence.ts";
+import { isModelFile, openFileStore } from "./file-checkpoint-store.ts";
 import { writtenAfter } from "./full-or-incremental.ts";
 import { readJob } from "./job-record.ts";
 import { decodeJob, encodeRecord, formatVersion, type JobRecord } from "./manifest.ts";
@@ -90,10 +91,11 @@ export function openStore(options: StoreOptions): CheckpointStore {
 }
 
 /**
- * Opens a store that exists, of any job. @throws CheckpointMissingError, CheckpointCorruptError,
- * InputUnusableError
+ * Opens a store that exists, of any job: in a directory, or a file of one model.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
  */
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
+  if (isModelFile(directory, disk)) return openFileStore(directory, disk);
   const paths = pathsOf(directory);
   return usable(directory, () => {
     const { jobIdentity, jobText } = readJob(directory, disk);
@@ -113,6 +115,10 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
     commit: (fields) => commit(place, fields),
     latest: () => latest(place),
     list: () => list(place),
+    manifestText: ({ cut, generation }) => {
+      const path = place.paths.manifest(cut, generation);
+      return onDisk("read", path, () => readWhole(place.disk, path));
+    },
     verify: (manifest) => verifyParts(place, manifest),
     readPart: (manifest, name) => streamPart(place, manifest, name),
     readWholePart: (manifest, name) => readWholePart(place, manifest, name),

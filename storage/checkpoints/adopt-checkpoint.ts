@@ -6,8 +6,13 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { checkFit } from "../../src/job/warm-start-fit.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import type {
+  CheckpointStore,
+  Manifest,
+  PartRecord,
+} from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { isModelFile, needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 import { hold } from "./pinned-checkpoint.ts";
@@ -30,10 +35,12 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
   }
   const begun = begunWith(job, disk);
   if (begun?.digest !== undefined && begun.digest === warmStart.digest) return job; // A replay.
-  if (begun !== undefined && !disk.exists(pathsOf(warmStart.from).job)) {
+  const isThere = isModelFile(warmStart.from, disk) || disk.exists(pathsOf(warmStart.from).job);
+  if (begun !== undefined && !isThere) {
     return resolveJob({ ...job, warmStart: begun });
   }
   const source = openCheckpoint(warmStart.from, warmStart.checkpoint, disk);
+  needState(source.store, "training");
   checkFit(source.job, job);
   const { cut: step, modelDigest } = source.manifest;
   const digest = `sha256:${modelDigest}`;
@@ -65,29 +72,55 @@ export function adoptCheckpoint(
 ): Manifest {
   if (warmStart === undefined) throw new RangeError("The job has no warm start");
   const { from, digest, step } = warmStart;
-  const { manifest } = openCheckpoint(from, warmStart.checkpoint);
+  const { manifest, store: source } = openCheckpoint(from, warmStart.checkpoint);
   if (`sha256:${manifest.modelDigest}` !== digest || manifest.cut !== step) {
     const message = `Expected the checkpoint of step ${step} (${digest}) in ${from}, which has changed`;
     throw new InputUnusableError(from, `${message}: submit the job again`);
   }
-  const [source, target] = [pathsOf(from), pathsOf(checkpoint.directory)];
-  for (const { name: part, base } of manifest.parts) {
-    const path = source.part(manifest.cut, manifest.generation, part);
-    hold(path, target.part(manifest.cut, generation, part));
-    for (const { cut, generation: of } of base) {
-      hold(source.part(cut, of, part), target.part(cut, of, part));
-    }
-  }
+  const parts = isModelFile(from, realDisk)
+    ? copyParts(source, manifest, store, generation)
+    : linkParts(from, manifest, checkpoint.directory, generation);
   return store.commit({
     run: name,
     cut: manifest.cut,
     generation,
-    parts: manifest.parts,
+    parts,
     modelDigest: manifest.modelDigest,
     arithmetic,
     metrics: null,
     position: { step: manifest.cut },
     best: false,
     createdBy: `a warm start from ${from}`,
+  });
+}
+
+/** Links the files of a checkpoint in a directory, those of its base with them. */
+function linkParts(from: string, manifest: Manifest, to: string, generation: number) {
+  const [source, target] = [pathsOf(from), pathsOf(to)];
+  for (const { name, base } of manifest.parts) {
+    const path = source.part(manifest.cut, manifest.generation, name);
+    hold(path, target.part(manifest.cut, generation, name));
+    for (const { cut, generation: of } of base) {
+      hold(source.part(cut, of, name), target.part(cut, of, name));
+    }
+  }
+  return manifest.parts;
+}
+
+/** Copies the parts out of a model file. */
+function copyParts(
+  source: CheckpointStore,
+  manifest: Manifest,
+  target: CheckpointStore,
+  generation: number,
+): PartRecord[] {
+  return manifest.parts.map(({ name }) => {
+    const writer = target.partWriter(generation, manifest.cut, name);
+    try {
+      for (const piece of source.readPart(manifest, name)) writer.write(piece);
+      return writer.finish();
+    } finally {
+      writer.discard();
+    }
   });
 }

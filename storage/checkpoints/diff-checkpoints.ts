@@ -5,6 +5,7 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
+import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { cursorOf, type RowCursor } from "./merged-rows.ts";
@@ -65,6 +66,7 @@ export async function diffCheckpoints(
   const first = openCheckpoint(directory, from, disk);
   const second = openCheckpoint(other, to, disk);
   checkAlike(first, second, other);
+  for (const { store } of [first, second]) needState(store, "a comparison of rows");
   const progress = progressOf(options);
   const [tables, others] = [storedTables(first), storedTables(second)];
   for (const { bytes } of [...tables, ...others]) progress.expect(bytes);

@@ -10,6 +10,7 @@ import {
   type Manifest,
 } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { isModelFile } from "../checkpoint-store/file-checkpoint-store.ts";
 import { checkpointName, parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
 
 /** A checkpoint of the chain. */
@@ -53,8 +54,8 @@ export interface CheckpointList {
 }
 
 /**
- * The checkpoints of a directory. Parts are checked by size only. @throws CheckpointMissingError
- * (no checkpoint directory), InputUnusableError
+ * The checkpoints of a directory, or the one of a model file. Parts are checked by size only.
+ * @throws CheckpointMissingError (no checkpoint directory), InputUnusableError
  */
 export function listCheckpoints(
   directory: string,
@@ -62,12 +63,16 @@ export function listCheckpoints(
 ): CheckpointList {
   const { manifests, damaged } = openExistingStore(directory, disk).list();
   const paths = pathsOf(directory);
-  const timeOf = ({ cut, generation }: Manifest) =>
-    disk === realDisk ? statSync(paths.manifest(cut, generation)).mtimeMs : undefined;
+  const isFile = isModelFile(directory, disk);
+  const timeOf = ({ cut, generation }: Manifest) => {
+    const path = isFile ? directory : paths.manifest(cut, generation);
+    return disk === realDisk ? statSync(path).mtimeMs : undefined;
+  };
   const onChain = new Set(manifests.map(({ cut, generation }) => checkpointName(cut, generation)));
   const isDamaged = (name: string) =>
     damaged.some(({ path }) => dirname(path).endsWith(name) || path.endsWith(name));
-  const offChain = disk.list(paths.checkpoints).filter((name) => {
+  const names = isFile ? [] : disk.list(paths.checkpoints);
+  const offChain = names.filter((name) => {
     return parseCheckpointName(name) !== undefined && !onChain.has(name) && !isDamaged(name);
   });
   const checkpoints = manifests.map((one) => recordOf(one, timeOf(one)));

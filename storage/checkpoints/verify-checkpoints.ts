@@ -10,6 +10,7 @@ import {
   type Manifest,
 } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
@@ -52,6 +53,7 @@ export async function verifyCheckpoints(
   options: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const store = openExistingStore(directory, options.disk);
+  needState(store, "the digest of whole rows");
   const job = resolveJob(JSON.parse(store.jobText));
   const { manifests, damaged } = store.list();
   const named = options.manifest;

@@ -19,6 +19,8 @@ export interface Progress {
   expect(bytes: number): void;
   /** Passes the pieces on and counts their bytes. */
   count(pieces: Iterable<Uint8Array>): Iterable<Uint8Array>;
+  /** Counts bytes that an earlier command did. */
+  skip(bytes: number): void;
   /** Yields the thread between two chunks. @throws the signal's reason */
   breathe(): Promise<void>;
 }
@@ -35,6 +37,9 @@ export function progressOf({ onProgress, signal }: ProgressOptions): Progress {
         done += piece.length;
         yield piece;
       }
+    },
+    skip(bytes) {
+      done += bytes;
     },
     async breathe() {
       onProgress?.(Math.min(done, total), total);

@@ -5,8 +5,14 @@
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { progressOf } from "../disk/progress.ts";
-import { writeWhole } from "../disk/whole-file.ts";
+import {
+  type Making,
+  unfinishedBytes,
+  unfinishedSuffix,
+  writeResumable,
+} from "../disk/resumable-file.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
+import { type PieceMark, pieceMark } from "./file-pieces.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
 
 /** Options of `exportModel`. */
@@ -16,16 +22,28 @@ export interface ModelExportOptions extends ExportedOptions {
    * in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
    */
   readonly inlineBytesMax?: number | undefined;
+  /**
+   * Of `.osiris`: whether the file has the optimizer's state of each element too, so that training
+   * can go on from it (`warmStart`). Rows' own state, as row-wise Adagrad's, is always in it.
+   * @default false
+   */
+  readonly withOptimizer?: boolean | undefined;
+  /** Whether to begin anew where an export that was stopped would go on. @default false */
+  readonly restart?: boolean | undefined;
+  /** Bytes between two marks from which a stopped export goes on. @default 256 MiB */
+  readonly markBytes?: number | undefined;
 }
 
 /** The result of `exportModel`. */
 export interface ModelExportReport {
   readonly file: string;
-  readonly format: "safetensors" | "onnx";
+  readonly format: "safetensors" | "onnx" | "osiris";
   /** Of ONNX: the tables, where a model is too large for one file; it belongs beside it. */
   readonly dataFile: string | undefined;
   /** Bytes of the file, or of both. */
   readonly bytes: number;
+  /** Bytes that an earlier command, which was stopped, had written; 0: none. */
+  readonly resumedAt: number;
   /** Dense parameters, running statistics among them. */
   readonly parameters: number;
   /** Tables with all of their rows. */
@@ -43,8 +61,10 @@ export interface ModelExportReport {
 }
 
 /**
- * Writes the model of a checkpoint directory to `path`, whose ending gives the format:
- * `.safetensors` or `.onnx`. Some MiB are in memory at a time, however large the tables are.
+ * Writes the model of a checkpoint directory, or of a file ending in `.osiris`, to `path`, whose
+ * ending gives the format: `.safetensors`, `.onnx` or `.osiris`. Some MiB are in memory at a time,
+ * however large the tables are. An export of the same checkpoint that was killed, aborted or had no
+ * room left `path.part` and `path.part.json`: this one goes on from its last mark.
  * @throws InputUnusableError where `path` has another ending or cannot be written
  * @throws InvalidOptionError where the format has no place for something of the model
  * @throws CheckpointMissingError, CheckpointCorruptError
@@ -75,7 +95,7 @@ export async function exportModel(
 }
 
 /** The files that were written, and their bytes. */
-type Written = Pick<ModelExportReport, "bytes" | "dataFile">;
+type Written = Pick<ModelExportReport, "bytes" | "dataFile" | "resumedAt">;
 
 type Writer = (
   disk: Disk,
@@ -87,19 +107,53 @@ type Writer = (
 const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
   async safetensors(disk, path, model, options) {
     const progress = progressOf(options);
-    const bytes = await writeWhole(disk, path, (file) => writeSafetensors(file, model, progress));
-    return { bytes, dataFile: undefined };
+    const made = await writeResumable(disk, path, makingOf(model, options), (unfinished) =>
+      writeSafetensors(unfinished, model, progress, options.markBytes),
+    );
+    return { ...made, dataFile: undefined };
   },
   async onnx(disk, path, model, options) {
     const { writeOnnx } = await import("./onnx/write-model.ts");
-    return writeOnnx(disk, path, model, progressOf(options), options.inlineBytesMax);
+    const { inlineBytesMax: inlineMax, markBytes: everyBytes } = options;
+    const making = makingOf(model, options);
+    return writeOnnx(disk, path, model, progressOf(options), making, { inlineMax, everyBytes });
+  },
+  async osiris(disk, path, model, options) {
+    const { osirisMark, writeOsiris } = await import("./osiris-model.ts");
+    const { withOptimizer = false, markBytes: everyBytes } = options;
+    const making = { ...makingOf(model, options), mark: osirisMark };
+    const progress = progressOf(options);
+    const made = await writeResumable(disk, path, making, (unfinished) =>
+      writeOsiris(unfinished, model, progress, { withOptimizer, everyBytes }),
+    );
+    return { ...made, dataFile: undefined };
   },
 };
 
+/** A file that a stopped export to `path` left, and the bytes that need not be written again. */
+export function unfinishedExport(path: string, disk = realDisk) {
+  const files = [path, `${path}.data`].map((file) => {
+    return { file: file + unfinishedSuffix, bytes: unfinishedBytes(disk, file) };
+  });
+  return files.find(({ bytes }) => bytes > 0);
+}
+
+/** What decides the bytes of a file: the checkpoint, and the options that its format has. */
+function makingOf(model: ExportedModel, options: ModelExportOptions): Making<PieceMark> {
+  const { withOptimizer = false, inlineBytesMax = 0, restart = false, signal } = options;
+  const manifest = model.checkpoint.manifest.sha256;
+  const of = { layout: layoutVersion, manifest, withOptimizer, inlineBytesMax };
+  return { of, mark: pieceMark, restart, signal };
+}
+
+/** To be raised with every change of how files are laid out: no file is of two layouts. */
+const layoutVersion = 1;
+
 /** @throws InputUnusableError where the path has no ending that says the format */
 function formatOf(path: string): ModelExportReport["format"] {
-  if (path.endsWith(".safetensors")) return "safetensors";
-  if (path.endsWith(".onnx")) return "onnx";
-  const message = `Expected a file ending in \`.safetensors\` or \`.onnx\`, got ${path}`;
-  throw new InputUnusableError(path, message);
+  for (const format of Object.keys(formats)) {
+    if (path.endsWith(`.${format}`)) return format as ModelExportReport["format"];
+  }
+  const message = "Expected a file ending in `.safetensors`, `.onnx` or `.osiris`";
+  throw new InputUnusableError(path, `${message}, got ${path}`);
 }

@@ -7,37 +7,37 @@
 // A chunk of rows is in memory at a time. Ids of dynamic tables, which a checkpoint has in memory
 // too, are the exception.
 
-import type { DiskFile } from "../../src/ports/disk.ts";
 import type { Progress } from "../disk/progress.ts";
+import type { Unfinished } from "../disk/resumable-file.ts";
 import { layTensorsOut, type TensorSpec } from "../safetensors/header.ts";
 import { type ExportedModel, rowsNameOf } from "./exported-model.ts";
-import { wholeRows } from "./whole-rows.ts";
+import { type FilePiece, type PieceMark, writePieces } from "./file-pieces.ts";
 
-/** A tensor, and what yields its bytes in order. */
+/** A tensor, and its bytes. */
 interface Written extends TensorSpec {
-  pieces(progress: Progress): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+  readonly piece: FilePiece;
 }
 
 /** What other programs tell the kind of the file by. */
 const format = { format: "pt" };
 
-/** Writes a model's tensors, one after the other. @throws CheckpointCorruptError */
+/**
+ * Writes a model's tensors, one after the other, with a mark every `everyBytes`.
+ * @throws CheckpointCorruptError
+ */
 export async function writeSafetensors(
-  file: DiskFile,
+  unfinished: Unfinished<PieceMark>,
   model: ExportedModel,
   progress: Progress,
+  everyBytes?: number,
 ): Promise<void> {
   const tensors = tensorsOf(model);
   const { header, starts, bytes } = layTensorsOut(tensors, { ...format, ...model.notes });
   progress.expect(bytes);
-  file.write(header, 0);
-  for (const [i, tensor] of tensors.entries()) {
-    let at = starts[i] ?? 0;
-    for await (const piece of tensor.pieces(progress)) {
-      for (const own of progress.count([piece])) file.write(own, at);
-      at += piece.length;
-    }
-  }
+  for (const { stored } of model.tables) progress.expect(stored.bytes);
+  const placed = tensors.map(({ piece }, i) => ({ piece, first: starts[i] ?? 0 }));
+  const all = [{ piece: header, first: 0 }, ...placed];
+  await writePieces(unfinished, model, all, progress, everyBytes);
 }
 
 /** All tensors, those of 8 bytes an element first. */
@@ -49,7 +49,7 @@ function tensorsOf(model: ExportedModel): Written[] {
       name: `embedding_bags.${spec.name}.${name}`,
       dtype: "I64",
       shape: [own.count],
-      pieces: () => [bytesOf(BigInt64Array.from(values))],
+      piece: bytesOf(BigInt64Array.from(values)),
     });
     return [
       tensor(
@@ -63,22 +63,11 @@ function tensorsOf(model: ExportedModel): Written[] {
     ];
   });
   const dense = model.dense.map(({ name, shape, values }): Written => {
-    return { name, dtype: "F32", shape, pieces: () => [bytesOf(values)] };
+    return { name, dtype: "F32", shape, piece: bytesOf(values) };
   });
   const rows = model.tables.map((table): Written => {
-    const { stored } = table;
-    const { rows, dim } = stored.spec;
-    return {
-      name: rowsNameOf(table),
-      dtype: "F32",
-      shape: [rows, dim],
-      async *pieces(progress) {
-        progress.expect(stored.bytes);
-        for await (const { weights } of wholeRows(model.checkpoint, stored, progress)) {
-          yield bytesOf(weights);
-        }
-      },
-    };
+    const { rows, dim } = table.stored.spec;
+    return { name: rowsNameOf(table), dtype: "F32", shape: [rows, dim], piece: table };
   });
   return [...ids, ...dense, ...rows];
 }

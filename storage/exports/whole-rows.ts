@@ -29,12 +29,14 @@ const chunkBytes = 2 ** 20;
  * The rows of a table in chunks; each is valid until the next one. Rows that decay together
  * (row-decay.ts) are given as weights, and rows with a moving average as averages, rounded to
  * float32. The hashes are checked at the end, so output made from earlier chunks must not count
- * before. @throws CheckpointCorruptError
+ * before. `begin`: the first row, where those before it are had; the checkpoint's are read all the
+ * same, as its hashes are those of whole files. @throws CheckpointCorruptError
  */
 export async function* wholeRows(
   checkpoint: OpenCheckpoint,
   table: StoredTable,
   progress: Progress,
+  begin = 0,
 ): AsyncGenerator<WholeRows, void, undefined> {
   const { spec } = table;
   const { dim, rows } = spec;
@@ -56,7 +58,11 @@ export async function* wholeRows(
   try {
     await next();
     const count = initial.rowsMax;
-    for (let first = 0; first < rows; first += count) {
+    for (; chunk !== undefined; await next()) {
+      while ((chunk.rows[at] ?? begin) < begin) at++;
+      if (at < chunk.rows.length) break;
+    }
+    for (let first = begin; first < rows; first += count) {
       const end = Math.min(rows, first + count);
       const weights = initial.at(first, end - first);
       while (chunk !== undefined && (chunk.rows[at] ?? end) < end) {

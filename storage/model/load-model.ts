@@ -30,8 +30,8 @@ export interface LoadOptions {
 }
 
 /**
- * Loads the model of a checkpoint directory, of a run or written by `Model.save`, whole into
- * memory.
+ * Loads the model of a checkpoint directory, of a run or written by `Model.save`, or of a file that
+ * `exportModel` wrote as `.osiris`, whole into memory.
  * @throws CheckpointMissingError, CheckpointCorruptError
  * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
  */
@@ -53,7 +53,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   for (const name of partsNeeded(device, names)) {
     await restorePart(device, name, store.readFiles(manifest, name));
   }
-  return new Model({ device, job, jobText: store.jobText, manifest, disk });
+  return new Model({ device, job, manifest, store, disk });
 }
 
 function kernelsOf(

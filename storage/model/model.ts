@@ -42,8 +42,13 @@ import { partsOf } from "../../src/training/checkpoint/parts.ts";
 import { createScores } from "../../src/training/loop/evaluation.ts";
 import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
-import type { Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
+import type {
+  CheckpointStore,
+  Manifest,
+  PartRecord,
+} from "../checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
 import { type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
@@ -51,8 +56,9 @@ import { type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 export interface ModelParts {
   readonly device: DeviceState;
   readonly job: JobSpec;
-  readonly jobText: string;
   readonly manifest: Manifest;
+  /** Where the model was read. */
+  readonly store: CheckpointStore;
   readonly disk: Disk;
 }
 
@@ -174,19 +180,20 @@ export class Model implements AsyncDisposable {
 
   /**
    * Writes the model into a new or empty directory. `loadModel` reads it again, with the same
-   * digest.
+   * digest. A model without the optimizer's state, of a file, is refused.
    * @throws InputUnusableError, StoreFailedError, ModelClosedError
    */
   async save(directory: string): Promise<void> {
     const device = this.#live("save");
-    const { manifest, jobText, disk } = this.#parts;
+    const { manifest, store: source, disk } = this.#parts;
+    needState(source, "`Model.save`");
     const { jobIdentity } = manifest;
     // A directory that holds a run is refused: a claim on it would end that run.
     if (disk.list(directory).length > 0) {
       const message = `Expected ${directory} to be new or empty, as a model is saved there whole`;
       throw new InputUnusableError(directory, `${message}; name another directory`);
     }
-    const store = openStore({ directory, disk, jobIdentity, jobText });
+    const store = openStore({ directory, disk, jobIdentity, jobText: source.jobText });
     const { generation } = store.beginGeneration();
     const leaves = new Map<string, readonly string[]>();
     const parts: PartRecord[] = [];
@@ -198,15 +205,9 @@ export class Model implements AsyncDisposable {
     }
     const modelDigest = digestOf(leaves, this.job.model.tables);
     // Weights stored in fewer bits make another model than the trained one.
-    const isExact = this.job.checkpoint.bits === 32;
-    assert(!isExact || modelDigest === manifest.modelDigest, "M1");
-    store.commit({
-      ...manifest,
-      modelDigest,
-      generation,
-      parts,
-      createdBy: `Model.save of ${process.pid}`,
-    });
+    assert(this.job.checkpoint.bits !== 32 || modelDigest === manifest.modelDigest, "M1");
+    const createdBy = `Model.save of ${process.pid}`;
+    store.commit({ ...manifest, modelDigest, generation, parts, createdBy });
   }
 
   /**
@@ -217,6 +218,7 @@ export class Model implements AsyncDisposable {
    */
   async leaves(): Promise<Map<string, string>> {
     const { tables } = this.job.model;
+    needState(this.#parts.store, "`Model.leaves`");
     const leaves = new Map<string, string>();
     for (const part of partsOf(this.#live("list the leaves"))) {
       const tile = tableOfPart(part.name, tables);

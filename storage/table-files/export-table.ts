@@ -2,6 +2,7 @@
 // only when all of it is right and on disk.
 
 import { realDisk } from "../../src/ports/disk.ts";
+import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { averagesOf, rowAverageIn } from "../checkpoints/averaged-rows.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable } from "../checkpoints/part-ids.ts";
@@ -56,6 +57,7 @@ export async function exportTable(
   const { disk = realDisk } = options;
   const format = await formatOf(path);
   const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  if (options.state === true) needState(checkpoint.store, "an export with state");
   const stored = storedTable(checkpoint, table);
   const { dim } = stored.spec;
   const width = options.state === true ? stored.width : 0;

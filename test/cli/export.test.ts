@@ -1,6 +1,6 @@
 // osiris export from outside: a trained model leaves in one file.
 
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
@@ -31,6 +31,24 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
   const onnx = await run("export", "checkpoints", "--to", "model.onnx", "--json");
   t.like(lastJson(onnx), { ...report, format: "onnx", file: "model.onnx" });
 
+  const own = await run("export", "checkpoints", "--to", "model.osiris", "--json");
+  t.like(lastJson(own), { ...report, format: "osiris", file: "model.osiris", resumedAt: 0 });
+  const verified = await run("verify", "model.osiris");
+  t.is(verified.code, 0, verified.stderr);
+  t.regex(verified.stdout, /^Proven {15}dense network, table A, table B$/m);
+  t.true(verified.stdout.includes(`Leads to the digest  ${trained.digest}`));
+  const steps = await run("verify", "model.osiris", "--devices", "2");
+  t.regex(
+    steps.stderr,
+    /Expected `--devices` with a checkpoint directory, as model\.osiris has one/,
+  );
+  const again = await run("export", "model.osiris", "--to", "again.safetensors", "--json");
+  t.like(lastJson(again), { ...report, directory: "model.osiris", format: "safetensors" });
+  t.deepEqual(
+    readFileSync(join(directory, "again.safetensors")),
+    readFileSync(join(directory, "model.safetensors")),
+  );
+
   const wrong: [string[], RegExp][] = [
     [["checkpoints", "--to", "model.bin"], /Expected a file ending in .*, got model\.bin/],
     [["no/where", "--to", "m.safetensors"], /There is no directory no\/where here: expected the/],
@@ -44,7 +62,7 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
   }
   t.false(existsSync(join(directory, "m.safetensors")));
   t.deepEqual(
-    readdirSync(directory).filter((name) => name.endsWith(".temp")),
+    readdirSync(directory).filter((name) => /\.(temp|part)/.test(name)),
     [],
   );
 });

@@ -1,7 +1,15 @@
 // osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
 
 import type { Command } from "commander";
-import { type RunProof, verifyRun } from "../../../index.ts";
+import {
+  InvalidOptionError,
+  type ModelFileProof,
+  type RunProof,
+  verifyModelFile,
+  verifyRun,
+} from "../../../index.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -10,7 +18,7 @@ import {
   withCommon,
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
-import { count, duration, plural } from "../../support/format.ts";
+import { bytes, count, duration, plural } from "../../support/format.ts";
 import { runDirectory } from "../../support/run-directory.ts";
 import { runTask } from "../../views/task-view.ts";
 
@@ -27,8 +35,14 @@ const hashDigits = 12;
 export function addVerify(program: Command): void {
   const command = program
     .command("verify")
-    .argument("<run>", "checkpoint directory, or a run of a cluster whose directory is seen here")
-    .description("train an interval of a run again and compare every bit; exit 3: it differs")
+    .argument(
+      "<run>",
+      "checkpoint directory, .osiris file, or a run of a cluster whose directory is seen here",
+    )
+    .description(
+      "train an interval of a run again and compare every bit; exit 3: it differs. Of a .osiris " +
+        "file: follow its hashes up to the run's digest",
+    )
     .option("--from <HASH>", "where it begins: a manifest's hash, or `start` (default: one before)")
     .option("--to <HASH>", "where it ends: a manifest's hash, or how it begins (default: newest)")
     .option("--devices <N>", "threads that train; any number gives the same bits", integerFrom(1));
@@ -36,8 +50,13 @@ export function addVerify(program: Command): void {
     "verify checkpoints",
     "verify checkpoints --from start --to 7c1f6a0e",
     "verify r12-1 --token 4f1c... --json",
+    "verify model.osiris",
   ]).action(async (run: string, options: VerifyOptions) => {
     const { json, from, to, devices } = options;
+    if (isModelFile(run, realDisk)) {
+      process.exitCode = await verifyFile(run, options);
+      return;
+    }
     const directory = await runDirectory(run, options);
     process.exitCode = await runTask(
       "verify",
@@ -50,6 +69,42 @@ export function addVerify(program: Command): void {
       (steps) => plural(steps, "step"),
     );
   });
+}
+
+/** Verifies a model file, which has one step and no data to train it again. */
+function verifyFile(path: string, options: VerifyOptions): Promise<number> {
+  const { json, from, to, devices } = options;
+  const [given] = Object.entries({ from, to, devices }).filter(([, value]) => value !== undefined);
+  if (given !== undefined) {
+    const message = `Expected \`--${given[0]}\` with a checkpoint directory, as ${path} has one step`;
+    throw new InvalidOptionError(`--${given[0]}`, message);
+  }
+  return runTask(
+    "verify",
+    (progress) => verifyModelFile(path, progress),
+    (proof) => {
+      if (json) console.log(JSON.stringify({ report: "verify", ...proof }));
+      else for (const line of fileLines(proof)) console.log(line);
+      return exitCodes.done;
+    },
+  );
+}
+
+function fileLines(proof: ModelFileProof): string[] {
+  const { file, bytes: size, manifest, cut, generation, proven, stated } = proof;
+  const { digest, storedDigest } = proof;
+  return [
+    `File                 ${file}: every byte of ${bytes(size)} has its hash`,
+    `Manifest             ${manifest.slice(0, hashDigits)} (step ${count(cut)}, generation ${generation})`,
+    `Proven               ${proven.join(", ")}`,
+    ...(stated.length === 0
+      ? []
+      : [
+          `Stated by export     ${stated.join(", ")}: without the optimizer's state of each element`,
+        ]),
+    ...(storedDigest === undefined ? [] : [`Stored in fewer bits ${storedDigest}`]),
+    `Leads to the digest  ${digest}`,
+  ];
 }
 
 /** What people are told. */

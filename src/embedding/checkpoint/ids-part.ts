@@ -99,6 +99,16 @@ export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path:
   }
 }
 
+/**
+ * One part of the blocks of several. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such parts
+ */
+export function joinIds(parts: readonly Uint8Array[], path: string): Uint8Array {
+  const blocks = parts.flatMap((bytes) => [...blocksOf(bytes, path)]);
+  const words = blocks.toSorted((a, b) => a.block - b.block).map((one) => bytesOf(one.words));
+  return Buffer.concat([bytesOf(Int32Array.of(magic, version, blocks.length)), ...words]);
+}
+
 /** One block of a part. */
 interface BlockWords {
   readonly block: number;

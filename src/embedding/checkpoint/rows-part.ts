@@ -128,6 +128,51 @@ export function* decodeRows(
   }
 }
 
+/**
+ * The bytes of a part that lacks the state of each element, as those of a part that has it: zeros.
+ * `perElement`: how many floats of it. @throws CheckpointCorruptError
+ */
+export function* rowsWithState(
+  part: Iterable<Uint8Array>,
+  { perElement, path }: { perElement: number; path: string },
+): Generator<Uint8Array, void, undefined> {
+  const pieces = piecesOf(part);
+  const take = (count: number) => {
+    const bytes = pieces.take(count);
+    if (bytes === undefined) throw new CheckpointCorruptError(path, "it ends too early");
+    return bytes;
+  };
+  try {
+    const header = wordsOf(take(16)).slice();
+    const [first, kind = 0, dim = 0, perRow = 0] = header;
+    const precision = precisions[(kind >>> 8) & 0xff];
+    if (precision === undefined || kind >>> 16 !== 0 || first !== magic) {
+      throw new CheckpointCorruptError(path, `its header is [${header}]`);
+    }
+    const whole = perElement * dim + perRow;
+    header[3] = whole;
+    yield new Uint8Array(header.buffer);
+    for (;;) {
+      const count = take(4).slice();
+      yield count;
+      const [n = 0] = wordsOf(count);
+      if (n === 0) return;
+      if (n > chunkRowsMax) throw new CheckpointCorruptError(path, `it has a chunk of ${n} rows`);
+      yield take(4 * n);
+      yield take(packedBytes(precision, n, dim));
+      const own = take(4 * n * perRow);
+      const state = new Float32Array(n * whole);
+      for (let i = 0; perRow > 0 && i < n; i++) {
+        const ofRow = new Float32Array(own.buffer, own.byteOffset + 4 * i * perRow, perRow);
+        state.set(ofRow, (i + 1) * whole - perRow);
+      }
+      yield bytesOf(state);
+    }
+  } finally {
+    pieces.close();
+  }
+}
+
 function wordsOf({ buffer, byteOffset, byteLength }: Uint8Array): Uint32Array {
   return new Uint32Array(buffer, byteOffset, byteLength / 4);
 }

@@ -3,11 +3,17 @@
 // where it would be too large for protobuf, into a file beside it.
 
 import { basename } from "node:path";
-import type { Disk, DiskFile } from "../../../src/ports/disk.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
 import type { Progress } from "../../disk/progress.ts";
-import { writeWhole } from "../../disk/whole-file.ts";
-import { type ExportedModel, type ExportedTable, rowsNameOf } from "../exported-model.ts";
-import { wholeRows } from "../whole-rows.ts";
+import { type Making, writeResumable } from "../../disk/resumable-file.ts";
+import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
+import {
+  type FilePiece,
+  lengthOf,
+  type PieceMark,
+  type PlacedPiece,
+  writePieces,
+} from "../file-pieces.ts";
 import {
   graphBytes,
   graphField,
@@ -24,20 +30,19 @@ export const inlineBytesMax = 2 ** 31 - 2 ** 24;
 /** Tensors in a file of their own begin at pages, of the largest that systems map files by. */
 const pageBytes = 65_536;
 
-/** Something of the file: bytes, or the rows of a table. */
-type Piece = Uint8Array | ExportedTable;
-
-/** Where the rows of a table lie in the file beside the model. */
-interface Beside {
-  readonly table: ExportedTable;
-  readonly offset: number;
-}
-
 /** The files that were written, and their bytes. */
 export interface WrittenOnnx {
   readonly bytes: number;
   /** The file of tables beside the model, where they do not fit into it. */
   readonly dataFile: string | undefined;
+  /** Bytes that an earlier command had written. */
+  readonly resumedAt: number;
+}
+
+/** Sizes that decide how a model is written. */
+export interface OnnxSizes {
+  readonly inlineMax?: number | undefined;
+  readonly everyBytes?: number | undefined;
 }
 
 /**
@@ -50,41 +55,47 @@ export async function writeOnnx(
   path: string,
   model: ExportedModel,
   progress: Progress,
-  inlineMax = inlineBytesMax,
+  making: Making<PieceMark>,
+  { inlineMax = inlineBytesMax, everyBytes }: OnnxSizes = {},
 ): Promise<WrittenOnnx> {
   const dataFile = `${path}.data`;
-  const ofTables = model.tables.reduce((sum, table) => sum + bytesOf(table), 0);
+  const ofTables = model.tables.reduce((sum, table) => sum + lengthOf(table), 0);
   const isBeside = ofTables + 4 * model.graph.layout.length > inlineMax;
   const { pieces, beside } = layOut(model, isBeside ? basename(dataFile) : undefined);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   progress.expect(ofTables);
-  let dataBytes = 0;
-  const bytes = await writeWhole(disk, path, async (file) => {
-    let at = 0;
-    for (const piece of pieces) {
-      if (piece instanceof Uint8Array) file.write(piece, at);
-      else await writeTable(file, at, model, piece, progress);
-      at += lengthOf(piece);
-    }
-    if (!isBeside) return;
-    // Both get their names together: the model as soon as its tables have theirs.
-    dataBytes = await writeWhole(disk, dataFile, async (data) => {
-      for (const { table, offset } of beside) {
-        await writeTable(data, offset, model, table, progress);
-      }
-    });
+  const write = (file: string, placed: readonly PlacedPiece[]) =>
+    writeResumable(disk, file, making, (unfinished) =>
+      writePieces(unfinished, model, placed, progress, everyBytes),
+    );
+  if (!isBeside) return { ...(await write(path, placedOf(pieces))), dataFile: undefined };
+  // Both get their names together: the model as soon as its tables have theirs.
+  let data = { bytes: 0, resumedAt: 0 };
+  const { bytes } = await writeResumable(disk, path, making, async ({ file }) => {
+    for (const { piece, first } of placedOf(pieces)) file.write(piece as Uint8Array, first);
+    data = await write(dataFile, beside);
   });
-  return { bytes: bytes + dataBytes, dataFile: isBeside ? dataFile : undefined };
+  return { bytes: bytes + data.bytes, resumedAt: data.resumedAt, dataFile };
+}
+
+/** Pieces one after the other. */
+function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
+  let first = 0;
+  return pieces.map((piece) => {
+    const placed = { piece, first };
+    first += lengthOf(piece);
+    return placed;
+  });
 }
 
 /** The pieces of the model file in order, and the tables that lie beside it, in the file `data`. */
 function layOut(model: ExportedModel, data: string | undefined) {
   const { operators, outputs } = translateModel(model);
   const { nodes, inputs, constants } = operators;
-  const own: Piece[] = [
+  const own: FilePiece[] = [
     graphBytes({ name: model.checkpoint.job.model.kind, nodes, inputs, outputs }),
   ];
-  const add = (head: Uint8Array, numbers: Piece | undefined) => {
+  const add = (head: Uint8Array, numbers: FilePiece | undefined) => {
     const raw = numbers === undefined ? [] : [rawField(lengthOf(numbers)), numbers];
     const tensor = [head, ...raw];
     own.push(initializerField(total(tensor)), ...tensor);
@@ -96,48 +107,24 @@ function layOut(model: ExportedModel, data: string | undefined) {
     const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
     small(name, "float32", shape, bytes);
   }
-  const beside: Beside[] = [];
+  const beside: PlacedPiece[] = [];
   let end = 0;
   for (const table of model.tables) {
     const { rows, dim } = table.stored.spec;
-    const bytes = bytesOf(table);
+    const bytes = lengthOf(table);
     const place = data === undefined ? undefined : { file: data, offset: end, bytes };
     add(
       tensorBytes(rowsNameOf(table), "float32", [rows, dim], place),
       place === undefined ? table : undefined,
     );
     if (place === undefined) continue;
-    beside.push({ table, offset: end });
+    beside.push({ piece: table, first: end });
     end = pageBytes * Math.ceil((end + bytes) / pageBytes);
   }
-  const pieces: Piece[] = [modelBytes(model.notes), graphField(total(own)), ...own];
+  const pieces: FilePiece[] = [modelBytes(model.notes), graphField(total(own)), ...own];
   return { pieces, beside };
 }
 
-function total(pieces: readonly Piece[]): number {
+function total(pieces: readonly FilePiece[]): number {
   return pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
-}
-
-function lengthOf(piece: Piece): number {
-  return piece instanceof Uint8Array ? piece.length : bytesOf(piece);
-}
-
-function bytesOf({ stored: { spec } }: ExportedTable): number {
-  return 4 * spec.rows * spec.dim;
-}
-
-/** Writes all rows of a table from `offset` on. */
-async function writeTable(
-  file: DiskFile,
-  offset: number,
-  { checkpoint }: ExportedModel,
-  { stored }: ExportedTable,
-  progress: Progress,
-): Promise<void> {
-  let at = offset;
-  for await (const { weights } of wholeRows(checkpoint, stored, progress)) {
-    const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
-    for (const piece of progress.count([bytes])) file.write(piece, at);
-    at += bytes.length;
-  }
 }

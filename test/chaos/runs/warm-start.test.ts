@@ -6,6 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, type ThreadFault } from "../../../index.ts";
 import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { exportModel } from "../../../storage/exports/export-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
@@ -59,14 +60,17 @@ for (const [what, model] of [
     const both = days.jobOf("both", ["monday", "tuesday"], options);
     const { result: whole } = await runJob(place, both);
     t.is((await runJob(place, days.jobOf("first", ["monday"], options))).result.step, 20);
-    const warm = { ...options, ...from(days, "first") };
-    for (const [name, devices] of [
-      ["one", 1],
-      ["two", 2],
+    const file = join(days.home, "first.osiris");
+    await exportModel(join(days.home, "first"), file, { withOptimizer: true });
+    for (const [name, devices, source] of [
+      ["one", 1, "first"],
+      ["two", 2, "first"],
+      ["file", 2, "first.osiris"],
     ] as const) {
+      const warm = { ...options, ...from(days, source) };
       const second = days.jobOf(name, ["tuesday"], { ...warm, devices });
       const { result, events } = await runJob(place, second);
-      t.is(result.digest, whole.digest, `${devices} devices`);
+      t.is(result.digest, whole.digest, `${devices} devices, ${source}`);
       t.is(result.step, 50);
       t.is(only(events, "run.started")[0]?.fromStep, 20);
     }

@@ -230,7 +230,8 @@ test("an export that is stopped, or of damaged parts, leaves nothing", async (t)
 test("what cannot be exported is refused in one sentence", async (t) => {
   const { home, directory } = await trainedTables(t);
   const wrong = exportModel(directory, join(home, "model.npz"));
-  const ending = /^Expected a file ending in `\.safetensors` or `\.onnx`, got .*model\.npz$/;
+  const ending =
+    /^Expected a file ending in `\.safetensors`, `\.onnx` or `\.osiris`, got .*model\.npz$/;
   await t.throwsAsync(wrong, { instanceOf: InputUnusableError, message: ending });
   const nowhere = exportModel(directory, join(home, "no", "model.safetensors"));
   const message = /^Cannot write .*no\/model\.safetensors: ENOENT/;

@@ -1,0 +1,129 @@
+// The checkpoint store in a model file (model-file.ts): one checkpoint, which is only read. So
+// everything that reads a checkpoint directory reads such a file too.
+
+import { rowsWithState } from "../../src/embedding/checkpoint/rows-part.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  InputUnusableError,
+} from "../../src/errors/errors.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { onDisk } from "../disk/durable-files.ts";
+import type { CheckpointStore, Manifest, PartRecord } from "./checkpoint-store.ts";
+import { decodeManifest } from "./manifest.ts";
+import {
+  type Footer,
+  hashOf,
+  modelFileEnding,
+  readFooter,
+  readSection,
+  type Section,
+} from "./model-file.ts";
+import { pathsOf } from "./store-paths.ts";
+
+/** Whether `path` names a model file, by its ending, and no directory of that name. */
+export function isModelFile(path: string, disk: Disk): boolean {
+  return path.endsWith(modelFileEnding) && disk.exists(path) && !disk.exists(pathsOf(path).job);
+}
+
+/** The footer of a model file. @throws CheckpointCorruptError, InputUnusableError */
+export function footerOf(path: string, disk: Disk): Footer {
+  return withFile(path, disk, (file) => readFooter(file));
+}
+
+/** The store of a model file. @throws CheckpointCorruptError, InputUnusableError */
+export function openFileStore(path: string, disk: Disk): CheckpointStore {
+  const footer = footerOf(path, disk);
+  const manifest = manifestIn(footer, path);
+  const refuse = (): never => {
+    const message = `Expected a checkpoint directory to write to, but ${path} is a file of one model`;
+    throw new InputUnusableError(path, `${message}; name a directory`);
+  };
+  const sectionOf = (name: string): Section => {
+    const found = footer.sections.find((one) => one.name === name);
+    if (found === undefined) throw new CheckpointMissingError(`${path}: no part \`${name}\``);
+    return found;
+  };
+  const read = (name: string) => partIn(path, disk, footer, sectionOf(name));
+  return {
+    directory: path,
+    jobText: footer.job,
+    statedDigests: new Map(
+      footer.tables.flatMap(({ leftOut, digest }, i) => (leftOut === 0 ? [] : [[i, digest]])),
+    ),
+    beginGeneration: refuse,
+    partWriter: refuse,
+    commit: refuse,
+    collect: refuse,
+    latest: () => manifest,
+    list: () => ({ manifests: [manifest], damaged: [] }),
+    manifestText: () => new TextEncoder().encode(footer.manifest),
+    verify() {
+      for (const { name } of footer.sections)
+        for (const _ of storedIn(path, disk, sectionOf(name)));
+    },
+    readPart: (_, name) => read(name),
+    readWholePart: (_, name) => {
+      return new Uint8Array(Buffer.concat(Array.from(read(name), (piece) => piece.slice())));
+    },
+    readFiles: (_, name) => [read(name)],
+  };
+}
+
+/** The manifest of the checkpoint that the file was made of, with the sections as its parts. */
+function manifestIn({ manifest: text, jobIdentity, sections }: Footer, path: string): Manifest {
+  const manifest = decodeManifest(new TextEncoder().encode(text), path);
+  if (manifest.jobIdentity !== jobIdentity) {
+    throw new CheckpointCorruptError(path, "its manifest is of another job");
+  }
+  const parts = sections.map(({ name, bytes, chunks }): PartRecord => {
+    return { name, bytes, sha256: hashOf(Buffer.from(chunks.join(""), "hex")), base: [] };
+  });
+  return { ...manifest, parts };
+}
+
+/** The bytes of a part as a checkpoint directory would have them. */
+function* partIn(
+  path: string,
+  disk: Disk,
+  { tables }: Footer,
+  section: Section,
+): Generator<Uint8Array, void, undefined> {
+  const [, table = "-1"] = /^table-(\d{5})$/.exec(section.name) ?? [];
+  const pieces = storedIn(path, disk, section);
+  const { leftOut = 0 } = tables[Number(table)] ?? {};
+  if (leftOut === 0) return yield* pieces;
+  yield* rowsWithState(pieces, { perElement: leftOut, path });
+}
+
+/** The bytes of a section as they lie in the file. The file is open while they are read. */
+function* storedIn(
+  path: string,
+  disk: Disk,
+  section: Section,
+): Generator<Uint8Array, void, undefined> {
+  const file = onDisk("read", path, () => disk.open(path, "read"));
+  try {
+    yield* readSection(file, section);
+  } finally {
+    file.close();
+  }
+}
+
+function withFile<Result>(path: string, disk: Disk, body: (file: DiskFile) => Result): Result {
+  const file = onDisk("read", path, () => disk.open(path, "read"));
+  try {
+    return onDisk("read", path, () => body(file));
+  } finally {
+    file.close();
+  }
+}
+
+/**
+ * @throws InputUnusableError where a store lacks the optimizer's state, which `purpose` needs
+ */
+export function needState({ directory, statedDigests }: CheckpointStore, purpose: string): void {
+  if ((statedDigests?.size ?? 0) === 0) return;
+  const message = `${directory} was exported without the optimizer's state, which ${purpose} needs`;
+  throw new InputUnusableError(directory, `${message}: export the run with \`--with-optimizer\``);
+}

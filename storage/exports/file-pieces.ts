@@ -1,0 +1,70 @@
+// A file of pieces whose lengths are known before the first one is made: written in order, with a
+// mark now and then, and gone on with from a mark. Of a table the mark may lie between two rows.
+
+import { z } from "zod";
+import type { Progress } from "../disk/progress.ts";
+import type { Unfinished } from "../disk/resumable-file.ts";
+import type { ExportedModel, ExportedTable } from "./exported-model.ts";
+import { wholeRows } from "./whole-rows.ts";
+
+/** Bytes between two marks, about: a second of writing. */
+export const markBytes = 2 ** 28;
+
+/** Bytes, or all rows of a table in float32. */
+export type FilePiece = Uint8Array | ExportedTable;
+
+/** How far such a file is written: what comes before this byte is there. */
+export const pieceMark = z.object({ at: z.int().nonnegative() });
+export type PieceMark = z.output<typeof pieceMark>;
+
+export function lengthOf(piece: FilePiece): number {
+  if (piece instanceof Uint8Array) return piece.length;
+  const { rows, dim } = piece.stored.spec;
+  return 4 * rows * dim;
+}
+
+/** A piece, and its first byte in the file. */
+export interface PlacedPiece {
+  readonly piece: FilePiece;
+  readonly first: number;
+}
+
+/** @throws CheckpointCorruptError */
+export async function writePieces(
+  { file, last, save }: Unfinished<PieceMark>,
+  { checkpoint }: ExportedModel,
+  pieces: readonly PlacedPiece[],
+  progress: Progress,
+  everyBytes = markBytes,
+): Promise<void> {
+  const begun = last?.at ?? 0;
+  let marked = begun;
+  for (const { piece, first } of pieces) {
+    const end = first + lengthOf(piece);
+    if (end <= begun && end > first) {
+      progress.skip(lengthOf(piece) + (piece instanceof Uint8Array ? 0 : piece.stored.bytes));
+      continue;
+    }
+    if (piece instanceof Uint8Array) {
+      for (const own of progress.count([piece])) file.write(own, first);
+      continue;
+    }
+    const rowBytes = 4 * piece.stored.spec.dim;
+    const done = Math.max(0, begun - first);
+    let at = first + done;
+    progress.skip(done);
+    for await (const { weights } of wholeRows(
+      checkpoint,
+      piece.stored,
+      progress,
+      done / rowBytes,
+    )) {
+      const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+      for (const own of progress.count([bytes])) file.write(own, at);
+      at += bytes.length;
+      if (at - marked < everyBytes) continue;
+      await save({ at });
+      marked = at;
+    }
+  }
+}

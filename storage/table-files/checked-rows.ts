@@ -70,7 +70,7 @@ export async function checkRows(
 }
 
 /** A row after rounding to the stored precision. */
-function storedAs(vector: Float32Array, precision: Precision): Float32Array {
+export function storedAs(vector: Float32Array, precision: Precision): Float32Array {
   if (precision === "float32") return vector;
   const codes = createCodes(precision, vector.length);
   const exponents = createExponents(precision, 1, vector.length);

@@ -3,8 +3,7 @@
 //
 // Invariants
 //   I1. Every row of the file is checked before the first byte is written.
-//   I2. The digest in the manifest is computed from the parts, read back from the disk.
-//   I3. If the import fails or is ended, the new directory is as it was found: empty, or missing.
+//   I2. If the import fails or is ended, the new directory is as it was found (new-checkpoint.ts).
 
 import { join } from "node:path";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -12,18 +11,13 @@ import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { quantaOf } from "../../src/embedding/rows/slab.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { initialRowState } from "../../src/embedding/tables/row-state.ts";
-import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partNameOf, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import {
-  bytesToRead,
-  type Manifest,
-  type PartRecord,
-} from "../checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { cursorOf, mergeUntil, type RowCursor } from "../checkpoints/merged-rows.ts";
+import { checkEmpty, newCheckpoint } from "../checkpoints/new-checkpoint.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
-import { digestOfParts } from "../checkpoints/part-digest.ts";
 import {
   type RowRun,
   rowsOfTable,
@@ -31,7 +25,7 @@ import {
   storedTable,
   storedTables,
 } from "../checkpoints/table-rows.ts";
-import { onDisk, temporarySuffix } from "../disk/durable-files.ts";
+import { temporarySuffix } from "../disk/durable-files.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { ascendingRows, checkRows } from "./checked-rows.ts";
 import { formatOf } from "./formats.ts";
@@ -87,31 +81,22 @@ export async function importTable(
     const message = `Expected a table whose ids are rows, got \`${table}\`, whose ids are dynamic`;
     throw new InvalidOptionError("table", `${message}: no file says which id has which row`);
   }
-  if (onDisk("open", out, () => disk.list(out)).length > 0) {
-    const message = `Expected ${out} to be new or empty, as a checkpoint is made there`;
-    throw new InputUnusableError(out, `${message}; name another directory`);
-  }
-  const wasThere = disk.exists(out);
+  checkEmpty(out, disk);
   const progress = progressOf(options);
   // Each part is read, written, and read back.
   progress.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
   const file = await format.read(from, disk);
   try {
     const checked = await checkRows(file, from, stored, progress); // I1
-    const write = async () => {
-      const scratch = join(out, `rows${temporarySuffix}`);
-      const initial = initialRowState(checkpoint.job.optimizer.sparse, stored.spec.dim);
-      const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, progress });
-      return rewrite(checkpoint, out, disk, progress, { stored, rows, merge });
-    };
+    const scratch = join(out, `rows${temporarySuffix}`);
+    const initial = initialRowState(checkpoint.job.optimizer.sparse, stored.spec.dim);
+    const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, progress });
+    const replacement = { stored, rows, merge };
     const {
       sha256: manifest,
       cut,
       modelDigest,
-    } = await orElse(write, () => {
-      if (!wasThere) disk.remove(out); // I3
-      for (const name of disk.list(out)) disk.remove(join(out, name));
-    });
+    } = await rewrite(checkpoint, out, disk, progress, replacement);
     return {
       table,
       directory: out,
@@ -124,15 +109,6 @@ export async function importTable(
     };
   } finally {
     file.close();
-  }
-}
-
-async function orElse<T>(body: () => Promise<T>, undo: () => void): Promise<T> {
-  try {
-    return await body();
-  } catch (error) {
-    undo();
-    throw error;
   }
 }
 
@@ -152,39 +128,28 @@ async function rewrite(
   replacement: Replacement,
 ): Promise<Manifest> {
   const { store: source, job, manifest } = checkpoint;
-  const { jobIdentity, cut } = manifest;
-  const store = openStore({ directory: out, disk, jobIdentity, jobText: source.jobText });
-  const { generation } = store.beginGeneration();
-  const parts: PartRecord[] = [];
-  const write = async (name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) => {
-    const writer = store.partWriter(generation, cut, name);
-    try {
-      for await (const piece of pieces) writer.write(piece);
-      parts.push(writer.finish());
-    } finally {
-      writer.discard();
+  const { jobIdentity } = manifest;
+  const fields = { ...manifest, createdBy: `table import of ${process.pid}` };
+  const made = { job, jobIdentity, jobText: source.jobText, fields };
+  return newCheckpoint(out, made, { disk, progress }, async (write) => {
+    for (const { name } of manifest.parts) {
+      if (tableOfPart(name, job.model.tables) !== undefined) continue;
+      await write(name, progress.count(source.readPart(manifest, name)));
     }
-  };
-  for (const { name } of manifest.parts) {
-    if (tableOfPart(name, job.model.tables) !== undefined) continue;
-    await write(name, progress.count(source.readPart(manifest, name)));
-  }
-  for (const table of storedTables(checkpoint)) {
-    const { spec, width } = table;
-    const isReplaced = table.table === replacement.stored.table;
-    const none = (async function* (): AsyncGenerator<RowRecords> {})();
-    const old = isReplaced && !replacement.merge ? none : rowsOfTable(checkpoint, table, progress);
-    const cursor = (rows: AsyncIterable<RowRecords>) => cursorOf(rows, spec.dim, width);
-    const first = await cursor(isReplaced ? replacement.rows : none);
-    const second = await cursor(old);
-    for (const run of table.runs) {
-      await write(nameOf(table, run, job.model.tables), runBytes(table, run, first, second));
+    for (const table of storedTables(checkpoint)) {
+      const { spec, width } = table;
+      const isReplaced = table.table === replacement.stored.table;
+      const none = (async function* (): AsyncGenerator<RowRecords> {})();
+      const isKept = !isReplaced || replacement.merge;
+      const old = isKept ? rowsOfTable(checkpoint, table, progress) : none;
+      const cursor = (rows: AsyncIterable<RowRecords>) => cursorOf(rows, spec.dim, width);
+      const first = await cursor(isReplaced ? replacement.rows : none);
+      const second = await cursor(old);
+      for (const run of table.runs) {
+        await write(nameOf(table, run, job.model.tables), runBytes(table, run, first, second));
+      }
     }
-  }
-  const made = { ...manifest, generation, parts };
-  const modelDigest = await digestOfParts({ store, job, manifest: made }, progress); // I2
-  const createdBy = `table import of ${process.pid}`;
-  return store.commit({ ...made, modelDigest, createdBy });
+  });
 }
 
 /** A run of row blocks becomes one part, with all columns: any plan can load it. */

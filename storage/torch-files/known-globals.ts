@@ -1,0 +1,141 @@
+// The globals that a pickle of torch.save may name, and what stands for a call of each: plain data,
+// made here. Any other name is refused, so no code of a file ever runs.
+
+import {
+  Global,
+  type Pickled,
+  PickledTensor,
+  ScalarType,
+  Storage,
+  type TorchType,
+  Tuple,
+} from "./pickled-values.ts";
+
+const storageTypes: Readonly<Record<string, TorchType>> = {
+  "torch DoubleStorage": "float64",
+  "torch FloatStorage": "float32",
+  "torch HalfStorage": "float16",
+  "torch BFloat16Storage": "bfloat16",
+  "torch LongStorage": "int64",
+  "torch IntStorage": "int32",
+  "torch ShortStorage": "int16",
+  "torch CharStorage": "int8",
+  "torch ByteStorage": "uint8",
+  "torch BoolStorage": "bool",
+};
+
+/** Dimensions of a tensor, at most. */
+const rankMax = 8;
+/** Strides that repeat numbers, as of an expanded tensor, may make this many of one, at most. */
+const repeatedMax = 2 ** 24;
+
+/** Why a call is refused. */
+export class CallRefused extends Error {}
+
+type Call = (args: readonly Pickled[]) => Pickled;
+
+const calls: Readonly<Record<string, Call>> = {
+  "collections OrderedDict": (args) => {
+    if (args.length > 0) throw new CallRefused("a dictionary is made empty");
+    return new Map();
+  },
+  "torch Size": ([items]) => {
+    if (!(items instanceof Tuple)) throw new CallRefused("a size is made of a tuple");
+    return items;
+  },
+  "torch._utils _rebuild_tensor_v2": tensorOf,
+  "torch._utils _rebuild_parameter": ([tensor]) => {
+    if (!(tensor instanceof PickledTensor)) throw new CallRefused("a parameter is a tensor");
+    return tensor;
+  },
+  "_codecs encode": ([text, encoding]) => {
+    if (typeof text !== "string" || encoding !== "latin1" || /[^\0-\xff]/.test(text)) {
+      throw new CallRefused("bytes are text in latin1");
+    }
+    return Uint8Array.from(Buffer.from(text, "latin1"));
+  },
+  "numpy dtype": ([code]) => {
+    if (typeof code !== "string" || code.length > 8) throw new CallRefused("a dtype has a code");
+    return new ScalarType(code);
+  },
+  "numpy.core.multiarray scalar": scalarOf,
+  "numpy._core.multiarray scalar": scalarOf,
+};
+
+/** A global that a pickle may name; undefined: none. */
+export function globalOf(module: string, name: string): Global | undefined {
+  const full = `${module} ${name}`;
+  const isKnown = Object.hasOwn(calls, full) || Object.hasOwn(storageTypes, full);
+  return isKnown ? new Global(full) : undefined;
+}
+
+/** What a call gives. @throws CallRefused */
+export function called({ name }: Global, args: readonly Pickled[]): Pickled {
+  const call = Object.hasOwn(calls, name) ? calls[name] : undefined;
+  if (call === undefined) throw new CallRefused("a storage is no function");
+  return call(args);
+}
+
+/** The storage of a persistent id: ('storage', type, key, device, count). @throws CallRefused */
+export function storageOf(id: Pickled): Storage {
+  const [kind, type, key, , count] = id instanceof Tuple ? id.items : [];
+  const own = type instanceof Global ? storageTypes[type.name] : undefined;
+  if (kind !== "storage" || own === undefined) throw new CallRefused("it is no storage of numbers");
+  if (typeof key !== "string" || !/^\w{1,32}$/.test(key)) {
+    throw new CallRefused("the key of a storage is a short name");
+  }
+  return new Storage(own, key, natural(count, "the numbers of a storage"));
+}
+
+/** (storage, offset, size, strides, requires_grad, hooks …) */
+function tensorOf([storage, offset, size, strides]: readonly Pickled[]): PickledTensor {
+  if (!(storage instanceof Storage)) throw new CallRefused("a tensor has a storage");
+  const lengths = (value: Pickled | undefined, what: string) => {
+    if (!(value instanceof Tuple) || value.items.length > rankMax) {
+      throw new CallRefused(`the ${what} of a tensor is a tuple of at most ${rankMax}`);
+    }
+    return value.items.map((item) => natural(item, `the ${what} of a tensor`));
+  };
+  const shape = lengths(size, "size");
+  const steps = lengths(strides, "stride");
+  if (shape.length !== steps.length) throw new CallRefused("a tensor has a stride for each size");
+  const first = natural(offset, "the offset of a tensor");
+  const elements = shape.reduce((product, extent) => product * extent, 1);
+  const last = shape.reduce((sum, extent, i) => sum + (extent - 1) * (steps[i] ?? 0), first);
+  if (elements > 0 && !(last < storage.count)) {
+    throw new CallRefused(
+      `a tensor of (${shape.join(", ")}) ends at number ${last} of a storage of ${storage.count}`,
+    );
+  }
+  if (elements > Math.max(storage.count, repeatedMax)) {
+    throw new CallRefused(`a storage of ${storage.count} numbers repeats them ${elements} times`);
+  }
+  return new PickledTensor(storage, first, shape, steps);
+}
+
+/** A number of NumPy: (dtype, bytes). Big-endian ones do not occur where PyTorch runs. */
+function scalarOf([type, bytes]: readonly Pickled[]): Pickled {
+  if (!(type instanceof ScalarType) || !(bytes instanceof Uint8Array)) {
+    throw new CallRefused("a number of NumPy has a dtype and bytes");
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const read: Readonly<Record<string, () => number | bigint | boolean>> = {
+    f8: () => view.getFloat64(0, true),
+    f4: () => view.getFloat32(0, true),
+    i8: () => view.getBigInt64(0, true),
+    u8: () => view.getBigUint64(0, true),
+    i4: () => view.getInt32(0, true),
+    u4: () => view.getUint32(0, true),
+    b1: () => view.getUint8(0) !== 0,
+  };
+  const own = Object.hasOwn(read, type.code) ? read[type.code] : undefined;
+  if (own === undefined || bytes.length !== Number(type.code.slice(1))) {
+    throw new CallRefused(`there is no number of NumPy of type ${type.code} here`);
+  }
+  return own();
+}
+
+function natural(value: Pickled | undefined, what: string): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new CallRefused(`${what} is not a whole number`);
+}

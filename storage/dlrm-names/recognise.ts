@@ -1,0 +1,41 @@
+// Tells by the names of tensors which program a state dict is of, and takes off what wrappers put
+// before them: `model.` of DLRMTrain, `module.` of DataParallel and DistributedDataParallel,
+// `_orig_mod.` of torch.compile.
+
+import type { ForeignKind } from "./counterpart.ts";
+
+/** The program of a state dict: those of counterpart.ts, or this project itself. */
+export type NamesKind = ForeignKind | "osiris";
+
+export const namesKinds: readonly NamesKind[] = ["dlrm", "torchrec", "osiris"];
+
+/** Names as their program gave them, before any wrapper; the values are the names in the file. */
+export interface Recognised {
+  readonly kind: NamesKind;
+  readonly names: ReadonlyMap<string, string>;
+}
+
+const roots: Readonly<Record<NamesKind, RegExp>> = {
+  dlrm: /(?:^|\.)((?:emb_l|bot_l|top_l|v_W_l)\..+)$/,
+  torchrec: /(?:^|\.)((?:sparse_arch|dense_arch|inter_arch|over_arch)\..+)$/,
+  osiris: /^(.+)$/,
+};
+const wrapper = /(?<=^|\.)(?:module|_orig_mod)\./g;
+
+/** The program that a state dict with these names is of; undefined: none that is known. */
+export function recognise(names: readonly string[]): NamesKind | undefined {
+  if (names.some((name) => /(?:^|\.)emb_l\.\d+\./.test(name))) return "dlrm";
+  if (names.some((name) => roots.torchrec.test(name))) return "torchrec";
+  return names.some((name) => /^embedding_bags\..+\.weight$/.test(name)) ? "osiris" : undefined;
+}
+
+/** The names of a program. A name that has not its form stays as it is. */
+export function unwrapped(kind: NamesKind, names: readonly string[]): Recognised {
+  const own = new Map<string, string>();
+  for (const name of names) {
+    const found = roots[kind].exec(name)?.[1] ?? name;
+    const plain = kind === "dlrm" ? found.replaceAll(wrapper, "") : found;
+    own.set(own.has(plain) ? name : plain, name);
+  }
+  return { kind, names: own };
+}

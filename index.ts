@@ -104,6 +104,12 @@ export {
 export { type ModelServer, serve } from "./actors/serving/serve.ts";
 export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
 export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
+export {
+  importModel,
+  type ModelImportOptions,
+  type ModelImportReport,
+} from "./storage/imports/import-model.ts";
+export { namesKinds } from "./storage/dlrm-names/recognise.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";
 

@@ -51,12 +51,14 @@ export const layers: readonly Rooms[] = [
     "src/model": 2_200,
     "storage/records": 1600,
     "storage/safetensors": 120,
+    "storage/torch-files": 1250,
   },
   {
     "src/serving": 760,
     "src/training/topology": 1050,
     "storage/cluster": 900,
     "storage/cost-networks": 340,
+    "storage/dlrm-names": 330,
   },
   {
     "src/training/step": 3100,
@@ -85,6 +87,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/host": 3050,
     "storage/first-job": 700,
+    "storage/imports": 1350,
     "storage/ingest": 2200,
     "storage/serving": 1_500,
     "storage/sessions": 1_700,

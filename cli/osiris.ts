@@ -8,6 +8,7 @@ import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
 import { addEval } from "./commands/checkpoints/eval.ts";
 import { addExport } from "./commands/checkpoints/export.ts";
 import { addHistory } from "./commands/checkpoints/history.ts";
+import { addImport } from "./commands/checkpoints/import.ts";
 import { addPredict } from "./commands/checkpoints/predict.ts";
 import { addTable } from "./commands/checkpoints/table.ts";
 import { addVerify } from "./commands/checkpoints/verify.ts";
@@ -79,6 +80,7 @@ const commands = [
   addPredict,
   addExport,
   addServe,
+  addImport,
   addMetrics,
   addNatsConfig,
   addPlan,

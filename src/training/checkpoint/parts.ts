@@ -281,11 +281,23 @@ function denseOf(device: DeviceState): Part {
       return [hash.digest("hex")];
     },
     async *bytes() {
-      const header = Uint32Array.of(magic, version, length, denseState.slots.length);
-      yield new Uint8Array(header.buffer);
+      yield headerOf(length, denseState.slots.length);
       for (const tensor of tensors) yield bytesOf(kernels.read(tensor));
     },
   };
+}
+
+/** The bytes of the dense part: parameters (n), then optimizer slots (n) each. */
+export function* encodeDense(
+  flat: Float32Array,
+  slots: readonly Float32Array[],
+): Generator<Uint8Array> {
+  yield headerOf(flat.length, slots.length);
+  for (const tensor of [flat, ...slots]) yield bytesOf(tensor);
+}
+
+function headerOf(length: number, slots: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(magic, version, length, slots).buffer);
 }
 
 function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {

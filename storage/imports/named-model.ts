@@ -1,0 +1,173 @@
+// Compares the tensors of a file with what a job's model has: every tensor of the model is there in
+// its shape, and nothing is left over.
+
+import type { Means } from "../../src/data/cache/cache-format.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, type JobSpec, resolveJob } from "../../src/job/job.ts";
+import type { ParameterLayout } from "../../src/model/graph/parameters.ts";
+import { graphOf } from "../../src/model/model.ts";
+import { counterpartOf, type ForeignTensor } from "../dlrm-names/counterpart.ts";
+import { type NamesKind, namesKinds, recognise, unwrapped } from "../dlrm-names/recognise.ts";
+import { deriveJob, tableNames } from "./derive-job.ts";
+import { optimizersOf, stateIn, type TakenState, takeState } from "./optimizer-state.ts";
+import { isFloat, type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
+
+/** A file whose tensors are those of a job's model. */
+export interface ReadModel {
+  readonly source: TensorSource;
+  readonly kind: NamesKind;
+  /** The job as it was named, found or made, and complete. */
+  readonly options: JobOptions;
+  readonly job: JobSpec;
+  readonly jobFrom: "given" | "file" | "shapes";
+  readonly layout: ParameterLayout;
+  /** The tensors of the model, each with that of the file. */
+  readonly wanted: readonly (ForeignTensor & { readonly tensor: SourceTensor })[];
+  readonly state: TakenState;
+  readonly types: readonly string[];
+  readonly means: Means | undefined;
+}
+
+/** Problems of one kind that a sentence names. */
+const namedMax = 8;
+
+/** @throws InputUnusableError, InvalidOptionError */
+export function readModel(
+  source: TensorSource,
+  asked: {
+    readonly from: NamesKind | undefined;
+    readonly isFresh: boolean;
+    readonly job: JobOptions | undefined;
+  },
+): ReadModel {
+  const { path, tensors, notes, optimizer } = source;
+  const names = [...tensors.keys()];
+  const kind = asked.from ?? kindOf(source, names);
+  if (!namesKinds.includes(kind)) {
+    const message = `Expected \`from\` to be one of ${namesKinds.join(", ")}, got ${kind}`;
+    throw new InvalidOptionError("from", message);
+  }
+  const known = unwrapped(kind, names).names;
+  const plainOf = (name: string) => [...unwrapped(kind, [name]).names.keys()][0] ?? name;
+  const stateOf =
+    optimizer === undefined || asked.isFresh ? undefined : stateIn(optimizer, known, plainOf);
+  const { options, jobFrom } = jobOf(source, kind, known, asked.job, stateOf);
+  const job = resolveJob(options);
+  const dynamic = job.model.tables.find((table) => table.dynamic !== undefined);
+  if (dynamic !== undefined) {
+    const message = `Expected tables whose ids are rows, got \`${dynamic.name}\` with dynamic ids`;
+    throw new InvalidOptionError("model.tables", `${message}: the ids of a file cannot be taken`);
+  }
+  const { layout } = graphOf(job.model);
+  const inOrder = kind === "torchrec" && source.format === "PyTorch";
+  const order = inOrder ? tableNames(kind, shapesOf(source, known)) : undefined;
+  const wanted =
+    kind === "osiris" ? ownTensors(job, layout) : counterpartOf(kind, job.model, order);
+  const found = wanted.flatMap((one) => {
+    const tensor = tensors.get(known.get(one.name) ?? "");
+    return tensor === undefined ? [] : [{ ...one, tensor }];
+  });
+  checkAll(path, wanted, found, known);
+  return {
+    ...{ source, kind, options, job, jobFrom, layout, wanted: found },
+    state: takeState(job, wanted, stateOf),
+    types: [...new Set(found.map(({ tensor }) => tensor.type))].sort(),
+    means: notes.means === undefined ? undefined : (JSON.parse(notes.means) as Means),
+  };
+}
+
+function kindOf({ path }: TensorSource, names: readonly string[]): NamesKind {
+  const kind = recognise(names);
+  if (kind !== undefined) return kind;
+  const message =
+    `Expected the tensors of ${path} to be called as those of facebookresearch/dlrm (emb_l.0.weight), ` +
+    "of TorchRec (sparse_arch.…), or of an export of Osiris (embedding_bags.NAME.weight)";
+  throw new InputUnusableError(path, `${message}, got ${someOf(names) || "none"}`);
+}
+
+/** The job that was named, that of the file, or one made of the shapes. */
+function jobOf(
+  source: TensorSource,
+  kind: NamesKind,
+  known: ReadonlyMap<string, string>,
+  given: JobOptions | undefined,
+  stateOf: ReturnType<typeof stateIn> | undefined,
+): Pick<ReadModel, "options" | "jobFrom"> {
+  if (given !== undefined) return { options: given, jobFrom: "given" };
+  const { path, notes, format } = source;
+  if (notes.job !== undefined) {
+    // The run that it was exported from may have begun with another one, which is not needed.
+    const { warmStart: _begun, ...options } = jobIn(notes.job, path);
+    return { options, jobFrom: "file" };
+  }
+  if (kind === "osiris" || (kind === "torchrec" && format !== "PyTorch")) {
+    const why = kind === "osiris" ? "has no job" : "does not say the order of its tables";
+    const message = `Expected a job for ${path}, which ${why}: name it, with \`--job\``;
+    throw new InvalidOptionError("job", message);
+  }
+  const shapes = shapesOf(source, known);
+  const options = deriveJob(kind, shapes);
+  if (stateOf === undefined) return { options, jobFrom: "shapes" };
+  const { dense, sparse } = optimizersOf(counterpartOf(kind, resolveJob(options).model), stateOf);
+  const optimizer = {
+    ...(dense === undefined ? {} : { dense: { kind: dense } }),
+    ...(sparse === undefined ? {} : { sparse: { kind: sparse } }),
+  };
+  return { options: { ...options, optimizer }, jobFrom: "shapes" };
+}
+
+/** @throws InputUnusableError where the text in a file is no job */
+function jobIn(text: string, path: string): JobOptions {
+  try {
+    return JSON.parse(text) as JobOptions;
+  } catch (cause) {
+    const message = `Expected the job in ${path} to be JSON`;
+    throw new InputUnusableError(path, `${message}; name the job, with \`--job\``, { cause });
+  }
+}
+
+function shapesOf({ tensors }: TensorSource, known: ReadonlyMap<string, string>) {
+  return new Map(
+    [...known].map(([plain, name]) => [plain, tensors.get(name)?.shape ?? []] as const),
+  );
+}
+
+/** The tensors of a model as `exportModel` names them. */
+function ownTensors({ model }: JobSpec, { parameters }: ParameterLayout): ForeignTensor[] {
+  return [
+    ...parameters.map(({ name, shape }) => ({ name, shape, own: { parameter: name } })),
+    ...model.tables.map(({ name, rows, dim }, table) => {
+      return { name: `embedding_bags.${name}.weight`, shape: [rows, dim], own: { table } };
+    }),
+  ];
+}
+
+/** @throws InputUnusableError naming all that is missing, left over, or of another shape or type */
+function checkAll(
+  path: string,
+  wanted: readonly ForeignTensor[],
+  found: ReadModel["wanted"],
+  known: ReadonlyMap<string, string>,
+): void {
+  const there = new Set(found.map(({ name }) => name));
+  const missing = wanted.filter(({ name }) => !there.has(name)).map(({ name }) => name);
+  const left = [...known].filter(([name]) => !there.has(name)).map(([, name]) => name);
+  const others = found.flatMap(({ name, shape, tensor }) => {
+    if (`${tensor.shape}` !== `${shape}`) {
+      return [`\`${name}\` of (${tensor.shape.join(", ")}), not (${shape.join(", ")})`];
+    }
+    return isFloat(tensor.type)
+      ? []
+      : [`\`${name}\` of ${tensor.type}, which is no type of weights`];
+  });
+  const more = others.length - namedMax;
+  const wrong = others.slice(0, namedMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const problems = [
+    ...(missing.length > 0 ? [`without ${someOf(missing)}`] : []),
+    ...(others.length > 0 ? [`with ${wrong}`] : []),
+    ...(left.length > 0 ? [`with ${someOf(left)} left over`] : []),
+  ];
+  if (problems.length === 0) return;
+  const message = `Expected ${path} to have the tensors of the job's model, got them ${problems.join("; ")}`;
+  throw new InputUnusableError(path, message);
+}

@@ -1,0 +1,116 @@
+// Files of tensors of any format, as the import takes them: names, shapes, and rows in pieces.
+
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { decode } from "../../src/kernels/contract/precision.ts";
+import type { Progress } from "../disk/progress.ts";
+
+/** Types of numbers that weights may have. */
+const floatBytes = { float32: 4, float64: 8, float16: 2, bfloat16: 2 } as const;
+
+export type FloatType = keyof typeof floatBytes;
+
+/** A tensor of a file. */
+export interface SourceTensor {
+  readonly shape: readonly number[];
+  /** `float32`, `int64` … */
+  readonly type: string;
+  /** Compares its bytes with their check sum, if the format has one. @throws InputUnusableError */
+  check(progress: Progress): Promise<void>;
+  /** Rows first … first+count-1, as stored, little-endian; the memory is the caller's. */
+  read(first: number, count: number): Uint8Array;
+}
+
+/** The state of one parameter: tensors by their last name, and the steps that it counts. */
+export interface ParameterState {
+  readonly tensors: ReadonlyMap<string, SourceTensor>;
+  /** Undefined: it counts none. */
+  readonly step: number | undefined;
+}
+
+/** The states of all parameters of an optimizer, by number or by name. */
+export type OptimizerRecord = ReadonlyMap<number | string, ParameterState>;
+
+/** A file of tensors, open for reading. */
+export interface TensorSource {
+  readonly path: string;
+  readonly format: "PyTorch" | "safetensors" | "ONNX";
+  readonly tensors: ReadonlyMap<string, SourceTensor>;
+  /** Texts that an export put beside the tensors. */
+  readonly notes: Readonly<Record<string, string>>;
+  /** The state of an optimizer, where the file has one. */
+  readonly optimizer: OptimizerRecord | undefined;
+  close(): void;
+}
+
+/** What became of numbers on their way. */
+export interface Counts {
+  /** Numbers of float64 that float32 cannot hold exactly: rounded to nearest. */
+  rounded: number;
+  /** NaN and infinities, which are kept. */
+  notFinite: number;
+}
+
+export function isFloat(type: string): type is FloatType {
+  return Object.hasOwn(floatBytes, type);
+}
+
+/**
+ * Rows of a tensor as float32; float32 keeps its bits.
+ * @throws InputUnusableError where a number is too large for float32
+ */
+export function floatsOf(
+  { path }: TensorSource,
+  name: string,
+  tensor: SourceTensor,
+  first: number,
+  count: number,
+  counts: Counts,
+): Float32Array {
+  const bytes = tensor.read(first, count);
+  const floats = decoded(tensor.type as FloatType, bytes, (value) => {
+    const own = Math.fround(value);
+    if (own === value || Number.isNaN(value)) return own;
+    if (Number.isFinite(own)) {
+      counts.rounded++;
+      return own;
+    }
+    const message = `Expected numbers that float32 has room for in \`${name}\` of ${path}, got ${value}`;
+    throw new InputUnusableError(path, message);
+  });
+  for (const value of floats) if (!Number.isFinite(value)) counts.notFinite++;
+  return floats;
+}
+
+function decoded(
+  type: FloatType,
+  { buffer, byteOffset, byteLength }: Uint8Array,
+  rounded: (value: number) => number,
+): Float32Array {
+  const count = byteLength / floatBytes[type];
+  switch (type) {
+    case "float32":
+      return new Float32Array(buffer, byteOffset, count);
+    case "float64":
+      return Float32Array.from(new Float64Array(buffer, byteOffset, count), rounded);
+    case "bfloat16": {
+      const bits = Uint32Array.from(
+        new Uint16Array(buffer, byteOffset, count),
+        (code) => code << 16,
+      );
+      return new Float32Array(bits.buffer);
+    }
+    case "float16":
+      return Float32Array.from(new Uint16Array(buffer, byteOffset, count), (code) =>
+        decode("float16", code, 0),
+      );
+    default:
+      return type satisfies never;
+  }
+}
+
+/** Some names for a sentence: the first ones, and how many more there are. */
+export function someOf(names: readonly string[], most = 8): string {
+  const shown = names.slice(0, most).map((name) => `\`${name}\``);
+  const more = names.length - shown.length;
+  return more > 0 ? `${shown.join(", ")} and ${more} more` : shown.join(", ");
+}

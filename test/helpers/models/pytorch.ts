@@ -1,0 +1,53 @@
+// Models that PyTorch made (test/fixtures/pytorch), and what it computed with them.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+
+const home = "test/fixtures/pytorch";
+
+/** The path of a file that PyTorch wrote. */
+export function pytorchFile(name: string): string {
+  return join(home, name);
+}
+
+interface Expected {
+  readonly models: Readonly<Record<string, { readonly logits: number[]; continued: number[] }>>;
+  readonly views: Readonly<Record<string, { readonly shape: number[]; readonly values: number[] }>>;
+  readonly test: {
+    readonly dense: number[];
+    readonly lengths: readonly (readonly number[])[];
+    readonly ids: readonly (readonly number[])[];
+  };
+}
+
+/** What PyTorch computed. */
+export function expectedOfPyTorch(): Expected {
+  return JSON.parse(readFileSync(pytorchFile("expected.json"), "utf8"));
+}
+
+/** The samples whose logits PyTorch computed. */
+function testBatch({ test: { dense, lengths, ids } }: Expected): EncodedBatch {
+  return {
+    samples: lengths[0]?.length ?? 0,
+    dense: Float32Array.from(dense),
+    lengths: Int32Array.from(lengths.flat()),
+    ids: Int32Array.from(ids.flat()),
+    highs: undefined,
+    weights: undefined,
+  };
+}
+
+/** The logits that the model of a directory gives to these samples, of its probabilities. */
+export async function logitsOf(directory: string): Promise<number[]> {
+  await using model = await loadModel(directory);
+  const probabilities = await model.predictBatch(testBatch(expectedOfPyTorch()));
+  return Array.from(probabilities, (p) => Math.log(p / (1 - p)));
+}
+
+/** The largest difference between two lists. */
+export function apart(some: readonly number[], others: readonly number[]): number {
+  const all = some.map((value, i) => Math.abs(value - (others[i] ?? Number.NaN)));
+  return some.length === others.length ? Math.max(...all) : Number.NaN;
+}

@@ -29,6 +29,7 @@ import { servedModelMachine } from "./models/served-model-actor.ts";
 import { resolveServer, type ServerOptions, type ServerSpec } from "./models/server-options.ts";
 import { openFigures, type ServingFigures } from "./models/serving-figures.ts";
 import { type HttpServer, listenHttp } from "./protocols/http-server.ts";
+import { listenNats, type NatsService } from "./protocols/nats-service.ts";
 
 /** What a starter may replace, beside the options. */
 export interface ServeWorld {
@@ -86,10 +87,14 @@ export async function serve(options: ServerOptions, world: ServeWorld = {}): Pro
   const front = new Front(models, { spec, clock, figures });
   const started = { spec, models, figures, clock, log, world };
   const tree = await startModels(started);
+  const listening = { spec, front, figures, log, clock };
+  let nats: NatsService | undefined;
   try {
-    const http = await listenHttp({ spec, front, figures, log, clock });
-    return serverOf(started, { front, http, tree });
+    nats = await listenNats(listening);
+    const http = await listenHttp(listening);
+    return serverOf(started, { front, http, nats, tree });
   } catch (error) {
+    await nats?.close();
     await tree.drain();
     throw error;
   }
@@ -192,17 +197,20 @@ const noMailbox: Mailbox = {
 interface Parts {
   readonly front: Front;
   readonly http: HttpServer;
+  readonly nats: NatsService | undefined;
   readonly tree: Tree;
 }
 
 function serverOf(
   { spec, models, figures, clock }: Started,
-  { front, http, tree }: Parts,
+  { front, http, nats, tree }: Parts,
 ): ModelServer {
   const ask = (model: string, asked: Asked) =>
     front.answer({ model, asked, bytes: 0, protocol: "program" });
   const end = async () => {
+    nats?.stop();
     await Promise.all([within(clock, spec.drainMs, front.drain()), http.drain()]);
+    await nats?.close();
     await within(clock, spec.drainMs, tree.drain());
   };
   let ending: Promise<void> | undefined;

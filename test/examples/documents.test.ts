@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import test from "ava";
 import { parse } from "yaml";
+import { resolveServer } from "../../actors/serving/models/server-options.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 
@@ -117,7 +118,7 @@ test("a program that does not compile is seen by this test", async (t) => {
 
 test("every job of the documents is valid, and each part of one is valid in a job", (t) => {
   const isJob = ({ language, text }: Example) =>
-    language === "yaml" && !text.startsWith("# tenants");
+    language === "yaml" && !/^# (tenants|serving)/.test(text);
   const jobs = examples
     .filter(isJob)
     .map(({ place, text }) => ({ place, job: parse(text) as Job }));
@@ -127,6 +128,12 @@ test("every job of the documents is valid, and each part of one is valid in a jo
     if (job.sweep !== undefined) continue; // test/job/job-table.test.ts sweeps it.
     t.notThrows(() => resolveJob(completed(job, whole) as never), place);
   }
+});
+
+test("every file of options for a server of models is valid", (t) => {
+  const files = examples.filter(({ text }) => text.startsWith("# serving"));
+  t.true(files.length > 0);
+  for (const { place, text } of files) t.notThrows(() => resolveServer(parse(text)), place);
 });
 
 test("a wrong part of a job is seen by this test", (t) => {

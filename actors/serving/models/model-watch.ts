@@ -7,7 +7,7 @@
 
 import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
-import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import { manifestName, pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import type { ServedVersion } from "./engine.ts";
 
@@ -60,12 +60,12 @@ export class ModelWatch {
     this.#seen = "";
   }
 
-  /** Names and times of the checkpoints' directories. */
+  /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */
   #checkpoints(): string {
     const { checkpoints } = pathsOf(this.#directory);
-    const disk = this.#disk;
-    const names = disk.list(checkpoints);
-    const told = names.map((name) => `${name} ${this.#timeOf(join(checkpoints, name))}`);
+    const told = this.#disk.list(checkpoints).map((name) => {
+      return `${name} ${this.#timeOf(join(checkpoints, name, manifestName))}`;
+    });
     return told.join("\n");
   }
 

@@ -53,6 +53,9 @@ type ServedModelEvent =
   | { readonly type: "model.newer"; readonly newer: Newer }
   | { readonly type: "engine.hung" };
 
+/** What the next attempt would meet again. */
+const lasting = new Set(["CHECKPOINT_CORRUPT", "DELTA_REFUSED", "INVALID_OPTION"]);
+
 /** How long it waits before it loads again. */
 const retryMs = 1000;
 
@@ -202,8 +205,18 @@ function switchTo(
 }
 
 /** A1 */
-function noteFailure({ versions, figures, log, clock }: ServedModelInput, error: unknown): void {
+function noteFailure(
+  { versions, figures, log, clock, watch, newer }: ServedModelContext,
+  error: unknown,
+): void {
   const { code, message } = recordError(error);
+  if (newer !== undefined && !lasting.has(code)) watch.forget(newer);
+  if (code === "DELTA_REFUSED") {
+    // The delta of another version, as one that lies there since before: nothing is wrong.
+    figures.reloaded(versions.name, "refused");
+    log.write("info", "A delta is not this version's", { model: versions.name, error: message });
+    return;
+  }
   versions.failure = { code, message, at: clock.date().toISOString() };
   figures.reloaded(versions.name, "failed");
   log.write("warn", "A version could not be loaded", {

@@ -23,7 +23,7 @@ export interface ServingFigures {
   ): void;
   /** The version that answers now; undefined: none does. */
   version(model: string, version: ServedVersion | undefined): void;
-  reloaded(model: string, result: "switched" | "failed"): void;
+  reloaded(model: string, result: "switched" | "failed" | "refused"): void;
   split(model: string, to: string): void;
   /** A request that the shadow scored; `difference`: the largest of its samples. */
   shadowed(model: string, shadow: string, difference: number): void;

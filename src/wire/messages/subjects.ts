@@ -8,6 +8,7 @@
 //   osiris.<cluster>.runs.<tenant>.<run>.events                 events of a tenant's run
 //   osiris.<cluster>.stream.<run>                               events, kept in JetStream
 //   osiris.<cluster>.stream.<tenant>.<run>                      the same for a tenant's run
+//   osiris.serve.<model>.<method>                               a served model, of no cluster
 //
 // The tenant is part of the subject, so that a broker can enforce with patterns what each tenant
 // may publish and subscribe to.
@@ -147,6 +148,11 @@ export function queueBucket(cluster: string): string {
 /** The subject for questions about a part of a cluster's state. @throws InvalidOptionError */
 export function inspectSubject(cluster: string, part: string): string {
   return `osiris.${token("cluster", cluster)}.inspect.${token("part", part)}`;
+}
+
+/** The subject of one method of a served model. @throws InvalidOptionError */
+export function servingSubject(model: string, method: string): string {
+  return `osiris.serve.${token("model", model)}.${token("method", method)}`;
 }
 
 /** Whether a frame can be sent to `subject`: no blanks, no wildcards, no empty token. */

@@ -1,0 +1,170 @@
+// Newer checkpoints, several versions, splits and shadows: which version answers, and that it is
+// the one that the answer names.
+
+import { cpSync, readdirSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "ava";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { ServedModel } from "../../../storage/serving/served-model.ts";
+import { recordsOf, startModel, startServer } from "../../helpers/models/served.ts";
+import { flipByte } from "../../helpers/stores/checkpoints.ts";
+
+const records = recordsOf(3);
+const predict = "/v1/models/m:predict";
+
+/** Waits until something holds. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let left = 400; left > 0; left--) {
+    if (await holds()) return;
+    await sleep(10);
+  }
+  throw new Error("It did not happen within 4 s");
+}
+
+async function scoresIn(directory: string, manifest = "last"): Promise<number[]> {
+  await using model = await loadModel(directory, { manifest });
+  return [...(await model.predict(records))];
+}
+
+test("a newer checkpoint answers without a lost request, and the one before it by its name", async (t) => {
+  const model = await startModel(t);
+  const { directory } = model;
+  const { server, post, get } = await startServer(t, { models: { m: { path: directory } } });
+  const first = server.versions.m;
+  const scores = new Map([[first?.digest, await scoresIn(directory)]]);
+  let isOver = false;
+  const seen = new Set<string>();
+  const asking = (async () => {
+    while (!isOver) {
+      const { status, body } = await post(predict, { instances: records });
+      t.is(status, 200, body.error);
+      seen.add(body.version);
+      const expected = scores.get(body.version);
+      if (expected !== undefined) t.deepEqual(body.predictions, expected);
+    }
+  })();
+  await until(() => seen.size === 1);
+  await model.train({ cut: 2 });
+  scores.set(await digestIn(directory), await scoresIn(directory));
+  await until(() => server.versions.m?.step === 2);
+  await until(() => seen.size === 2);
+  isOver = true;
+  await asking;
+  t.is(scores.size, 2);
+
+  const old = await post(`/v1/models/m/versions/${first?.digest}:predict`, { instances: records });
+  t.deepEqual(old.body.predictions, scores.get(first?.digest));
+  const { body } = await get("/v2/models/m");
+  t.deepEqual(body.versions, [server.versions.m?.digest, first?.digest]);
+  await model.train({ cut: 3 });
+  await until(() => server.versions.m?.step === 3);
+  t.is((await post("/v1/models/m/versions/1:predict", { instances: records })).status, 404);
+  t.regex(await server.metrics(), /osiris_serve_reloads_total\{model="m",result="switched"\} 2/);
+});
+
+async function digestIn(directory: string): Promise<string> {
+  await using model = await loadModel(directory, { manifest: "last" });
+  return model.digest;
+}
+
+test("a damaged checkpoint is told of, and the version before it goes on", async (t) => {
+  const model = await startModel(t);
+  const served = join(model.home, "served");
+  cpSync(model.directory, served, { recursive: true });
+  const { post, get, server } = await startServer(t, { models: { m: { path: served } } });
+  const before = await scoresIn(served);
+  await model.train({ cut: 2 });
+  // It comes into the directory that is served whole, and damaged.
+  const name = "000000002-g000001";
+  const copy = join(model.home, name);
+  cpSync(join(model.directory, "checkpoints", name), copy, { recursive: true });
+  const [part = ""] = readdirSync(copy).filter((file) => file !== "manifest.json");
+  flipByte(realDisk, join(copy, part), 40);
+  renameSync(copy, join(served, "checkpoints", name));
+  const failureIn = async () => (await get("/v2/models/m")).body.parameters.failure;
+  await until(async () => (await failureIn()) !== undefined);
+  t.is((await failureIn()).code, "CHECKPOINT_CORRUPT");
+  t.deepEqual((await post(predict, { instances: records })).body.predictions, before);
+  t.regex(await server.metrics(), /osiris_serve_reloads_total\{model="m",result="failed"\} 1/);
+});
+
+test("a model directory that vanishes takes nothing with it", async (t) => {
+  const model = await startModel(t);
+  const { directory } = model;
+  const { server, post } = await startServer(t, { models: { m: { path: directory } } });
+  const before = await scoresIn(directory);
+  renameSync(directory, `${directory}-away`);
+  await sleep(100);
+  t.deepEqual((await post(predict, { instances: records })).body.predictions, before);
+  renameSync(`${directory}-away`, directory);
+  await model.train({ cut: 2 });
+  await until(() => server.versions.m?.step === 2);
+});
+
+test("an engine that hangs is loaded anew", async (t) => {
+  const model = await startModel(t);
+  let opened = 0;
+  const open = async (path: string) => {
+    const engine = await ServedModel.open(path);
+    if (opened++ > 0) return engine;
+    return new Proxy(engine, {
+      get(target, name) {
+        if (name === "predict") return () => new Promise(() => {});
+        const value = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  };
+  const options = { models: { m: { path: model.directory } }, engineMs: 100 };
+  const { post, get } = await startServer(t, options, { open });
+  const stuck = await post(predict, { instances: records });
+  t.is(stuck.status, 503);
+  t.is(stuck.body.code, "MODEL_UNAVAILABLE");
+  await until(async () => (await get("/v2/health/ready")).status === 200);
+  t.is((await post(predict, { instances: records })).status, 200);
+});
+
+test("a split sends each key to one side, by its share", async (t) => {
+  const [model, other] = [await startModel(t), await startModel(t)];
+  await other.train({ cut: 2 });
+  const split = { model: "next", percent: 30 };
+  const models = { m: { path: model.directory, split }, next: { path: other.directory } };
+  const { post, server } = await startServer(t, { models });
+  const sideOf = async (key: string) => {
+    const { body } = await post(predict, { instances: records }, { "osiris-key": key });
+    t.is(body.version, server.versions[body.model]?.digest);
+    return body.model as string;
+  };
+  const keys = Array.from({ length: 200 }, (_, i) => `user-${i}`);
+  const sides = await Promise.all(keys.map(sideOf));
+  t.deepEqual(await Promise.all(keys.map(sideOf)), sides);
+  const share = sides.filter((side) => side === "next").length / keys.length;
+  t.true(Math.abs(share - 0.3) < 0.08, `${share}`);
+  // Without a key requests take turns.
+  const turns = await Promise.all(
+    Array.from({ length: 100 }, async () => (await server.predict("m", records)).model),
+  );
+  t.true(Math.abs(turns.filter((side) => side === "next").length - 30) < 5);
+});
+
+test("a shadow is compared and never answers", async (t) => {
+  const [model, other] = [await startModel(t), await startModel(t)];
+  await other.train({ cut: 2 });
+  const models = {
+    m: { path: model.directory, shadow: "next" },
+    next: { path: other.directory },
+  };
+  const { post, server } = await startServer(t, { models });
+  const { body } = await post(predict, { instances: records });
+  t.is(body.model, "m");
+  t.deepEqual(body.predictions, await scoresIn(model.directory));
+  const count = /osiris_serve_shadow_difference_sum\{model="m",shadow="next"\} ([\d.e-]+)/;
+  await until(async () => count.test(await server.metrics()));
+  const next = await scoresIn(other.directory);
+  const largest = Math.max(...next.map((score, i) => Math.abs(score - body.predictions[i])));
+  const [, told = ""] = count.exec(await server.metrics()) ?? [];
+  t.true(largest > 0);
+  t.is(Number(told), largest);
+});

@@ -124,7 +124,7 @@ function checkModel(name: string, { models }: ServerSpec): void {
     const at = `models.${name}.${option}`;
     const target = Object.hasOwn(models, other) ? models[other] : undefined;
     if (target === undefined || other === name) throw expected(at, "another model here", other);
-    if (target.split !== undefined) {
+    if (option === "split.model" && target.split !== undefined) {
       throw expected(at, "a model that splits its own requests no further", other);
     }
   }

@@ -26,7 +26,7 @@ export type { Incident } from "./actors/runtime/incident.ts";
 export type { ReaderReport } from "./actors/host/reader-report.ts";
 export type { ShardPart, ShardReport } from "./actors/host/shard.ts";
 export type { CacheReport, TableColumn, TierReport } from "./actors/host/tier-report.ts";
-export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";
+export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/cluster-report.ts";
 export type {
   ActorReport,
   CreditReport,

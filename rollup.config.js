@@ -3,6 +3,7 @@
 // CommonJS, which Node reads and links at once: modules are found one after another. Packages stay
 // where they are, but for zod, which has a hundred modules.
 
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
@@ -70,7 +71,43 @@ const rolled = (dir, minBytes, input) => ({
   },
 });
 
+/** The licence of a package that lies in a file of ours, as it asks. */
+const licenceOf = (name) =>
+  `/*! ${name}:\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8")}*/`;
+
+// The dashboard's page (web/) with the libraries that draw it: three files that no server but ours
+// has to have (docs/decisions/0031-the-page.md).
+const pagePlugin = {
+  name: "page",
+  /** It is compiled by itself: it alone has a document. Its types are checked by .ci/run. */
+  buildStart() {
+    execFileSync(join("node_modules", ".bin", "tsc"), ["-p", "web", "--noCheck"], { stdio: "inherit" });
+  },
+  resolveId(id, from) {
+    if (from === undefined || /^[./]/.test(id)) return null;
+    if (id === "uplot") return join(process.cwd(), "node_modules/uplot/dist/uPlot.esm.js");
+    return fileURLToPath(import.meta.resolve(id, pathToFileURL(from)));
+  },
+  generateBundle() {
+    const styles = ["node_modules/uplot/dist/uPlot.min.css", "web/page.css"];
+    const css = styles.map((path) => readFileSync(path, "utf8")).join("\n");
+    this.emitFile({ type: "asset", fileName: "page.css", source: css });
+    const index = readFileSync("web/index.html", "utf8");
+    this.emitFile({ type: "asset", fileName: "index.html", source: index });
+  },
+};
+
+const page = {
+  input: { page: "dist/web-build/web/main.js" },
+  plugins: [pagePlugin],
+  output: {
+    ...{ dir: "dist/page", format: "es", entryFileNames: "[name].js" },
+    banner: () => ["preact", "htm", "uplot"].map(licenceOf).join("\n"),
+  },
+};
+
 export default [
+  page,
   rolled("threads", 60_000, [
     "dist/actors/threads/thread-entry.js",
     "dist/chaos/faults/breaking-entry.js",

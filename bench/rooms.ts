@@ -101,8 +101,9 @@ export const layers: readonly Rooms[] = [
   { "actors/run-control": 3120 },
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
-  { "actors/observe": 1100 },
+  { "actors/observe": 1220 },
   { "actors/client": 1100, "actors/serving": 3000 },
+  { "actors/dashboard": 1150 },
   { "actors/cluster": 1450 },
   {
     "actors/cost-networks": 830,
@@ -115,7 +116,7 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 380 },
-  { "cli/support": 1350 },
+  { "cli/support": 1500 },
   { "cli/views": 1560 },
   {
     "cli/commands/train": 1210,
@@ -132,8 +133,9 @@ export const layers: readonly Rooms[] = [
     examples: 2_200,
     bench: 11_200,
     docs: 250,
+    web: 2300,
   },
-  { test: 67_800 },
+  { test: 69_400 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

@@ -14,7 +14,7 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { JobMethod, ReplyOf, RunLine } from "../jobs/job-api.ts";
-import type { ClusterReport } from "../observe/inspection.ts";
+import type { ClusterReport } from "../observe/cluster-report.ts";
 import { Run } from "./run.ts";
 import { StreamedEvents } from "./streamed-events.ts";
 

@@ -4,6 +4,7 @@ import { z } from "zod";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
 import { credentialOptions } from "../../src/wire/transports/credentials.ts";
+import { dashboardOptions } from "../dashboard/dashboard-options.ts";
 import type { HostRecord } from "../host/membership.ts";
 import { rootOptions } from "../jobs/allowed-paths.ts";
 import { jetstreamOptions } from "../mirror/mirror-link.ts";
@@ -65,6 +66,8 @@ export const clusterOptions = z.strictObject({
   tenants: tenantsOptions.default({}),
   /** Where traces of steps go. @default nothing is traced */
   tracing: tracingOptions.optional(),
+  /** A page that shows what it does (docs/watching/dashboard.md). @default false */
+  dashboard: dashboardOptions,
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });

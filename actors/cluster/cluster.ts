@@ -23,6 +23,7 @@ import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { Client } from "../client/client.ts";
 import type { Run } from "../client/run.ts";
+import { type Dashboard, openDashboard } from "../dashboard/dashboard.ts";
 import { type HostRecord, Membership } from "../host/membership.ts";
 import { modulesOf } from "../jobs/allowed-paths.ts";
 import type { RunLine } from "../jobs/job-api.ts";
@@ -71,6 +72,7 @@ export class Cluster implements AsyncDisposable {
   #isClosed = false;
   /** Modules of models that this process has submitted. */
   readonly #ownModels = new Set<string>();
+  #dashboard: Dashboard | undefined;
   readonly #observer: Observer;
 
   private constructor(parts: {
@@ -154,7 +156,8 @@ export class Cluster implements AsyncDisposable {
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
    * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
-   * InputUnusableError where the lease cannot be kept, ClusterServedError where it has a leader
+   * InputUnusableError where the lease cannot be kept or the dashboard cannot be served,
+   * ClusterServedError where it has a leader
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -178,6 +181,7 @@ export class Cluster implements AsyncDisposable {
     const watched = { log, tracing: options.tracing };
     const observer = await openObserver(watched, [token, user, pass], tellIncident);
     let network: Network | undefined;
+    let dashboard: Dashboard | undefined;
     try {
       network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
@@ -196,9 +200,16 @@ export class Cluster implements AsyncDisposable {
         broker === undefined
           ? await openMirrorLink(network, options.jetstream, options.tenants)
           : undefined;
+      if (options.dashboard !== undefined) {
+        const tenants = Object.keys(options.tenants);
+        dashboard = await openDashboard(network, options.dashboard, tenants);
+      }
       const told = { observer, onHosts, onStandby, link };
-      return new Cluster({ options, broker, network, register, launcher, ...told });
+      const cluster = new Cluster({ options, broker, network, register, launcher, ...told });
+      cluster.#dashboard = dashboard;
+      return cluster;
     } catch (error) {
+      await dashboard?.close();
       await network?.transport.close();
       await broker?.close();
       await observer.close();
@@ -233,6 +244,11 @@ export class Cluster implements AsyncDisposable {
     return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
+  /** The page that shows what it does; undefined: `dashboard` was not asked for. */
+  get dashboard(): Omit<Dashboard, "close"> | undefined {
+    return this.#dashboard;
+  }
+
   /** The one sentence where kernels are slow, and why. */
   get notice(): string | undefined {
     return kernelNotice();
@@ -245,6 +261,7 @@ export class Cluster implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    await this.#dashboard?.close();
     await this.#leader.stop();
     await this.#mirror?.close();
     await this.#link?.nats.close();

@@ -1,6 +1,7 @@
 // Inspection: what a cluster is doing, as an answer over NATS, in JSON or msgpack.
 //
 //   osiris.<cluster>.inspect.<part>   { }              → that part of a ClusterReport
+//   osiris.<cluster>.inspect.shards   { first?, most? }  → so many ShardReports, and how many are
 //   osiris.<cluster>.inspect.shard    { run, shard }   → a ShardReport, as the shard tells it
 //   osiris.<cluster>.inspect.tier     { run, device }  → a TierReport, as the tier tells it
 //
@@ -9,9 +10,9 @@
 // that inspection is for the cluster's operator; tenants have `status` and `events`.
 
 import type { AnyActorRef } from "xstate";
+import { z } from "zod";
 import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
-import type { StepTimes } from "../../src/training/meters/step-meter.ts";
-import type { PlanReport } from "../../src/training/planning/run-plan.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
@@ -19,66 +20,31 @@ import type { Membership } from "../host/membership.ts";
 import type { ReaderReport } from "../host/reader-report.ts";
 import type { ShardReport } from "../host/shard.ts";
 import type { TierReport } from "../host/tier-report.ts";
-import type { MirrorReport, RunMirror } from "../mirror/run-mirror.ts";
-import type { IncidentRecord } from "../run-state/incident-record.ts";
+import type { RunMirror } from "../mirror/run-mirror.ts";
 import type { Registry } from "../run-state/registry.ts";
-import type { RunEvent, RunStatus } from "../run-state/run-events.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { type WaitsFor, waitsFor } from "../runtime/wait-graph.ts";
+import { waitsFor } from "../runtime/wait-graph.ts";
 import { actorQuestions, withPin } from "./ask-actor.ts";
+import type { ClusterReport, RunReport } from "./cluster-report.ts";
+import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
-
-/** A run that is not over, as its last events have it. */
-export interface RunReport {
-  readonly run: string;
-  readonly name: string;
-  readonly tenant?: string | undefined;
-  readonly status: RunStatus;
-  readonly generation: number;
-  readonly step: number;
-  /** 0: its data is not prepared yet. */
-  readonly steps: number;
-  readonly devices: number;
-  /** How the tables of its last generation are placed, and what is predicted of it. */
-  readonly plan?: PlanReport | undefined;
-  readonly loss: number | null;
-  /** 0 while it makes no steps. */
-  readonly samplesPerSecond: number;
-  /** Why it runs and makes no steps now; left out: it makes some, or does not run. */
-  readonly standstill?: string | undefined;
-  /** Where the time of its last steps went; left out while it makes none. */
-  readonly times?: StepTimes | undefined;
-  /** What it was warned of, last things last. */
-  readonly alerts: readonly string[];
-  /** Who waits for whom in it, and who does not answer. */
-  readonly waitsFor: WaitsFor;
-}
-
-/** An incident of a run, and its end, unless it lasts. */
-export interface IncidentReport extends IncidentRecord {
-  readonly run: string;
-}
-
-export interface ClusterReport {
-  readonly cluster: string;
-  readonly runs: readonly RunReport[];
-  readonly incidents: readonly IncidentReport[];
-  /** The leader's report first, then the reports of the hosts that answered. */
-  readonly processes: readonly ProcessReport[];
-  /** Hosts that did not. */
-  readonly silent: readonly number[];
-  /** What became of the copies in JetStream; null: there are none. */
-  readonly mirror: MirrorReport | null;
-}
 
 /** A part of one process's report, with the host that it came from. */
 type Of<Part> = Part & { readonly host: number | null };
 
+/** A frame holds about 2,000 shards: whoever asks for more asks again for the next. */
+const someOf = z.strictObject({
+  first: z.int().min(0).default(0),
+  most: z.int().min(1).default(Number.MAX_SAFE_INTEGER),
+});
+
 /** What can be asked for by itself. */
 const parts = {
   all: (report: ClusterReport) => report,
+  overview: (report: ClusterReport) => overviewOf(report),
   runs: ({ runs }: ClusterReport) => ({ runs }),
   incidents: ({ incidents }: ClusterReport) => ({ incidents }),
   waits: ({ runs }: ClusterReport) => {
@@ -96,8 +62,10 @@ const parts = {
   tiers: ({ processes, silent }: ClusterReport) => {
     return { tiers: ofAll<TierReport>(processes, ({ tiers }) => tiers), silent };
   },
-  shards: ({ processes, silent }: ClusterReport) => {
-    return { shards: ofAll<ShardReport>(processes, ({ shards }) => shards), silent };
+  shards: ({ processes, silent }: ClusterReport, body: unknown) => {
+    const { first, most } = checkOptions(someOf, body);
+    const all = ofAll<ShardReport>(processes, ({ shards }) => shards);
+    return { shards: all.slice(first, first + most), all: all.length, silent };
   },
   readers: ({ processes, silent }: ClusterReport) => {
     return { readers: ofAll<ReaderReport>(processes, ({ readers }) => readers), silent };
@@ -147,7 +115,9 @@ export function openInspection(root: {
     };
   };
   const subscriptions = [
-    ...inspectParts.map((part) => answer(network, part, async () => parts[part](await reported()))),
+    ...inspectParts.map((part) =>
+      answer(network, part, async (body) => parts[part](await reported(), body)),
+    ),
     ...Object.entries(actorQuestions).map(([name, question]) =>
       answer(network, name, (body) => question(root, body)),
     ),

@@ -4,12 +4,8 @@
 import type { Run } from "../../actors/client/run.ts";
 import type { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
-import {
-  clusterScope,
-  openMailbox,
-  type Role,
-  type RunScope,
-} from "../../actors/runtime/mailbox.ts";
+import { clusterScope, type Role, type RunScope } from "../../actors/runtime/mailbox.ts";
+import { orderFault } from "../../actors/runtime/order-fault.ts";
 import type { BreakableLauncher } from "./breakable-launcher.ts";
 
 /**
@@ -49,7 +45,5 @@ export interface Target {
  */
 export async function throwIn(cluster: Cluster, target: Target, reason: string): Promise<void> {
   const { role, index = 0, scope = clusterScope } = target;
-  const mailbox = openMailbox(cluster.network, scope, { role: "cluster", index: 1 });
-  mailbox.tell({ role, index }, "chaos.throw", { reason });
-  await cluster.network.transport.flush();
+  await orderFault(cluster.network, scope, { role, index }, reason);
 }

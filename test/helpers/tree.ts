@@ -15,6 +15,7 @@ const rooms = [
   "test",
   "native",
   "docs",
+  "web",
   "deploy",
   ".ci",
 ];

@@ -21,6 +21,12 @@ import {
   withCredentials,
 } from "../../support/arguments.ts";
 import { keepBroker } from "../../support/broker.ts";
+import {
+  type DashboardArguments,
+  dashboardLines,
+  dashboardOf,
+  withDashboard,
+} from "../../support/dashboard.ts";
 import { plural } from "../../support/format.ts";
 import { interruption } from "../../support/interrupt.ts";
 import {
@@ -32,7 +38,11 @@ import {
 import { keepToken, ownToken } from "../../support/token-file.ts";
 import { readTenants } from "./nats-config.ts";
 
-interface UpOptions extends CommonOptions, CredentialArguments, ObservingArguments {
+interface UpOptions
+  extends CommonOptions,
+    CredentialArguments,
+    ObservingArguments,
+    DashboardArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
@@ -97,11 +107,12 @@ export function addUp(program: Command): void {
       ).choices(["restore", "tell", "off"]),
     )
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(withObserving(withCredentials(command)), [
+  withCommon(withObserving(withCredentials(withDashboard(command))), [
     "up",
     "up --devices 8 --port 4333 --state runs",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
     "up --devices 0 --min-devices 8      # of hosts only: osiris host",
+    "up --dashboard-port 8080 --dashboard-allow control",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk --lease /shared/osiris   # on two machines",
   ]).action(up);
 }
@@ -131,6 +142,7 @@ async function up(options: UpOptions): Promise<void> {
     onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
+    ...(await dashboardOf(options, token, Object.keys(tenants).length > 0)),
     onHosts: (hosts) => say(hostsLine(hosts)),
     ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
     ...observingOf(options, usualLevel()),
@@ -138,7 +150,8 @@ async function up(options: UpOptions): Promise<void> {
   const brokerPid = broker?.pid;
   const address = addressOf([url]);
   const json = options.json === true;
-  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json });
+  const { dashboard } = cluster;
+  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json, dashboard });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)
@@ -168,8 +181,9 @@ function tellUp(up: {
   readonly devices: number;
   readonly brokerPid: number | undefined;
   readonly json: boolean;
+  readonly dashboard: Cluster["dashboard"];
 }): void {
-  const { url, tokenFile, name, devices, brokerPid, json } = up;
+  const { url, tokenFile, name, devices, brokerPid, json, dashboard } = up;
   if (json) {
     const record = {
       report: "up",
@@ -179,6 +193,7 @@ function tellUp(up: {
       devices,
       brokerPid,
       pid: process.pid,
+      dashboard: dashboard?.url,
     };
     console.log(JSON.stringify(record));
     return;
@@ -187,6 +202,7 @@ function tellUp(up: {
   console.log(`Cluster ${name} is up: ${plural(devices, "device")}, ${url}`);
   if (tokenFile !== undefined)
     console.log(`Its token is in ${tokenFile}, where your commands look.`);
+  for (const line of dashboardLines(dashboard)) console.log(line);
   console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
   console.log("Ctrl-C stops it.");
 }

@@ -20,6 +20,7 @@ import {
   withCommon,
   withCredentials,
 } from "../../support/arguments.ts";
+import { dashboardLines } from "../../support/dashboard.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
 import { checkCurve, writeCurve } from "../../support/history-file.ts";
@@ -45,6 +46,7 @@ interface TrainOptions
   readonly nats?: string;
   readonly dryRun?: boolean;
   readonly history?: string;
+  readonly watch?: boolean;
 }
 
 /** Adds the command. */
@@ -62,6 +64,7 @@ export function addTrain(program: Command): void {
     .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--history <FILE>", "write the learning curve to this CSV file at the end")
+    .option("--watch", "serve a page that shows the run, and print its link")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
@@ -72,6 +75,7 @@ export function addTrain(program: Command): void {
     "train tuesday.yaml --warm-start checkpoints/monday",
     "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
     "train job.yaml --history curve.csv",
+    "train job.yaml --watch",
     "train job.yaml --dry-run",
     "train job.json --json | tail -1",
   ]).action(async (job: string, options: TrainOptions) => {
@@ -95,9 +99,11 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     // On a broker that others use too, this cluster answers only to a name of its own.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),
+    dashboard: options.watch === true,
     onIncident: (incident) => tellIncident(incident, view),
     ...observingOf(options, "silent"),
   });
+  for (const line of dashboardLines(cluster.dashboard)) view.say(line);
   try {
     const run = await cluster.submit(job);
     using _interrupt = onInterrupt(() => {

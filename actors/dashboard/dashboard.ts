@@ -1,0 +1,265 @@
+// The dashboard: a page that shows what a cluster does, served by a process of the cluster. It is a
+// client as any other: it hears the events that runs publish, asks the job service, and inspects.
+//
+//   browser ──GET /, page.js, page.css──▶ page-files
+//           ──GET /api/stream──▶ page-stream ◀── event-ring ◀── events of all runs
+//                                            ◀── cluster-watch ◀── inspect.overview
+//           ──GET, POST /api/…──▶ page-answers ──▶ job service, inspection
+//
+// Every request passes the door first (door.ts). Nothing that a run computes depends on it.
+
+import { randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { recordError } from "../../src/errors/errors.ts";
+import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
+import { decodeBody } from "../../src/wire/messages/body.ts";
+import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
+import { Client } from "../client/client.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { ClusterWatch } from "./cluster-watch.ts";
+import {
+  type Access,
+  accessOf,
+  type DashboardSettings,
+  type Visitor,
+} from "./dashboard-options.ts";
+import { cookieName, refusalOfChange, visitorOf, visitorWith } from "./door.ts";
+import { EventRing } from "./event-ring.ts";
+import { PageAnswers } from "./page-answers.ts";
+import type { PageAction } from "./page-api.ts";
+import { pageFileNames, readPageFile } from "./page-files.ts";
+import { PageStreams, streamsMax } from "./page-stream.ts";
+
+/** A page that is served. Close it. */
+export interface Dashboard {
+  /** What the operator opens: with a token at its end, where one is needed. */
+  readonly url: string;
+  /** What each tenant opens, by name: it shows the tenant's own runs. */
+  readonly tenantUrls: Readonly<Record<string, string>>;
+  /** Tabs that are open now. */
+  readonly tabs: number;
+  close(): Promise<void>;
+}
+
+/** The largest request: a job. */
+const bodyBytesMax = 2 ** 20;
+/** Answers under way may end. */
+const drainMs = 500;
+
+const headers: Readonly<Record<string, string>> = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+};
+
+/**
+ * Serves the dashboard of a cluster.
+ * @throws InvalidOptionError, InputUnusableError where the address cannot be had, or the page was
+ * not built
+ */
+export async function openDashboard(
+  network: Network,
+  settings: DashboardSettings,
+  tenants: readonly string[],
+): Promise<Dashboard> {
+  const { transport, cluster, clock, faultsAllowed } = network;
+  const access = accessOf(settings, { tenants, faultsAllowed });
+  const files = new Map(pageFileNames.map((name) => [`/${name}`, readPageFile(name)]));
+  const clientOf = (tenant: string | undefined) =>
+    new Client({ transport, cluster, tenant, clock });
+  const ring = new EventRing();
+  const epoch = randomBytes(6).toString("hex");
+  const watch = new ClusterWatch(clientOf(undefined), clock, () => streams.tellReport());
+  const hello = { epoch, cluster, version: packageVersion() };
+  const streams: PageStreams = new PageStreams({ ring, watch, clock, hello });
+  const answers = new PageAnswers({ network, ring, clientOf });
+  const server = createServer((request, response) => {
+    const asked = { request, response, url: new URL(request.url ?? "/", "http://page") };
+    answer({ ...asked, access, port, files, streams, answers }).catch((error: unknown) => {
+      if (response.headersSent) response.destroy();
+      else sendError(response, statusOf(error), recordError(error));
+    });
+  });
+  const address = await listenAt(server, settings);
+  const port = Number(new URL(address).port);
+  const subscriptions = eventsPatterns(cluster).map((pattern) =>
+    transport.subscribe(pattern, (frame) => {
+      const tokens = frame.subject.split(".");
+      const tenant = tokens.length === 6 ? tokens[3] : undefined;
+      ring.add(decodeBody(frame) as RunEvent, tenant, clock.date().getTime());
+      streams.tellEvents();
+    }),
+  );
+  const linkWith = (token: string | undefined) =>
+    token === undefined ? `${address}/` : `${address}/?token=${encodeURIComponent(token)}`;
+  return {
+    url: linkWith(access.token),
+    tenantUrls: Object.fromEntries(
+      [...access.tenantTokens].map(([tenant, token]) => [tenant, linkWith(token)]),
+    ),
+    get tabs() {
+      return streams.count;
+    },
+    async close() {
+      for (const subscription of subscriptions) subscription.unsubscribe();
+      watch.close();
+      streams.close();
+      await closeServer(server, drainMs, clock);
+    },
+  };
+}
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly url: URL;
+  readonly access: Access;
+  readonly port: number;
+  readonly files: ReadonlyMap<string, ReturnType<typeof readPageFile>>;
+  readonly streams: PageStreams;
+  readonly answers: PageAnswers;
+}
+
+async function answer(asked: Asked): Promise<void> {
+  const { request, response, url, access, port } = asked;
+  for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+  response.setHeader("cache-control", "no-store");
+  const given = url.searchParams.get("token") ?? undefined;
+  if (url.pathname === "/" && visitorWith(given, access) !== undefined) {
+    // The token leaves the address bar, and stays where no script reads it.
+    const kept = `${cookieName(port)}=${encodeURIComponent(given ?? "")}`;
+    response.setHeader("set-cookie", `${kept}; HttpOnly; SameSite=Lax; Path=/`);
+    response.writeHead(303, { location: "/" }).end();
+    return;
+  }
+  const visitor = visitorOf(request, access, port);
+  if ("status" in visitor) {
+    return sendError(response, visitor.status, { code: "NOT_PERMITTED", ...visitor });
+  }
+  if (request.method === "POST") return sendJson(response, await change(asked, visitor));
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return sendError(response, 405, { code: "NOT_PERMITTED", message: "Expected GET or POST" });
+  }
+  if (url.pathname === "/api/stream") return stream(asked, visitor);
+  if (url.pathname.startsWith("/api/")) return sendJson(response, await look(asked, visitor));
+  sendFile(asked);
+}
+
+function stream({ request, response, streams }: Asked, visitor: Visitor): void {
+  if (streams.count >= streamsMax) {
+    const message = `Expected at most ${streamsMax} open tabs: close some`;
+    sendError(response, 503, { code: "TOO_MANY_REQUESTS", message });
+    return;
+  }
+  const lastId = request.headers["last-event-id"];
+  streams.open(response, visitor, typeof lastId === "string" ? lastId : undefined);
+}
+
+/** What is only looked at. */
+async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown> {
+  const [, , what, run, part] = url.pathname.split("/").map(decodeURIComponent);
+  if (what === "runs" && run === undefined) return await answers.runs(visitor);
+  if (what === "runs" && run !== undefined && part === undefined) {
+    return await answers.summary(visitor, run);
+  }
+  if (what === "runs" && run !== undefined && part === "events") {
+    return await answers.history(visitor, run);
+  }
+  if (what === "shards") return await answers.shards(visitor);
+  if (what === "tiers") return await answers.tiers(visitor);
+  if (what === "actor") return await answers.actor(visitor, url.searchParams);
+  throw new PageRequestError(404, "Expected an address of docs/watching/dashboard.md");
+}
+
+/** What changes something: only where it is allowed. */
+async function change({ request, url, answers }: Asked, visitor: Visitor): Promise<unknown> {
+  const refusal = refusalOfChange(request);
+  if (refusal !== undefined) throw new PageRequestError(refusal.status, refusal.message);
+  const [, , what, method = ""] = url.pathname.split("/");
+  const needed: PageAction | undefined =
+    what === "jobs" ? "control" : what === "faults" ? "faults" : undefined;
+  if (needed === undefined) throw new PageRequestError(404, "Expected /api/jobs or /api/faults");
+  if (!visitor.allow.includes(needed)) {
+    const message = `This page may only look: the cluster's \`dashboard.allow\` lacks \`${needed}\``;
+    throw new PageRequestError(403, message);
+  }
+  const body = await bodyOf(request);
+  return needed === "faults"
+    ? await answers.fault(visitor, body)
+    : await answers.change(visitor, method, body);
+}
+
+/** A request that has no answer, with the status that says so. */
+class PageRequestError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.name = "PageRequestError";
+    this.status = status;
+  }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) {
+      throw new PageRequestError(413, `Expected a body of at most ${bodyBytesMax} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  } catch {
+    throw new PageRequestError(400, "Expected a body of JSON");
+  }
+}
+
+function sendFile({ request, response, url, files }: Asked): void {
+  const file = files.get(url.pathname === "/" ? "/index.html" : url.pathname);
+  if (file === undefined) {
+    sendError(response, 404, { code: "NOT_FOUND", message: "There is no such page" });
+    return;
+  }
+  response.setHeader("etag", file.etag);
+  response.setHeader("cache-control", "no-cache");
+  if (request.headers["if-none-match"] === file.etag) {
+    response.writeHead(304).end();
+    return;
+  }
+  response.setHeader("content-type", file.type);
+  const isPacked = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
+  if (isPacked) response.setHeader("content-encoding", "gzip");
+  response.setHeader("vary", "accept-encoding");
+  response.end(isPacked ? file.packed : file.text);
+}
+
+function sendJson(response: ServerResponse, body: unknown): void {
+  response.writeHead(200, { "content-type": "application/json; charset=utf-8" });
+  response.end(JSON.stringify(body));
+}
+
+function sendError(
+  response: ServerResponse,
+  status: number,
+  { code, message }: { readonly code: string; readonly message: string },
+): void {
+  response.writeHead(status, { "content-type": "application/json; charset=utf-8" });
+  response.end(JSON.stringify({ error: { code, message } }));
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof PageRequestError) return error.status;
+  const { code } = recordError(error);
+  if (code === "INVALID_OPTION") return 404;
+  if (code === "REQUEST_FAILED") return 503;
+  return 409;
+}

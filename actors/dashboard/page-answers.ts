@@ -1,0 +1,191 @@
+// What the page asks besides its stream: runs and their events, shards, tiers, one actor; and what
+// it may change. Each answer is that of the job service or of inspection, for the visitor's tenant.
+
+import { z } from "zod";
+import { checkOptions, expected } from "../../src/ports/check-options.ts";
+import type { Client } from "../client/client.ts";
+import type { ShardReport } from "../host/shard.ts";
+import type { TierReport } from "../host/tier-report.ts";
+import type { ClusterReport } from "../observe/cluster-report.ts";
+import type { ActorReport } from "../observe/process-report.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import type { Network, Role } from "../runtime/mailbox.ts";
+import { orderFault } from "../runtime/order-fault.ts";
+import type { Visitor } from "./dashboard-options.ts";
+import type { EventRing } from "./event-ring.ts";
+import {
+  type ActorDetail,
+  pageMethods,
+  type RunHistory,
+  type RunLine,
+  type RunSummary,
+  type ToldEvent,
+} from "./page-api.ts";
+
+/** Events of progress in a history: more than a chart is wide. */
+const progressMax = 1500;
+/** So many shards fit into a frame of inspection. */
+const shardsAtOnce = 1500;
+/** What several pages ask at the same time is asked once. */
+const freshMs = 2000;
+
+export interface AnswersOf {
+  readonly network: Network;
+  readonly ring: EventRing;
+  readonly clientOf: (tenant: string | undefined) => Client;
+}
+
+export class PageAnswers {
+  readonly #network: Network;
+  readonly #ring: EventRing;
+  readonly #clientOf: AnswersOf["clientOf"];
+  readonly #kept = new Map<string, { readonly atMs: number; readonly answer: Promise<unknown> }>();
+
+  constructor({ network, ring, clientOf }: AnswersOf) {
+    this.#network = network;
+    this.#ring = ring;
+    this.#clientOf = clientOf;
+  }
+
+  runs({ tenant }: Visitor): Promise<RunLine[]> {
+    return this.#clientOf(tenant).list();
+  }
+
+  /** @throws RemoteError where the visitor has no such run */
+  summary({ tenant }: Visitor, run: string): Promise<RunSummary> {
+    return this.#clientOf(tenant).run(run).status();
+  }
+
+  /** @throws RemoteError where the visitor has no such run */
+  async history({ tenant }: Visitor, run: string): Promise<RunHistory> {
+    const events: RunEvent[] = [];
+    for await (const event of this.#clientOf(tenant).run(run).past()) events.push(event);
+    const times = this.#ring.timesOf(run);
+    const told = events.map((event) => ({ event, atMs: times.get(event.seq) }));
+    return thinned(told);
+  }
+
+  /** All shards of the visitor's runs. */
+  shards(visitor: Visitor): Promise<readonly ShardReport[]> {
+    return this.#own(visitor, "shards", async (client) => {
+      const shards: ShardReport[] = [];
+      for (let all = 1; shards.length < all; ) {
+        const request = { first: shards.length, most: shardsAtOnce };
+        const page = await client.inspectActor<{ shards: ShardReport[]; all: number }>(
+          "shards",
+          request,
+        );
+        shards.push(...page.shards);
+        all = page.shards.length === 0 ? 0 : page.all;
+      }
+      return shards;
+    });
+  }
+
+  /** The tiers below the devices of the visitor's runs. */
+  tiers(visitor: Visitor): Promise<readonly TierReport[]> {
+    return this.#own(visitor, "tiers", async (client) => {
+      return (await client.inspectActor<{ tiers: TierReport[] }>("tiers", {})).tiers;
+    });
+  }
+
+  /** @throws InvalidOptionError where the visitor sees no such actor */
+  async actor(visitor: Visitor, query: URLSearchParams): Promise<ActorDetail> {
+    const { host, actor, run } = checkOptions(actorQuery, Object.fromEntries(query));
+    const runs = await this.#own(visitor, "runs", async (client) => {
+      return (await client.inspectActor<Pick<ClusterReport, "runs">>("runs", {})).runs;
+    });
+    const { trees } = (await this.#fresh("tree", (client) => {
+      return client.inspectActor("tree", {});
+    })) as { trees: { readonly host: number | null; readonly actors: ActorReport }[] };
+    const isSeen = visitor.tenant === undefined || runs.some((one) => one.run === run);
+    for (const tree of isSeen ? trees : []) {
+      if (host !== undefined && host !== String(tree.host ?? "root")) continue;
+      const found = actorIn(tree.actors, actor, run);
+      if (found === undefined) continue;
+      const { children, ...own } = found;
+      const waits = runs
+        .filter((one) => one.run === run)
+        .flatMap((one) => one.waitsFor.waits)
+        .filter(({ who, whom }) => who === actor || whom === actor);
+      return { ...own, host: tree.host, children: children.length, waits };
+    }
+    throw expected("actor", "an actor of this cluster", actor);
+  }
+
+  /** Passes a request on to the job service. @throws RemoteError where it is refused */
+  change({ tenant }: Visitor, method: string, body: unknown): Promise<unknown> {
+    const known = pageMethods.find((one) => one === method);
+    if (known === undefined) throw expected("method", `one of ${pageMethods.join(", ")}`, method);
+    return this.#clientOf(tenant).request(known, body);
+  }
+
+  /** Makes an actor throw. @throws InvalidOptionError where it is not there */
+  async fault(visitor: Visitor, body: unknown): Promise<object> {
+    const order = checkOptions(faultOrder, body);
+    const { actor, generation } = await this.actor(visitor, new URLSearchParams(order));
+    if (generation === undefined) throw expected("actor", "an actor of a run", actor);
+    const [role = "", index] = actor.split(":");
+    const scope = { run: order.run, generation };
+    const to = { role: role as Role, index: Number(index) };
+    await orderFault(this.#network, scope, to, "thrown from the dashboard");
+    return { actor, ...scope };
+  }
+
+  /** What belongs to the visitor's own runs, of what the operator is told. */
+  async #own<Report extends { readonly run: string }>(
+    { tenant }: Visitor,
+    what: string,
+    ask: (client: Client) => Promise<readonly Report[]>,
+  ): Promise<readonly Report[]> {
+    const all = (await this.#fresh(what, ask)) as readonly Report[];
+    if (tenant === undefined) return all;
+    const own = new Set((await this.#clientOf(tenant).list()).map(({ run }) => run));
+    return all.filter(({ run }) => own.has(run));
+  }
+
+  #fresh(what: string, ask: (client: Client) => Promise<unknown>): Promise<unknown> {
+    const nowMs = this.#network.clock.now();
+    const kept = this.#kept.get(what);
+    if (kept !== undefined && nowMs - kept.atMs < freshMs) return kept.answer;
+    const answer = ask(this.#clientOf(undefined));
+    this.#kept.set(what, { atMs: nowMs, answer });
+    answer.catch(() => this.#kept.delete(what));
+    return answer;
+  }
+}
+
+const actorName = z.string().regex(/^[A-Za-z-]{1,32}(:\d{1,6})?$/, "an actor, as device:1");
+const actorQuery = z.strictObject({
+  host: z.string().max(8).optional(),
+  actor: actorName,
+  run: z.string().min(1).max(128).optional(),
+});
+const faultOrder = z.strictObject({ run: z.string().min(1).max(128), actor: actorName });
+
+function actorIn(
+  tree: ActorReport,
+  actor: string,
+  run: string | undefined,
+): ActorReport | undefined {
+  if (tree.actor === actor && (run === undefined || tree.run === run)) return tree;
+  for (const child of tree.children) {
+    const found = actorIn(child, actor, run);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** All that happened, and of the progress between what a chart can show. */
+export function thinned(all: readonly ToldEvent[]): RunHistory {
+  const progress = all.filter(({ event }) => event.type === "run.progress").length;
+  const every = Math.ceil(progress / progressMax);
+  let seen = 0;
+  const events = all.filter(({ event }, at) => {
+    if (event.type !== "run.progress") return true;
+    // The last before anything else is what the run had reached then.
+    const isLast = all[at + 1]?.event.type !== "run.progress";
+    return seen++ % every === 0 || isLast;
+  });
+  return { events, thinned: all.length - events.length };
+}

@@ -1,0 +1,153 @@
+// The streams of pages: one response a tab that does not end, of server-sent events. It begins with
+// `hello`, goes on with what a reconnected page missed, and then tells events as they come, some
+// times a second together, and what has changed of the cluster.
+//
+// Invariants
+//   S1. The number of a message `told` is that of its last event: a page that comes back with it
+//       misses none and hears none twice; or it is told of the gap.
+//   S2. A page that does not read is cut off when its buffer is full: it costs no more memory.
+//   S3. A page hears events of its own tenant only; the operator's page hears all.
+
+import type { ServerResponse } from "node:http";
+import type { Cancel, Clock } from "../../src/ports/clock.ts";
+import { type ClusterWatch, changesOf, reportFor } from "./cluster-watch.ts";
+import type { Visitor } from "./dashboard-options.ts";
+import type { EventRing, KeptEvent } from "./event-ring.ts";
+import type { Hello } from "./page-api.ts";
+
+/** Events are told together, this often. */
+const togetherMs = 200;
+/** A line without meaning, so that a proxy between does not think that nobody is there. */
+const heartbeatMs = 15_000;
+/** S2. */
+const bufferedBytesMax = 8 * 2 ** 20;
+/** Tabs of all browsers together. */
+export const streamsMax = 100;
+
+interface Stream {
+  readonly response: ServerResponse;
+  readonly visitor: Visitor;
+  /** The last event that it was told. */
+  last: number;
+  /** What it was told of each part of the cluster. */
+  readonly told: Map<string, string>;
+}
+
+export class PageStreams {
+  readonly #ring: EventRing;
+  readonly #watch: ClusterWatch;
+  readonly #clock: Clock;
+  readonly #hello: Pick<Hello, "epoch" | "cluster" | "version">;
+  readonly #open = new Set<Stream>();
+  #telling: Cancel | undefined;
+  #heartbeat: Cancel | undefined;
+
+  constructor(parts: {
+    readonly ring: EventRing;
+    readonly watch: ClusterWatch;
+    readonly clock: Clock;
+    readonly hello: Pick<Hello, "epoch" | "cluster" | "version">;
+  }) {
+    this.#ring = parts.ring;
+    this.#watch = parts.watch;
+    this.#clock = parts.clock;
+    this.#hello = parts.hello;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** Tells a page all that comes, until it leaves. `lastId`: what it says that it heard last. */
+  open(response: ServerResponse, visitor: Visitor, lastId: string | undefined): void {
+    const { epoch } = this.#hello;
+    const [from, number] = (lastId ?? "").split(":");
+    const heard = from === epoch ? Number(number) : Number.NaN;
+    const isBack = Number.isSafeInteger(heard) && this.#ring.after(heard) !== undefined;
+    const last = isBack ? heard : this.#ring.last;
+    const stream: Stream = { response, visitor, last, told: new Map() };
+    response.writeHead(200, {
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    });
+    response.write("retry: 1000\n\n");
+    const { tenant = null, allow } = visitor;
+    const hello: Hello = { ...this.#hello, tenant, allow, isGap: !isBack };
+    write(stream, "hello", JSON.stringify(hello), `${epoch}:${last}`);
+    this.#open.add(stream);
+    const leave = this.#watch.look();
+    response.on("close", () => {
+      leave();
+      this.#open.delete(stream);
+      if (this.#open.size === 0) this.#rest();
+    });
+    this.#tellStream(stream);
+    this.tellReport();
+    this.#beat();
+  }
+
+  /** Events have come: they are told soon. */
+  tellEvents(): void {
+    if (this.#open.size === 0 || this.#telling !== undefined) return;
+    this.#telling = this.#clock.after(togetherMs, () => {
+      this.#telling = undefined;
+      for (const stream of this.#open) this.#tellStream(stream);
+    });
+  }
+
+  /** The cluster was looked at. */
+  tellReport(): void {
+    const { report } = this.#watch;
+    if (report === undefined) return;
+    for (const stream of this.#open) {
+      const changes = changesOf(reportFor(report, stream.visitor.tenant), stream.told);
+      if (Object.keys(changes).length > 0) write(stream, "report", JSON.stringify(changes));
+    }
+  }
+
+  close(): void {
+    this.#rest();
+    for (const { response } of this.#open) response.end();
+  }
+
+  #tellStream(stream: Stream): void {
+    const missed = this.#ring.after(stream.last);
+    if (missed === undefined) {
+      stream.response.destroy(); // It comes back, and is told of the gap.
+      return;
+    }
+    stream.last = this.#ring.last;
+    const own = missed.filter((one) => isSeenBy(one, stream.visitor));
+    if (own.length === 0) return;
+    const id = `${this.#hello.epoch}:${stream.last}`; // S1
+    write(stream, "told", `[${own.map(({ text }) => text).join(",")}]`, id);
+  }
+
+  #beat(): void {
+    this.#heartbeat ??= this.#clock.after(heartbeatMs, () => {
+      this.#heartbeat = undefined;
+      for (const { response } of this.#open) response.write(": still here\n\n");
+      if (this.#open.size > 0) this.#beat();
+    });
+  }
+
+  #rest(): void {
+    this.#telling?.();
+    this.#heartbeat?.();
+    this.#telling = undefined;
+    this.#heartbeat = undefined;
+  }
+}
+
+/** S3 */
+function isSeenBy({ tenant: own }: KeptEvent, { tenant }: Visitor): boolean {
+  return tenant === undefined || tenant === own;
+}
+
+/** JSON has no line breaks of its own: a message is one line of data. */
+function write({ response }: Stream, name: string, data: string, id?: string): void {
+  const numbered = id === undefined ? "" : `id: ${id}\n`;
+  response.write(`${numbered}event: ${name}\ndata: ${data}\n\n`);
+  if (response.writableLength > bufferedBytesMax) response.destroy(); // S2
+}

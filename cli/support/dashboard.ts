@@ -1,0 +1,70 @@
+// The options of the dashboard's page, and what is told of it.
+
+import { createServer } from "node:http";
+import { type Command, Option } from "commander";
+import type { Cluster, ClusterOptions } from "../../index.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
+import { portFrom0 } from "./arguments.ts";
+
+/** Where the page is, unless another program has the port. */
+export const usualDashboardPort = 4280;
+
+const actions = ["control", "faults"] as const;
+
+export interface DashboardArguments {
+  /** False: `--no-dashboard`. */
+  readonly dashboard: boolean;
+  readonly dashboardPort?: number;
+  readonly dashboardHost: string;
+  readonly dashboardAllow?: (typeof actions)[number][];
+}
+
+/** Adds `--no-dashboard`, `--dashboard-port`, `--dashboard-host` and `--dashboard-allow`. */
+export function withDashboard(command: Command): Command {
+  const port = `port of its page; 0: any (default: ${usualDashboardPort}, else any)`;
+  const allow = "what the page may do besides looking: its link gets a token";
+  return command
+    .option("--no-dashboard", "serve no page that shows what it does")
+    .addOption(new Option("--dashboard-port <P>", port).argParser(portFrom0))
+    .option("--dashboard-host <ADDRESS>", "address of its page; for others: a token", "127.0.0.1")
+    .addOption(new Option("--dashboard-allow <WHAT...>", allow).choices(actions));
+}
+
+/**
+ * The dashboard that the options ask for. `token`: the cluster's own, which its page then has too
+ * where it needs one, so that links stay good when the cluster is started again.
+ */
+export async function dashboardOf(
+  { dashboard, dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,
+  token: string | undefined,
+  hasTenants: boolean,
+): Promise<Pick<ClusterOptions, "dashboard" | "faultsAllowed">> {
+  if (!dashboard) return {};
+  const port = dashboardPort ?? (await freePort(usualDashboardPort, host));
+  const needsToken = host !== "127.0.0.1" || allow.length > 0 || hasTenants;
+  const own = needsToken && token !== undefined && token.length >= 16 ? { token } : {};
+  const faults = allow.includes("faults") ? { faultsAllowed: true } : {};
+  return { dashboard: { port, host, allow, ...own }, ...faults };
+}
+
+/** The usual port, or 0 where another program has it. */
+async function freePort(port: number, host: string): Promise<number> {
+  const server = createServer();
+  try {
+    await listenAt(server, { host, port });
+    await closeServer(server, 0, realClock);
+    return port;
+  } catch {
+    return 0;
+  }
+}
+
+/** Where a page is, for people: the operator's link, and one for each tenant. */
+export function dashboardLines(dashboard: Cluster["dashboard"]): string[] {
+  if (dashboard === undefined) return [];
+  const tenants = Object.entries(dashboard.tenantUrls).map(([tenant, url]) => {
+    return `  for ${tenant}: ${url}`;
+  });
+  return [`Watch:   ${dashboard.url}`, ...tenants];
+}

@@ -1,0 +1,229 @@
+// Charts: uPlot in a frame that has a name for screen readers, follows the page's width and its
+// colours, and saves itself as a PNG.
+
+import uPlot from "uplot";
+import { Component, html } from "./dom.ts";
+
+/** A curve of a chart. */
+export interface Curve {
+  readonly label: string;
+  /** Beside the chart's xs; null: there is no point. */
+  readonly values: readonly (number | null)[];
+  readonly dash?: readonly number[];
+  /** Points without a line between. */
+  readonly isDots?: boolean;
+}
+
+export interface ChartProps {
+  /** Names the chart in the address of a report, and its PNG. */
+  readonly id: string;
+  readonly title: string;
+  readonly xs: readonly number[];
+  readonly xLabel: string;
+  readonly curves: readonly Curve[];
+  /** Each curve lies on the one before. */
+  readonly isStacked?: boolean;
+  readonly isLogX?: boolean;
+  readonly unit?: string;
+  readonly height?: number;
+  /** A mark beside the title. */
+  readonly mark?: { readonly text: string; readonly kind: "good" | "bad" | "open" } | undefined;
+  /** What lies higher is cut off. */
+  readonly yMax?: number;
+}
+
+const palette = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
+
+const colour = (name: string) => getComputedStyle(document.body).getPropertyValue(name).trim();
+
+export class Chart extends Component<ChartProps> {
+  #place: HTMLElement | null = null;
+  #plot: uPlot | undefined;
+  #shape = "";
+  #watch: ResizeObserver | undefined;
+  readonly #dark = matchMedia("(prefers-color-scheme: dark)");
+  readonly #recolour = () => {
+    this.#shape = "";
+    this.#draw();
+  };
+
+  override componentDidMount(): void {
+    this.#dark.addEventListener("change", this.#recolour);
+    this.#watch = new ResizeObserver(() => this.#resize());
+    if (this.#place !== null) this.#watch.observe(this.#place);
+    this.#draw();
+  }
+
+  override componentDidUpdate(): void {
+    this.#draw();
+  }
+
+  override componentWillUnmount(): void {
+    this.#dark.removeEventListener("change", this.#recolour);
+    this.#watch?.disconnect();
+    this.#plot?.destroy();
+  }
+
+  render() {
+    const { id, title, curves, xs, mark, unit = "" } = this.props;
+    const told = curves
+      .map(
+        ({ label, values }) => `${label} ${short(values.findLast((one) => one !== null))}${unit}`,
+      )
+      .join(", ");
+    const name = `${title}: ${xs.length} points; last: ${told}`;
+    return html`<figure class="chart" id=${`chart-${id}`}>
+      <figcaption>
+        <span class="chart-title">${title}</span>
+        ${mark === undefined ? null : html`<span class=${`mark ${mark.kind}`}>${mark.text}</span>`}
+        <button type="button" class="small" aria-label=${`Save ${title} as PNG`}
+          onClick=${() => this.#save()}>PNG</button>
+      </figcaption>
+      <div class="chart-place" role="img" aria-label=${name}
+        ref=${(place: HTMLElement | null) => {
+          this.#place = place;
+        }}></div>
+    </figure>`;
+  }
+
+  #draw(): void {
+    const place = this.#place;
+    if (place === null) return;
+    const { curves, xs } = this.props;
+    const data = this.#data();
+    const shape = JSON.stringify([curves.map(({ label }) => label), this.props.isStacked === true]);
+    if (this.#plot !== undefined && shape === this.#shape) {
+      this.#plot.setData(data);
+      return;
+    }
+    this.#plot?.destroy();
+    this.#plot = undefined;
+    this.#shape = shape;
+    if (xs.length === 0) return;
+    this.#plot = new uPlot(this.#options(place), data, place);
+  }
+
+  #data(): uPlot.AlignedData {
+    const { xs, curves, isStacked } = this.props;
+    if (isStacked !== true) return [xs as number[], ...curves.map((one) => [...one.values])];
+    // The highest first, so that each covers what lies above it.
+    const sums = xs.map(() => 0);
+    const stacked = curves.map(({ values }) => {
+      for (const [at, value] of values.entries()) sums[at] = (sums[at] ?? 0) + (value ?? 0);
+      return [...sums];
+    });
+    return [xs as number[], ...stacked.reverse()];
+  }
+
+  #options(place: HTMLElement): uPlot.Options {
+    const { curves, isStacked, isLogX, xLabel, height = 220, unit = "" } = this.props;
+    const yRange = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
+      const { yMax } = this.props;
+      if (yMax !== undefined) return [0, yMax];
+      return uPlot.rangeNum(isStacked === true ? 0 : low, high, 0.1, true) as uPlot.Range.MinMax;
+    };
+    const [text, grid] = [colour("--text-2"), colour("--line")];
+    const axis = {
+      stroke: text,
+      grid: { stroke: grid, width: 1 },
+      ticks: { stroke: grid, width: 1 },
+    };
+    const shown = curves.map((curve, at) => ({
+      curve,
+      stroke: colour(palette[at % palette.length] ?? ""),
+    }));
+    if (isStacked === true) shown.reverse();
+    return {
+      width: Math.max(240, place.clientWidth),
+      height,
+      legend: { live: true },
+      cursor: { points: { size: 6 } },
+      scales: {
+        x: { time: false, ...(isLogX === true ? { distr: 3 as const } : {}) },
+        y: { range: yRange },
+      },
+      axes: [
+        { ...axis, label: xLabel, labelSize: 18, size: 36 },
+        { ...axis, size: 64 },
+      ],
+      series: [
+        { label: xLabel },
+        ...shown.map(({ curve, stroke }) => ({
+          label: curve.label,
+          stroke,
+          width: 1.5,
+          spanGaps: true,
+          ...(curve.dash === undefined ? {} : { dash: [...curve.dash] }),
+          ...(curve.isDots === true
+            ? { points: { show: true, size: 6 } }
+            : { points: { show: false } }),
+          ...(isStacked === true ? { fill: stroke } : {}),
+          value: (_: uPlot, value: number | null) => `${short(value)}${unit}`,
+        })),
+      ],
+    };
+  }
+
+  #resize(): void {
+    const { height = 220 } = this.props;
+    const width = this.#place?.clientWidth ?? 0;
+    if (this.#plot === undefined || width < 240 || width === this.#plot.width) return;
+    this.#plot.setSize({ width, height });
+  }
+
+  /** The canvas, on the page's own background and with its title. */
+  #save(): void {
+    const plot = this.#plot;
+    if (plot === undefined) return;
+    const { id, title } = this.props;
+    const from = plot.ctx.canvas;
+    const scale = from.width / plot.width;
+    const head = Math.round(28 * scale);
+    const canvas = document.createElement("canvas");
+    canvas.width = from.width;
+    canvas.height = from.height + head;
+    const context = canvas.getContext("2d");
+    if (context === null) return;
+    context.fillStyle = colour("--page");
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.fillStyle = colour("--text");
+    context.font = `${Math.round(14 * scale)}px system-ui, sans-serif`;
+    context.fillText(title, 10 * scale, 19 * scale);
+    context.drawImage(from, 0, head);
+    canvas.toBlob((blob) => {
+      if (blob === null) return;
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = `${id}.png`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+}
+
+/** A figure as it fits beside a curve. */
+export function short(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  return String(Number(value.toPrecision(4)));
+}
+
+/** Several curves over one x, of points that were told at different steps. */
+export function joined(
+  curves: readonly { readonly label: string; readonly points: readonly (readonly number[])[] }[],
+): { xs: number[]; values: (number | null)[][] } {
+  const xs = [...new Set(curves.flatMap(({ points }) => points.map(([x = 0]) => x)))].sort(
+    (a, b) => a - b,
+  );
+  const places = new Map(xs.map((x, at) => [x, at]));
+  const values = curves.map(({ points }) => {
+    const own: (number | null)[] = xs.map(() => null);
+    for (const [x = 0, y = Number.NaN] of points) {
+      own[places.get(x) ?? 0] = Number.isFinite(y) ? y : null;
+    }
+    return own;
+  });
+  return { xs, values };
+}

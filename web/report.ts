@@ -1,0 +1,64 @@
+// A report: one file with the page, its styles, and the events of one run inside it. It asks nobody
+// anything. `#chart=NAME` behind its address shows one chart alone, as for a picture of it.
+
+import type { RunLine, ToldEvent } from "../actors/dashboard/page-api.ts";
+import { html, render } from "./dom.ts";
+import { RunStory } from "./model/run-story.ts";
+import { Store } from "./store.ts";
+import { IncidentsView } from "./views/incidents-view.ts";
+import { PlanView } from "./views/plan-view.ts";
+import { RunView } from "./views/run-view.ts";
+import { TiersView } from "./views/tiers-view.ts";
+
+/** What a report file has inside it. */
+export interface ReportData {
+  readonly run: string;
+  readonly madeAt: string;
+  readonly version: string;
+  readonly line?: RunLine | undefined;
+  readonly events: readonly ToldEvent[];
+  /** Name and value of what the run was trained on, and with what. */
+  readonly environment: readonly (readonly [name: string, value: string])[];
+}
+
+/** Draws the report that is inside this page; false: there is none. */
+export function openReport(place: HTMLElement): boolean {
+  const data = document.getElementById("report-data")?.textContent;
+  if (data === undefined || data === null) return false;
+  const report = JSON.parse(data) as ReportData;
+  const story = new RunStory(report.run);
+  for (const told of report.events) story.take(told);
+  if (story.name === "") story.name = report.line?.name ?? "";
+  const store = new Store(true);
+  const draw = () => {
+    const [, only] = /chart=([a-z]+)/.exec(location.hash) ?? [];
+    document.body.dataset.only = only ?? "";
+    render(html`<${Report} ...${{ report, story, store }} />`, place);
+    for (const chart of document.querySelectorAll<HTMLElement>(".chart")) {
+      chart.classList.toggle("only", chart.id === `chart-${only}`);
+    }
+  };
+  store.open(draw);
+  addEventListener("hashchange", draw);
+  draw();
+  return true;
+}
+
+interface Props {
+  readonly report: ReportData;
+  readonly story: RunStory;
+  readonly store: Store;
+}
+
+function Report({ report, story, store }: Props) {
+  return html`<header><h1>Osiris report</h1><span class="dim">run ${report.run}, made at ${report.madeAt}</span></header>
+    <main id="main">
+      <${RunView} ...${{ store, story }} />
+      <${PlanView} ...${{ store, story }} />
+      <${TiersView} ...${{ store, story }} />
+      <${IncidentsView} story=${story} />
+      <section class="panel"><h2>Environment</h2><dl class="lines">${report.environment.map(
+        ([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`,
+      )}</dl></section>
+    </main>`;
+}

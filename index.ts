@@ -94,6 +94,12 @@ export {
 } from "./storage/exports/export-model.ts";
 export { type ModelFileProof, verifyModelFile } from "./storage/exports/verify-model-file.ts";
 export {
+  type DeltaOptions,
+  type DeltaReport,
+  exportDelta,
+} from "./storage/serving/export-delta.ts";
+export type { DeltaVersion } from "./storage/serving/delta-file.ts";
+export {
   type Ranked,
   type RankOptions,
   type Scored,

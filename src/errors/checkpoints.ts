@@ -89,6 +89,18 @@ export class NotReplayableError extends TrainingError {
   }
 }
 
+/** A delta does not follow from the version of a model that it was to be applied to. */
+export class DeltaRefusedError extends TrainingError {
+  readonly code = "DELTA_REFUSED";
+  readonly recovery = "stop";
+  readonly path: string;
+
+  constructor(path: string, why: string) {
+    super(`Cannot apply ${path}: ${why}`);
+    this.path = path;
+  }
+}
+
 /** A trained model in memory is used after it was closed. */
 export class ModelClosedError extends TrainingError {
   readonly code = "MODEL_CLOSED";

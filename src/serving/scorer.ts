@@ -79,6 +79,8 @@ interface LookedUp {
   readonly of: Rows;
   readonly rows: Rows[];
   readonly byRun: readonly Rows[][];
+  /** Of each run of lookups in one memory that are pooled alike: the rows of all of them. */
+  readonly joint: readonly (Rows[] | undefined)[];
 }
 
 export class Scorer {
@@ -188,7 +190,7 @@ export class Scorer {
   #lookUp(set: LookupSet, bags: Bags<Int32Array>, samples: number, served: ServedRows): void {
     if (set.lookups.length === 0) return;
     const kernels = this.#kernels;
-    const { rows, byRun } = this.#rowsOf(set, served);
+    const { rows, byRun, joint } = this.#rowsOf(set, served);
     const average: RowAverage | undefined = this.#ema && {
       decay: this.#ema.decay,
       steps: served.steps,
@@ -198,7 +200,15 @@ export class Scorer {
       for (const [i, run] of set.runs.entries()) {
         const { out } = this.#cell(run.node);
         const to = kernels.reshape(out, [1, run.columns], run.column);
-        kernels.pool(to, byRun[i] ?? rows, bagsOf(run, bags), 0, 1, average);
+        const own = bagsOf(run, bags);
+        const one = joint[i];
+        // Tables in one memory: the bags are those of as many samples of one table.
+        if (one === undefined) kernels.pool(to, byRun[i] ?? rows, own, 0, 1, average);
+        else {
+          const count = run.count;
+          const flat = kernels.reshape(to, [count, run.columns / count]);
+          kernels.pool(flat, one, { ...own, tables: 1, samples: count }, 0, count, average);
+        }
       }
     } else {
       const vectors = this.#vectorsOf(samples, set.columns);
@@ -246,7 +256,13 @@ export class Scorer {
       return { ...own, pooling };
     });
     const byRun = set.runs.map(({ first, count }) => rows.slice(first, first + count));
-    const made = { of, rows, byRun };
+    const joint = byRun.map((own) => {
+      const [first] = own;
+      const isJoint = (one: Rows) =>
+        one.touched === first?.touched && one.pooling === first.pooling;
+      return first !== undefined && own.length > 1 && own.every(isJoint) ? [first] : undefined;
+    });
+    const made = { of, rows, byRun, joint };
     this.#lookedUp.set(set, made);
     return made;
   }

@@ -11,8 +11,10 @@ import type { LookupSet, ServedLookups } from "./lookups.ts";
 
 /** How the ids of a table find the places of their rows. */
 export interface RowPlaces {
-  /** By row, its place in memory; undefined: a row lies at its own number. */
+  /** By row, its place in memory; undefined: rows lie in their order, from `base` on. */
   readonly places: Int32Array | undefined;
+  /** The place of row 0. */
+  readonly base: number;
   /** Finds the row of a dynamic id; undefined: ids are rows. */
   readonly find: FindRow | undefined;
 }
@@ -80,7 +82,7 @@ export class BagMaker {
     const [ids, taken] = [this.#ids, this.#weights];
     let [bag, total] = [0, 0];
     for (const { lookup, table, isWeighted } of lookups) {
-      const { places, find } = tables[table] ?? {};
+      const { places, find, base = 0 } = tables[table] ?? {};
       let at = starts[lookup] ?? 0;
       for (let sample = 0; sample < samples; sample++) {
         offsets[bag++] = total;
@@ -88,7 +90,7 @@ export class BagMaker {
           const id = rows[at] ?? 0;
           const row = find === undefined ? id : find(id, highs?.[at] ?? 0);
           if (row < 0) continue;
-          ids[total] = places === undefined ? row : (places[row] ?? 0);
+          ids[total] = places === undefined ? row + base : (places[row] ?? 0);
           if (weights !== undefined) taken[total] = isWeighted ? (weights[at] ?? 0) : 1;
           total++;
         }
@@ -109,7 +111,7 @@ function isAsItIs(
   if (lookups.length !== all) return false;
   for (const { table, isWeighted } of lookups) {
     const own = tables[table];
-    if (own?.places !== undefined || own?.find !== undefined) return false;
+    if (own?.places !== undefined || own?.find !== undefined || own?.base !== 0) return false;
     if (weights !== undefined && !isWeighted) return false;
   }
   return true;

@@ -7,10 +7,12 @@ import type { Graph } from "../../src/model/graph/graph.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
+import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
 import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
-import type { ProgressOptions } from "../disk/progress.ts";
+import type { Progress, ProgressOptions } from "../disk/progress.ts";
+import { type WholeRows, wholeRows } from "./whole-rows.ts";
 
 /** A dense parameter, or a statistic beside them. */
 export interface DenseTensor {
@@ -23,7 +25,12 @@ export interface DenseTensor {
 /** A table, and which dynamic id has which row, where it has such ids. */
 export interface ExportedTable {
   readonly stored: StoredTable;
-  readonly ids: TableIds | undefined;
+  readonly ids: Pick<TableIds, "count" | "all"> | undefined;
+  /**
+   * All rows from `begin` on, in chunks; each is valid until the next one.
+   * @throws CheckpointCorruptError
+   */
+  rows(progress: Progress, begin?: number): AsyncIterable<WholeRows>;
 }
 
 export interface ExportedModel {
@@ -49,33 +56,64 @@ export function openExported(directory: string, options: ExportedOptions): Expor
   const checkpoint = openCheckpoint(directory, options.manifest, options.disk);
   const { job, manifest, store } = checkpoint;
   const graph = graphOf(job.model);
-  const { parameters, length } = graph.layout;
-  const tensors = decodeDense(store.readWholePart(manifest, densePart), densePart);
-  const isAveraged = job.optimizer.dense.ema !== undefined;
-  const flat = isAveraged ? averaged(tensors, graph) : tensors[0];
-  if (flat?.length !== length) {
-    const wanted = `it has ${flat?.length} parameters, expected ${length} of its job's model`;
-    throw new CheckpointCorruptError(densePart, wanted);
-  }
-  const tables = storedTables(checkpoint).map((stored) => {
-    return { stored, ids: idsOfTable(checkpoint, stored.table) };
+  const flat = servedDense(checkpoint, graph);
+  const tables = storedTables(checkpoint).map((stored): ExportedTable => {
+    const ids = idsOfTable(checkpoint, stored.table);
+    return {
+      stored,
+      ids,
+      rows: (progress, begin) => wholeRows(checkpoint, stored, progress, begin),
+    };
   });
   return {
     checkpoint,
     graph,
-    dense: parameters.map(({ name, shape, first, length: count }) => {
-      return { name, shape, values: flat.subarray(first, first + count) };
-    }),
+    dense: denseTensors(graph, flat),
     tables,
-    notes: {
-      job: store.jobText,
-      step: String(manifest.cut),
-      digest: `sha256:${manifest.modelDigest}`,
-      manifest: manifest.sha256,
-      arithmetic: manifest.arithmetic,
-      ...(manifest.means && { means: JSON.stringify(manifest.means) }),
-    },
+    notes: notesOf(store.jobText, manifest, manifest.sha256),
   };
+}
+
+/**
+ * The dense parameters that predictions take, flat: the averages, where the job averages weights.
+ * @throws CheckpointCorruptError
+ */
+export function servedDense({ job, manifest, store }: OpenCheckpoint, graph: Graph): Float32Array {
+  const { length } = graph.layout;
+  const tensors = decodeDense(store.readWholePart(manifest, densePart), densePart);
+  const isAveraged = job.optimizer.dense.ema !== undefined;
+  const flat = isAveraged ? averaged(tensors, graph) : tensors[0];
+  if (flat?.length === length) return flat;
+  const wanted = `it has ${flat?.length} parameters, expected ${length} of its job's model`;
+  throw new CheckpointCorruptError(densePart, wanted);
+}
+
+/** Where a file comes from: `cut` counts steps, `manifest` is the hash of a checkpoint's. */
+export function notesOf(
+  job: string,
+  {
+    cut,
+    modelDigest,
+    arithmetic,
+    means,
+  }: Pick<Manifest, "cut" | "modelDigest" | "arithmetic" | "means">,
+  manifest: string,
+): Record<string, string> {
+  return {
+    job,
+    step: String(cut),
+    digest: `sha256:${modelDigest}`,
+    manifest,
+    arithmetic,
+    ...(means && { means: JSON.stringify(means) }),
+  };
+}
+
+/** Flat parameters by their names. */
+export function denseTensors({ layout }: Graph, flat: Float32Array): DenseTensor[] {
+  return layout.parameters.map(({ name, shape, first, length }) => {
+    return { name, shape, values: flat.subarray(first, first + length) };
+  });
 }
 
 /** The moving average of trained parameters, which comes last, and statistics as they are. */

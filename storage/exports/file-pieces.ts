@@ -4,8 +4,7 @@
 import { z } from "zod";
 import type { Progress } from "../disk/progress.ts";
 import type { Unfinished } from "../disk/resumable-file.ts";
-import type { ExportedModel, ExportedTable } from "./exported-model.ts";
-import { wholeRows } from "./whole-rows.ts";
+import type { ExportedTable } from "./exported-model.ts";
 
 /** Bytes between two marks, about: a second of writing. */
 export const markBytes = 2 ** 28;
@@ -32,7 +31,6 @@ export interface PlacedPiece {
 /** @throws CheckpointCorruptError */
 export async function writePieces(
   { file, last, save }: Unfinished<PieceMark>,
-  { checkpoint }: ExportedModel,
   pieces: readonly PlacedPiece[],
   progress: Progress,
   everyBytes = markBytes,
@@ -53,12 +51,7 @@ export async function writePieces(
     const done = Math.max(0, begun - first);
     let at = first + done;
     progress.skip(done);
-    for await (const { weights } of wholeRows(
-      checkpoint,
-      piece.stored,
-      progress,
-      done / rowBytes,
-    )) {
+    for await (const { weights } of piece.rows(progress, done / rowBytes)) {
       const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
       for (const own of progress.count([bytes])) file.write(own, at);
       at += bytes.length;

@@ -37,7 +37,7 @@ export async function writeSafetensors(
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   const placed = tensors.map(({ piece }, i) => ({ piece, first: starts[i] ?? 0 }));
   const all = [{ piece: header, first: 0 }, ...placed];
-  await writePieces(unfinished, model, all, progress, everyBytes);
+  await writePieces(unfinished, all, progress, everyBytes);
 }
 
 /** All tensors, those of 8 bytes an element first. */

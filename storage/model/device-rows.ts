@@ -20,7 +20,7 @@ export function rowsOfDevice(device: DeviceState): ServedRows {
         const { rows: count, dim } = tableOf(tables, table);
         assert(rows.rows === count && rows.dim === dim, "a device alone has whole tables");
         const find = own === slab ? ids[at]?.reading : undefined;
-        return { rows, places: undefined, find };
+        return { rows, places: undefined, base: 0, find };
       }
       throw new RangeError(`The device has no rows of table ${spec.name}`);
     }),

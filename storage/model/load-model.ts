@@ -56,7 +56,8 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   return new Model({ device, job, manifest, store, disk });
 }
 
-function kernelsOf(
+/** The kernels of a choice. @throws ArithmeticMismatchError */
+export function kernelsOf(
   choice: NonNullable<LoadOptions["arithmetic"]>,
   trained: string,
   directory: string,

@@ -92,6 +92,22 @@ export class Predictor {
     return out;
   }
 
+  /** Computes a sample without features, so that the first request finds everything ready. */
+  warm({ scorer, rows }: PredictingVersion): void {
+    const { dense, features, isWide, isWeighted } = this.#shape;
+    scorer.score(
+      {
+        samples: 1,
+        dense: new Float32Array(dense),
+        lengths: new Int32Array(features),
+        ids: new Int32Array(0),
+        highs: isWide ? new Int32Array(0) : undefined,
+        weights: isWeighted ? new Float32Array(0) : undefined,
+      },
+      rows,
+    );
+  }
+
   /** Probabilities of logits; labels that are numbers have their values. In place. */
   #predicted(logits: Float32Array): Float32Array {
     const { length: tasks } = this.tasks;

@@ -8,13 +8,33 @@
 // Scores are those of `Model.predict`: probabilities of the label 1, or the values of a label that
 // is a number. All calls may be made at once; they are answered in their order.
 
+import { setImmediate } from "node:timers/promises";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../src/data/records.ts";
-import { InputUnusableError } from "../../src/errors/errors.ts";
+import {
+  DeltaRefusedError,
+  InputUnusableError,
+  ModelClosedError,
+} from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import { type LoadOptions, loadModel } from "../model/load-model.ts";
-import type { Model } from "../model/model.ts";
+import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
+import type { Scorer } from "../../src/serving/scorer.ts";
+import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { storedTables } from "../checkpoints/table-rows.ts";
+import { type ProgressOptions, progressOf } from "../disk/progress.ts";
+import { writeWhole } from "../disk/whole-file.ts";
+import { denseTensors, notesOf, servedDense } from "../exports/exported-model.ts";
+import { writeSafetensors } from "../exports/safetensors-model.ts";
+import { kernelsOf, type LoadOptions } from "../model/load-model.ts";
+import { Predictor, scorerOf } from "../model/predictor.ts";
+import { nextTables } from "./apply-delta.ts";
+import { DeltaData, type DeltaIndex, readDeltaIndex } from "./delta-file.ts";
+import { versionOf } from "./export-delta.ts";
+import { type LoadedTable, loadTables } from "./load-tables.ts";
+import { servedRows } from "./served-rows.ts";
 
 /** The version of a model that computed an answer. */
 export interface ServedVersion {
@@ -49,7 +69,32 @@ export interface RankOptions {
 }
 
 /** Options of `ServedModel.open`. */
-export type ServeOptions = LoadOptions;
+export interface ServeOptions extends LoadOptions, Pick<ProgressOptions, "onProgress" | "signal"> {}
+
+/** All that one version is. */
+interface Serving {
+  readonly version: ServedVersion;
+  /** Hash of the manifest of its checkpoint. */
+  readonly manifest: string;
+  readonly predictor: Predictor;
+  readonly scorer: Scorer;
+  readonly rows: { readonly tables: readonly LoadedTable[]; readonly steps: number };
+  /** Its dense parameters, flat. */
+  readonly dense: Float32Array;
+  readonly means: DeltaIndex["means"];
+}
+
+/** What a served model is made of, whichever version it has. */
+interface Made {
+  readonly path: string;
+  readonly jobText: string;
+  readonly jobIdentity: string;
+  readonly arithmetic: string;
+  readonly kernels: Kernels;
+  readonly disk: Disk;
+  /** For the next version: dense parameters lie in each. */
+  readonly spare: Scorer;
+}
 
 /** A model that predicts, and takes newer versions while it does. Close it. */
 export class ServedModel implements AsyncDisposable {
@@ -57,44 +102,77 @@ export class ServedModel implements AsyncDisposable {
   readonly job: JobSpec;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
-  readonly #model: Model;
+  readonly #made: Made;
+  #serving: Serving | undefined;
+  #spare: Scorer;
+  /** The last delta that was asked for: they are applied one after the other. */
+  #applied: Promise<unknown> = Promise.resolve();
 
-  private constructor(model: Model) {
-    this.job = model.job;
-    this.tasks = model.tasks;
-    this.#model = model;
+  private constructor(job: JobSpec, made: Made, serving: Serving) {
+    this.job = job;
+    this.tasks = serving.predictor.tasks;
+    this.#made = made;
+    this.#spare = made.spare;
+    this.#serving = serving;
   }
 
   /**
-   * Loads the model of a checkpoint directory.
+   * Loads the model of a checkpoint directory: what predictions read of it, without optimizer
+   * state. The thread is yielded often, so that another model may serve meanwhile.
    * @throws CheckpointMissingError, CheckpointCorruptError
    * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
    */
   static async open(path: string, options: ServeOptions = {}): Promise<ServedModel> {
-    return new ServedModel(await loadModel(path, options));
+    const { disk = realDisk, arithmetic = "same" } = options;
+    const checkpoint = openCheckpoint(path, options.manifest, disk);
+    const { job, manifest, store } = checkpoint;
+    const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
+    const tables = await loadTables(checkpoint, kernels, progressOf(options));
+    const [scorer, spare] = [scorerOf(job, kernels), scorerOf(job, kernels)];
+    const dense = servedDense(checkpoint, scorer.graph);
+    scorer.setDense(dense);
+    const { jobIdentity, means } = manifest;
+    const { manifest: hash, ...version } = versionOf(manifest);
+    const { jobText } = store;
+    const made = {
+      path,
+      jobText,
+      jobIdentity,
+      arithmetic: manifest.arithmetic,
+      kernels,
+      disk,
+      spare,
+    };
+    return new ServedModel(job, made, {
+      ...{ version, manifest: hash, scorer, dense, means },
+      predictor: new Predictor(job, means),
+      rows: { tables, steps: manifest.cut },
+    });
   }
 
-  /** The version that answers now. */
+  /** The version that answers now. @throws ModelClosedError */
   get version(): ServedVersion {
-    return { digest: this.#model.digest, step: this.#model.step };
+    return this.#live("tell the version").version;
   }
 
   /**
-   * Scores (B), or (B,T), of records: see `Model.predict`.
+   * Scores (B), or (B,T), of records: see `Model.predict`. They are computed before the call
+   * returns its promise.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
   async predict(records: readonly SampleRecord[]): Promise<Scored> {
-    return { scores: await this.#model.predict(records), version: this.version };
+    const serving = this.#live("predict");
+    return { scores: serving.predictor.predict(records, serving), version: serving.version };
   }
 
   /**
-   * Scores of encoded features: see `Model.predictBatch`. The caller must not change the batch
-   * until this resolves.
+   * Scores of encoded features: see `Model.predictBatch`. As `predict`, computed at once.
    * @throws InvalidOptionError, IdOutOfRangeError, ModelClosedError
    */
   async predictBatch(batch: EncodedBatch): Promise<Scored> {
-    return { scores: await this.#model.predictBatch(batch), version: this.version };
+    const serving = this.#live("predict");
+    return { scores: serving.predictor.predictBatch(batch, serving), version: serving.version };
   }
 
   /**
@@ -118,22 +196,144 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
-   * Takes the delta of a file: requests are answered by the old version meanwhile, and by the new
-   * one from then on. A delta that does not follow from this version changes nothing.
-   * @throws InputUnusableError
+   * Takes the delta of a file: requests are answered by the version before meanwhile, and by the
+   * next one from then on. The rows of the next version are written beside those that serve, a
+   * slice of the thread at a time; then one reference changes. Resolves to the next version. A
+   * delta that is damaged or does not follow changes nothing. Deltas are applied one by one.
+   * @throws InputUnusableError, CheckpointCorruptError, DeltaRefusedError, ModelClosedError
+   * @throws the reason of `signal`
    */
-  async applyDelta(path: string, _options: { readonly signal?: AbortSignal } = {}) {
-    const message = `Expected ${path} to be a delta from ${this.#model.digest}`;
-    return Promise.reject<ServedVersion>(new InputUnusableError(path, message));
+  applyDelta(
+    path: string,
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<ServedVersion> {
+    const applied = this.#applied.then(() => this.#apply(path, options.signal));
+    this.#applied = applied.catch(() => {}); // The caller gets the error; the next one does not.
+    return applied;
   }
 
-  /** Waits for the requests under way and frees the model. Safe to call twice. */
-  close(): Promise<void> {
-    return this.#model.close();
+  /**
+   * Writes the version that serves to one file, as `exportModel` writes that of a checkpoint: the
+   * same bytes. @throws InputUnusableError, ModelClosedError
+   */
+  async export(path: string, options: ProgressOptions = {}): Promise<void> {
+    const { version, rows, dense, manifest, means, scorer } = this.#live("export");
+    const { jobText, arithmetic, path: directory, disk, kernels } = this.#made;
+    const { job } = this;
+    const checkpoint = openCheckpoint(directory, undefined, disk);
+    const tables = storedTables(checkpoint).map((stored, i) => {
+      const table = rows.tables[i];
+      if (table === undefined) throw new RangeError(`There is no table ${i}`);
+      const { ids } = table;
+      const all = () => [...(ids?.descending() ?? [])].sort((a, b) => a.row - b.row);
+      return {
+        stored: { ...stored, bytes: 0 },
+        ids: ids && { count: ids.size, all },
+        rows: () => servedRows(kernels, job, i, table, rows.steps, progressOf(options)),
+      };
+    });
+    const { digest, step: cut } = version;
+    const about = { cut, modelDigest: digest.replace(/^sha256:/, ""), arithmetic, means };
+    const model = {
+      ...{ checkpoint, graph: scorer.graph, tables, dense: denseTensors(scorer.graph, dense) },
+      notes: notesOf(jobText, about, manifest),
+    };
+    const progress = progressOf(options);
+    await writeWhole(options.disk ?? disk, path, (file) => {
+      return writeSafetensors({ file, last: undefined, save: async () => {} }, model, progress);
+    });
+  }
+
+  /** Waits for the delta that is being applied and frees the model. Safe to call twice. */
+  async close(): Promise<void> {
+    this.#serving = undefined;
+    await this.#applied;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #apply(path: string, signal: AbortSignal | undefined): Promise<ServedVersion> {
+    const before = this.#live("apply a delta");
+    const { kernels, disk } = this.#made;
+    const file = openDelta(disk, path);
+    try {
+      const index = await readDeltaIndex(file);
+      this.#checkFollows(path, index, before);
+      const data = new DeltaData(file);
+      const { tables } = before.rows;
+      const next = await nextTables(kernels, this.job, tables, index, data, { path, signal });
+      try {
+        const dense = await this.#nextDense(path, index, data);
+        data.finish(index);
+        const { manifest, ...version } = index.to;
+        const { means } = index;
+        const serving = {
+          ...{ version, manifest, scorer: this.#spare, dense, means },
+          predictor: new Predictor(this.job, means),
+          rows: { tables: next.tables, steps: version.step },
+        };
+        serving.predictor.warm(serving);
+        await setImmediate();
+        signal?.throwIfAborted();
+        this.#live("apply a delta");
+        this.#serving = serving;
+        this.#spare = before.scorer;
+      } catch (error) {
+        await next.undo();
+        throw error;
+      }
+      await next.leave();
+      const { digest, step } = index.to;
+      return { digest, step };
+    } finally {
+      file.close();
+    }
+  }
+
+  /** @throws DeltaRefusedError where the delta is not from the version that serves */
+  #checkFollows(path: string, index: DeltaIndex, { version }: Serving): void {
+    const { jobIdentity, arithmetic } = this.#made;
+    if (index.jobIdentity !== jobIdentity || index.tables.length !== this.job.model.tables.length) {
+      throw new DeltaRefusedError(path, "it is of another job than the model that serves");
+    }
+    if (index.arithmetic !== arithmetic) {
+      throw new DeltaRefusedError(path, `it was trained with the arithmetic ${index.arithmetic}`);
+    }
+    if (index.from.digest === version.digest && index.from.step === version.step) return;
+    const leads = `it leads from step ${index.from.step} (${index.from.digest})`;
+    const serves = `step ${version.step} (${version.digest}) serves`;
+    throw new DeltaRefusedError(path, `${leads}, and ${serves}`);
+  }
+
+  /** The dense parameters of the next version, which the spare scorer then has. */
+  async #nextDense(path: string, { dense: { at, count } }: DeltaIndex, data: DeltaData) {
+    const { graph } = this.#spare;
+    if (count !== graph.layout.length) {
+      throw new DeltaRefusedError(path, "it has other layers than the model that serves");
+    }
+    const bytes = await data.next(at, 4 * count);
+    const dense = new Float32Array(bytes.buffer, 0, count);
+    this.#spare.setDense(dense);
+    return dense;
+  }
+
+  /** @throws ModelClosedError */
+  #live(call: string): Serving {
+    if (this.#serving === undefined) throw new ModelClosedError(call);
+    return this.#serving;
+  }
+}
+
+/** @throws InputUnusableError where there is no such file, or it cannot be read */
+function openDelta(disk: Disk, path: string): DiskFile {
+  try {
+    return disk.open(path, "read");
+  } catch (error) {
+    if (diskCode(error) === undefined) throw error;
+    const why = diskCode(error) === "ENOENT" ? "there is no such file" : String(error);
+    throw new InputUnusableError(path, `Cannot read the delta ${path}: ${why}`, { cause: error });
   }
 }
 

@@ -66,7 +66,7 @@ export async function writeOnnx(
   progress.expect(ofTables);
   const write = (file: string, placed: readonly PlacedPiece[]) =>
     writeResumable(disk, file, making, (unfinished) =>
-      writePieces(unfinished, model, placed, progress, everyBytes),
+      writePieces(unfinished, placed, progress, everyBytes),
     );
   if (!isBeside) return { ...(await write(path, placedOf(pieces))), dataFile: undefined };
   // Both get their names together: the model as soon as its tables have theirs.

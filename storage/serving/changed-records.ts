@@ -1,0 +1,216 @@
+// The rows of a table that differ between two checkpoints, as records: in the increments that came
+// between the two, where the later one is made of them; else found by reading both side by side.
+
+import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
+import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { keyOf } from "../../src/ports/random.ts";
+import { servedStateWidth } from "../../src/serving/served-memory.ts";
+import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
+import { rowsOfTable, type StoredTable } from "../checkpoints/table-rows.ts";
+import type { Progress } from "../disk/progress.ts";
+import { RecordMaker, slicedRecords, sliceRows } from "./load-tables.ts";
+
+/** Rows, ascending, and their records, one behind the other; valid until the next ones. */
+export interface Records {
+  readonly rows: Int32Array;
+  readonly bytes: Uint8Array;
+}
+
+/** A table in two checkpoints of a job. */
+export interface TwoCheckpoints {
+  readonly from: OpenCheckpoint;
+  readonly to: OpenCheckpoint;
+  readonly table: StoredTable;
+  readonly later: StoredTable;
+  readonly kernels: Kernels;
+}
+
+/** Rows of `to` that are others than in `from`, in chunks of `sliceRows` at most. */
+export async function* changedRecords(
+  both: TwoCheckpoints,
+  progress: Progress,
+): AsyncGenerator<Records, void, undefined> {
+  const { to, later, kernels } = both;
+  const { sparse } = to.job.optimizer;
+  const maker = () =>
+    new RecordMaker(kernels, later.spec, servedStateWidth(sparse, later.spec.dim));
+  const birth = { spec: later.spec, table: later.table, key: keyOf(to.job.seed) };
+  const own = maker();
+  const between = incrementsBetween(both);
+  const { table, from } = both;
+  const known = between?.known ?? (between ? [] : rowsOfTable(from, table, progress));
+  const found = between?.found ?? rowsOfTable(to, later, progress);
+  const before = new Cursor(recordsOf(maker(), known, progress), own.recordBytes);
+  const rest = new Cursor(recordsOf(maker(), found, progress), own.recordBytes);
+  // Increments do not tell which rows lost their ids; two whole tables do.
+  const gone = between && freedRows(both)[Symbol.iterator]();
+  const out = new Chunk(own.recordBytes);
+  await rest.next();
+  await before.next();
+  const nextGone = () => gone?.next().value ?? Number.POSITIVE_INFINITY;
+  let freed = nextGone();
+  for (;;) {
+    const row = Math.min(before.row, rest.row, freed);
+    if (row === Number.POSITIVE_INFINITY) break;
+    if (rest.row !== row) out.add(row, own.bornRecords(Int32Array.of(row), birth));
+    else if (before.row !== row || !before.isSame(rest)) out.add(row, rest.record());
+    if (freed === row) freed = nextGone();
+    if (before.row === row) await before.next();
+    if (rest.row === row) await rest.next();
+    if (out.isFull) yield out.take();
+  }
+  yield out.take();
+}
+
+/** Rows of increments. */
+interface Increments {
+  /** Those of the later checkpoint that may differ from the earlier one's. */
+  readonly found: Iterable<RowRecords>;
+  /** Those of them that the earlier checkpoint has in an increment of its own; else it differs. */
+  readonly known: Iterable<RowRecords> | undefined;
+}
+
+/**
+ * What of the files of `to` came behind `from`; undefined: `to` is not made of `from` and what came
+ * behind it, nor are both made of one baseline, or a row lies in more than one file.
+ */
+function incrementsBetween({ from, to, later }: TwoCheckpoints): Increments | undefined {
+  const partOf = ({ manifest }: OpenCheckpoint, name: string | undefined) =>
+    manifest.parts.find((part) => part.name === name);
+  const [found, known]: [Iterable<RowRecords>[], Iterable<RowRecords>[]] = [[], []];
+  for (const { tiles } of later.runs) {
+    const [tile, second] = tiles;
+    const [own, before] = [partOf(to, tile?.name), partOf(from, tile?.name)];
+    if (tile === undefined || second !== undefined || !own || !before) return undefined;
+    const at = own.base.findIndex(({ sha256, cut }) => {
+      return sha256 === before.sha256 && cut === from.manifest.cut;
+    });
+    const isSibling =
+      to.job.checkpoint.differential !== "consecutive" &&
+      own.base.length === 1 &&
+      before.base.length === 1 &&
+      own.base[0]?.sha256 === before.base[0]?.sha256;
+    if (at < 0 && !isSibling) return undefined;
+    found.push(newestOf(to, later, tile.name, at < 0 ? 1 : own.base.length - at));
+    if (at < 0) known.push(newestOf(from, later, tile.name, 1));
+  }
+  return { found: joined(found), known: known.length === 0 ? undefined : joined(known) };
+}
+
+/** The rows in the newest `files` of a part that are still those of an id, where ids have rows. */
+function newestOf(
+  checkpoint: OpenCheckpoint,
+  { table, spec, width }: StoredTable,
+  name: string,
+  count: number,
+): Iterable<RowRecords> {
+  const { store, manifest } = checkpoint;
+  const files = store.readFiles(manifest, name).slice(0, count);
+  const expect = { dim: spec.dim, width, path: name };
+  const rows = mergeFiles(files.map((pieces) => decodeRows(pieces, expect)));
+  const ids = idsOfTable(checkpoint, table);
+  return ids === undefined ? rows : withIds(ids, rows);
+}
+
+function* joined(runs: readonly Iterable<RowRecords>[]): Generator<RowRecords> {
+  for (const run of runs) yield* run;
+}
+
+function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
+  for (const chunk of chunks) {
+    const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);
+    if (own.rows.length > 0) yield own;
+  }
+}
+
+/** Rows of dynamic ids that have an id in `from` alone, ascending. */
+function* freedRows({ from, to, later }: TwoCheckpoints): Generator<number, undefined> {
+  const [before, after] = [idsOfTable(from, later.table), idsOfTable(to, later.table)];
+  for (const { row } of before?.all() ?? []) if (after?.idOf(row) === undefined) yield row;
+}
+
+async function* recordsOf(
+  maker: RecordMaker,
+  chunks: AsyncIterable<RowRecords> | Iterable<RowRecords>,
+  progress: Progress,
+): AsyncGenerator<Records, void, undefined> {
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.rows.length; at += sliceRows) {
+      const some = slicedRecords(chunk, at, Math.min(chunk.rows.length, at + sliceRows));
+      yield { rows: some.rows, bytes: maker.recordsOf(some) };
+      await progress.breathe();
+    }
+  }
+}
+
+/** A stream of records with a current one. */
+class Cursor {
+  readonly #source: AsyncGenerator<Records, void, undefined>;
+  readonly #recordBytes: number;
+  #chunk: Records | undefined;
+  #at = -1;
+
+  constructor(source: AsyncGenerator<Records, void, undefined>, recordBytes: number) {
+    this.#source = source;
+    this.#recordBytes = recordBytes;
+  }
+
+  /** The current row; Infinity behind the last. */
+  get row(): number {
+    return this.#chunk?.rows[this.#at] ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** The record of the current row. */
+  record(): Uint8Array {
+    const first = this.#at * this.#recordBytes;
+    return this.#chunk?.bytes.subarray(first, first + this.#recordBytes) ?? new Uint8Array();
+  }
+
+  isSame(other: Cursor): boolean {
+    return Buffer.compare(this.record(), other.record()) === 0;
+  }
+
+  async next(): Promise<void> {
+    this.#at++;
+    while (this.#chunk === undefined || this.#at >= this.#chunk.rows.length) {
+      const found = await this.#source.next();
+      this.#at = 0;
+      this.#chunk = found.done === true ? undefined : found.value;
+      if (this.#chunk === undefined) return;
+    }
+  }
+}
+
+/** Records on their way out. */
+class Chunk {
+  readonly #recordBytes: number;
+  readonly #rows = new Int32Array(sliceRows);
+  readonly #bytes: Uint8Array;
+  #count = 0;
+
+  constructor(recordBytes: number) {
+    this.#recordBytes = recordBytes;
+    this.#bytes = new Uint8Array(sliceRows * recordBytes);
+  }
+
+  get isFull(): boolean {
+    return this.#count === sliceRows;
+  }
+
+  add(row: number, record: Uint8Array): void {
+    this.#rows[this.#count] = row;
+    this.#bytes.set(record, this.#count * this.#recordBytes);
+    this.#count++;
+  }
+
+  /** All of them; the chunk is empty then. */
+  take(): Records {
+    const count = this.#count;
+    this.#count = 0;
+    const bytes = this.#bytes.subarray(0, count * this.#recordBytes);
+    return { rows: this.#rows.subarray(0, count), bytes };
+  }
+}

@@ -1,0 +1,162 @@
+// A delta: what turns one version of a served model into a later one, in one file.
+//
+//   "OSIRIS-D" | data | sealed JSON (DeltaIndex) | bytes of the JSON, uint32 | "OSIRIS-D"
+//
+//   data:  for each table its chunks, then its ids; at last the dense parameters, flat, in float32
+//     chunk:  rows (n), int32, ascending over the chunks of a table | records (n), as they are stored
+//     ids:    rows whose id is another one (n), int32 | rows that have none any more (m), int32 |
+//             the ids of the former (n), int64
+//
+// In the byte order of records, which is that of the machine: little-endian. The index seals the
+// data by their hash, and itself by its own. Optimizer state is not in the file, but for what a
+// moving average needs.
+
+import { createHash, type Hash } from "node:crypto";
+import { z } from "zod";
+import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
+import { seal, unseal } from "../disk/sealed-json.ts";
+
+const magic = new TextEncoder().encode("OSIRIS-D");
+const formatVersion = 1;
+/** Bytes behind the JSON. */
+const tailBytes = 4 + magic.length;
+/** No index is longer: one chunk takes some 40 bytes, and has a hundred KiB of rows. */
+const indexBytesMax = 2 ** 28;
+
+const nat = z.number().int().nonnegative();
+const version = z.object({ digest: z.string(), step: nat, manifest: z.string() });
+
+const indexSchema = z.object({
+  version: z.literal(formatVersion),
+  jobIdentity: z.string(),
+  arithmetic: z.string(),
+  from: version,
+  to: version,
+  means: z.record(z.string(), z.number()).optional(),
+  tables: z.array(
+    z.object({
+      name: z.string(),
+      recordBytes: nat,
+      changed: nat,
+      chunks: z.array(z.object({ at: nat, rows: nat })),
+      ids: z.object({ at: nat, changed: nat, freed: nat }).optional(),
+    }),
+  ),
+  dense: z.object({ at: nat, count: nat }),
+  /** Where the data end. */
+  end: nat,
+  /** Hash of the data. */
+  dataSha256: z.string(),
+  sha256: z.string(),
+});
+
+/** What a delta has, and where. Offsets are bytes from the beginning of the file. */
+export type DeltaIndex = z.output<typeof indexSchema>;
+export type DeltaTable = DeltaIndex["tables"][number];
+/** A version that a delta leads from or to. */
+export type DeltaVersion = DeltaIndex["from"];
+
+/** Writes the data of a delta in order, then its index. */
+export class DeltaWriter {
+  readonly #file: DiskFile;
+  readonly #hash = createHash("sha256");
+  #at = magic.length;
+
+  constructor(file: DiskFile) {
+    this.#file = file;
+    file.write(magic, 0);
+  }
+
+  /** Appends data. Returns where they begin. */
+  put(...pieces: readonly ArrayBufferView[]): number {
+    const first = this.#at;
+    for (const { buffer, byteOffset, byteLength } of pieces) {
+      const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+      this.#hash.update(bytes);
+      this.#file.write(bytes, this.#at);
+      this.#at += byteLength;
+    }
+    return first;
+  }
+
+  finish(index: Omit<DeltaIndex, "version" | "end" | "dataSha256" | "sha256">): void {
+    const end = this.#at;
+    const dataSha256 = this.#hash.digest("hex");
+    const { text } = seal({ version: formatVersion, ...index, end, dataSha256 });
+    const bytes = new TextEncoder().encode(text);
+    const length = new Uint8Array(Uint32Array.of(bytes.length).buffer);
+    this.#file.write(Buffer.concat([bytes, length, magic]), end);
+  }
+}
+
+/**
+ * The index of a delta, checked against its own seal and the length of the file.
+ * @throws InputUnusableError where the file is no delta, CheckpointCorruptError where it is damaged
+ */
+export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
+  const { path } = file;
+  const size = file.size();
+  const head = await bytesAt(file, 0, magic.length);
+  if (!isMagic(head)) {
+    throw new InputUnusableError(
+      path,
+      `Expected ${path} to be a delta, as \`osiris export --since\` writes one`,
+    );
+  }
+  const tail = await bytesAt(file, Math.max(0, size - tailBytes), tailBytes);
+  if (!isMagic(tail.subarray(4))) throw new CheckpointCorruptError(path, "it is cut short");
+  const length = new DataView(tail.buffer, tail.byteOffset).getUint32(0, true);
+  const first = size - tailBytes - length;
+  if (first < magic.length || length > indexBytesMax) {
+    throw new CheckpointCorruptError(path, `its index has ${length} bytes`);
+  }
+  const value = unseal(await bytesAt(file, first, length), path);
+  const found = indexSchema.safeParse(value);
+  if (!found.success) {
+    const issue = found.error.issues[0];
+    throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
+  }
+  if (found.data.end !== first) throw new CheckpointCorruptError(path, "its data are cut short");
+  return found.data;
+}
+
+/** Reads the data of a delta in their order, and knows at the end whether they are whole. */
+export class DeltaData {
+  readonly #file: DiskFile;
+  readonly #hash: Hash = createHash("sha256");
+  #at = magic.length;
+
+  constructor(file: DiskFile) {
+    this.#file = file;
+  }
+
+  /** The next `bytes` of data, which begin at `at`, in memory of the caller's own. */
+  async next(at: number, bytes: number): Promise<Uint8Array> {
+    if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data have gaps");
+    const read = await bytesAt(this.#file, at, bytes);
+    this.#hash.update(read);
+    this.#at += bytes;
+    return read;
+  }
+
+  /** @throws CheckpointCorruptError where the data are not those that were written */
+  finish({ end, dataSha256 }: DeltaIndex): void {
+    const { path } = this.#file;
+    if (this.#at !== end) throw new CheckpointCorruptError(path, "its data are longer");
+    const actual = this.#hash.digest("hex");
+    if (actual === dataSha256) return;
+    throw new CheckpointCorruptError(path, `its data's hash is ${actual}, expected ${dataSha256}`);
+  }
+}
+
+async function bytesAt(file: DiskFile, at: number, count: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(count);
+  const read = await file.readLater(bytes, at);
+  if (read < count) throw new CheckpointCorruptError(file.path, "it is cut short");
+  return bytes;
+}
+
+function isMagic(bytes: Uint8Array): boolean {
+  return bytes.length === magic.length && magic.every((byte, i) => byte === bytes[i]);
+}

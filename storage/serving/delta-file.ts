@@ -3,7 +3,7 @@
 //   "OSIRIS-D" | data | sealed JSON (DeltaIndex) | bytes of the JSON, uint32 | "OSIRIS-D"
 //
 //   data:  for each table its chunks, then its ids; at last the dense parameters, flat, in float32
-//     chunk:  rows (n), int32, ascending over the chunks of a table | records (n), as they are stored
+//   data:  for each table its chunks, then its ids; at last the dense parameters, flat, float32
 //     ids:    rows whose id is another one (n), int32 | rows that have none any more (m), int32 |
 //             the ids of the former (n), int64
 //

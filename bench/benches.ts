@@ -7,6 +7,7 @@ import { ingestBench } from "./ingest/ingest.bench.ts";
 import { stallBench } from "./ingest/stall.bench.ts";
 import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
+import { exportBench } from "./memory/export.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
@@ -39,6 +40,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   kernels: kernelsBench,
   exchange: exchangeBench,
   tiers: tiersBench,
+  export: exportBench,
   planner: plannerBench,
   plans: plansBench,
   predictions: predictionsBench,

@@ -63,16 +63,24 @@ export function createExponents(precision: Precision, rows: number, dim: number)
   return new Int8Array(precision === "int8" ? rows * Math.ceil(dim / quantumColumns) : 0);
 }
 
-const word = new DataView(new ArrayBuffer(4));
+const word = new Float32Array(1);
+const bitsOfWord = new Uint32Array(word.buffer);
 
 function bitsOf(value: number): number {
-  word.setFloat32(0, value);
-  return word.getUint32(0);
+  word[0] = value;
+  return bitsOfWord[0]!;
 }
 
 function fromBits(bits: number): number {
-  word.setUint32(0, bits);
-  return word.getFloat32(0);
+  bitsOfWord[0] = bits;
+  return word[0]!;
+}
+
+/** Powers of two from 2^-128 to 2^128: a power in the language takes as long as a row. */
+const powers = Float64Array.from({ length: 257 }, (_, i) => 2 ** (i - 128));
+
+function powerOfTwo(exponent: number): number {
+  return powers[exponent + 128]!;
 }
 
 /** The weight of a code. `exponent`: the exponent of its quantum, for int8. */
@@ -86,12 +94,12 @@ export function decode(precision: Precision, code: number, exponent: number): nu
       // apart.
       const isNumber = rest < 0x7c00;
       const value = isNumber
-        ? fromBits(rest << 13) * 2 ** 112
+        ? fromBits(rest << 13) * powerOfTwo(112)
         : fromBits((rest << 13) | 0x7f80_0000);
       return sign === 0 ? value : -value;
     }
     case "int8":
-      return code * 2 ** exponent;
+      return code * powerOfTwo(exponent);
     case "float32":
       throw new RangeError("float32 weights have no codes");
     default:
@@ -132,7 +140,7 @@ export function encode(
     case "float16":
       return encodeFloat16(value, random);
     case "int8": {
-      const scaled = Math.fround(value * 2 ** -exponent);
+      const scaled = Math.fround(value * powerOfTwo(-exponent));
       const noise = random === undefined ? 0.5 : random * 2 ** -16;
       const code = Math.floor(Math.fround(scaled + noise));
       return Number.isNaN(code) ? -128 : Math.max(-127, Math.min(127, code));
@@ -220,7 +228,8 @@ export function encodeRow(
 }
 
 /** The weights of the quantum that begins at column `first`. */
-function quantumOf(weights: ArrayLike<number>, first: number): number[] {
+function quantumOf(weights: ArrayLike<number>, first: number): ArrayLike<number> {
   const columns = Math.min(quantumColumns, weights.length - first);
+  if (weights instanceof Float32Array) return weights.subarray(first, first + columns);
   return Array.from({ length: columns }, (_, c) => weights[first + c]!);
 }

@@ -1,0 +1,12 @@
+// A process of its own that exports a model, and prints its time and its largest resident set.
+
+import { rmSync } from "node:fs";
+import { exportModel } from "../../storage/exports/export-model.ts";
+
+const [, , directory = "", file = ""] = process.argv;
+const startMs = performance.now();
+const { bytes, dataFile } = await exportModel(directory, file);
+const seconds = (performance.now() - startMs) / 1000;
+const peakMiB = process.resourceUsage().maxRSS / 1024;
+console.log(JSON.stringify({ bytes, seconds, peakMiB }));
+for (const one of [file, ...(dataFile === undefined ? [] : [dataFile])]) rmSync(one);

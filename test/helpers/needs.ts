@@ -75,6 +75,19 @@ export const natsPy: Need = {
   isRequired: false,
 };
 
+export const officialSafetensors: Need = {
+  isMet: () => {
+    try {
+      execFileSync("python3", ["-c", "import numpy, safetensors"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  reason: "Python's safetensors and numpy are not installed: the official reader reads no file.",
+  isRequired: false,
+};
+
 /** A file of real data, whose terms forbid to have it in the repository: it may lie beside it. */
 export function dataFile(file: string): Need {
   return {

@@ -15,6 +15,7 @@ import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partNameOf, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { cursorOf, mergeUntil, type RowCursor } from "../checkpoints/merged-rows.ts";
 import { checkEmpty, newCheckpoint } from "../checkpoints/new-checkpoint.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
@@ -76,6 +77,7 @@ export async function importTable(
   const { disk = realDisk, from, out, merge = false } = options;
   const format = await formatOf(from);
   const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  needState(checkpoint.store, "an import into it");
   const stored = storedTable(checkpoint, table);
   if (stored.spec.dynamic !== undefined) {
     const message = `Expected a table whose ids are rows, got \`${table}\`, whose ids are dynamic`;

@@ -75,6 +75,19 @@ export const natsPy: Need = {
   isRequired: false,
 };
 
+export const curl: Need = {
+  isMet: () => {
+    try {
+      execFileSync("curl", ["--version"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  reason: "There is no curl on the PATH.",
+  isRequired: false,
+};
+
 export const officialSafetensors: Need = {
   isMet: () => {
     try {

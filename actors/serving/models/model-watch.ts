@@ -1,5 +1,5 @@
 // Looks at the directory of a served model for what is newer than its version: a checkpoint, or the
-// file of a delta.
+// file of a delta. A model in one file is newer when another file has its place.
 //
 // Invariants
 //   W1. A file or a checkpoint that was refused is not tried again until it changes.
@@ -7,6 +7,7 @@
 
 import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
+import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
 import { manifestName, pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import type { ServedVersion } from "./engine.ts";
@@ -62,6 +63,7 @@ export class ModelWatch {
 
   /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */
   #checkpoints(): string {
+    if (this.#isFile()) return `${this.#timeOf(this.#directory)}`;
     const { checkpoints } = pathsOf(this.#directory);
     const told = this.#disk.list(checkpoints).map((name) => {
       return `${name} ${this.#timeOf(join(checkpoints, name, manifestName))}`;
@@ -71,11 +73,16 @@ export class ModelWatch {
 
   /** Files of deltas, in the order of their names. */
   #deltas(): Newer[] {
+    if (this.#isFile()) return [];
     const names = this.#disk.list(this.#directory).filter((name) => name.endsWith(deltaSuffix));
     return names.map((name) => {
       const path = join(this.#directory, name);
       return { kind: "delta", path, sign: `${path} ${this.#timeOf(path)}` };
     });
+  }
+
+  #isFile(): boolean {
+    return isModelFile(this.#directory, this.#disk);
   }
 
   #timeOf(path: string): number {

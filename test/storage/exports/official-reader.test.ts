@@ -48,6 +48,6 @@ test("rows that the official library wrote are read, and imported, bit for bit",
 
   const { home, directory } = await trainedTables(t);
   const out = join(home, "imported");
-  const { rows } = await importTable(directory, "columns", path, { out });
+  const { rows } = await importTable(directory, "columns", { from: path, out });
   t.is(rows, expected.ids.length);
 });

@@ -74,7 +74,7 @@ export const layers: readonly Rooms[] = [
     "storage/checkpoint-store": 1_850,
   },
   {
-    "storage/checkpoints": 1700,
+    "storage/checkpoints": 1_850,
     "storage/replicas": 400,
   },
   {

@@ -16,9 +16,9 @@ awk 'BEGIN {
   seed = 7
   print "clicked,user,article,price"
   for (line = 0; line < 4000; line++) {
-    seed = (seed * 1103515245 + 12345) % 2147483648; user = int(seed / 65536) % 300
-    seed = (seed * 1103515245 + 12345) % 2147483648; article = int(seed / 65536) % 100
-    seed = (seed * 1103515245 + 12345) % 2147483648; draw = int(seed / 65536) % 100
+    seed = seed * 16807 % 2147483647; user = seed % 300
+    seed = seed * 16807 % 2147483647; article = seed % 100
+    seed = seed * 16807 % 2147483647; draw = seed % 100
     likes = user % 3 == 0 && article % 2 == 0
     print (draw < (likes ? 80 : 10)) ",u" user ",a" article "," (line % 9 ? line % 50 + 0.25 : "")
   }

@@ -1,5 +1,5 @@
-// examples/serving as a user runs it: a model is trained, exported, proven, imported and served, and
-// Python and curl get the predictions of the file.
+// examples/serving as a user runs it: a model is trained, exported, proven, imported and served,
+// and Python and curl get the predictions of the file.
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -21,7 +21,7 @@ test("train, export, verify, import, serve: Python and curl get the same numbers
   };
   const script = resolve("examples/serving/serve.sh");
   const { stdout } = await execute("sh", [script], { cwd: home, env });
-  const [, auc] = /AUC +(0\.\d+)/.exec(stdout) ?? [];
+  const [, auc] = /^AUC +(0\.\d+)/m.exec(stdout) ?? [];
   t.true(Number(auc) > 0.7, stdout);
   const digest = /^Digest +(sha256:[0-9a-f]{64})/m.exec(stdout)?.[1] ?? "";
   t.true(stdout.includes(`Leads to the digest  ${digest}`), stdout);

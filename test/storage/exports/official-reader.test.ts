@@ -1,5 +1,5 @@
-// Safetensors beside the official library: its reader finds in our files what the model has, and our
-// reader what its writer wrote.
+// Safetensors beside the official library: its reader finds in our files what the model has, and
+// our reader what its writer wrote.
 
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -56,14 +56,20 @@ double best(double seconds, double work, Round round) {
   return rate;
 }
 
-typedef float Vector __attribute__((vector_size(64)));
+// As wide as the processor's registers: a compiler takes wider ones apart, element by element.
+#ifdef __AVX512F__
+constexpr size_t lanes = 16;
+#else
+constexpr size_t lanes = 8;
+#endif
+typedef float Vector __attribute__((vector_size(lanes * sizeof(float))));
 
 double fma(double seconds) {
   constexpr int chains = 12;
   constexpr int turns = 2'000'000;
   Vector sums[chains] = {};
   const Vector a = Vector{} + 1.000001f, b = Vector{} + 1e-9f;
-  const double rate = best(seconds, 2.0 * 16 * chains * turns, [&] {
+  const double rate = best(seconds, 2.0 * lanes * chains * turns, [&] {
     for (int i = 0; i < turns; i++) {
 #pragma GCC unroll 12
       for (int c = 0; c < chains; c++) sums[c] = sums[c] * a + b;
@@ -125,6 +131,7 @@ double sgemm(const char *library, const char *pass, int m, int n, int k, double 
 
 /// Columns of a row: known here, so that the loops below are as tight as they can be.
 constexpr size_t dim = 64;
+constexpr size_t vectors = dim / lanes;
 
 /// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
 constexpr size_t ahead = 64;
@@ -165,14 +172,14 @@ double gather(size_t rows, size_t length, double seconds) {
   return best(seconds, double(bags * length), [&] {
     const uint32_t *id = table.ids.data();
     for (size_t bag = 0; bag < bags; bag++) {
-      Vector sum[4] = {};
+      Vector sum[vectors] = {};
       for (size_t k = 0; k < length; k++, id++) {
         prefetchRow(table.rows + id[ahead] * dim);
         const Vector *row = reinterpret_cast<const Vector *>(table.rows + *id * dim);
-        for (size_t i = 0; i < 4; i++) sum[i] += row[i];
+        for (size_t i = 0; i < vectors; i++) sum[i] += row[i];
       }
       Vector *to = reinterpret_cast<Vector *>(out + bag % window * dim);
-      for (size_t i = 0; i < 4; i++) to[i] = sum[i];
+      for (size_t i = 0; i < vectors; i++) to[i] = sum[i];
     }
     asm volatile("" : : "r"(out) : "memory");
   });
@@ -197,7 +204,7 @@ double update(size_t rows, double seconds) {
         marks[*id] = 1;
       }
       Vector *row = reinterpret_cast<Vector *>(table.rows + *id * dim);
-      for (size_t i = 0; i < 4; i++) row[i] -= 0.01f * gradient;
+      for (size_t i = 0; i < vectors; i++) row[i] -= 0.01f * gradient;
     }
   });
 }

@@ -49,7 +49,10 @@ INLINE Vec broadcast(float v) { return _mm256_set1_ps(v); }
 INLINE Vec load(const float* p) { return _mm256_loadu_ps(p); }
 INLINE void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 INLINE Vec loadSome(const float* p, int64_t n) { return _mm256_maskload_ps(p, firstLanes(n)); }
-INLINE void storeSome(float* p, int64_t n, Vec v) { _mm256_maskstore_ps(p, firstLanes(n), v); }
+INLINE void storeSome(float* p, int64_t n, Vec v) {
+  if (n == lanes) _mm256_storeu_ps(p, v);
+  else _mm256_maskstore_ps(p, firstLanes(n), v);
+}
 INLINE Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
 INLINE Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
 INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }

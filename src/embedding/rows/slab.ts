@@ -95,6 +95,7 @@ export function createSlab(options: {
     const staged = one && flight?.staged[cached.indexOf(one)];
     return one && staged && rowOrderOf(one, staged);
   };
+  const rowsAt = runsOf(lookedUp);
   const byLookup = <T>(byShard: readonly T[]): T[] => repeated(held, byShard);
   return {
     shards,
@@ -106,8 +107,7 @@ export function createSlab(options: {
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
     lookup(out, bags, first, count, of = { first: 0, count: lookedUp.length }, average) {
-      const [rows, own] = someOf(lookedUp, bags, of);
-      kernels.pool(out, rows, own, first, count, average);
+      kernels.pool(out, rowsAt(of), someOf(bags, of), first, count, average);
     },
     squares(place, bags, dPooled, slices, rules) {
       const all = [bags, dPooled, slices, byLookup(rules)] as const;
@@ -195,16 +195,30 @@ function repeated<T>(held: readonly Held[], byShard: readonly T[]): T[] {
   return held.flatMap(({ shard }, place) => shard.lookups.map(() => byShard[place] as T));
 }
 
-/** Some consecutive lookups of all, and their bags. */
-function someOf(
-  lookedUp: readonly Rows[],
-  bags: Bags,
-  { first, count }: { first: number; count: number },
-): [readonly Rows[], Bags] {
-  if (count === lookedUp.length) return [lookedUp, bags];
+/** Some consecutive lookups. */
+interface Run {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The rows of runs of lookups: one list a run, as the kernels keep what they know of a list. */
+function runsOf(lookedUp: readonly Rows[]): (of: Run) => readonly Rows[] {
+  const known = new Map<number, readonly Rows[]>();
+  return ({ first, count }) => {
+    if (count === lookedUp.length) return lookedUp;
+    const place = first * lookedUp.length + count;
+    const rows = known.get(place) ?? lookedUp.slice(first, first + count);
+    known.set(place, rows);
+    return rows;
+  };
+}
+
+/** The bags of some consecutive lookups. */
+function someOf(bags: Bags, { first, count }: Run): Bags {
+  if (count === bags.tables) return bags;
   const { samples } = bags;
   const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
-  return [lookedUp.slice(first, first + count), { ...bags, tables: count, offsets }];
+  return { ...bags, tables: count, offsets };
 }
 
 /** Number of column quanta in a row of `dim` columns. */

@@ -3,6 +3,7 @@
 // on disk.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
+import { expected } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { progressOf } from "../disk/progress.ts";
 import {
@@ -11,12 +12,18 @@ import {
   unfinishedSuffix,
   writeResumable,
 } from "../disk/resumable-file.ts";
+import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { type PieceMark, pieceMark } from "./file-pieces.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
 
 /** Options of `exportModel`. */
 export interface ModelExportOptions extends ExportedOptions {
+  /**
+   * `dlrm`, `torchrec`: a state dict of PyTorch for facebookresearch/dlrm or for TorchRec, in a file
+   * ending in `.pt`. @default by the ending of the path
+   */
+  readonly format?: ModelExportReport["format"] | undefined;
   /**
    * Of ONNX: the most bytes of all weights that lie in the model itself; with more, the tables lie
    * in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
@@ -37,7 +44,7 @@ export interface ModelExportOptions extends ExportedOptions {
 /** The result of `exportModel`. */
 export interface ModelExportReport {
   readonly file: string;
-  readonly format: "safetensors" | "onnx" | "osiris";
+  readonly format: "safetensors" | "onnx" | "osiris" | "dlrm" | "torchrec";
   /** Of ONNX: the tables, where a model is too large for one file; it belongs beside it. */
   readonly dataFile: string | undefined;
   /** Bytes of the file, or of both. */
@@ -62,7 +69,7 @@ export interface ModelExportReport {
 
 /**
  * Writes the model of a checkpoint directory, or of a file ending in `.osiris`, to `path`, whose
- * ending gives the format: `.safetensors`, `.onnx` or `.osiris`. Some MiB are in memory at a time,
+ * ending, or `format`, gives the format: `.safetensors`, `.onnx`, `.osiris`, `.pt`. Some MiB are in memory at a time,
  * however large the tables are. An export of the same checkpoint that was killed, aborted or had no
  * room left `path.part` and `path.part.json`: this one goes on from its last mark.
  * @throws InputUnusableError where `path` has another ending or cannot be written
@@ -75,7 +82,7 @@ export async function exportModel(
   options: ModelExportOptions = {},
 ): Promise<ModelExportReport> {
   const { disk = realDisk } = options;
-  const format = formatOf(path);
+  const format = formatOf(path, options.format);
   const model = openExported(directory, options);
   const written = await formats[format](disk, path, model, options);
   const { manifest } = model.checkpoint;
@@ -128,7 +135,23 @@ const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
     );
     return { ...made, dataFile: undefined };
   },
+  dlrm: pytorch("dlrm"),
+  torchrec: pytorch("torchrec"),
 };
+
+/** Writes a state dict of PyTorch. */
+function pytorch(kind: ForeignKind): Writer {
+  return async (disk, path, model, options) => {
+    const { pytorchMark, writePyTorch } = await import("./pytorch-model.ts");
+    const { of, ...making } = makingOf(model, options);
+    const own = { ...making, of: { ...of, kind }, mark: pytorchMark };
+    const progress = progressOf(options);
+    const made = await writeResumable(disk, path, own, (unfinished) =>
+      writePyTorch(unfinished, model, progress, { kind, everyBytes: options.markBytes }),
+    );
+    return { ...made, dataFile: undefined };
+  };
+}
 
 /** A file that a stopped export to `path` left, and the bytes that need not be written again. */
 export function unfinishedExport(path: string, disk = realDisk) {
@@ -149,11 +172,22 @@ function makingOf(model: ExportedModel, options: ModelExportOptions): Making<Pie
 /** To be raised with every change of how files are laid out: no file is of two layouts. */
 const layoutVersion = 1;
 
-/** @throws InputUnusableError where the path has no ending that says the format */
-function formatOf(path: string): ModelExportReport["format"] {
-  for (const format of Object.keys(formats)) {
-    if (path.endsWith(`.${format}`)) return format as ModelExportReport["format"];
+/** Formats that an ending says; a file of PyTorch may have the names of two programs. */
+const endings = ["safetensors", "onnx", "osiris"] as const;
+
+/** @throws InputUnusableError where neither the option nor the path's ending says the format */
+function formatOf(
+  path: string,
+  asked: ModelExportReport["format"] | undefined,
+): ModelExportReport["format"] {
+  const known = Object.keys(formats);
+  if (asked !== undefined && !known.includes(asked)) {
+    throw expected("format", `one of ${known.join(", ")}`, asked);
   }
-  const message = "Expected a file ending in `.safetensors`, `.onnx` or `.osiris`";
-  throw new InputUnusableError(path, `${message}, got ${path}`);
+  const format = asked ?? endings.find((ending) => path.endsWith(`.${ending}`));
+  if (format !== undefined) return format;
+  const message = /\.(pt|pth)$/.test(path)
+    ? "Expected the format `dlrm` (facebookresearch/dlrm) or `torchrec` (`--format`) for"
+    : "Expected a file ending in `.safetensors`, `.onnx`, `.osiris` or `.pt`, got";
+  throw new InputUnusableError(path, `${message} ${path}`);
 }

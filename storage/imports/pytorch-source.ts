@@ -9,15 +9,13 @@ import {
   type PickledDict,
   PickledTensor,
 } from "../torch-files/pickled-values.ts";
-import { openTorchFile, type TorchFile } from "../torch-files/read-torch-file.ts";
+import { notesEntry, openTorchFile, type TorchFile } from "../torch-files/read-torch-file.ts";
 import { optimizerRecordOf } from "./optimizer-record.ts";
 import { type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
 
 /** Where checkpoints have their state dict, and that of the optimizer. */
 const stateKeys = ["state_dict", "model_state_dict", "model"];
 const optimizerKeys = ["opt_state_dict", "optimizer_state_dict", "optimizer"];
-/** The entry that an export of this project has its notes in. */
-export const notesEntry = "extra/osiris.json";
 
 /** @throws InputUnusableError where the file is no state dict */
 export function openPyTorch(file: DiskFile, path: string): TensorSource {

@@ -23,18 +23,17 @@ const alignmentBytes = 64;
 /** Of the padding's extra field: "FB", as PyTorch has it. */
 const paddingId = 0x4246;
 /** Sizes and offsets from here on are stored in 64 bits. */
-export const longFrom = 0xffff_ffff;
+const longFrom = 0xffff_ffff;
 
-/** Lays entries out behind each other, stored, their contents aligned. `longMin`: for tests. */
+/** Lays entries out behind each other, stored, their contents aligned. */
 export function layZipOut(
   entries: readonly { readonly name: string; readonly bytes: number }[],
-  longMin: number = longFrom,
 ): ZipLayout {
   let at = 0;
   const placed = entries.map(({ name, bytes }) => {
     const header = at;
     const own = new TextEncoder().encode(name);
-    const isLong = bytes >= longMin;
+    const isLong = bytes >= longFrom;
     const fixed = header + headerBytes + own.length + (isLong ? 20 : 0) + 4;
     const padding = (alignmentBytes - (fixed % alignmentBytes)) % alignmentBytes;
     const start = fixed + padding;
@@ -60,7 +59,7 @@ export function layZipOut(
       return { bytes, at: one.header };
     },
     directory(crcs) {
-      const records = placed.map((one, i) => recordBytesOf(one, crcs[i] ?? 0, longMin));
+      const records = placed.map((one, i) => recordBytesOf(one, crcs[i] ?? 0));
       const bytes = records.reduce((sum, record) => sum + record.length, 0);
       const ends = endOf({ first: at, bytes, count: records.length });
       return Buffer.concat([...records, ends]);
@@ -96,8 +95,8 @@ function putLong(view: DataView, at: number, values: readonly number[]): number 
   return at + 4 + 8 * values.length;
 }
 
-function recordBytesOf(one: Placed, crc: number, longMin: number): Uint8Array {
-  const isFar = one.header >= longMin;
+function recordBytesOf(one: Placed, crc: number): Uint8Array {
+  const isFar = one.header >= longFrom;
   const long = [...(one.isLong ? [one.bytes, one.bytes] : []), ...(isFar ? [one.header] : [])];
   const extra = long.length === 0 ? 0 : 4 + 8 * long.length;
   const bytes = new Uint8Array(recordBytes + one.name.length + extra);

@@ -32,6 +32,9 @@ const checkedBytes = 2 ** 20;
 /** Numbers apart up to this are read with what lies between them. */
 const strideMax = 8;
 
+/** The entry that an export of this project has its job and digest in; torch.load passes it. */
+export const notesEntry = "extra/osiris.json";
+
 /** The first bytes of every ZIP file. */
 export const zipMagic = Uint8Array.of(0x50, 0x4b, 0x03, 0x04);
 /** The first bytes of a file of PyTorch before 1.6: a pickled number, in protocol 2. */

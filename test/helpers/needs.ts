@@ -101,6 +101,24 @@ export const officialSafetensors: Need = {
   isRequired: false,
 };
 
+/** A Python with PyTorch: the first on the PATH, or that of the system. */
+export function pythonWithTorch(): string | undefined {
+  return ["python3", "/usr/bin/python3"].find((python) => {
+    try {
+      execFileSync(python, ["-c", "import torch"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+export const pyTorch: Need = {
+  isMet: () => pythonWithTorch() !== undefined,
+  reason: "PyTorch is not installed: the files that it wrote once stand for it.",
+  isRequired: false,
+};
+
 /** A file of real data, whose terms forbid to have it in the repository: it may lie beside it. */
 export function dataFile(file: string): Need {
   return {

@@ -24,6 +24,7 @@ import { runTask } from "../../views/task-view.ts";
 
 interface ExportOptions extends CommonOptions, ConnectionArguments {
   readonly to: string;
+  readonly format?: ModelExportReport["format"];
   readonly manifest?: string;
   readonly withOptimizer?: boolean;
   readonly restart?: boolean;
@@ -42,7 +43,11 @@ export function addExport(program: Command): void {
     .description("write a trained model, dense weights and whole tables, to one file")
     .requiredOption(
       "--to <FILE>",
-      "file to write: .safetensors, .onnx or .osiris; .delta with --since",
+      "file to write: .safetensors, .onnx, .osiris or .pt; .delta with --since",
+    )
+    .option(
+      "--format <FORMAT>",
+      "of .pt: dlrm (facebookresearch/dlrm) or torchrec (default: by the file's ending)",
     )
     .option(
       "--manifest <HASH>",
@@ -63,11 +68,12 @@ export function addExport(program: Command): void {
     "export checkpoints --to model.osiris",
     "export checkpoints --to model.safetensors",
     "export checkpoints --to model.onnx",
+    "export checkpoints --to model.pt --format torchrec",
     "export r12-1 --to model.safetensors --manifest best",
     "export r12-1 --since 4000 --to 4000-now.delta",
     "export r12-1 --manifest 4f1c --delta 4000-now.delta --to model.safetensors",
   ]).action(async (from: string, options: ExportOptions) => {
-    const { to, manifest, since, delta, withOptimizer, restart } = options;
+    const { to, format, manifest, since, delta, withOptimizer, restart } = options;
     const directory = await runDirectory(from, options);
     if (since !== undefined) await writeDelta(directory, since, options);
     else if (delta !== undefined) await writeApplied(directory, delta, options);
@@ -75,7 +81,8 @@ export function addExport(program: Command): void {
       await told(
         options,
         directory,
-        (progress) => exportModel(directory, to, { manifest, withOptimizer, restart, ...progress }),
+        (progress) =>
+          exportModel(directory, to, { format, manifest, withOptimizer, restart, ...progress }),
         exportLines,
         () => leftOf(to),
       );

@@ -1,0 +1,122 @@
+// A whole model as a state dict of PyTorch, all numbers in float32, with the names and in the order
+// that facebookresearch/dlrm or TorchRec has. Rows pass through in chunks. The check sum of an
+// entry stands before it, so it is written behind the entry's last byte; a mark has the sums.
+
+import { crc32 } from "node:zlib";
+import { z } from "zod";
+import type { Progress } from "../disk/progress.ts";
+import type { Unfinished } from "../disk/resumable-file.ts";
+import { counterpartOf, type ForeignKind, type ForeignTensor } from "../dlrm-names/counterpart.ts";
+import {
+  type EntryToWrite,
+  layTorchFile,
+  TensorToWrite,
+  type ValueToWrite,
+} from "../torch-files/lay-torch-file.ts";
+import { notesEntry } from "../torch-files/read-torch-file.ts";
+import type { ExportedModel } from "./exported-model.ts";
+import { type FilePiece, markBytes } from "./file-pieces.ts";
+import { wholeRows } from "./whole-rows.ts";
+
+/** What comes before byte `at` is there; the check sums of whole entries, and of a begun one. */
+export const pytorchMark = z.object({
+  at: z.int().nonnegative(),
+  sums: z.array(z.int().nonnegative()),
+  sum: z.int().nonnegative(),
+});
+type PyTorchMark = z.output<typeof pytorchMark>;
+
+/** @throws InvalidOptionError where the other program has no such model; CheckpointCorruptError */
+export async function writePyTorch(
+  { file, last, save }: Unfinished<PyTorchMark>,
+  model: ExportedModel,
+  progress: Progress,
+  options: {
+    readonly kind: ForeignKind;
+    readonly everyBytes?: number | undefined;
+  },
+): Promise<void> {
+  const { kind, everyBytes = markBytes } = options;
+  const notes = { [notesEntry]: JSON.stringify(model.notes) };
+  const layout = layTorchFile<FilePiece>(savedAs(kind, model), notes);
+  progress.expect(layout.end);
+  for (const { stored } of model.tables) progress.expect(stored.bytes);
+  const sums = [...(last?.sums ?? [])];
+  let marked = last?.at ?? 0;
+  for (const [i, entry] of layout.entries.entries()) {
+    const begun = Math.min(Math.max(marked - entry.start, 0), entry.bytes);
+    if (i < sums.length) {
+      progress.skip(entry.bytes);
+      continue;
+    }
+    let sum = i === last?.sums.length ? last.sum : 0;
+    for await (const { bytes, at } of piecesOf(model, entry, begun, progress)) {
+      for (const own of progress.count([bytes])) file.write(own, at);
+      sum = crc32(bytes, sum);
+      const next = at + bytes.length;
+      if (next - marked < everyBytes) continue;
+      await save({ at: next, sums: [...sums], sum });
+      marked = next;
+    }
+    const header = layout.header(i, sum);
+    file.write(header.bytes, header.at);
+    sums.push(sum);
+  }
+  file.write(layout.directory(sums), layout.end);
+}
+
+/** The bytes of an entry from its byte `begun` on, and where they belong. */
+async function* piecesOf(
+  { checkpoint }: ExportedModel,
+  { contents, start }: EntryToWrite<FilePiece>,
+  begun: number,
+  progress: Progress,
+): AsyncGenerator<{ readonly bytes: Uint8Array; readonly at: number }> {
+  const piece = contents instanceof Uint8Array ? contents : contents.numbers;
+  let at = start + begun;
+  progress.skip(begun);
+  if (piece instanceof Uint8Array) {
+    yield { bytes: piece.subarray(begun), at };
+    return;
+  }
+  const firstRow = begun / (4 * piece.stored.spec.dim);
+  for await (const { weights } of wholeRows(checkpoint, piece.stored, progress, firstRow)) {
+    const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+    yield { bytes, at };
+    at += bytes.length;
+  }
+}
+
+/** What torch.load gives: what facebookresearch/dlrm saves, or TorchRec's state dict. */
+function savedAs(kind: ForeignKind, model: ExportedModel): ValueToWrite<FilePiece> {
+  const { job, manifest } = model.checkpoint;
+  const tensors = counterpartOf(kind, job.model);
+  const state = new Map(tensors.map((tensor) => [tensor.name, written(model, tensor)] as const));
+  if (kind === "torchrec") return state;
+  // The numbers that `--load-model` reads; there is no state of an optimizer.
+  const position = { nepochs: 1, nbatches: manifest.cut, nbatches_test: 0 };
+  const figures = { epoch: 0, iter: manifest.cut, train_loss: 0, total_loss: 0, test_acc: 0 };
+  return { ...position, state_dict: state, ...figures };
+}
+
+function written(
+  model: ExportedModel,
+  { own, shape, columns }: ForeignTensor,
+): TensorToWrite<FilePiece> {
+  if ("table" in own) {
+    const table = model.tables.find(({ stored }) => stored.table === own.table);
+    if (table === undefined) throw new RangeError(`There is no table ${own.table}`);
+    return new TensorToWrite<FilePiece>(shape, table);
+  }
+  const found = model.dense.find(({ name }) => name === own.parameter);
+  if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
+  const { buffer, byteOffset, byteLength, length } = found.values;
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+  if (columns === undefined) return new TensorToWrite<FilePiece>(shape, bytes);
+  // Copied as bits: a NaN stays the NaN that it is.
+  const [from, to] = [new Uint32Array(buffer, byteOffset, length), new Uint32Array(length)];
+  for (let row = 0; row < length; row += columns.length) {
+    for (const [there, here] of columns.entries()) to[row + there] = from[row + here] ?? 0;
+  }
+  return new TensorToWrite<FilePiece>(shape, new Uint8Array(to.buffer));
+}

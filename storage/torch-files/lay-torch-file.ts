@@ -1,0 +1,147 @@
+// Lays out a file that torch.load reads: a ZIP of stored entries with a pickle of protocol 2, and
+// the numbers of each tensor in an entry of its own, at a multiple of 64 bytes. Whoever writes the
+// file brings the numbers, in pieces, and the check sum of each entry.
+
+import { layZipOut, type ZipLayout } from "./lay-zip-out.ts";
+
+/** A tensor of float32, contiguous, and what the writer knows its numbers by. */
+export class TensorToWrite<T> {
+  readonly shape: readonly number[];
+  readonly numbers: T;
+
+  constructor(shape: readonly number[], numbers: T) {
+    this.shape = shape;
+    this.numbers = numbers;
+  }
+}
+
+/** A value of the pickle. A Map is an OrderedDict, as a state dict is; an object is a dict. */
+export type ValueToWrite<T> =
+  | null
+  | boolean
+  | number
+  | string
+  | TensorToWrite<T>
+  | ReadonlyMap<string, ValueToWrite<T>>
+  | { readonly [key: string]: ValueToWrite<T> };
+
+/** An entry of the file: bytes, or the numbers of a tensor. */
+export interface EntryToWrite<T> {
+  readonly start: number;
+  readonly bytes: number;
+  readonly contents: Uint8Array | TensorToWrite<T>;
+}
+
+/** The file but for check sums. `header(i, sum)` belongs to entry i, `directory(sums)` to all. */
+export interface TorchLayout<T> extends Pick<ZipLayout, "header" | "directory" | "end"> {
+  /** In the order in which they lie in the file. */
+  readonly entries: readonly EntryToWrite<T>[];
+}
+
+/** Name of the folder of all entries; any will do. */
+const root = "model";
+/** Version of PyTorch's format, in an entry of its own. */
+const formatVersion = "3\n";
+
+/** Lays a value out. `notes`: texts that torch.load leaves alone, by the names of their entries. */
+export function layTorchFile<T>(
+  value: ValueToWrite<T>,
+  notes: Readonly<Record<string, string>>,
+): TorchLayout<T> {
+  const tensors: TensorToWrite<T>[] = [];
+  const pickle = pickleOf(value, tensors);
+  const text = (own: string) => new TextEncoder().encode(own);
+  const all: (readonly [string, EntryToWrite<T>["contents"]])[] = [
+    ["data.pkl", pickle],
+    ["byteorder", text("little")],
+    ...Object.entries(notes).map(([name, own]) => [name, text(own)] as const),
+    ...tensors.map((tensor, key) => [`data/${key}`, tensor] as const),
+    ["version", text(formatVersion)],
+  ];
+  const bytesOf = (one: EntryToWrite<T>["contents"]) =>
+    one instanceof Uint8Array ? one.length : 4 * countOf(one);
+  const named = all.map(([name, one]) => ({ name: `${root}/${name}`, bytes: bytesOf(one) }));
+  const { starts, ...layout } = layZipOut(named);
+  const entries = all.map(([, contents], i) => {
+    return { contents, start: starts[i] ?? 0, bytes: bytesOf(contents) };
+  });
+  return { ...layout, entries };
+}
+
+/** Numbers of a tensor. */
+function countOf({ shape }: TensorToWrite<unknown>): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+/** The pickle of a value; its tensors, in the order of their keys. */
+function pickleOf<T>(value: ValueToWrite<T>, tensors: TensorToWrite<T>[]): Uint8Array {
+  const pieces: Uint8Array[] = [];
+  const put = (...bytes: number[]) => void pieces.push(Uint8Array.from(bytes));
+  const ascii = (text: string) => void pieces.push(new TextEncoder().encode(text));
+  const word = (value: number) => [0, 8, 16, 24].map((shift) => (value >>> shift) & 0xff);
+  const text = (own: string) => {
+    const bytes = new TextEncoder().encode(own);
+    put(0x58, ...word(bytes.length));
+    pieces.push(bytes);
+  };
+  const number = (own: number) => {
+    if (Number.isInteger(own) && own >= -(2 ** 31) && own < 2 ** 31 && !Object.is(own, -0)) {
+      put(0x4a, ...word(own));
+    } else if (Number.isSafeInteger(own) && !Object.is(own, -0)) {
+      const bytes = new Uint8Array(8);
+      new DataView(bytes.buffer).setBigInt64(0, BigInt(own), true);
+      put(0x8a, 8, ...bytes);
+    } else {
+      const bytes = new Uint8Array(8);
+      new DataView(bytes.buffer).setFloat64(0, own, false);
+      put(0x47, ...bytes);
+    }
+  };
+  const tuple = (items: readonly number[]) => {
+    put(0x28);
+    for (const item of items) number(item);
+    put(0x74);
+  };
+  const tensor = (own: TensorToWrite<T>) => {
+    const { shape } = own;
+    ascii("ctorch._utils\n_rebuild_tensor_v2\n((");
+    text("storage");
+    ascii("ctorch\nFloatStorage\n");
+    text(String(tensors.length));
+    text("cpu");
+    number(countOf(own));
+    ascii("tQ");
+    tensors.push(own);
+    number(0);
+    tuple(shape);
+    tuple(shape.map((_, i) => shape.slice(i + 1).reduce((product, extent) => product * extent, 1)));
+    put(0x89);
+    ascii("ccollections\nOrderedDict\n)RtR");
+  };
+  const dict = (entries: Iterable<[string, ValueToWrite<T>]>) => {
+    put(0x28);
+    for (const [key, own] of entries) {
+      text(key);
+      any(own);
+    }
+    put(0x75);
+  };
+  const any = (own: ValueToWrite<T>): void => {
+    if (own === null) put(0x4e);
+    else if (typeof own === "boolean") put(own ? 0x88 : 0x89);
+    else if (typeof own === "number") number(own);
+    else if (typeof own === "string") text(own);
+    else if (own instanceof Map) {
+      ascii("ccollections\nOrderedDict\n)R");
+      dict(own);
+    } else if (own instanceof TensorToWrite) tensor(own);
+    else {
+      put(0x7d);
+      dict(Object.entries(own as Readonly<Record<string, ValueToWrite<T>>>));
+    }
+  };
+  put(0x80, 2);
+  any(value);
+  put(0x2e);
+  return Buffer.concat(pieces);
+}

@@ -6,6 +6,7 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import { type JobOptions, type JobSpec, resolveJob } from "../../src/job/job.ts";
 import type { ParameterLayout } from "../../src/model/graph/parameters.ts";
 import { graphOf } from "../../src/model/model.ts";
+import { type Fields, isSection } from "../../src/ports/written.ts";
 import { counterpartOf, type ForeignTensor } from "../dlrm-names/counterpart.ts";
 import { type NamesKind, namesKinds, recognise, unwrapped } from "../dlrm-names/recognise.ts";
 import { deriveJob, tableNames } from "./derive-job.ts";
@@ -72,7 +73,7 @@ export function readModel(
     ...{ source, kind, options, job, jobFrom, layout, wanted: found },
     state: takeState(job, wanted, stateOf),
     types: [...new Set(found.map(({ tensor }) => tensor.type))].sort(),
-    means: notes.means === undefined ? undefined : (JSON.parse(notes.means) as Means),
+    means: notes.means === undefined ? undefined : meansIn(notes.means, path),
   };
 }
 
@@ -118,12 +119,27 @@ function jobOf(
 
 /** @throws InputUnusableError where the text in a file is no job */
 function jobIn(text: string, path: string): JobOptions {
+  return sectionIn(text, path, "job") as unknown as JobOptions;
+}
+
+/** @throws InputUnusableError where the text in a file says no means of features */
+function meansIn(text: string, path: string): Means {
+  const means = sectionIn(text, path, "means");
+  if (Object.values(means).every(Number.isFinite)) return means as Means;
+  throw new InputUnusableError(path, `Expected the \`means\` in ${path} to be numbers`);
+}
+
+/** An object of a note. */
+function sectionIn(text: string, path: string, note: string): Fields {
+  let value: unknown;
   try {
-    return JSON.parse(text) as JobOptions;
-  } catch (cause) {
-    const message = `Expected the job in ${path} to be JSON`;
-    throw new InputUnusableError(path, `${message}; name the job, with \`--job\``, { cause });
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
   }
+  if (isSection(value)) return value;
+  const message = `Expected the note \`${note}\` in ${path} to be an object in JSON: the file is damaged`;
+  throw new InputUnusableError(path, message);
 }
 
 function shapesOf({ tensors }: TensorSource, known: ReadonlyMap<string, string>) {

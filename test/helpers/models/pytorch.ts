@@ -27,22 +27,23 @@ export function expectedOfPyTorch(): Expected {
   return JSON.parse(readFileSync(pytorchFile("expected.json"), "utf8"));
 }
 
-/** The samples whose logits PyTorch computed. */
-function testBatch({ test: { dense, lengths, ids } }: Expected): EncodedBatch {
+/** The samples whose logits PyTorch computed; `order`: of the features. */
+function testBatch({ test: { dense, lengths, ids } }: Expected, order: readonly number[]) {
+  const inOrder = (lists: typeof ids) => order.flatMap((feature) => lists[feature] ?? []);
   return {
     samples: lengths[0]?.length ?? 0,
     dense: Float32Array.from(dense),
-    lengths: Int32Array.from(lengths.flat()),
-    ids: Int32Array.from(ids.flat()),
+    lengths: Int32Array.from(inOrder(lengths)),
+    ids: Int32Array.from(inOrder(ids)),
     highs: undefined,
     weights: undefined,
-  };
+  } satisfies EncodedBatch;
 }
 
 /** The logits that the model of a directory gives to these samples, of its probabilities. */
-export async function logitsOf(directory: string): Promise<number[]> {
+export async function logitsOf(directory: string, order = [0, 1, 2]): Promise<number[]> {
   await using model = await loadModel(directory);
-  const probabilities = await model.predictBatch(testBatch(expectedOfPyTorch()));
+  const probabilities = await model.predictBatch(testBatch(expectedOfPyTorch(), order));
   return Array.from(probabilities, (p) => Math.log(p / (1 - p)));
 }
 

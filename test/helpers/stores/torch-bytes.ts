@@ -1,0 +1,93 @@
+// Files of torch.save made by hand, byte by byte, so that they can be wrong, and read from memory.
+
+import { crc32 } from "node:zlib";
+import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
+import { layZipOut } from "../../../storage/torch-files/lay-zip-out.ts";
+
+/** Bytes, of numbers and of texts in latin1. */
+export function bytesOf(...parts: readonly (number | string | Uint8Array)[]): Uint8Array {
+  return Buffer.concat(
+    parts.map((part) => {
+      if (typeof part === "number") return Uint8Array.of(part);
+      return typeof part === "string" ? Buffer.from(part, "latin1") : part;
+    }),
+  );
+}
+
+/** A text in a pickle: BINUNICODE. */
+export function text(own: string): Uint8Array {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(Buffer.byteLength(own));
+  return bytesOf("X", length, own);
+}
+
+/** A whole number in a pickle: BININT, or LONG1 of 8 bytes. */
+export function int(value: number): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64LE(BigInt(value));
+  return bytesOf(0x8a, 8, bytes);
+}
+
+/** A pickled tensor, that may contradict itself. */
+export function tensor(of: {
+  readonly type?: string;
+  readonly key?: string;
+  readonly count: number;
+  readonly offset?: number;
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+}): Uint8Array {
+  const { type = "FloatStorage", key = "0", count, offset = 0, shape, strides } = of;
+  const tuple = (items: readonly number[]) => bytesOf("(", ...items.map(int), "t");
+  const storage = bytesOf("(", text("storage"), `ctorch\n${type}\n`, text(key), text("cpu"));
+  const hooks = bytesOf(0x89, "ccollections\nOrderedDict\n)R");
+  return bytesOf(
+    ...["ctorch._utils\n_rebuild_tensor_v2\n(", storage, int(count), "tQ", int(offset)],
+    ...[tuple(shape), tuple(strides), hooks, "tR"],
+  );
+}
+
+/** A ZIP file of stored entries. */
+export function zipOf(entries: Readonly<Record<string, Uint8Array | string>>): Uint8Array {
+  const all = Object.entries(entries).map(([name, own]) => [name, bytesOf(own)] as const);
+  const layout = layZipOut(all.map(([name, { length }]) => ({ name, bytes: length })));
+  const sums = all.map(([, own]) => crc32(own));
+  const directory = layout.directory(sums);
+  const file = Buffer.alloc(layout.end + directory.length);
+  for (const [i, [, own]] of all.entries()) {
+    const header = layout.header(i, sums[i] ?? 0);
+    file.set(header.bytes, header.at);
+    file.set(own, layout.starts[i] ?? 0);
+  }
+  file.set(directory, layout.end);
+  return file;
+}
+
+/** A file of torch.save with this pickle, behind its protocol, and these storages. */
+export function torchOf(pickle: Uint8Array, storages: readonly Uint8Array[] = []): Uint8Array {
+  const data = storages.map((own, key) => [`m/data/${key}`, own] as const);
+  return zipOf({ "m/data.pkl": bytesOf(0x80, 2, pickle, "."), ...Object.fromEntries(data) });
+}
+
+/** A disk with one file in memory. */
+export function diskOf(bytes: Uint8Array): Disk {
+  return { ...realDisk, open: (path) => fileOf(bytes, path), exists: () => false };
+}
+
+function fileOf(bytes: Uint8Array, path: string): DiskFile {
+  const refuse = () => {
+    throw new RangeError(`${path} is not written to`);
+  };
+  const read = (into: Uint8Array, offset: number) => {
+    if (!(offset >= 0)) throw new RangeError(`${path} has no byte ${offset}`);
+    const own = bytes.subarray(offset, offset + into.length);
+    into.set(own);
+    return own.length;
+  };
+  return {
+    ...{ path, write: refuse, truncate: refuse, sync: refuse, synced: refuse },
+    ...{ read, readLater: async (into, offset) => read(into, offset) },
+    size: () => bytes.length,
+    close() {},
+  };
+}

@@ -20,8 +20,8 @@ import { writeSafetensors } from "./safetensors-model.ts";
 /** Options of `exportModel`. */
 export interface ModelExportOptions extends ExportedOptions {
   /**
-   * `dlrm`, `torchrec`: a state dict of PyTorch for facebookresearch/dlrm or for TorchRec, in a file
-   * ending in `.pt`. @default by the ending of the path
+   * `dlrm`, `torchrec`: a state dict of PyTorch, for facebookresearch/dlrm or for TorchRec, as a
+   * `.pt`. @default by the ending of the path
    */
   readonly format?: ModelExportReport["format"] | undefined;
   /**
@@ -69,9 +69,10 @@ export interface ModelExportReport {
 
 /**
  * Writes the model of a checkpoint directory, or of a file ending in `.osiris`, to `path`, whose
- * ending, or `format`, gives the format: `.safetensors`, `.onnx`, `.osiris`, `.pt`. Some MiB are in memory at a time,
- * however large the tables are. An export of the same checkpoint that was killed, aborted or had no
- * room left `path.part` and `path.part.json`: this one goes on from its last mark.
+ * ending, or `format`, gives the format: `.safetensors`, `.onnx`, `.osiris`, `.pt`. Some MiB are in
+ * memory at a time, however large the tables are. An export of the same checkpoint that was killed,
+ * aborted or had no room left `path.part` and `path.part.json`: this one goes on from its last
+ * mark.
  * @throws InputUnusableError where `path` has another ending or cannot be written
  * @throws InvalidOptionError where the format has no place for something of the model
  * @throws CheckpointMissingError, CheckpointCorruptError

@@ -231,7 +231,7 @@ test("what cannot be exported is refused in one sentence", async (t) => {
   const { home, directory } = await trainedTables(t);
   const wrong = exportModel(directory, join(home, "model.npz"));
   const ending =
-    /^Expected a file ending in `\.safetensors`, `\.onnx` or `\.osiris`, got .*model\.npz$/;
+    /^Expected a file ending in `\.safetensors`, `\.onnx`, `\.osiris` or `\.pt`, got .*model\.npz$/;
   await t.throwsAsync(wrong, { instanceOf: InputUnusableError, message: ending });
   const nowhere = exportModel(directory, join(home, "no", "model.safetensors"));
   const message = /^Cannot write .*no\/model\.safetensors: ENOENT/;

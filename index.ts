@@ -14,6 +14,7 @@ export { type LogRecord, Run } from "./actors/client/run.ts";
 export type { DrainedReader, NamedShard, RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
 export { measuredGroups } from "./actors/threads/data/prepare-data.ts";
+export { reportOfDirectory, reportOfRun } from "./actors/dashboard/report-data.ts";
 export type { IncidentRecord } from "./actors/run-state/incident-record.ts";
 export type { RunEvent, RunStatus } from "./actors/run-state/run-events.ts";
 export type {

@@ -103,7 +103,7 @@ export const layers: readonly Rooms[] = [
   { "actors/mirror": 600 },
   { "actors/observe": 1220 },
   { "actors/client": 1100, "actors/serving": 3000 },
-  { "actors/dashboard": 1150 },
+  { "actors/dashboard": 1280 },
   { "actors/cluster": 1450 },
   {
     "actors/cost-networks": 830,
@@ -120,7 +120,7 @@ export const layers: readonly Rooms[] = [
   { "cli/views": 1560 },
   {
     "cli/commands/train": 1210,
-    "cli/commands/runs": 600,
+    "cli/commands/runs": 740,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 1_150,
     "cli/commands/chaos": 450,
@@ -132,7 +132,7 @@ export const layers: readonly Rooms[] = [
     cli: 150,
     examples: 2_200,
     bench: 11_200,
-    docs: 250,
+    docs: 340,
     web: 2300,
   },
   { test: 69_400 },

@@ -25,6 +25,7 @@ import { addLogs } from "./commands/runs/logs.ts";
 import { addLs } from "./commands/runs/ls.ts";
 import { addPause } from "./commands/runs/pause.ts";
 import { addReader } from "./commands/runs/reader.ts";
+import { addReport } from "./commands/runs/report.ts";
 import { addResume } from "./commands/runs/resume.ts";
 import { addScale } from "./commands/runs/scale.ts";
 import { addShard } from "./commands/runs/shard.ts";
@@ -63,6 +64,7 @@ const commands = [
   addTop,
   addLogs,
   addEvents,
+  addReport,
   addPause,
   addResume,
   addCancel,

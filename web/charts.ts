@@ -154,9 +154,7 @@ export class Chart extends Component<ChartProps> {
           width: 1.5,
           spanGaps: true,
           ...(curve.dash === undefined ? {} : { dash: [...curve.dash] }),
-          ...(curve.isDots === true
-            ? { points: { show: true, size: 6 } }
-            : { points: { show: false } }),
+          ...(curve.isDots === true ? { points: { show: true, size: 6 } } : {}),
           ...(isStacked === true ? { fill: stroke } : {}),
           value: (_: uPlot, value: number | null) => `${short(value)}${unit}`,
         })),
@@ -208,6 +206,11 @@ export function short(value: number | null | undefined): string {
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(4)));
+}
+
+/** Points by their x: steps that were done again come between those that were done before. */
+export function ordered(points: readonly (readonly number[])[]): (readonly number[])[] {
+  return [...points].sort(([a = 0], [b = 0]) => a - b);
 }
 
 /** Several curves over one x, of points that were told at different steps. */

@@ -1,7 +1,7 @@
 // A report: one file with the page, its styles, and the events of one run inside it. It asks nobody
 // anything. `#chart=NAME` behind its address shows one chart alone, as for a picture of it.
 
-import type { RunLine, ToldEvent } from "../actors/dashboard/page-api.ts";
+import type { ReportData } from "../actors/dashboard/page-api.ts";
 import { html, render } from "./dom.ts";
 import { RunStory } from "./model/run-story.ts";
 import { Store } from "./store.ts";
@@ -10,17 +10,6 @@ import { PlanView } from "./views/plan-view.ts";
 import { RunView } from "./views/run-view.ts";
 import { TiersView } from "./views/tiers-view.ts";
 
-/** What a report file has inside it. */
-export interface ReportData {
-  readonly run: string;
-  readonly madeAt: string;
-  readonly version: string;
-  readonly line?: RunLine | undefined;
-  readonly events: readonly ToldEvent[];
-  /** Name and value of what the run was trained on, and with what. */
-  readonly environment: readonly (readonly [name: string, value: string])[];
-}
-
 /** Draws the report that is inside this page; false: there is none. */
 export function openReport(place: HTMLElement): boolean {
   const data = document.getElementById("report-data")?.textContent;
@@ -28,7 +17,8 @@ export function openReport(place: HTMLElement): boolean {
   const report = JSON.parse(data) as ReportData;
   const story = new RunStory(report.run);
   for (const told of report.events) story.take(told);
-  if (story.name === "") story.name = report.line?.name ?? "";
+  if (report.kept !== undefined) story.takeKept(report.kept);
+  if (story.name === "") story.name = report.name;
   const store = new Store(true);
   const draw = () => {
     const [, only] = /chart=([a-z]+)/.exec(location.hash) ?? [];

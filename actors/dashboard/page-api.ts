@@ -11,6 +11,7 @@
 //   POST /api/jobs/METHOD             a request to the job service, where `control` is allowed
 //   POST /api/faults                  an actor is told to throw, where `faults` are allowed
 
+import type { HistoryPoint } from "../../storage/checkpoints/run-history.ts";
 import type { RunLine, RunSummary } from "../jobs/job-api.ts";
 import type { ActorOverview, OverviewReport, ProcessOverview } from "../observe/overview.ts";
 import type { ActorReport } from "../observe/process-report.ts";
@@ -69,4 +70,32 @@ export interface FaultOrder {
   readonly run: string;
   /** `device:1`, `coordinator:0` */
   readonly actor: string;
+}
+
+/** What a report file has inside it. */
+export interface ReportData {
+  readonly run: string;
+  /** Of its job. */
+  readonly name: string;
+  /** ISO 8601. */
+  readonly madeAt: string;
+  /** Of a run that a cluster remembers; else none. */
+  readonly events: readonly ToldEvent[];
+  /** Of a run of which there are only its checkpoints. */
+  readonly kept?: KeptRun | undefined;
+  /** Name and value of what trained it, and on what. */
+  readonly environment: readonly (readonly [name: string, value: string])[];
+}
+
+/** What a checkpoint directory has of a run. */
+export interface KeptRun {
+  readonly directory: string;
+  readonly step: number;
+  /** Of the newest checkpoint. */
+  readonly digest: string;
+  readonly arithmetic: string;
+  readonly generation: number;
+  readonly history: readonly HistoryPoint[];
+  /** Of its log: what was more than usual. */
+  readonly lines: readonly { readonly at: string; readonly level: string; readonly text: string }[];
 }

@@ -3,6 +3,7 @@
 // function returns what changes in the coordinator's context, and publishes what is news.
 // Who no longer beats is found in ../host/heartbeat-watch.ts.
 
+import { rateShare } from "../../src/embedding/tables/rate-schedule.ts";
 import { sliceRunsOf } from "../../src/planner/placement.ts";
 import { devicesOf } from "../host/membership.ts";
 import {
@@ -91,12 +92,23 @@ export function afterProgress(
     loss,
     samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, sample),
     repairedIds: repairedTables(job, metrics),
+    learningRates: learningRatesAt(step, context),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
   return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
 }
+
+/** The learning rates of the last of so many steps. */
+function learningRatesAt(step: number, { job, metrics }: Pick<Context, "job" | "metrics">) {
+  const left = metrics.plateau?.share ?? 1;
+  const rateOf = ({ learningRate, schedule }: RatedOptimizer) =>
+    learningRate * left * rateShare(schedule, Math.max(0, step - 1));
+  return { dense: rateOf(job.optimizer.dense), sparse: rateOf(job.optimizer.sparse) };
+}
+
+type RatedOptimizer = Pick<Context["job"]["optimizer"]["dense"], "learningRate" | "schedule">;
 
 /**
  * run.straggler, for each device that the others wait for. `isUneven`: such a device has more

@@ -81,6 +81,8 @@ const eventBody = z.discriminatedUnion("type", [
     repairedIds: list(repairedTable),
     staleness: staleness.optional(),
     dynamicIds: list(dynamicTable).optional(),
+    /** Of the last step: as the job's schedules and plateaus have left them. */
+    learningRates: z.object({ dense: z.number(), sparse: z.number() }).optional(),
     /** Where the time of the steps went since the event before. */
     times: stepTimes.optional(),
   }),

@@ -5,7 +5,7 @@
 //   R1. An event counts once: events with a number that was seen are passed over.
 //   R2. Whatever a run tells, a story keeps at most `keptMax` of each kind of line.
 
-import type { RunEvent, ToldEvent } from "../../actors/dashboard/page-api.ts";
+import type { KeptRun, RunEvent, ToldEvent } from "../../actors/dashboard/page-api.ts";
 import type { IncidentRecord } from "../../actors/run-state/incident-record.ts";
 import type { ShownIncident } from "./incident-phases.ts";
 import { type Replay, ReplayCheck } from "./replay.ts";
@@ -39,7 +39,7 @@ export class RunStory {
   progress: EventOf<"run.progress"> | undefined;
   finished: EventOf<"run.finished"> | undefined;
   failed: EventOf<"run.failed"> | undefined;
-  workers: EventOf<"run.workers"> | undefined;
+  kept: KeptRun | undefined;
   tiers: EventOf<"run.checkpointed">["tiers"];
   /** (step, loss), the first time. */
   readonly loss = new Series();
@@ -86,6 +86,25 @@ export class RunStory {
     if (this.lines.length > keptMax) this.lines.shift();
   }
 
+  /** Takes what a checkpoint directory has, of a run that nobody remembers. */
+  takeKept(kept: KeptRun): void {
+    this.kept = kept;
+    this.state = `kept at step ${kept.step}`;
+    this.step = kept.step;
+    this.steps = kept.step;
+    this.generation = kept.generation;
+    for (const { step, loss, auc, logLoss, normalizedEntropy, rmse } of kept.history) {
+      this.loss.add([step, loss]);
+      if (auc === undefined && rmse === undefined) continue;
+      const figures = { auc, logLoss, normalizedEntropy, rmse };
+      this.evaluations.push({ step, metrics: figures as EventOf<"run.evaluated">["metrics"] });
+    }
+    for (const [seq, { at, level, text }] of kept.lines.slice(-keptMax).entries()) {
+      const shown = level === "error" || level === "fatal" ? "error" : "warn";
+      this.lines.push({ seq, atMs: Date.parse(at), level: shown, text });
+    }
+  }
+
   #note(event: RunEvent, atMs: number | undefined): void {
     switch (event.type) {
       case "run.queued":
@@ -123,9 +142,6 @@ export class RunStory {
       case "run.straggler":
         bounded(this.stragglers, event);
         return;
-      case "run.workers":
-        this.workers = event;
-        return;
       case "run.finished":
         this.finished = event;
         this.tiers = event.result.tiers ?? this.tiers;
@@ -156,6 +172,8 @@ export class RunStory {
     const { step, steps, loss, samplesPerSecond, times } = event;
     const isAgain = this.#check.note("loss", step, loss);
     (isAgain ? this.again : this.loss).add([step, loss]);
+    const { learningRates: rates } = event;
+    if (rates !== undefined) this.rates.add([step, rates.dense, rates.sparse]);
     this.progress = event;
     this.step = step;
     this.steps = steps;

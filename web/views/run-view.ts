@@ -1,7 +1,7 @@
 // One run: its curves, where the time of its steps goes, and what happened.
 
 import { count, duration, metric, percent } from "../../cli/support/format.ts";
-import { Chart, type Curve, joined } from "../charts.ts";
+import { Chart, type Curve, joined, ordered } from "../charts.ts";
 import { html } from "../dom.ts";
 import { replayKind, replayMark } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
@@ -88,7 +88,7 @@ function MetricsChart({ story }: { readonly story: RunStory }) {
 }
 
 function StageChart({ story }: { readonly story: RunStory }) {
-  const points = story.stages.points();
+  const points = ordered(story.stages.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
   const curves = stageGroups.map(({ name }, at) => ({
@@ -106,7 +106,7 @@ function StageChart({ story }: { readonly story: RunStory }) {
 }
 
 function StallChart({ story }: { readonly story: RunStory }) {
-  const points = story.stalls.points();
+  const points = ordered(story.stalls.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
   const values = points.map(([, share = 0]) => 100 * share);
@@ -115,7 +115,7 @@ function StallChart({ story }: { readonly story: RunStory }) {
 }
 
 function RateChart({ story }: { readonly story: RunStory }) {
-  const points = story.rates.points();
+  const points = ordered(story.rates.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
   const curves = ["dense", "sparse"].map((label, at) => ({
@@ -126,7 +126,7 @@ function RateChart({ story }: { readonly story: RunStory }) {
 }
 
 function SpeedChart({ story }: { readonly story: RunStory }) {
-  const points = story.speed.points();
+  const points = ordered(story.speed.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
   const curves = [{ label: "samples/s", values: points.map(([, speed = 0]) => speed) }];
@@ -148,12 +148,13 @@ function Result({ story }: { readonly story: RunStory }) {
   const { finished, failed } = story;
   if (failed !== undefined)
     return html`<section class="panel"><h3>Failed</h3><p>${failed.error.message}</p></section>`;
-  if (finished === undefined) return null;
-  const { result } = finished;
+  const result = finished?.result ?? story.kept;
+  if (result === undefined) return null;
+  const auc = finished?.result.auc ?? story.evaluations.at(-1)?.metrics.auc;
   return html`<section class="panel"><h3>Result</h3>
     <dl class="lines">
       <dt>Digest</dt><dd><code>${result.digest}</code></dd>
-      <dt>AUC</dt><dd>${metric(result.auc)}</dd>
+      <dt>AUC</dt><dd>${metric(auc)}</dd>
       <dt>Steps</dt><dd>${count(result.step)}</dd>
       <dt>Arithmetic</dt><dd>${result.arithmetic}</dd>
       <dt>Checkpoint</dt><dd><code>${result.directory}</code></dd>

@@ -1,0 +1,69 @@
+// What a report tells: of a run that a cluster remembers, all its events; of one that is only on
+// disk, what its checkpoints and its log have.
+
+import { arch, cpus, release, type as systemType } from "node:os";
+import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { runHistory } from "../../storage/checkpoints/run-history.ts";
+import { readRunLog } from "../../storage/cluster/run-log.ts";
+import { jobOfCheckpoint } from "../../storage/table-files/table-ids.ts";
+import type { Run } from "../client/run.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { thinned } from "./page-answers.ts";
+import type { ReportData } from "./page-api.ts";
+import { reportText } from "./report-file.ts";
+
+const urgent: ReadonlySet<unknown> = new Set(["warn", "error", "fatal"]);
+
+/**
+ * The report of a run of a cluster, live or over, as one file of HTML.
+ * @throws RemoteError where the cluster does not know the run, InputUnusableError
+ */
+export async function reportOfRun(run: Run): Promise<string> {
+  const { name, directory } = await run.status();
+  const events = [];
+  for await (const event of run.past()) events.push({ event });
+  const started = events.findLast(({ event }) => event.type === "run.started")?.event;
+  const arithmetic = started?.type === "run.started" ? started.arithmetic : undefined;
+  return reportText({
+    ...{ run: run.run, name, madeAt: realClock.date().toISOString() },
+    events: thinned(events).events,
+    environment: environmentOf(arithmetic, directory),
+  });
+}
+
+/**
+ * The report of the run in a checkpoint directory, as one file of HTML.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ */
+export function reportOfDirectory(directory: string): string {
+  const [newest] = listCheckpoints(directory).checkpoints;
+  if (newest === undefined) throw new CheckpointMissingError(directory);
+  const { run, cut: step, digest, arithmetic, generation } = newest;
+  const lines = readRunLog(directory, { run }).lines.flatMap(({ time, level, message }) =>
+    urgent.has(level) ? [{ at: String(time), level: String(level), text: String(message) }] : [],
+  );
+  const history = runHistory(directory);
+  const data: ReportData = {
+    ...{ run, name: jobOfCheckpoint(directory).name, madeAt: realClock.date().toISOString() },
+    events: [],
+    kept: { directory, step, digest, arithmetic, generation, history, lines },
+    environment: environmentOf(arithmetic, directory),
+  };
+  return reportText(data);
+}
+
+/** The machine is that of the report: hosts of the run may be others. */
+function environmentOf(arithmetic: string | undefined, directory: string): [string, string][] {
+  return [
+    ["Osiris", packageVersion()],
+    ["Arithmetic", arithmetic ?? "none yet"],
+    ["Checkpoints", directory],
+    [
+      "Report made on",
+      `${systemType()} ${release()} ${arch()}, ${cpus()[0]?.model ?? "a processor"}`,
+    ],
+    ["Node", process.version],
+  ];
+}

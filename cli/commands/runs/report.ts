@@ -1,0 +1,105 @@
+// osiris report RUN: one file of HTML that shows a run: curves, plan, tiers, incidents, digest; and
+// a picture of one of its charts.
+
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { type Command, Option } from "commander";
+import { connect, InputUnusableError, reportOfDirectory, reportOfRun } from "../../../index.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { writeWhole } from "../../../storage/disk/whole-file.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { browserFlags, browserPath } from "../../support/browser.ts";
+import { bytes } from "../../support/format.ts";
+import { namedRun } from "../../support/named-run.ts";
+
+const charts = ["loss", "metrics", "stages", "stall", "rates", "speed", "misses"] as const;
+
+interface ReportOptions extends CommonOptions, ConnectionArguments {
+  readonly out?: string;
+  readonly png?: string;
+  readonly chart: (typeof charts)[number];
+}
+
+/** Longest that a browser may take for a picture. */
+const browserMs = 60_000;
+
+/** Adds the command. */
+export function addReport(program: Command): void {
+  const command = program
+    .command("report")
+    .argument("<run>", "a run or the name of its job, or the checkpoint directory of one")
+    .description("write a run as one file of HTML: curves, plan, tiers, incidents, digest")
+    .option("-o, --out <FILE>", "the file (default: RUN.html)")
+    .option("--png <FILE>", "a picture of one chart instead; needs Chromium or Chrome")
+    .addOption(new Option("--chart <NAME>", "which chart").choices(charts).default("loss"));
+  withCommon(withClient(command), [
+    "report r12-1 -o report.html",
+    "report checkpoints -o report.html          # also without a cluster",
+    "report r12-1 --png loss.png",
+    "report r12-1 --png stages.png --chart stages",
+  ]).action(report);
+}
+
+async function report(name: string, options: ReportOptions): Promise<void> {
+  const text = await textOf(name, options);
+  const { png, chart, json } = options;
+  const path = png ?? options.out ?? `${name.replace(/[^\w.-]+/g, "-")}.html`;
+  if (png === undefined) {
+    await writeWhole(realDisk, path, async (file) => {
+      file.write(new TextEncoder().encode(text), 0);
+    });
+  } else await drawChart(text, chart, png);
+  const size = statSync(path).size;
+  if (json === true) console.log(JSON.stringify({ report: "report", path, bytes: size }));
+  else console.log(`${path}: ${bytes(size)}`);
+}
+
+async function textOf(name: string, options: ReportOptions): Promise<string> {
+  if (existsSync(name)) return reportOfDirectory(name);
+  await using client = await connect(connectionOf(options));
+  return await reportOfRun(await namedRun(client, name));
+}
+
+/** Has a browser draw the report with one chart alone. */
+async function drawChart(text: string, chart: string, png: string): Promise<void> {
+  const browser = browserPath();
+  if (browser === undefined) {
+    const advice = "install Chromium, name one in OSIRIS_BROWSER, or save the chart in the page";
+    throw new InputUnusableError("chromium", `There is no browser on the PATH: ${advice}`);
+  }
+  const home = mkdtempSync(join(tmpdir(), "osiris-report-"));
+  try {
+    const page = join(home, "report.html");
+    writeFileSync(page, text);
+    const drawn = join(home, "chart.png");
+    const flags = [
+      ...browserFlags,
+      `--user-data-dir=${join(home, "profile")}`,
+      ...["--window-size=960,360", "--force-device-scale-factor=2", "--virtual-time-budget=4000"],
+      `--screenshot=${drawn}`,
+    ];
+    const url = `${pathToFileURL(page)}#chart=${chart}`;
+    await promisify(execFile)(browser, [...flags, url], { timeout: browserMs });
+    if (!existsSync(drawn)) throw new Error(`${browser} has drawn nothing`);
+    const picture = readFileSync(drawn);
+    await writeWhole(realDisk, resolve(png), async (file) => {
+      file.write(picture, 0);
+    });
+  } catch (cause) {
+    if (cause instanceof InputUnusableError) throw cause;
+    const reason = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
+    throw new InputUnusableError(browser, `${browser} drew no chart: ${reason}`, { cause });
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}

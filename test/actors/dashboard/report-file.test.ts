@@ -1,0 +1,65 @@
+// Reports of runs: one file that shows what there was, in a browser that may ask nobody.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import test from "ava";
+import { connect } from "../../../index.ts";
+import { directoryOf } from "../../cli/jobs.ts";
+import { brokenBoxes, openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
+import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { lacks } from "../../helpers/needs.ts";
+import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+
+const hostile = "</script><img src=x onerror=alert(1)>";
+
+test("a run that is over, and the checkpoints that are left of it, are shown by one file each", async (t) => {
+  const directory = directoryOf(t);
+  await using place = await startTestCluster(1, { dashboard: false });
+  const { url, token = "" } = place.cluster;
+  const tables = [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 }));
+  const job = place.job({
+    name: "reported",
+    model: { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] },
+  });
+  await using client = await connect({ nats: url, token });
+  const { digest, directory: kept } = await (await client.submit(job)).result();
+  const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
+  const live = await runCli(["report", "reported", ...asked], directory);
+  t.is(live.code, 0, live.stderr);
+  t.like(lastJson<object>(live), { report: "report", path: "live.html" });
+  const left = await runCli(["report", kept, "-o", "kept.html"], directory);
+  t.is(left.code, 0, left.stderr);
+  const text = readFileSync(join(directory, "live.html"), "utf8");
+  t.is(text.match(/<\/script>/gi)?.length, 2, "no name ends a script");
+  t.notRegex(text, /src="http|href="http/);
+  if (lacks(t, realBrowser)) return;
+  const browser = await startBrowser();
+  t.teardown(() => browser.close());
+  for (const file of ["live.html", "kept.html"]) {
+    const address = String(pathToFileURL(join(directory, file)));
+    await using tab = await openTab(browser, address, { width: 390, height: 844 });
+    await tab.page.waitForSelector("#chart-loss canvas");
+    await tab.page.waitForSelector(`code:text-is("${digest}")`);
+    t.deepEqual(await brokenBoxes(tab.page), [], file);
+    await tab.page.goto(`${address}#chart=loss`);
+    await tab.page.waitForSelector("#chart-loss canvas");
+    t.is(await tab.page.locator(".chart:visible").count(), 1);
+    t.deepEqual(tab.problems, []);
+  }
+  const png = await runCli(["report", kept, "--png", "loss.png"], directory);
+  t.is(png.code, 0, png.stderr);
+  t.is(readFileSync(join(directory, "loss.png")).subarray(1, 4).toString(), "PNG");
+});
+
+test("without a browser, no picture is begun, and the sentence says what helps", async (t) => {
+  const directory = directoryOf(t);
+  await using place = await startTestCluster(1);
+  const { directory: kept } = await (await place.cluster.submit(place.job())).result();
+  const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
+  const png = ["report", kept, "--png", "a.png"];
+  const { code, stderr } = await startCli(png, directory, without).ended;
+  t.false(existsSync(join(directory, "a.png")));
+  t.is(code, 2, stderr);
+  t.regex(stderr, /There is no browser on the PATH: install Chromium/);
+});

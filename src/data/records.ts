@@ -42,11 +42,23 @@ export type SampleRecord = Readonly<Record<string, RecordValue | readonly Record
 
 /** Encodes records into batches. */
 export interface RecordEncoder {
+  /** The columns that features come from; undefined: transforms make some of them. */
+  readonly columns: EncodedColumns | undefined;
   /**
    * The features of the records, in their order, in memory that the caller owns.
+   * `only`: the columns to read, of records whose names are known to be right; dense features of
+   * other columns are 0, and their bags empty.
    * @throws InvalidOptionError naming the record and its column
    */
-  encode(records: readonly SampleRecord[]): EncodedBatch;
+  encode(records: readonly SampleRecord[], only?: ReadonlySet<string>): EncodedBatch;
+}
+
+/** Names of columns. */
+export interface EncodedColumns {
+  /** By dense feature. */
+  readonly dense: readonly string[];
+  /** By categorical feature. */
+  readonly features: readonly string[];
 }
 
 /**
@@ -68,11 +80,16 @@ export function createRecordEncoder(
   const dense = denseOf(data);
   const sample = new Sample({ dense, features: tables.length });
 
-  const fill = (record: SampleRecord, made: MadeFeatures | undefined): Fault | undefined => {
+  const fill = (
+    record: SampleRecord,
+    made: MadeFeatures | undefined,
+    only: ReadonlySet<string> | undefined,
+  ): Fault | undefined => {
     const fault = made?.fault();
     if (fault !== undefined) return fault;
     sample.clear();
     for (const column of columns.dense) {
+      if (only?.has(column.name) === false) continue;
       const wrong =
         column.isMade === true && made !== undefined
           ? made.dense(sample, column)
@@ -80,6 +97,7 @@ export function createRecordEncoder(
       if (wrong !== undefined) return wrong;
     }
     for (const [feature, column] of columns.categorical.entries()) {
+      if (only?.has(column.name) === false) continue;
       const wrong =
         column.isMade === true && made !== undefined
           ? made.bag(sample, feature, column)
@@ -90,15 +108,17 @@ export function createRecordEncoder(
   };
 
   return {
-    encode(records) {
+    columns: transforms === undefined ? namesBy(columns, dense) : undefined,
+    encode(records, only) {
       const shape = { dense, wide: wideOf(tables), weighted, means };
       const rows = new BatchRows(records.length, shape);
-      const misnamed = records.map((record) => checkNames(record, names, targets));
+      const misnamed =
+        only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
       const isGood = (index: number) => misnamed[index] === undefined;
       const made = transforms && madeOfRecords(transforms, records, isGood, readers);
       for (const [index, record] of records.entries()) {
         if (made !== undefined) made.row = index;
-        const fault = misnamed[index] ?? fill(record, made);
+        const fault = misnamed[index] ?? fill(record, made, only);
         if (fault !== undefined) {
           const at = `records[${index}]`;
           throw new InvalidOptionError(at, `Cannot use ${at}: ${sentenceOf(fault)}`);
@@ -141,6 +161,13 @@ export function recordColumnsOf(
 function isBagOf(data: ResolvedDataOptions, { categorical }: Columns, feature: number): boolean {
   const { separator, list } = categorical[feature] ?? {};
   return data.kind === "synthetic" || separator !== undefined || list !== undefined;
+}
+
+/** The column of each feature. */
+function namesBy({ dense, categorical }: Columns, count: number): EncodedColumns {
+  const names = new Array<string>(count).fill("");
+  for (const { name, at } of dense) names[at] = name;
+  return { dense: names, features: categorical.map(({ name }) => name) };
 }
 
 /** The columns of a record, each once: those that features and transforms read. */

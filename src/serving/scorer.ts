@@ -165,7 +165,10 @@ export class Scorer {
     isDenseOfUser: boolean,
   ): Int32Array {
     const { bags, lengths } = this.#ofUser.take(user, side.ofUser, rows.tables);
-    const pass = this.#passOf(1, (lookup) => lengths[lookup] ?? 0);
+    const pass = this.#passOf(1, (lookup) => {
+      assert(side.isLookupOfUser[lookup] === true, "a block says which lengths it reads");
+      return lengths[lookup] ?? 0;
+    });
     this.#lookUp(side.ofUser, bags, 1, rows);
     if (isDenseOfUser) this.#takeDense(user, samples);
     for (const node of side.early) isDone(this.#network.cells[node]?.block?.forward(pass));

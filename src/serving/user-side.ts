@@ -40,10 +40,12 @@ export function userSideOf(
   const others = lookups.filter(({ feature }) => isOfUser[feature] !== true);
   const mixed = new Set(others.map(({ node }) => node));
   const isEarly: boolean[] = [];
-  for (const [node, { inputs }] of graph.nodes.entries()) {
+  const isLookupOfUser = lookups.map(({ feature }) => isOfUser[feature] === true);
+  for (const [node, { inputs, lengthsOf }] of graph.nodes.entries()) {
     const isInput = node === graph.dense?.node;
     const own = isInput ? isDenseOfUser : inputs.every((input) => isEarly[input.node] === true);
-    isEarly.push(own && !mixed.has(node));
+    const isOfOthers = lengthsOf !== undefined && isLookupOfUser[lengthsOf] !== true;
+    isEarly.push(own && !isOfOthers && !mixed.has(node));
   }
   const nodes = [...graph.nodes.keys()];
   const later = nodes.filter((node) => isEarly[node] !== true);
@@ -63,7 +65,7 @@ export function userSideOf(
   return {
     ofUser: set,
     others: lookupSet(others),
-    isLookupOfUser: lookups.map(({ feature }) => isOfUser[feature] === true),
+    isLookupOfUser,
     early: nodes.filter((node) => isEarly[node] === true),
     later,
     copied: [...whole, ...vectors.map(({ node, column, columns }) => ({ node, column, columns }))],

@@ -19,6 +19,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { batchSamplesMax, Scorer, type ServedRows } from "../../src/serving/scorer.ts";
 import { checkBatch, piecesOf } from "./encoded-batch.ts";
+import { rankedBatch } from "./ranked-batch.ts";
 
 /** What computes the predictions of one version. */
 export interface PredictingVersion {
@@ -88,6 +89,27 @@ export class Predictor {
       const logits = version.scorer.score(piece, version.rows, first);
       out.set(this.#predicted(logits), this.tasks.length * first);
       first += piece.samples;
+    }
+    return out;
+  }
+
+  /**
+   * Predictions (n) or (n,T) for one user with each of n candidates, whose columns win over the
+   * user's. What depends on the user alone is computed once.
+   * @throws InvalidOptionError naming the record and the column
+   */
+  rank(
+    user: SampleRecord,
+    candidates: readonly SampleRecord[],
+    { scorer, rows }: PredictingVersion,
+  ): Float32Array {
+    if (!Array.isArray(candidates)) throw expected("candidates", "a list of records", candidates);
+    const { length: tasks } = this.tasks;
+    const out = new Float32Array(candidates.length * tasks);
+    for (let first = 0; first < candidates.length; first += batchSamplesMax) {
+      const some = candidates.slice(first, first + batchSamplesMax);
+      const batch = rankedBatch(this.#encoder, user, some);
+      out.set(this.#predicted(scorer.rank(batch, rows, first)), tasks * first);
     }
     return out;
   }

@@ -190,9 +190,10 @@ export class ServedModel implements AsyncDisposable {
     if (!(Number.isInteger(top) && top >= 0)) throw expected("top", "an integer >= 0", top);
     const task = by === undefined ? 0 : this.tasks.indexOf(by);
     if (task < 0) throw expected("by", `one of ${this.tasks.join(", ")}`, by);
-    const records = candidates.map((candidate) => ({ ...user, ...candidate }));
-    const scored = await this.predict(records);
-    return { ...scored, order: bestOf(scored.scores, this.tasks.length, task, top) };
+    const serving = this.#live("rank");
+    const scores = serving.predictor.rank(user, candidates, serving);
+    const order = bestOf(scores, this.tasks.length, task, top);
+    return { scores, version: serving.version, order };
   }
 
   /**

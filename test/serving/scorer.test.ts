@@ -118,6 +118,61 @@ for (const [title, model] of Object.entries(models)) {
   });
 }
 
+/** Features and dense values of one sample, repeated in all. */
+function ranked(batch: ReturnType<typeof drawBatch>, isOfUser: readonly boolean[]) {
+  const { samples, lengths, ids, dense } = batch;
+  const [rows, counts]: [number[], number[]] = [[], []];
+  const [ofUser, userCounts]: [number[], number[]] = [[], []];
+  let at = 0;
+  for (const [feature, isUser] of isOfUser.entries()) {
+    const own = lengths.subarray(feature * samples, (feature + 1) * samples);
+    const [length = 0] = own;
+    const first = ids.subarray(at, at + length);
+    userCounts.push(length);
+    ofUser.push(...first);
+    for (const one of own) {
+      counts.push(isUser ? length : one);
+      rows.push(...(isUser ? first : ids.subarray(at, at + one)));
+      at += one;
+    }
+  }
+  const width = dense.length / samples;
+  const user = {
+    ...batch,
+    samples: 1,
+    dense: dense.slice(0, width),
+    lengths: Int32Array.from(userCounts),
+    ids: Int32Array.from(ofUser),
+  };
+  const whole = { ...batch, lengths: Int32Array.from(counts), ids: Int32Array.from(rows) };
+  const alike = whole.dense.map((_, i) => user.dense[i % width] ?? 0);
+  return { user, whole, alike: { ...whole, dense: alike } };
+}
+
+for (const [title, model] of Object.entries(models)) {
+  test(`candidates of one user have the scores of whole samples: ${title}`, (t) => {
+    const job = jobOf(model);
+    const device = drawnDevice(job);
+    const scorer = scorerOf(job, device.kernels);
+    scorer.setDense(denseOfDevice(device));
+    const rows = rowsOfDevice(device);
+    const stream = new RandomStream(9, 1, 4);
+    const features = shapesOf(job.model).length;
+    for (let turn = 0; turn < 6; turn++) {
+      const isOfUser = Array.from({ length: features }, () => stream.below(2) === 0);
+      if (turn === 0) isOfUser.fill(true);
+      const drawn = drawBatch(job, stream, { samples: turn === 1 ? 1 : 11, idsMax: 4 });
+      const { user, whole, alike } = ranked(drawn, isOfUser);
+      for (const isDenseOfUser of [false, true]) {
+        const candidates = isDenseOfUser ? alike : whole;
+        const expected = scorer.score(candidates, rows).slice();
+        const own = scorer.rank({ user, candidates, isOfUser, isDenseOfUser }, rows);
+        t.deepEqual([...own], [...expected], `${isOfUser}, ${isDenseOfUser}`);
+      }
+    }
+  });
+}
+
 test("weights of ids, in some features", async (t) => {
   t.deepEqual(await differences(jobOf(dlrm, { weights: "uniform" })), []);
 });

@@ -150,6 +150,8 @@ export interface NodeSpec {
   readonly isInput?: boolean;
   /** Whether lookups write into its output before it runs. */
   readonly hasLookups?: boolean;
+  /** A lookup of the feature whose lengths (`lengthAt`) it reads. @default it reads none */
+  readonly lengthsOf?: number;
   /** Its axis. @default that of its inputs; without inputs, the samples */
   readonly axis?: number;
   /** Products and additions of a sample in the forward pass, in pairs. @default 0 */

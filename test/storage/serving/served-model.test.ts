@@ -59,6 +59,37 @@ test("candidates are ranked best first, and of equal ones the earlier comes firs
   }
 });
 
+test("candidates need not name the same columns, and what they name is theirs", async (t) => {
+  const directory = await drawnDirectory(t);
+  await using served = await ServedModel.open(directory);
+  for (const some of [
+    [{ b: [1] }, { b: [2], I2: 0.5 }, {}, { a: 9, I1: 3 }],
+    [
+      { I2: 1, b: 3 },
+      { I2: 2, b: 4 },
+    ],
+    [{ b: null }, { b: [7, 8] }],
+    [
+      { a: 1, b: 2, I1: 4, I2: 5 },
+      { a: 2, b: 3, I1: 4, I2: 5 },
+    ],
+    [],
+  ] as readonly SampleRecord[][]) {
+    const { scores } = await served.rank(user, some);
+    const whole = await served.predict(some.map((one) => ({ ...user, ...one })));
+    t.deepEqual(scores, whole.scores);
+  }
+  for (const some of [[{ bb: 2 }], [{ b: 1 }, { bb: 2 }]]) {
+    await t.throwsAsync(served.rank(user, some), {
+      instanceOf: InvalidOptionError,
+      message: /`bb` is no column/,
+    });
+  }
+  const many = Array.from({ length: 2500 }, (_, i): SampleRecord => ({ b: i % 50 }));
+  const whole = await served.predict(many.map((one) => ({ ...user, ...one })));
+  t.deepEqual((await served.rank(user, many)).scores, whole.scores);
+});
+
 test("a file that is no delta changes nothing, and a closed model answers nothing", async (t) => {
   const served = await ServedModel.open(await drawnDirectory(t));
   const { version } = served;

@@ -44,7 +44,7 @@ export function sequenceMask(
   const positions = vectors.shape[0] ?? 0;
   return numbersOf(
     graph,
-    vectors.axis,
+    { vectors, lookup },
     [1, leading + positions],
     (out, lengthOf) => {
       out.fill(numbers.present, 0, leading);
@@ -79,7 +79,7 @@ export function recencies(
   const all = positions + leading;
   return numbersOf(
     graph,
-    vectors.axis,
+    { vectors, lookup },
     [all, all],
     (out, lengthOf) => {
       out.fill(0);
@@ -114,7 +114,7 @@ function idsOf(to: Translation, lookup: number): Name {
 /** A value that `fill` writes for each row of an axis, from the lengths of its lookups. */
 function numbersOf(
   graph: GraphBuilder,
-  axis: number,
+  { vectors: { axis }, lookup }: Sequence,
   shape: readonly number[],
   fill: (out: Float32Array, lengthOf: (lookup: number) => number) => void,
   translate: Translate,
@@ -122,6 +122,7 @@ function numbersOf(
   const size = sizeOf({ shape });
   return graph.add({
     inputs: [],
+    lengthsOf: lookup,
     axis,
     shape,
     elements: size,

@@ -12,6 +12,7 @@ import { tiersBench } from "./memory/tiers.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
+import { serveBench } from "./serve/serve.bench.ts";
 import { jobsBench } from "./service/jobs.bench.ts";
 import { observabilityBench } from "./service/observability.bench.ts";
 import { recoveryBench } from "./service/recovery.bench.ts";
@@ -45,6 +46,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   plans: plansBench,
   predictions: predictionsBench,
   sharding: shardingBench,
+  serve: serveBench,
   jobs: jobsBench,
   recovery: recoveryBench,
   observability: observabilityBench,

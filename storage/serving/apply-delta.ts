@@ -11,7 +11,7 @@ import { CheckpointCorruptError, DeltaRefusedError } from "../../src/errors/erro
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { IdRow } from "../../src/serving/served-ids.ts";
-import type { DeltaData, DeltaIndex, DeltaTable } from "./delta-file.ts";
+import { chunksOf, type DeltaData, type DeltaIndex, type DeltaTable } from "./delta-file.ts";
 import { type LoadedTable, servedIds } from "./load-tables.ts";
 
 /** Tables of the next version, and places: those that it took, and those that it leaves. */
@@ -78,19 +78,20 @@ export async function nextTables(
 }
 
 /** Entries of a map that are copied in one slice. */
-const sliceEntries = 2 ** 16;
+const sliceEntries = 2 ** 14;
 
 /** Writes the changed rows to spare places. Returns the map from rows to places. */
 async function placeRows(
   kernels: Kernels,
   taker: TakenPlaces,
-  { chunks, recordBytes }: DeltaTable,
+  of: DeltaTable,
   data: DeltaData,
   tableRows: number,
   breathe: Breathe,
 ): Promise<Int32Array | undefined> {
   const { table } = taker;
-  if (chunks.length === 0) return table.places;
+  const { changed, recordBytes } = of;
+  if (changed === 0) return table.places;
   const places = new Int32Array(tableRows);
   for (let first = 0; first < tableRows; first += sliceEntries) {
     const end = Math.min(tableRows, first + sliceEntries);
@@ -99,7 +100,7 @@ async function placeRows(
     await breathe();
   }
   let last = -1;
-  for (const { at, rows: count } of chunks) {
+  for (const { at, rows: count } of chunksOf(of)) {
     const bytes = await data.next(at, count * (4 + recordBytes));
     await breathe();
     const rows = new Int32Array(bytes.buffer, 0, count);

@@ -21,8 +21,8 @@ const magic = new TextEncoder().encode("OSIRIS-D");
 const formatVersion = 1;
 /** Bytes behind the JSON. */
 const tailBytes = 4 + magic.length;
-/** No index is longer: one chunk takes some 40 bytes, and has a hundred KiB of rows. */
-const indexBytesMax = 2 ** 28;
+/** No index is longer: a table takes some two hundred bytes. */
+const indexBytesMax = 2 ** 24;
 
 const nat = z.number().int().nonnegative();
 const version = z.object({ digest: z.string(), step: nat, manifest: z.string() });
@@ -39,7 +39,9 @@ const indexSchema = z.object({
       name: z.string(),
       recordBytes: nat,
       changed: nat,
-      chunks: z.array(z.object({ at: nat, rows: nat })),
+      /** Where its chunks begin, and the rows of each but the last. */
+      at: nat,
+      chunkRows: z.number().int().positive(),
       ids: z.object({ at: nat, changed: nat, freed: nat }).optional(),
     }),
   ),
@@ -57,6 +59,19 @@ export type DeltaTable = DeltaIndex["tables"][number];
 /** A version that a delta leads from or to. */
 export type DeltaVersion = DeltaIndex["from"];
 
+/** The chunks of a table: where each begins, and its rows. */
+export function* chunksOf({ at, changed, chunkRows, recordBytes }: DeltaTable) {
+  for (let first = 0; first < changed; first += chunkRows) {
+    const rows = Math.min(chunkRows, changed - first);
+    yield { at: at + first * (4 + recordBytes), rows };
+  }
+}
+
+/** Checks nothing: the first check of a process takes some milliseconds, which no request waits. */
+export function prepareIndexCheck(): void {
+  indexSchema.safeParse({});
+}
+
 /** Writes the data of a delta in order, then its index. */
 export class DeltaWriter {
   readonly #file: DiskFile;
@@ -66,6 +81,11 @@ export class DeltaWriter {
   constructor(file: DiskFile) {
     this.#file = file;
     file.write(magic, 0);
+  }
+
+  /** Where the next data begin. */
+  get end(): number {
+    return this.#at;
   }
 
   /** Appends data. Returns where they begin. */
@@ -126,18 +146,22 @@ export class DeltaData {
   readonly #file: DiskFile;
   readonly #hash: Hash = createHash("sha256");
   #at = magic.length;
+  #buffer = new Uint8Array(0);
 
   constructor(file: DiskFile) {
     this.#file = file;
   }
 
-  /** The next `bytes` of data, which begin at `at`, in memory of the caller's own. */
+  /** The next `bytes` of data, which begin at `at`; valid until the next call, from offset 0 on. */
   async next(at: number, bytes: number): Promise<Uint8Array> {
     if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data have gaps");
-    const read = await bytesAt(this.#file, at, bytes);
-    this.#hash.update(read);
+    // One buffer for all: garbage of a whole delta would be collected while requests wait.
+    if (this.#buffer.length < bytes) this.#buffer = new Uint8Array(bytes);
+    const out = this.#buffer.subarray(0, bytes);
+    await readAt(this.#file, at, out);
+    this.#hash.update(out);
     this.#at += bytes;
-    return read;
+    return out;
   }
 
   /** @throws CheckpointCorruptError where the data are not those that were written */
@@ -152,9 +176,13 @@ export class DeltaData {
 
 async function bytesAt(file: DiskFile, at: number, count: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(count);
-  const read = await file.readLater(bytes, at);
-  if (read < count) throw new CheckpointCorruptError(file.path, "it is cut short");
+  await readAt(file, at, bytes);
   return bytes;
+}
+
+async function readAt(file: DiskFile, at: number, out: Uint8Array): Promise<void> {
+  const read = await file.readLater(out, at);
+  if (read < out.length) throw new CheckpointCorruptError(file.path, "it is cut short");
 }
 
 function isMagic(bytes: Uint8Array): boolean {

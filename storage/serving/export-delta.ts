@@ -15,7 +15,7 @@ import { writeWhole } from "../disk/whole-file.ts";
 import { servedDense } from "../exports/exported-model.ts";
 import { changedRecords } from "./changed-records.ts";
 import { type DeltaTable, type DeltaVersion, DeltaWriter } from "./delta-file.ts";
-import { RecordMaker } from "./load-tables.ts";
+import { RecordMaker, sliceRows } from "./load-tables.ts";
 
 /** Options of `exportDelta`. */
 export interface DeltaOptions extends ProgressOptions {
@@ -107,16 +107,15 @@ async function putTable(
   const { from, to, later } = both;
   const { spec, table } = later;
   const kernels = openKernels("auto");
-  const chunks: DeltaTable["chunks"] = [];
+  const at = writer.end;
   let changed = 0;
   for await (const { rows, bytes } of changedRecords({ ...both, kernels }, progress)) {
-    if (rows.length === 0) continue;
-    chunks.push({ at: writer.put(rows, bytes), rows: rows.length });
+    writer.put(rows, bytes); // All but the last have `sliceRows`.
     changed += rows.length;
   }
   const width = servedStateWidth(to.job.optimizer.sparse, spec.dim);
   const { recordBytes } = new RecordMaker(kernels, spec, width);
-  const own = { name: spec.name, recordBytes, changed, chunks };
+  const own = { name: spec.name, recordBytes, changed, at, chunkRows: sliceRows };
   const [before, after] = [idsOfTable(from, table), idsOfTable(to, table)];
   return before === undefined || after === undefined
     ? own

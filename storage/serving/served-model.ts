@@ -31,7 +31,7 @@ import { writeSafetensors } from "../exports/safetensors-model.ts";
 import { kernelsOf, type LoadOptions } from "../model/load-model.ts";
 import { Predictor, scorerOf } from "../model/predictor.ts";
 import { nextTables } from "./apply-delta.ts";
-import { DeltaData, type DeltaIndex, readDeltaIndex } from "./delta-file.ts";
+import { DeltaData, type DeltaIndex, prepareIndexCheck, readDeltaIndex } from "./delta-file.ts";
 import { versionOf } from "./export-delta.ts";
 import { type LoadedTable, loadTables } from "./load-tables.ts";
 import { servedRows } from "./served-rows.ts";
@@ -127,6 +127,7 @@ export class ServedModel implements AsyncDisposable {
     const checkpoint = openCheckpoint(path, options.manifest, disk);
     const { job, manifest, store } = checkpoint;
     const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
+    prepareIndexCheck();
     const tables = await loadTables(checkpoint, kernels, progressOf(options));
     const [scorer, spare] = [scorerOf(job, kernels), scorerOf(job, kernels)];
     const dense = servedDense(checkpoint, scorer.graph);
@@ -315,7 +316,7 @@ export class ServedModel implements AsyncDisposable {
       throw new DeltaRefusedError(path, "it has other layers than the model that serves");
     }
     const bytes = await data.next(at, 4 * count);
-    const dense = new Float32Array(bytes.buffer, 0, count);
+    const dense = new Float32Array(bytes.slice().buffer);
     this.#spare.setDense(dense);
     return dense;
   }

@@ -3,7 +3,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { exportModel } from "../../storage/exports/export-model.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { startCutModel } from "../helpers/stores/cut-model.ts";
 import { readTensorFile } from "../helpers/stores/tensor-file.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -66,3 +68,44 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
     [],
   );
 });
+
+test.serial(
+  "what changed since a checkpoint leaves alone, and makes the later model of it",
+  async (t) => {
+    const home = directoryOf(t);
+    const checkpoints = join(home, "checkpoints");
+    const tables = [{ name: "a", rows: 90, dim: 4 }];
+    const trained = startCutModel({
+      model: { kind: "dlrm", dense: 3, tables, bottom: [4], top: [1] },
+      data: { kind: "synthetic", samples: 8, dense: 3, batchSize: 8 },
+      checkpoint: { directory: checkpoints },
+    });
+    const [first] = [await trained.cut(2), await trained.cut(3)];
+    const run = (...args: string[]) => runCli(["export", "checkpoints", ...args], home);
+    const told = await run("--since", "2", "--to", "now.delta");
+    t.is(told.code, 0, told.stderr);
+    t.regex(told.stdout, /^now\.delta: \d+ of 90 rows, /);
+    t.regex(told.stdout, /^From {17}sha256:\w{64} \(step 2\)\nTo {19}sha256:\w{64} \(step 5\)$/m);
+    const which = ["--manifest", first.sha256.slice(0, 12), "--delta", "now.delta"];
+    const applied = await run(...which, "--to", "own.safetensors", "--json");
+    t.like(lastJson(applied), { report: "export", step: 5, deltas: 1 });
+    await exportModel(checkpoints, join(home, "whole.safetensors"));
+    const [own, whole] = ["own", "whole"].map((name) => {
+      return readFileSync(join(home, `${name}.safetensors`));
+    });
+    t.deepEqual(own, whole);
+    const wrong: [string[], RegExp][] = [
+      [["--since", "2", "--to", "now.onnx"], /to be a file ending in `\.delta` with `--since`/],
+      [["--since", "5", "--to", "b.delta"], /before step 5 as the one since, got that one itself/],
+      [["--since", "77", "--to", "b.delta"], /no checkpoint/],
+      [["--delta", "now.delta", "--to", "b.safetensors"], /it leads from step 2 .*step 5 .*serves/],
+      [[...which, "--to", "b.onnx"], /to be a file ending in `\.safetensors` with `--delta`/],
+      [[...which, "--since", "2", "--to", "b.delta"], /got both/],
+    ];
+    for (const [args, message] of wrong) {
+      const { code, stderr } = await run(...args);
+      t.true(code === 1 || code === 2, args.join(" "));
+      t.regex(stderr, message);
+    }
+  },
+);

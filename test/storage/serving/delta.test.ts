@@ -222,3 +222,28 @@ test("a delta that is stopped leaves its places to the next one, which is applie
   await served.close();
   await t.throwsAsync(closing, { instanceOf: ModelClosedError });
 });
+
+test("a model in one file serves, and takes the delta of its run", async (t) => {
+  for (const optimizer of [{}, { sparse: { kind: "adam" } }]) {
+    const home = startDirectory(t);
+    const trained = startCutModel(jobOf(home, "consecutive", { optimizer }));
+    const [first, second] = [await trained.cut(2), await trained.cut(2)];
+    const { directory, job } = trained;
+    const [file, delta] = [join(home, "first.osiris"), join(home, "a.delta")];
+    await exportModel(directory, file, { manifest: first.sha256 });
+    await exportDelta(directory, delta, { since: first.cut });
+    await using served = await ServedModel.open(file);
+    const batch = drawBatch(job, new RandomStream(4, 1, 1), { samples: 20, idsMax: 3 });
+    for (const { sha256 } of [first, second]) {
+      if (sha256 === second.sha256) await served.applyDelta(delta);
+      await using model = await loadModel(directory, { manifest: sha256 });
+      const { scores, version } = await served.predictBatch(batch);
+      t.deepEqual(scores, await model.predictBatch(batch));
+      t.is(version.digest, model.digest);
+    }
+    const [own, whole] = [join(home, "own.safetensors"), join(home, "whole.safetensors")];
+    await served.export(own);
+    await exportModel(directory, whole);
+    t.true(readFileSync(own).equals(readFileSync(whole)));
+  }
+});

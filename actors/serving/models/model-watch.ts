@@ -2,8 +2,10 @@
 // file of a delta. A model in one file is newer when another file has its place.
 //
 // Invariants
-//   W1. A file or a checkpoint that was refused is not tried again until it changes.
-//   W2. Nothing is read of a directory in which no name and no time has changed.
+//   W1. A file or a checkpoint that was refused is not tried again until it, or the version that
+//       answers, changes.
+//   W2. The checkpoint that deltas have led away from is not loaded again.
+//   W3. Nothing is read of a directory in which no name and no time has changed.
 
 import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
@@ -20,14 +22,21 @@ export type Newer =
   | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
   | { readonly kind: "delta"; readonly path: string; readonly sign: string };
 
+/** Looks until what failed by the machine's fault is tried again. */
+const retryLooks = 10;
+
 /** As described above, for one directory. */
 export class ModelWatch {
   readonly #directory: string;
   readonly #manifest: string | undefined;
   readonly #disk: Disk;
   #seen = "";
-  /** Signs of what was tried: files by path, the checkpoint by its manifest. W1 */
-  readonly #tried = new Set<string>();
+  #looks = 0;
+  #version = "";
+  /** Manifest of the checkpoint that was loaded last. W2 */
+  #base = "";
+  /** Of what was tried, by its sign: the look from which on it may be tried again. W1 */
+  readonly #tried = new Map<string, number>();
 
   constructor(directory: string, manifest: string | undefined, disk: Disk) {
     this.#directory = directory;
@@ -40,25 +49,36 @@ export class ModelWatch {
    * reading throws, also once for each state of the directory.
    */
   look(version: ServedVersion): Newer | undefined {
-    const delta = this.#deltas().find(({ sign }) => !this.#tried.has(sign));
-    if (delta !== undefined) {
-      this.#tried.add(delta.sign);
-      return delta;
-    }
+    this.#looks++;
+    if (this.#version !== version.digest) this.#tried.clear();
+    this.#version = version.digest;
+    const newer = this.#newerCheckpoint(version) ?? this.#deltas().find((one) => this.#isDue(one));
+    if (newer !== undefined) this.#tried.set(newer.sign, Number.POSITIVE_INFINITY);
+    return newer;
+  }
+
+  /** Has it tried again after a while, though nothing changed: the machine may have been at fault. */
+  retry({ sign }: Newer): void {
+    this.#tried.set(sign, this.#looks + retryLooks);
+    this.#seen = "";
+  }
+
+  #isDue({ sign }: Newer): boolean {
+    return (this.#tried.get(sign) ?? 0) <= this.#looks;
+  }
+
+  #newerCheckpoint(version: ServedVersion): Newer | undefined {
     const sign = this.#checkpoints();
-    if (sign === this.#seen) return undefined; // W2
+    if (sign === this.#seen) return undefined; // W3
     this.#seen = sign;
     const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
     const { sha256, modelDigest } = manifest;
-    if (`sha256:${modelDigest}` === version.digest || this.#tried.has(sha256)) return undefined;
-    this.#tried.add(sha256);
-    return { kind: "checkpoint", manifest: sha256, sign: sha256 };
-  }
-
-  /** Has it tried once more, though nothing changed: the failure may have been the machine's. */
-  forget({ sign }: Newer): void {
-    this.#tried.delete(sign);
-    this.#seen = "";
+    if (`sha256:${modelDigest}` === version.digest) this.#base = sha256;
+    if (sha256 === this.#base) return undefined;
+    const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: sha256 };
+    if (this.#isDue(newer)) return newer;
+    if (Number.isFinite(this.#tried.get(sha256))) this.#seen = ""; // Its time will come.
+    return undefined;
   }
 
   /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */

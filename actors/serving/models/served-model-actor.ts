@@ -210,7 +210,7 @@ function noteFailure(
   error: unknown,
 ): void {
   const { code, message } = recordError(error);
-  if (newer !== undefined && !lasting.has(code)) watch.forget(newer);
+  if (newer !== undefined && !lasting.has(code)) watch.retry(newer);
   if (code === "DELTA_REFUSED") {
     // The delta of another version, as one that lies there since before: nothing is wrong.
     figures.reloaded(versions.name, "refused");

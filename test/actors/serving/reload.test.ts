@@ -1,10 +1,11 @@
 // Newer checkpoints, several versions, splits and shadows: which version answers, and that it is
 // the one that the answer names.
 
-import { cpSync, readdirSync, renameSync } from "node:fs";
+import { cpSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
+import { ModelWatch } from "../../../actors/serving/models/model-watch.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";
@@ -102,6 +103,31 @@ test("a model directory that vanishes takes nothing with it", async (t) => {
   await model.train({ cut: 2 });
   await until(() => server.versions.m?.step === 2);
 });
+
+test("what was refused is tried again once something has changed", async (t) => {
+  const model = await startModel(t);
+  const watch = new ModelWatch(model.directory, undefined, realDisk);
+  const { digest } = await loadedIn(model.directory);
+  t.is(watch.look({ digest, step: 1 }), undefined);
+  writeFileSync(join(model.directory, "b.delta"), "one");
+  const delta = watch.look({ digest, step: 1 });
+  t.like(delta, { kind: "delta", path: join(model.directory, "b.delta") });
+  t.is(watch.look({ digest, step: 1 }), undefined);
+  // Another delta has led elsewhere: this one may follow by now; the checkpoint is left behind.
+  t.like(watch.look({ digest: "sha256:77", step: 2 }), { kind: "delta" });
+  t.is(watch.look({ digest: "sha256:77", step: 2 }), undefined);
+  await model.train({ cut: 3 });
+  const newer = watch.look({ digest: "sha256:77", step: 2 });
+  t.like(newer, { kind: "checkpoint" });
+  if (newer !== undefined) watch.retry(newer);
+  const looks = Array.from({ length: 12 }, () => watch.look({ digest: "sha256:77", step: 2 }));
+  t.is(looks.filter((one) => one?.kind === "checkpoint").length, 1);
+});
+
+async function loadedIn(directory: string) {
+  await using loaded = await loadModel(directory);
+  return { digest: loaded.digest };
+}
 
 test("an engine that hangs is loaded anew", async (t) => {
   const model = await startModel(t);

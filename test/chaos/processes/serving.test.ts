@@ -1,0 +1,136 @@
+// Chaos of serving, with a process that serves: its broker ends, its model directory vanishes, a
+// damaged delta and newer checkpoints come, it is killed and started again, all under load. Every
+// answer is held to the model of the version that it names.
+
+import { renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "ava";
+import { connect } from "nats";
+import { startBroker } from "../../../src/wire/broker/broker.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { recordsOf, startModel } from "../../helpers/models/served.ts";
+import { type Running, startCli } from "../../helpers/processes/cli.ts";
+
+interface Answer {
+  readonly from: number;
+  readonly count: number;
+  readonly version: string;
+  readonly predictions: readonly number[];
+}
+
+/** Clients that ask without a pause, each for records of its own; until they are told to end. */
+function startLoad(url: string, clients: number) {
+  const answers: Answer[] = [];
+  const refusals = new Map<string, number>();
+  let lost = 0;
+  let isOver = false;
+  const loop = async (client: number) => {
+    for (let round = 0; !isOver; round++) {
+      const [from, count] = [7 * client + (round % 20), 1 + (round % 5)];
+      try {
+        const response = await fetch(`${url}/v1/models/m:predict`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ instances: recordsOf(count, from) }),
+        });
+        const body = (await response.json()) as Answer & { readonly code: string };
+        if (response.status === 200) answers.push({ ...body, from, count });
+        else refusals.set(body.code, (refusals.get(body.code) ?? 0) + 1);
+      } catch {
+        lost++; // The server was killed with the request.
+        await sleep(20);
+      }
+    }
+  };
+  const loops = Array.from({ length: clients }, (_, client) => loop(client));
+  return {
+    ...{ answers, refusals, lost: () => lost },
+    /** Waits for an answer of a step that comes after now. */
+    async answered(version: string) {
+      const before = answers.length;
+      for (let left = 500; left > 0; left--) {
+        if (answers.slice(before).some((one) => one.version === version)) return;
+        await sleep(20);
+      }
+      throw new Error(
+        `There was no answer of ${version} within 10 s: ${JSON.stringify([...refusals])}, ${lost} lost`,
+      );
+    },
+    async end() {
+      isOver = true;
+      await Promise.all(loops);
+    },
+  };
+}
+
+test("each answer is that of the version it names, whatever happens to the server", async (t) => {
+  t.timeout(60_000);
+  const model = await startModel(t);
+  const { directory } = model;
+  let broker = await startBroker({ auth: "open" });
+  t.teardown(() => broker.close());
+  const served = async (port: string): Promise<Running> => {
+    const args = ["serve", `m=${directory}`, "--port", port, "--nats", broker.url, "--json"];
+    const server = startCli(args, model.home);
+    t.teardown(() => server.kill("SIGKILL"));
+    await server.line((line) => line.includes('"report":"serve"'));
+    return server;
+  };
+  let server = await served("0");
+  const told = await server.line((line) => line.includes('"report":"serve"'));
+  const { url } = JSON.parse(told) as { url: string };
+  const port = new URL(url).port;
+  const versions = new Map<string, Awaited<ReturnType<typeof loadModel>>>();
+  const newest = async () => {
+    const loaded = await loadModel(directory, { manifest: "last" });
+    t.teardown(() => loaded.close());
+    versions.set(loaded.digest, loaded);
+    return loaded.digest;
+  };
+
+  const first = await newest();
+  const load = startLoad(url, 4);
+  t.teardown(() => load.end());
+  await load.answered(first);
+  writeFileSync(join(directory, "0001.delta"), "OSIRIS-D, and then nothing that is one");
+  await broker.close();
+  await load.answered(first);
+  await model.train({ cut: 2 });
+  const second = await newest();
+  await load.answered(second);
+  renameSync(directory, `${directory}-away`);
+  await load.answered(second);
+  renameSync(`${directory}-away`, directory);
+
+  broker = await startBroker({ auth: "open", port: broker.port });
+  server.kill("SIGKILL");
+  await server.ended;
+  server = await served(port);
+  await load.answered(second);
+  const client = await connect({ servers: broker.url });
+  t.teardown(() => void client.close());
+  const asked = JSON.stringify({ instances: recordsOf(1) });
+  const overNats = await client.request("osiris.serve.m.predict", asked);
+  t.is(overNats.json<{ version: string }>().version, second);
+  await model.train({ cut: 3 });
+  const third = await newest();
+  await load.answered(third);
+
+  server.kill("SIGTERM");
+  const { code, stderr } = await server.ended;
+  t.is(code, 0, stderr);
+  await load.end();
+  t.true(load.answers.length > 100, `${load.answers.length} answers`);
+  t.true(load.lost() > 0);
+  t.true([...load.refusals.keys()].every((one) => one === "SERVER_DRAINING"));
+  t.deepEqual(new Set(load.answers.map(({ version }) => version)), new Set([first, second, third]));
+  const known = new Map<string, number[]>();
+  for (const { from, count, version, predictions } of load.answers) {
+    const key = `${version} ${from} ${count}`;
+    const scored = await versions.get(version)?.predict(recordsOf(count, from));
+    const expected = known.get(key) ?? [...(scored ?? [])];
+    known.set(key, expected);
+    t.deepEqual(predictions, expected, key);
+  }
+});

@@ -57,7 +57,7 @@ export class ModelWatch {
     return newer;
   }
 
-  /** Has it tried again after a while, though nothing changed: the machine may have been at fault. */
+  /** Has it tried again after a while, though nothing changed: the machine may have failed. */
   retry({ sign }: Newer): void {
     this.#tried.set(sign, this.#looks + retryLooks);
     this.#seen = "";

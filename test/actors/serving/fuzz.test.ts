@@ -152,7 +152,7 @@ async function told(port: number, ...pieces: readonly string[]): Promise<string>
 
 test("hostile bytes on the connection end that connection alone", async (t) => {
   const model = await startModel(t);
-  const options = { models: { m: { path: model.directory } }, requestMs: 300, requestBytes: 4096 };
+  const options = { models: { m: { path: model.directory } }, requestBytes: 4096 };
   const { server, post } = await startServer(t, options);
   const port = Number(new URL(server.url).port);
   const head = (more: string) => `POST ${predict} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`;

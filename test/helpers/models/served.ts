@@ -58,7 +58,10 @@ export async function startServer(
   options: ServerOptions,
   world: ServeWorld = {},
 ) {
-  const server = await serve({ port: 0, watchMs: 20, drainMs: 2000, ...options }, world);
+  const server = await serve(
+    { port: 0, watchMs: 20, deadlineMs: 30_000, drainMs: 5000, ...options },
+    world,
+  );
   t.teardown(() => server.close());
   const post = async (path: string, body: unknown, headers: Record<string, string> = {}) => {
     const text = typeof body === "string" ? body : JSON.stringify(body);

@@ -8,6 +8,7 @@ import test from "ava";
 import { ModelWatch } from "../../../actors/serving/models/model-watch.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
+import { exportDelta } from "../../../storage/serving/export-delta.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";
 import { recordsOf, startModel, startServer } from "../../helpers/models/served.ts";
 import { flipByte } from "../../helpers/stores/checkpoints.ts";
@@ -102,6 +103,32 @@ test("a model directory that vanishes takes nothing with it", async (t) => {
   renameSync(`${directory}-away`, directory);
   await model.train({ cut: 2 });
   await until(() => server.versions.m?.step === 2);
+});
+
+test("a delta in the directory is switched to; a damaged one changes nothing", async (t) => {
+  const model = await startModel(t);
+  const served = join(model.home, "served");
+  cpSync(model.directory, served, { recursive: true });
+  const { server, post, get } = await startServer(t, { models: { m: { path: served } } });
+  await model.train({ cut: 2 });
+  const made = join(model.home, "made");
+  await exportDelta(model.directory, made, { since: 1 });
+  renameSync(made, join(served, "2.delta"));
+  await until(() => server.versions.m?.step === 2);
+  t.is(server.versions.m?.digest, await digestIn(model.directory));
+  const { body } = await post(predict, { instances: records });
+  t.deepEqual(body.predictions, await scoresIn(model.directory));
+  t.is(body.version, server.versions.m?.digest);
+  t.is((await post("/v1/models/m/versions/1:predict", { instances: records })).status, 404);
+
+  await model.train({ cut: 3 });
+  await exportDelta(model.directory, made, { since: 2 });
+  flipByte(realDisk, made, 30);
+  renameSync(made, join(served, "3.delta"));
+  const failureIn = async () => (await get("/v2/models/m")).body.parameters.failure;
+  await until(async () => (await failureIn()) !== undefined);
+  t.is((await failureIn()).code, "CHECKPOINT_CORRUPT");
+  t.deepEqual((await post(predict, { instances: records })).body, body);
 });
 
 test("what was refused is tried again once something has changed", async (t) => {

@@ -71,7 +71,7 @@ export function readModel(
   checkAll(path, wanted, found, known);
   return {
     ...{ source, kind, options, job, jobFrom, layout, wanted: found },
-    state: takeState(job, wanted, stateOf),
+    state: takeState(job, wanted, stateOf ?? (optimizer ? "as was asked" : "the file has none")),
     types: [...new Set(found.map(({ tensor }) => tensor.type))].sort(),
     means: notes.means === undefined ? undefined : meansIn(notes.means, path),
   };

@@ -84,18 +84,18 @@ const counting = new Set(["adam", "lamb", "partialRowWiseAdam", "partialRowWiseL
 
 /**
  * The state that `job` takes of a file. `stateOf`: that of a tensor of the file, by its name there;
- * undefined: the file has none, or it is not wanted.
+ * or why there is none.
  */
 export function takeState(
   { optimizer }: JobSpec,
   wanted: readonly ForeignTensor[],
-  stateOf: ((name: string) => ParameterState | undefined) | undefined,
+  stateOf: ((name: string) => ParameterState | undefined) | string,
 ): TakenState {
   const states = new Map<string, readonly SourceTensor[]>();
   const steps = new Set<number>();
   const take = (kind: string, forms: readonly Form[], tensors: readonly ForeignTensor[]) => {
-    if (forms.length === 0) return kind === "ftrl" ? fresh("the file has none") : none;
-    if (stateOf === undefined) return fresh("the file has none, or it was not wanted");
+    if (forms.length === 0 && kind !== "ftrl") return none;
+    if (typeof stateOf === "string") return fresh(stateOf);
     const own = tensors.map((tensor) => ({ tensor, state: stateOf(tensor.name) }));
     const form = forms.find((one) => own.every(({ tensor, state }) => fits(one, tensor, state)));
     if (form === undefined) return fresh(`the file has no state of \`${kind}\` for each of them`);

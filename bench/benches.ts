@@ -9,6 +9,7 @@ import { transformsBench } from "./ingest/transforms.bench.ts";
 import { kernelsBench } from "./kernels/kernels.bench.ts";
 import { exportBench } from "./memory/export.bench.ts";
 import { tiersBench } from "./memory/tiers.bench.ts";
+import { pageBench } from "./page/page.bench.ts";
 import { plannerBench } from "./planner/planner.bench.ts";
 import { plansBench } from "./planner/plans.bench.ts";
 import { predictionsBench } from "./planner/predictions.bench.ts";
@@ -50,5 +51,6 @@ export const benches: Readonly<Record<string, Bench>> = {
   jobs: jobsBench,
   recovery: recoveryBench,
   observability: observabilityBench,
+  dashboard: pageBench,
   threads: threadsBench,
 };

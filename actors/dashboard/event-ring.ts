@@ -12,9 +12,29 @@ export interface KeptEvent {
   readonly run: string;
   readonly tenant: string | undefined;
   readonly seq: number;
+  readonly isProgress: boolean;
   readonly atMs: number;
   /** A ToldEvent in JSON. */
   readonly text: string;
+}
+
+/**
+ * Of events that are told together, all but progress that nobody could see: of each run as many as
+ * `most`, the newest among them.
+ */
+export function seenTogether(events: readonly KeptEvent[], most: number): readonly KeptEvent[] {
+  const counts = new Map<string, number>();
+  for (const { run, isProgress } of events) {
+    if (isProgress) counts.set(run, (counts.get(run) ?? 0) + 1);
+  }
+  if (Math.max(0, ...counts.values()) <= most) return events;
+  const left = new Map(counts);
+  return events.filter(({ run, isProgress }) => {
+    if (!isProgress) return true;
+    const after = (left.get(run) ?? 0) - 1;
+    left.set(run, after);
+    return after % Math.ceil((counts.get(run) ?? 0) / most) === 0;
+  });
 }
 
 export class EventRing {
@@ -39,7 +59,8 @@ export class EventRing {
   add(event: RunEvent, tenant: string | undefined, atMs: number): void {
     const { run, seq } = event;
     const text = JSON.stringify({ event, atMs });
-    this.#events.push({ number: ++this.#last, run, tenant, seq, atMs, text });
+    const isProgress = event.type === "run.progress";
+    this.#events.push({ number: ++this.#last, run, tenant, seq, isProgress, atMs, text });
     this.#bytes += text.length;
     const { events, bytes } = this.#limits;
     while (this.#events.length > events || (this.#bytes > bytes && this.#events.length > 1)) {

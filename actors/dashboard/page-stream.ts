@@ -12,11 +12,13 @@ import type { ServerResponse } from "node:http";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 import { type ClusterWatch, changesOf, reportFor } from "./cluster-watch.ts";
 import type { Visitor } from "./dashboard-options.ts";
-import type { EventRing, KeptEvent } from "./event-ring.ts";
+import { type EventRing, type KeptEvent, seenTogether } from "./event-ring.ts";
 import type { Hello } from "./page-api.ts";
 
 /** Events are told together, this often. */
 const togetherMs = 200;
+/** Events of progress of one run that are told together: a run tells four a second. */
+const progressMax = 50;
 /** A line without meaning, so that a proxy between does not think that nobody is there. */
 const heartbeatMs = 15_000;
 /** S2. */
@@ -118,7 +120,8 @@ export class PageStreams {
       return;
     }
     stream.last = this.#ring.last;
-    const own = missed.filter((one) => isSeenBy(one, stream.visitor));
+    const all = missed.filter((one) => isSeenBy(one, stream.visitor));
+    const own = seenTogether(all, progressMax);
     if (own.length === 0) return;
     const id = `${this.#hello.epoch}:${stream.last}`; // S1
     write(stream, "told", `[${own.map(({ text }) => text).join(",")}]`, id);

@@ -3,7 +3,7 @@ import test from "ava";
 import { ClusterWatch, changesOf, reportFor } from "../../../actors/dashboard/cluster-watch.ts";
 import { accessOf, dashboardOptions } from "../../../actors/dashboard/dashboard-options.ts";
 import { refusalOfChange, visitorOf } from "../../../actors/dashboard/door.ts";
-import { EventRing } from "../../../actors/dashboard/event-ring.ts";
+import { EventRing, seenTogether } from "../../../actors/dashboard/event-ring.ts";
 import { thinned } from "../../../actors/dashboard/page-answers.ts";
 import type { OverviewReport } from "../../../actors/observe/overview.ts";
 import type { RunEvent } from "../../../actors/run-state/run-events.ts";
@@ -97,6 +97,18 @@ test("the ring gives what was missed, keeps to its limits, and says when somethi
   const small = new EventRing({ events: 1000, bytes: 500 });
   for (let seq = 0; seq < 100; seq++) small.add(progress("r1", seq), undefined, seq);
   t.true(small.size.bytes <= 500 && small.size.events > 1, JSON.stringify(small.size));
+});
+
+test("of many events together, no more progress is told than can be seen, and everything else", (t) => {
+  const ring = new EventRing();
+  for (let seq = 0; seq < 1000; seq++) ring.add(progress("r1", seq), undefined, seq);
+  ring.add({ ...progress("r1", 1000), type: "run.incident" } as RunEvent, undefined, 0);
+  ring.add(progress("r2", 0), undefined, 0);
+  const all = ring.after(0) ?? [];
+  const told = seenTogether(all, 50).map(({ run, seq }) => `${run} ${seq}`);
+  t.true(told.length >= 40 && told.length <= 52, `${told.length}`);
+  for (const one of ["r1 999", "r1 1000", "r2 0"]) t.true(told.includes(one), one);
+  t.is(seenTogether(all.slice(0, 50), 50).length, 50);
 });
 
 test("a history of many steps keeps everything but progress that no chart could show", (t) => {

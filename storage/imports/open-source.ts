@@ -2,6 +2,7 @@
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
+import { firstPage } from "../checkpoint-store/model-file.ts";
 import { legacyMagic, zipMagic } from "../torch-files/read-torch-file.ts";
 import { openOnnx } from "./onnx-source.ts";
 import { openPyTorch } from "./pytorch-source.ts";
@@ -28,6 +29,13 @@ export function openSource(path: string, disk: Disk): TensorSource {
     }
     // Behind 8 bytes with its length, the header of safetensors is JSON.
     if (count > 8 && head[8] === 0x7b) return openSafetensors(file, path);
+    if (begins(firstPage().subarray(0, head.length))) {
+      const message = `Expected a model of another program, but ${path} is one of Osiris already`;
+      throw new InputUnusableError(
+        path,
+        `${message}: name it in the place of a checkpoint directory`,
+      );
+    }
     // A model of ONNX begins with its version, a small number in field 1.
     if (head[0] === 0x08 && (head[1] ?? 0) < 0x40) return openOnnx(file, path, disk);
     const message =

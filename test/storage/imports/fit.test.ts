@@ -6,6 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
+import { firstPage } from "../../../storage/checkpoint-store/model-file.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { importModel } from "../../../storage/imports/import-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -199,6 +200,8 @@ test("files of other kinds, and directories that are taken, are refused", async 
   const other = join(home, "text.pt");
   writeFileSync(other, "label,a\n1,2\n3,4\n5,6\n");
   await isRefused(t, other, /its first bytes are of none of them/);
+  writeFileSync(other, firstPage());
+  await isRefused(t, other, /is one of Osiris already: name it in the place of a checkpoint dir/);
   await isRefused(t, join(home, "no.pt"), /^Cannot read .*no\.pt: ENOENT: no such file/);
   await isRefused(t, copied(home, pytorchFile("views.pt")), /called as those of facebookresearch/);
   const taken = join(home, "taken");

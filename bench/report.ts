@@ -85,7 +85,8 @@ function linesOf(row: BenchRow): string[] {
   ];
 }
 
-function machine() {
+/** What measured it. */
+export function machine() {
   return {
     cpu: cpus()[0]?.model ?? "unknown",
     cores: availableParallelism(),

@@ -1,9 +1,12 @@
 // The benches' command line: `npm run bench -- exchange --only shared.allToAll`.
 
+import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { type Bench, narrowed, wantedBy } from "./bench.ts";
 import { benches } from "./benches.ts";
-import { durationOf, openReport, secondsOf } from "./report.ts";
+import { htmlOf } from "./html.ts";
+import { durationOf, machine, openReport, secondsOf } from "./report.ts";
+import type { BenchRow } from "./row.ts";
 import { runSession } from "./session.ts";
 
 /** Options that every bench has, beside its own. */
@@ -12,6 +15,7 @@ interface CommonOptions {
   readonly list?: true;
   readonly full?: true;
   readonly json: boolean;
+  readonly html?: string;
 }
 
 const program = new Command("bench").description(
@@ -29,6 +33,7 @@ function addCommand(name: string, bench: Bench): void {
     .description(`${bench.question} (about ${short})`)
     .option("--only <patterns...>", "rows with names that begin so; * is any characters", [])
     .option("--list", "print the names of the rows, and measure nothing")
+    .option("--html <FILE>", "also draw the rows beside their limits, as a page")
     .option("--json", "a line for programs a row, and a last one with all of them", false);
   if (long !== undefined && bench.full !== undefined) {
     command.option("--full", `the long run: ${flagsOf(bench.full)} (about ${durationOf(long)})`);
@@ -39,7 +44,7 @@ function addCommand(name: string, bench: Bench): void {
 }
 
 async function runBench(name: string, bench: Bench, command: Command): Promise<number> {
-  const { only, list, full, json, ...given } = command.opts<CommonOptions>();
+  const { only, list, full, json, html, ...given } = command.opts<CommonOptions>();
   const isGiven = (key: string) => command.getOptionValueSource(key) === "cli";
   const long = Object.entries(full === true ? (bench.full ?? {}) : {});
   const options = { ...given, ...Object.fromEntries(long.filter(([key]) => !isGiven(key))) };
@@ -57,11 +62,16 @@ async function runBench(name: string, bench: Bench, command: Command): Promise<n
   }
   const report = openReport(name, json);
   report.start(measurements, isWanted);
+  const rows: BenchRow[] = [];
   const code = await runSession({ bench: name, options, only }, (message) => {
-    if ("row" in message) report.row(message.row);
-    else report.begin(message.begin);
+    if ("row" in message) {
+      rows.push(message.row);
+      report.row(message.row);
+    } else report.begin(message.begin);
   });
   report.end(code > 1);
+  if (html !== undefined)
+    writeFileSync(html, htmlOf(name, Object.values(machine()).join(", "), rows));
   return code;
 }
 

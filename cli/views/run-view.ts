@@ -7,6 +7,7 @@ import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";
 import { planLine } from "./plan-line.ts";
 import { repairedCounts, timeOf } from "./report.ts";
+import { sparkline } from "./sparkline.ts";
 
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
@@ -65,11 +66,15 @@ export function linesView(say: (line: string) => void): RunView {
   };
 }
 
+/** The loss of the last minutes, four times a second, in so many columns. */
+const curveTellsMax = 960;
+const curveWidth = 16;
+
 /** A progress bar at the bottom of the terminal, and lines above it. */
 function barView(): RunView {
   const tell = linesOf();
   const format =
-    "  {bar} {percentage}% · step {value} of {total} · loss {loss} · {speed} samples/s · {left} left{repaired}";
+    "  {bar} {percentage}% · step {value} of {total} · loss {loss} {curve} · {speed} samples/s · {left} left{repaired}";
   const bars = new MultiBar({
     format,
     barCompleteChar: "█",
@@ -80,6 +85,7 @@ function barView(): RunView {
     stream: process.stdout,
   });
   let bar: SingleBar | undefined;
+  const losses: number[] = [];
   let isClosed = false;
   const say = (line: string) => {
     if (bar === undefined || isClosed) console.log(line);
@@ -89,8 +95,11 @@ function barView(): RunView {
     show(event) {
       if (event.type === "run.progress") {
         const { step, steps, loss, samplesPerSecond } = event;
+        losses.push(loss);
+        if (losses.length > curveTellsMax) losses.shift();
         const fields = {
           loss: metric(loss),
+          curve: sparkline(losses, curveWidth),
           speed: count(samplesPerSecond),
           left: duration(secondsLeft(event)),
           repaired: repairedSoFar(event),

@@ -4,6 +4,7 @@ import test from "ava";
 import { incidentLines } from "../../cli/views/incidents.ts";
 import { reportOf, tiersOf, timeOf } from "../../cli/views/report.ts";
 import { linesView } from "../../cli/views/run-view.ts";
+import { sparkline } from "../../cli/views/sparkline.ts";
 import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
 
 const result: RunResult = {
@@ -233,4 +234,17 @@ test("an incident is told first cause first, then what was done, then how it end
   ]);
   const [first] = incidentLines({ ...incident, offender: "root", generation: 0 });
   t.regex(first ?? "", /: root failed after step 17, at batch 17/, "it was in none");
+});
+
+test("a curve fits into the columns that there are, from its lowest block to its highest", (t) => {
+  t.is(sparkline([8, 7, 6, 5, 4, 3, 2, 1], 16), "█▇▆▅▄▃▂▁");
+  t.is(
+    sparkline(
+      Array.from({ length: 1600 }, (_, at) => at),
+      8,
+    ),
+    "▁▂▃▄▅▆▇█",
+  );
+  t.is(sparkline([1, 1, 1], 4), "▁▁▁");
+  t.is(sparkline([Number.NaN, 2], 4), "");
 });

@@ -9,6 +9,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import { predictedBy } from "../../src/model/loss.ts";
 import type { ModelOptions } from "../../src/model/options.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { Scorer } from "../../src/serving/scorer.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { forwardStep } from "../../src/training/step/step.ts";
@@ -53,10 +54,12 @@ function jobOf(model: ModelOptions, data: object = {}, more: object = {}): JobSp
 }
 
 /** A device with drawn dense parameters, whose rows' averages are not their weights. */
-function drawnDevice({ model, slices, optimizer, seed, data }: JobSpec): DeviceState {
+function drawnDevice(
+  { model, slices, optimizer, seed, data }: JobSpec,
+  weighted = weightedOf(data, shapesOf(model)),
+): DeviceState {
   const kernels = openKernels("auto");
-  const shapes = shapesOf(model);
-  const [idsMax, weighted] = [shapes.map(() => 8), weightedOf(data, shapes)];
+  const idsMax = shapesOf(model).map(() => 8);
   const input = { model, slices, idsMax, weighted, batchSize: 16 };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   const stream = new RandomStream(seed, 1, 7);
@@ -173,7 +176,21 @@ for (const [title, model] of Object.entries(models)) {
   });
 }
 
-test("weights of ids, in some features", async (t) => {
+test("ids of some features have weights, and those of others count once", async (t) => {
+  const job = jobOf(dlrm);
+  const weighted = [true, false, true, false, true];
+  const device = drawnDevice(job, weighted);
+  const { kernels } = device;
+  const { model, optimizer } = job;
+  const scorer = new Scorer({ model, optimizer: optimizer.sparse, weighted, kernels });
+  scorer.setDense(denseOfDevice(device));
+  const sizes = { samples: 9, idsMax: 4, isWeighted: true };
+  const batch = drawBatch(job, new RandomStream(9, 1, 6), sizes);
+  const expected = await evaluated(device, batch);
+  t.deepEqual(scorer.score(batch, rowsOfDevice(device)), expected);
+});
+
+test("weights of ids, in all features", async (t) => {
   t.deepEqual(await differences(jobOf(dlrm, { weights: "uniform" })), []);
 });
 

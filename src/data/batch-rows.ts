@@ -71,9 +71,22 @@ export class BatchRows {
       samples: this.#samples,
       dense: this.#dense,
       lengths: this.#lengths,
-      ids: Int32Array.from(this.#ids.flat()),
-      highs: this.#highs === undefined ? undefined : Int32Array.from(this.#highs.flat()),
-      weights: this.#weights === undefined ? undefined : Float32Array.from(this.#weights.flat()),
+      ids: joined(this.#ids, (count) => new Int32Array(count)),
+      highs: this.#highs && joined(this.#highs, (count) => new Int32Array(count)),
+      weights: this.#weights && joined(this.#weights, (count) => new Float32Array(count)),
     };
   }
+}
+
+/** Lists behind each other. */
+function joined<T extends Int32Array | Float32Array>(
+  lists: readonly (readonly number[])[],
+  make: (count: number) => T,
+): T {
+  let count = 0;
+  for (const list of lists) count += list.length;
+  const out = make(count);
+  let at = 0;
+  for (const list of lists) for (const value of list) out[at++] = value;
+  return out;
 }

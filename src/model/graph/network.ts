@@ -74,11 +74,17 @@ export function createNetwork(options: {
       );
     const shaped = (of: Tensor | undefined, input: number, samples: number) =>
       of && kernels.reshape(part(of, samples), [samples, ...(node.inputs[input]?.shape ?? [])]);
+    // Batches are mostly as large as the one before: the same handles serve again.
+    const outs = lastOf(part);
+    const inputs = node.inputs.map(({ shape }) => {
+      return lastOf((of, samples) => kernels.reshape(part(of, samples), [samples, ...shape]));
+    });
     const memory: Memory = {
       ...options,
       x(input, samples) {
-        const { node: from = -1, shape = [] } = node.inputs[input] ?? {};
-        return kernels.reshape(part(cells[from]?.out, samples), [samples, ...shape]);
+        const take = inputs[input];
+        if (take === undefined) throw new RangeError(`Node ${index} has no input ${input}`);
+        return take(cells[node.inputs[input]?.node ?? -1]?.out, samples);
       },
       dX: (input, samples) => shaped(gradientOf(input)?.to, input, samples),
       others: (input, samples) =>
@@ -88,7 +94,7 @@ export function createNetwork(options: {
           ? memory.x(input, samples)
           : undefined,
       isZeroed: gradients[index]?.isZeroed === true,
-      out: (samples) => part(cells[index]?.out, samples),
+      out: (samples) => outs(cells[index]?.out, samples),
       dOut: (samples) => kernels.reshape(part(dOut, samples), [samples, ...node.shape]),
       parameter: (name) => parameterIn(kernels, flat, graph.layout, name),
       gradients: (name) =>
@@ -98,6 +104,21 @@ export function createNetwork(options: {
     cells.push({ axis, dOut, dParts, out, isEarly, block: node.start?.(memory) });
   }
   return { kernels, graph, flat, cells };
+}
+
+/** `make`, whose last result is given again where it is asked for again. */
+function lastOf(
+  make: (of: Tensor | undefined, samples: number) => Tensor,
+): (of: Tensor | undefined, samples: number) => Tensor {
+  let last:
+    | { readonly of: Tensor | undefined; readonly samples: number; readonly made: Tensor }
+    | undefined;
+  return (of, samples) => {
+    if (last === undefined || last.of !== of || last.samples !== samples) {
+      last = { of, samples, made: make(of, samples) };
+    }
+    return last.made;
+  };
 }
 
 /** Blocks that ran: at once, or, where one waits for other devices, when these answered. */

@@ -1,8 +1,9 @@
-// Serving: predictions inside a program, rankings, and pauses under deltas.
+// Serving: predictions inside a program and over HTTP, rankings, and pauses under deltas.
 
 import { Option } from "commander";
 import { type Bench, positive } from "../bench.ts";
 import { type EngineOptions, engineMeasurements } from "./engine.bench.ts";
+import { httpMeasurements } from "./http.bench.ts";
 import { pauseMeasurement } from "./pauses.bench.ts";
 
 export const serveBench: Bench<EngineOptions> = {
@@ -14,6 +15,10 @@ export const serveBench: Bench<EngineOptions> = {
   ],
   full: { rounds: 5, seconds: 3 },
   measurements(options) {
-    return [...engineMeasurements(options), pauseMeasurement(options.rounds)];
+    return [
+      ...engineMeasurements(options),
+      pauseMeasurement(options.rounds),
+      ...httpMeasurements(options),
+    ];
   },
 };

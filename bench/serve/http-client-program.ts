@@ -1,0 +1,148 @@
+// Clients of a server in a process of their own: as many connections as it is told, kept open, with
+// requests that are bytes already. Measures each answer's time in milliseconds.
+//
+// Closed loop: a connection asks again once it is answered. Open loop: requests are due at fixed
+// times, whether or not the server keeps up, and their time counts from when they were due.
+
+import { connect, type Socket } from "node:net";
+
+/** What to measure. */
+export interface Load {
+  readonly port: number;
+  readonly path: string;
+  readonly bodies: readonly string[];
+  readonly connections: number;
+  readonly seconds: number;
+  /** Requests a second in an open loop; left out: a closed loop. */
+  readonly rate?: number;
+}
+
+/** What it has come to. */
+export interface Measured {
+  /** Milliseconds of each answer after the first tenth of the time. */
+  readonly times: readonly number[];
+  /** Answers a second. */
+  readonly rate: number;
+  /** Answers that were no 200. */
+  readonly refused: number;
+}
+
+process.on("message", (load: Load) => {
+  measure(load).then(
+    (measured) => process.send?.(measured),
+    () => process.exit(1),
+  );
+});
+process.on("disconnect", () => process.exit(0));
+
+async function measure(load: Load): Promise<Measured> {
+  const { port, path, bodies, connections, seconds, rate } = load;
+  const requests = bodies.map((body) => {
+    const length = Buffer.byteLength(body);
+    const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json`;
+    return Buffer.from(`${head}\r\nContent-Length: ${length}\r\n\r\n${body}`);
+  });
+  const clients = await Promise.all(Array.from({ length: connections }, () => Client.open(port)));
+  const times: number[] = [];
+  let [answers, refused, next] = [0, 0, 0];
+  const beginMs = performance.now();
+  const endMs = beginMs + 1000 * seconds;
+  const warmMs = beginMs + 100 * seconds;
+  const ask = async (client: Client, dueMs: number) => {
+    const isGood = await client.ask(requests[next++ % requests.length] ?? Buffer.alloc(0));
+    const nowMs = performance.now();
+    if (!isGood) refused++;
+    if (dueMs < warmMs) return;
+    answers++;
+    times.push(nowMs - dueMs);
+  };
+  if (rate === undefined) {
+    const loop = async (client: Client) => {
+      while (performance.now() < endMs) await ask(client, performance.now());
+    };
+    await Promise.all(clients.map(loop));
+  } else {
+    await openLoop(clients, ask, { beginMs, endMs, everyMs: 1000 / rate });
+  }
+  const rateNow = (1000 * answers) / (performance.now() - warmMs);
+  for (const client of clients) client.close();
+  return { times, rate: rateNow, refused };
+}
+
+async function openLoop(
+  clients: readonly Client[],
+  ask: (client: Client, dueMs: number) => Promise<void>,
+  { beginMs, endMs, everyMs }: { beginMs: number; endMs: number; everyMs: number },
+): Promise<void> {
+  const free = [...clients];
+  const due: number[] = [];
+  const asked: Promise<void>[] = [];
+  const send = () => {
+    while (due.length > 0 && free.length > 0) {
+      const client = free.pop() as Client;
+      const answered = ask(client, due.shift() as number).then(() => {
+        free.push(client);
+        send();
+      });
+      asked.push(answered);
+    }
+  };
+  let dueMs = beginMs;
+  while (dueMs < endMs) {
+    for (const nowMs = performance.now(); dueMs <= nowMs && dueMs < endMs; dueMs += everyMs) {
+      due.push(dueMs);
+    }
+    send();
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+  while (due.length > 0 || free.length < clients.length) {
+    // A server that is far behind is not waited for: what it owes counts as late.
+    if (performance.now() > endMs + 1000) break;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+}
+
+/** A connection with one request on its way at a time. */
+class Client {
+  readonly #socket: Socket;
+  #text = "";
+  #done: (isGood: boolean) => void = () => {};
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.setNoDelay(true);
+    socket.setEncoding("latin1");
+    socket.on("data", (data: string) => this.#hear(data));
+    socket.on("close", () => this.#done(false));
+    socket.on("error", () => {});
+  }
+
+  static open(port: number): Promise<Client> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(port, "127.0.0.1", () => resolve(new Client(socket)));
+      socket.once("error", reject);
+    });
+  }
+
+  ask(request: Buffer): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#done = resolve;
+      this.#socket.write(request);
+    });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #hear(data: string): void {
+    this.#text += data;
+    const head = this.#text.indexOf("\r\n\r\n");
+    if (head < 0) return;
+    const length = Number(/content-length: (\d+)/i.exec(this.#text)?.[1] ?? 0);
+    if (this.#text.length < head + 4 + length) return;
+    const isGood = this.#text.startsWith("HTTP/1.1 200");
+    this.#text = "";
+    this.#done(isGood);
+  }
+}

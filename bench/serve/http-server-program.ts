@@ -1,0 +1,13 @@
+// A server of one model in a process of its own, with the engine that it is told. Sends its address
+// to its parent, and ends with it.
+
+import { openServedModel } from "../../actors/serving/models/engine.ts";
+import { serve } from "../../actors/serving/serve.ts";
+import { openOnnxEngine } from "./onnx-engine.ts";
+
+const [directory = "", engine = "osiris"] = process.argv.slice(2);
+const open = engine === "onnx" ? openOnnxEngine : openServedModel;
+const options = { port: 0, models: { m: { path: directory, watch: false } }, deadlineMs: 60_000 };
+const server = await serve(options, { open });
+process.send?.(server.url);
+process.on("disconnect", () => process.exit(0));

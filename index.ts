@@ -86,6 +86,7 @@ export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/source
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
+export type { Calibration } from "./storage/model/calibration.ts";
 export { predictFile } from "./storage/model/predict-file.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
 export {

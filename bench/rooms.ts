@@ -80,7 +80,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 4300,
     "storage/exports": 1_960,
-    "storage/model": 1_300,
+    "storage/model": 1_700,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },

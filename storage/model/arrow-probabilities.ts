@@ -6,13 +6,14 @@ import {
   makeData,
   RecordBatch,
   RecordBatchFileWriter,
+  Utf8,
   vectorFromArray,
 } from "apache-arrow";
 import type { DiskFile } from "../../src/ports/disk.ts";
-import type { ProbabilityWriter } from "./predict-report.ts";
+import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
-/** Writes a column `row` and one for each of `names` to `target`, as one record batch a batch. */
-export function arrowWriter(target: DiskFile, names: readonly string[]): ProbabilityWriter {
+/** Writes a column `row`, kept columns and predictions, as one record batch a batch. */
+export function arrowWriter(target: DiskFile, { kept, names }: WrittenColumns): ProbabilityWriter {
   const writer = new RecordBatchFileWriter();
   let at = 0;
   const written = drain();
@@ -24,13 +25,15 @@ export function arrowWriter(target: DiskFile, names: readonly string[]): Probabi
   }
 
   let isEmpty = true;
-  const write: ProbabilityWriter["write"] = (firstRow, tasks) => {
-    const rows = tasks[0]?.length ?? 0;
-    const places = BigInt64Array.from({ length: rows }, (_, row) => BigInt(firstRow + row));
-    const columns = names.map((name, i) => {
-      const values = vectorFromArray([...(tasks[i] ?? [])], new Float32());
-      return [name, values.data[0] ?? makeData({ type: new Float32(), length: 0 })] as const;
-    });
+  const write: ProbabilityWriter["write"] = (rows, keptValues, values) => {
+    const places = BigInt64Array.from(rows, BigInt);
+    const dataOf = <Type extends Float32 | Utf8>(own: readonly unknown[], type: Type) => {
+      return vectorFromArray([...own], type).data[0] ?? makeData({ type, length: 0 } as never);
+    };
+    const columns = [
+      ...kept.map((name, i) => [name, dataOf(keptValues[i] ?? [], new Utf8())] as const),
+      ...names.map((name, i) => [name, dataOf(values[i] ?? [], new Float32())] as const),
+    ];
     const row = makeData({ type: new Int64(), data: places });
     writer.write(new RecordBatch({ row, ...Object.fromEntries(columns) }));
     isEmpty = false;
@@ -38,7 +41,7 @@ export function arrowWriter(target: DiskFile, names: readonly string[]): Probabi
   return {
     write,
     async finish() {
-      if (isEmpty) write(0, []);
+      if (isEmpty) write([], [], []);
       writer.finish();
       await written;
     },

@@ -49,6 +49,7 @@ import type {
 } from "../checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
+import { type Calibration, fitCalibration } from "./calibration.ts";
 import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
 import { type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
@@ -155,10 +156,39 @@ export class Model implements AsyncDisposable {
     throw expected("thresholds", "left out, as the model predicts no class", thresholds);
   }
 
+  /**
+   * Of each task how its probabilities become calibrated ones (calibration.ts), by the samples of
+   * `data`, or those that the job holds out; undefined where the label is a number.
+   * @throws as `evaluate`; InvalidOptionError where the samples are of one class
+   */
+  async calibrate(
+    data?: EvaluationData,
+    { dataDiffers = false, part = "evaluation" }: Omit<EvaluateOptions, "thresholds"> = {},
+  ): Promise<(Calibration | undefined)[]> {
+    const { logits, labels } = await this.#scores(() =>
+      data === undefined ? this.#openPart(part) : this.#openData(data, dataDiffers),
+    );
+    const { length: tasks } = this.tasks;
+    return this.tasks.map((_, task) => {
+      if (this.#predictor.numeric[task] === true) return undefined;
+      const own = (values: Float32Array) => values.filter((_value, i) => i % tasks === task);
+      const [scores, truths] = [own(logits), own(labels)];
+      const isKnown = (_value: number, i: number) => !Number.isNaN(truths[i]);
+      return fitCalibration(scores.filter(isKnown), truths.filter(isKnown));
+    });
+  }
+
   async #evaluate(
     open: () => Promise<Dataset>,
     thresholds: readonly number[] | undefined,
   ): Promise<Metrics> {
+    const scores = await this.#scores(open);
+    const labels = scoredLabelsOf(this.job.data);
+    return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
+  }
+
+  /** The logits, labels and groups of all samples. */
+  async #scores(open: () => Promise<Dataset>): Promise<Scores> {
     this.#live("evaluate");
     const dataset = await open();
     try {
@@ -171,8 +201,7 @@ export class Model implements AsyncDisposable {
         this.#live("evaluate");
         scores.logits.set(scorer.score(batch, rows, first), this.tasks.length * first);
       }
-      const labels = scoredLabelsOf(this.job.data);
-      return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
+      return scores;
     } finally {
       dataset.close();
     }

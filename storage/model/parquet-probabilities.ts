@@ -2,10 +2,13 @@
 
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import type { DiskFile } from "../../src/ports/disk.ts";
-import type { ProbabilityWriter } from "./predict-report.ts";
+import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
-/** Writes a column `row` and one for each of `names` to `target`, as one row group a batch. */
-export function parquetWriter(target: DiskFile, names: readonly string[]): ProbabilityWriter {
+/** Writes a column `row`, kept columns and predictions, as one row group a batch. */
+export function parquetWriter(
+  target: DiskFile,
+  { kept, names }: WrittenColumns,
+): ProbabilityWriter {
   const bytes = new ByteWriter();
   let at = 0;
   const flush = () => {
@@ -17,8 +20,12 @@ export function parquetWriter(target: DiskFile, names: readonly string[]): Proba
   const writer = new ParquetWriter({
     writer: Object.assign(bytes, { flush, finish: flush }),
     schema: [
-      { name: "root", num_children: 1 + names.length },
+      { name: "root", num_children: 1 + kept.length + names.length },
       { name: "row", type: "INT64", repetition_type: "REQUIRED" },
+      ...kept.map((name) => {
+        const text = { type: "BYTE_ARRAY", converted_type: "UTF8" } as const;
+        return { name, ...text, repetition_type: "OPTIONAL" } as const;
+      }),
       ...names.map((name) => {
         return { name, type: "FLOAT", repetition_type: "OPTIONAL" } as const;
       }),
@@ -26,14 +33,13 @@ export function parquetWriter(target: DiskFile, names: readonly string[]): Proba
     createdBy: "osiris",
   });
   return {
-    write(firstRow, tasks) {
-      const rows = tasks[0]?.length ?? 0;
-      const places = Array.from({ length: rows }, (_, row) => BigInt(firstRow + row));
+    write(rows, keptValues, values) {
       void writer.write({
-        rowGroupSize: Math.max(1, rows),
+        rowGroupSize: Math.max(1, rows.length),
         columnData: [
-          { name: "row", data: places },
-          ...names.map((name, i) => ({ name, data: [...(tasks[i] ?? [])] })),
+          { name: "row", data: rows.map(BigInt) },
+          ...kept.map((name, i) => ({ name, data: [...(keptValues[i] ?? [])] })),
+          ...names.map((name, i) => ({ name, data: [...(values[i] ?? [])] })),
         ],
       });
     },

@@ -17,7 +17,7 @@ import {
 import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
 import { headerNames } from "../../src/data/text/header.ts";
 import { jsonColumns } from "../../src/data/text/json-columns.ts";
-import { hasKey, withMembers } from "../../src/data/text/json-lines.ts";
+import { hasKey, objectIn, withMembers } from "../../src/data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
@@ -26,7 +26,7 @@ import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
-import { realDisk } from "../../src/ports/disk.ts";
+import { type DiskFile, realDisk } from "../../src/ports/disk.ts";
 import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
@@ -34,12 +34,19 @@ import {
   addedColumns,
   type PredictFileOptions,
   type PredictReport,
+  predictedColumns,
+  predictedValues,
+  shownNumber,
   usualColumn,
 } from "./predict-report.ts";
+import { type OutputFormat, openOutput, outputFormatOf } from "./prediction-output.ts";
+import { textOut } from "./text-probabilities.ts";
 
 /**
  * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
- * the value of a label that is a number, at the end of each line. The file has the columns of the
+ * the value of a label that is a number, at the end of each line. Where the name of `out` ends as
+ * another format, `.csv`, `.jsonl`, `.parquet` or `.arrow`, it has the number of each line, the
+ * columns of `keep`, and the predictions instead. `.csv.gz` and `.jsonl.gz` are compressed. The file has the columns of the
  * model's training data, with or without the label; other columns stay as they are. Plain or gzip;
  * the result is plain. A model of files of columns reads one, and writes a file of rows and
  * probabilities (predict-table.ts).
@@ -59,18 +66,46 @@ export async function predictFile(
     return predictTable(model, address, out, options);
   }
   const { bytes: size } = await factsOf(address);
-  const scorer = new LineScorer(model, path, column);
+  const { format, isZipped } = outputFormatOf(out);
+  const { kind } = model.job.data;
+  // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
+  const isRewritten = format === undefined || format === kind;
+  if (isRewritten && options.keep !== undefined) throw noKeep(out);
+  const scorer = new LineScorer(model, path, column, options);
   const bytes = await writeWhole(disk, out, async (file) => {
-    let at = 0;
+    const sink = isRewritten
+      ? scorer.rewriter(file, isZipped)
+      : await scorer.rowWriter(file, { format, isZipped });
     for await (const { firstLine, lines, bytesRead } of readLines(address)) {
-      const text = Buffer.from(await scorer.score(firstLine, lines), "latin1");
-      file.write(text, at);
-      at += text.length;
+      await sink.write(await scorer.score(firstLine, lines));
       onProgress?.(bytesRead, size);
       signal?.throwIfAborted();
     }
+    await sink.finish();
   });
   return { ...scorer.report(), file: out, bytes };
+}
+
+function noKeep(out: string): InvalidOptionError {
+  const message = `Expected \`keep\` with a file of another format than the lines that are read`;
+  return new InvalidOptionError("keep", `${message}: ${out} has all columns of its lines`);
+}
+
+/** A line, and its predictions as `predictedValues` has them; undefined: the line is a bad one. */
+interface ScoredLine extends NumberedLine {
+  readonly values: readonly number[] | undefined;
+}
+
+/** Lines that were scored; `header`: the first line of a file of CSV, once. */
+interface ScoredLines {
+  readonly header: string | undefined;
+  readonly lines: readonly ScoredLine[];
+}
+
+/** Where scored lines go. */
+interface LineSink {
+  write(scored: ScoredLines): void | Promise<void>;
+  finish(): void | Promise<void>;
 }
 
 /** Scores lines, chunk after chunk, and counts what they come to. */
@@ -79,16 +114,22 @@ class LineScorer {
   readonly #path: string;
   readonly #column: string;
   readonly #transforms: CompiledTransforms | undefined;
+  readonly #options: PredictFileOptions;
+  /** The columns that are added. */
+  readonly #names: readonly string[];
   #columns: Columns | undefined;
   #samples = 0;
+  #places: readonly number[] = [];
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
   #sum = 0;
 
-  constructor(model: Model, path: string, column: string) {
+  constructor(model: Model, path: string, column: string, options: PredictFileOptions) {
     this.#model = model;
     this.#path = path;
     this.#column = column;
+    this.#options = options;
+    this.#names = predictedColumns(model.tasks, column, options);
     this.#transforms = lineTransforms(model.job.data);
   }
 
@@ -97,31 +138,104 @@ class LineScorer {
     return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
   }
 
-  /** The lines with their probabilities, each with its line break. Blank lines are left out. */
-  async score(firstLine: number, lines: readonly (string | undefined)[]): Promise<string> {
+  /** Writes each line again, with its predictions at its end. */
+  rewriter(file: DiskFile, isZipped: boolean): LineSink {
+    const write = textOut(file, isZipped);
+    return {
+      write: ({ header, lines }) => {
+        const { delimiter = ",", json } = this.#columns ?? {};
+        const names = Buffer.from(this.#names.join(delimiter)).toString("latin1");
+        const first = header === undefined ? "" : `${header}${delimiter}${names}\n`;
+        const others = lines.map(({ text, values }) => {
+          const shown = this.#names.map((_, i) => shownNumber(values?.[i]));
+          if (json !== undefined) return `${withMembers(text, this.#names, shown)}\n`;
+          return `${text}${delimiter}${shown.join(delimiter)}\n`;
+        });
+        write(Buffer.from(first + others.join(""), "latin1"));
+      },
+      finish() {},
+    };
+  }
+
+  /** Writes the number of each line, from 0, kept columns and predictions. */
+  async rowWriter(
+    file: DiskFile,
+    output: { readonly format: OutputFormat; readonly isZipped: boolean },
+  ): Promise<LineSink> {
+    const { keep = [] } = this.#options;
+    const writer = await openOutput(file, output, { kept: keep, names: this.#names });
+    let row = 0;
+    return {
+      write: async ({ lines }) => {
+        if (lines.length === 0) return;
+        const rows = lines.map(() => row++);
+        const fields = lines.map(({ text }) => this.#keptOf(text, keep));
+        const kept = keep.map((_, i) => fields.map((own) => own[i] ?? null));
+        const values = this.#names.map((_, i) => lines.map((line) => line.values?.[i] ?? null));
+        await writer.write(rows, kept, values);
+      },
+      finish: () => writer.finish(),
+    };
+  }
+
+  /** The fields of a line that are kept, as they are. */
+  #keptOf(line: string, keep: readonly string[]): (string | null)[] {
+    if (keep.length === 0) return [];
+    const columns = this.#columns as Columns;
+    const utf8 = (text: string) => Buffer.from(text, "latin1").toString("utf8");
+    if (columns.json !== undefined) {
+      const value = objectIn(line) ?? {};
+      return keep.map((name) => {
+        const own = Object.hasOwn(value, name) ? value[name] : null;
+        if (own === null) return null;
+        return typeof own === "string" ? own : JSON.stringify(own);
+      });
+    }
+    const fields = fieldsOf(line, columns);
+    return this.#places.map((place) => {
+      const own = Array.isArray(fields) ? fields[place] : undefined;
+      return own === undefined || own === "" ? null : utf8(own);
+    });
+  }
+
+  /** Finds the columns to keep. @throws InvalidOptionError where there is none of a name */
+  #placeKept(header: string): void {
+    const { data } = this.#model.job;
+    const { keep = [] } = this.#options;
+    if (data.kind === "jsonl" || keep.length === 0) return;
+    const delimiter = data.kind === "csv" ? data.delimiter : "\t";
+    const names = data.kind === "csv" ? headerNames(this.#path, header, delimiter) : [];
+    this.#places = keep.map((name) => {
+      const place = names.indexOf(name);
+      if (place >= 0) return place;
+      const message = `Expected \`keep\` to name columns of ${this.#path}, got \`${name}\``;
+      throw new InvalidOptionError("keep", message);
+    });
+  }
+
+  /** The lines with their predictions. Blank lines are left out. */
+  async score(firstLine: number, lines: readonly (string | undefined)[]): Promise<ScoredLines> {
     const left = lines.flatMap((text, i): NumberedLine[] => {
       const line = firstLine + i;
       if (text === undefined) throw this.#tooLong(line);
       return text === "" ? [] : [{ line, text }];
     });
-    let out = "";
+    let header: string | undefined;
     if (this.#columns === undefined && left[0] !== undefined) {
       const { data } = this.#model.job;
       const [{ text }] = left;
       this.#columns = columnsOf(this.#model.job, text, this.#path, this.#column);
-      if (data.kind === "csv") {
-        const names = addedColumns(this.#model.tasks, this.#column).join(data.delimiter);
-        out = `${text}${data.delimiter}${Buffer.from(names).toString("latin1")}\n`;
-        left.shift();
-      }
+      this.#placeKept(text);
+      if (data.kind === "csv") header = left.shift()?.text;
     }
+    const scored: ScoredLine[] = [];
     for (let from = 0; from < left.length; from += batchSamplesMax) {
-      out += await this.#scoreSome(left.slice(from, from + batchSamplesMax));
+      scored.push(...(await this.#scoreSome(left.slice(from, from + batchSamplesMax))));
     }
-    return out;
+    return { header, lines: scored };
   }
 
-  async #scoreSome(lines: readonly NumberedLine[]): Promise<string> {
+  async #scoreSome(lines: readonly NumberedLine[]): Promise<ScoredLine[]> {
     const { job } = this.#model;
     const tables = shapesOf(job.model);
     const columns = this.#columns as Columns;
@@ -144,30 +258,22 @@ class LineScorer {
     });
     const probabilities = await this.#model.predictBatch(rows.batch());
     const { length: tasks } = this.#model.tasks;
-    const added = addedColumns(this.#model.tasks, this.#column);
-    return lines
-      .map(({ line, text }, i) => {
-        const own = probabilities.subarray(i * tasks, (i + 1) * tasks);
-        const shown = this.#shown(line, faults[i], own);
-        if (columns.json !== undefined) return `${withMembers(text, added, shown)}\n`;
-        return `${text}${columns.delimiter}${shown.join(columns.delimiter)}\n`;
-      })
-      .join("");
+    return lines.map(({ line, text }, i) => {
+      const own = probabilities.subarray(i * tasks, (i + 1) * tasks);
+      return { line, text, values: this.#counted(line, faults[i], own) };
+    });
   }
 
-  /**
-   * The probabilities of a line as text, those of the first task counted: nine digits distinguish a
-   * float32 from its neighbours.
-   */
-  #shown(line: number, fault: Fault | undefined, probabilities: Float32Array): string[] {
+  /** The values of a line, where it is a sample; those of the first task are counted. */
+  #counted(line: number, fault: Fault | undefined, own: Float32Array): number[] | undefined {
     if (fault === undefined) {
       this.#samples++;
-      this.#sum += probabilities[0] ?? Number.NaN;
-      return Array.from(probabilities, (one) => String(Number(one.toPrecision(9))));
+      this.#sum += own[0] ?? Number.NaN;
+      return predictedValues(own, this.#options);
     }
     this.#bad++;
     this.#firstBad ??= { line, reason: sentenceOf(fault) };
-    return Array.from(probabilities, () => "");
+    return undefined;
   }
 
   #tooLong(line: number): InputUnusableError {

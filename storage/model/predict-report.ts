@@ -3,6 +3,7 @@
 import { areNumeric } from "../../src/data/targets.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ProgressOptions } from "../disk/progress.ts";
+import { type Calibration, calibrated } from "./calibration.ts";
 
 /** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {
@@ -11,6 +12,13 @@ export interface PredictFileOptions extends ProgressOptions {
    * numbers, "prediction"
    */
   readonly column?: string | undefined;
+  /**
+   * Columns of the file to write beside the predictions, as they are: raw ids. Of a file of columns,
+   * those that the model reads. Left out where the file is written again, line by line.
+   */
+  readonly keep?: readonly string[] | undefined;
+  /** Of each task, how probabilities are calibrated (`Model.calibrate`). @default not at all */
+  readonly calibrations?: readonly (Calibration | undefined)[] | undefined;
 }
 
 /** The result of `predictFile`. */
@@ -38,9 +46,49 @@ export function addedColumns(tasks: readonly string[], column: string): string[]
   return tasks.length === 1 ? [column] : tasks.map((task) => `${column}.${task}`);
 }
 
+/** The columns of predictions: those of all tasks, then what calibration makes of them. */
+export function predictedColumns(
+  tasks: readonly string[],
+  column: string,
+  { calibrations = [] }: Pick<PredictFileOptions, "calibrations">,
+): string[] {
+  const own = addedColumns(tasks, column);
+  const others = own.filter((_, task) => calibrations[task] !== undefined);
+  return [...own, ...others.map((name) => `${name}.calibrated`)];
+}
+
+/** The values of these columns, of the predictions (T) of a row. */
+export function predictedValues(
+  own: Float32Array,
+  { calibrations = [] }: Pick<PredictFileOptions, "calibrations">,
+): number[] {
+  const others = calibrations.flatMap((one, task) => {
+    return one === undefined ? [] : Math.fround(calibrated(own[task] ?? Number.NaN, one));
+  });
+  return [...own, ...others];
+}
+
+/** A prediction as text: nine digits distinguish a float32 from its neighbours. Null: nothing. */
+export function shownNumber(value: number | null | undefined): string {
+  return value === null || value === undefined ? "" : String(Number(value.toPrecision(9)));
+}
+
+/** The columns of a file of predictions, behind `row`. */
+export interface WrittenColumns {
+  readonly kept: readonly string[];
+  readonly names: readonly string[];
+}
+
 /** Writes rows of probabilities, batch after batch. */
 export interface ProbabilityWriter {
-  /** `tasks`: the probabilities of each task; null: there is none. */
-  write(firstRow: number, tasks: readonly (readonly (number | null)[])[]): void | Promise<void>;
+  /**
+   * Places of the rows in the file, from 0; of each kept column the texts, and of each column of
+   * predictions the numbers. Null: there is none.
+   */
+  write(
+    rows: readonly number[],
+    kept: readonly (readonly (string | null)[])[],
+    values: readonly (readonly (number | null)[])[],
+  ): void | Promise<void>;
   finish(): void | Promise<void>;
 }

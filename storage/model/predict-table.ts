@@ -1,10 +1,12 @@
-// Predicts every row of a file of columns, and writes a file of the same format with the same rows
-// in the same order: the number of the row, from 0, and its probability. Rows are decoded as in
+// Predicts every row of a file of columns, and writes a file, of the format that its name says or of
+// the same, with the same rows in the same order: the number of the row, from 0, kept columns, and
+// its probability. Rows are decoded as in
 // training; some thousand are in memory at a time.
 
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import type { RowBatch } from "../../src/data/columnar/column.ts";
 import { createRowEncoder, type RowEncoder } from "../../src/data/columnar/row-encoder.ts";
+import { textsAt } from "../../src/data/columnar/row-text.ts";
 import type { ResolvedTableOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { openTable } from "../../src/data/tables/open-table.ts";
@@ -13,19 +15,20 @@ import { denseOf, wideOf } from "../../src/data/text/columns.ts";
 import { sentenceOf } from "../../src/data/text/faults.ts";
 import { lineTransforms } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { shapesOf } from "../../src/model/features.ts";
-import type { DiskFile } from "../../src/ports/disk.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
 import {
-  addedColumns,
   type PredictFileOptions,
   type PredictReport,
-  type ProbabilityWriter,
+  predictedColumns,
+  predictedValues,
   usualColumn,
 } from "./predict-report.ts";
+import { openOutput, outputFormatOf } from "./prediction-output.ts";
 
 /**
  * Writes the probabilities of the rows of `path` to `out`; a row that training would have left out
@@ -43,15 +46,21 @@ export async function predictTable(
   const data = model.job.data as ResolvedTableOptions;
   const opened = await openTable(path, data, shapesOf(model.job.model), undefined, true);
   const { columns, header } = opened;
+  const { keep = [] } = options;
+  const { format = data.kind, isZipped } = outputFormatOf(out);
+  const names = predictedColumns(model.tasks, column, options);
   try {
     const scorer = new RowScorer(
       model,
       createRowEncoder(columns, header, undefined, lineTransforms(data)),
+      options,
     );
     const bytes = await writeWhole(disk, out, async (target) => {
-      const writer = await writerOf(data, target, addedColumns(model.tasks, column));
+      const writer = await openOutput(target, { format, isZipped }, { kept: keep, names });
       for await (const { batch } of wantedRows(opened)) {
-        await writer.write(batch.firstRow, await scorer.score(batch));
+        const rows = Array.from({ length: batch.rows }, (_, i) => batch.firstRow + i);
+        const kept = keep.map((name) => keptTexts(batch, name));
+        await writer.write(rows, kept, await scorer.score(batch, names.length));
         onProgress?.(batch.firstRow + batch.rows, opened.rows);
         signal?.throwIfAborted();
       }
@@ -63,19 +72,21 @@ export async function predictTable(
   }
 }
 
-async function writerOf(
-  { kind }: ResolvedTableOptions,
-  target: DiskFile,
-  names: readonly string[],
-): Promise<ProbabilityWriter> {
-  switch (kind) {
-    case "arrow":
-      return (await import("./arrow-probabilities.ts")).arrowWriter(target, names);
-    case "parquet":
-      return (await import("./parquet-probabilities.ts")).parquetWriter(target, names);
-    default:
-      return kind satisfies never;
+/**
+ * The texts of a column: of a list, those of its ids between bars; null: there is no value.
+ * @throws InvalidOptionError where the model does not read the column
+ */
+function keptTexts({ columns, rows, file }: RowBatch, name: string): (string | null)[] {
+  const column = columns.get(name);
+  if (column === undefined) {
+    const read = [...columns.keys()].map((one) => `\`${one}\``).join(", ");
+    const message = `Expected \`keep\` to name columns of ${file} that the model reads, ${read}`;
+    throw new InvalidOptionError("keep", `${message}, got \`${name}\``);
   }
+  return Array.from({ length: rows }, (_, row) => {
+    const texts = textsAt(column, row);
+    return texts.length === 0 ? null : Buffer.from(texts.join("|"), "latin1").toString("utf8");
+  });
 }
 
 /** Scores rows, batch after batch, and counts what they come to. */
@@ -83,13 +94,15 @@ class RowScorer {
   readonly #model: Model;
   readonly #encoder: RowEncoder;
   readonly #sample: Sample;
+  readonly #options: PredictFileOptions;
   #samples = 0;
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
   #sum = 0;
 
-  constructor(model: Model, encoder: RowEncoder) {
+  constructor(model: Model, encoder: RowEncoder, options: PredictFileOptions) {
     const { data, model: spec } = model.job;
+    this.#options = options;
     this.#model = model;
     this.#encoder = encoder;
     this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
@@ -100,10 +113,10 @@ class RowScorer {
     return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
   }
 
-  /** For each task, the probability of each row; null: the row is a bad one. */
-  async score(batch: RowBatch): Promise<(number | null)[][]> {
+  /** For each of `count` columns, the prediction of each row; null: the row is a bad one. */
+  async score(batch: RowBatch, count: number): Promise<(number | null)[][]> {
     this.#encoder.begin(batch);
-    const tasks: (number | null)[][] = this.#model.tasks.map(() => []);
+    const tasks: (number | null)[][] = Array.from({ length: count }, () => []);
     for (let from = 0; from < batch.rows; from += batchSamplesMax) {
       await this.#scoreSome(batch, from, Math.min(batch.rows - from, batchSamplesMax), tasks);
     }
@@ -130,14 +143,16 @@ class RowScorer {
       return fault !== undefined;
     });
     const probabilities = await this.#model.predictBatch(rows.batch());
+    const { length: own } = this.#model.tasks;
     for (const [i, bad] of isBad.entries()) {
-      for (const [task, own] of tasks.entries()) {
-        own.push(bad ? null : (probabilities[i * tasks.length + task] ?? Number.NaN));
-      }
+      const row = probabilities.subarray(i * own, (i + 1) * own);
+      const values = predictedValues(row, this.#options);
+      for (const [place, to] of tasks.entries())
+        to.push(bad ? null : (values[place] ?? Number.NaN));
       if (bad) this.#bad++;
       else {
         this.#samples++;
-        this.#sum += probabilities[i * tasks.length] ?? Number.NaN;
+        this.#sum += row[0] ?? Number.NaN;
       }
     }
   }

@@ -1,7 +1,13 @@
 // osiris predict DIRECTORY: the probabilities of a trained model for the lines of a file.
 
 import type { Command } from "commander";
-import { loadModel, type PredictReport, predictFile } from "../../../index.ts";
+import {
+  InvalidOptionError,
+  loadModel,
+  type Model,
+  type PredictReport,
+  predictFile,
+} from "../../../index.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
@@ -9,8 +15,10 @@ import { count, metric } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface PredictOptions extends CommonOptions {
-  readonly data: string;
+  readonly data?: string;
   readonly out: string;
+  readonly keep?: readonly string[];
+  readonly calibrate?: string;
   readonly column?: string;
   readonly manifest?: string;
 }
@@ -19,24 +27,49 @@ interface PredictOptions extends CommonOptions {
 export function addPredict(program: Command): void {
   const command = program
     .command("predict")
-    .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
+    .argument("<model>", "checkpoint directory, of which the best model is taken, or .osiris file")
+    .argument("[data]", "file with the training columns; the label may be missing")
     .description("write a file again with what the model predicts on each line")
-    .requiredOption("--data <FILE>", "file with the training columns; the label may be missing")
-    .requiredOption("--out <FILE>", "file to write")
+    .option("--data <FILE>", "the same file")
+    .requiredOption(
+      "-o, --out <FILE>",
+      "file to write; as .csv, .jsonl (each also .gz), .parquet or .arrow of another format than the " +
+        "data it has row numbers, kept columns and predictions",
+    )
+    .option("--keep <COLUMN...>", "columns beside the predictions: raw ids")
+    .option(
+      "--calibrate <FILE>",
+      "also write calibrated probabilities, by the labels of this file; `held-out`: by the samples " +
+        "that the job holds out",
+    )
     .option(
       "--column <NAME>",
       'name of the new column (default: "probability"; of numbers "prediction")',
     )
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(command, [
-    "predict checkpoints --data tomorrow.csv --out scored.csv",
+    "predict checkpoints tomorrow.csv -o scored.csv",
+    "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user item",
+    "predict checkpoints tomorrow.parquet -o scored.csv.gz --calibrate held-out",
     "predict checkpoints --data tomorrow.csv.gz --out scored.csv --column click",
-  ]).action(async (directory: string, options: PredictOptions) => {
-    const { data, out, column, manifest, json } = options;
+  ]).action(async (directory: string, given: string | undefined, options: PredictOptions) => {
+    const { out, column, manifest, keep, json } = options;
+    const data = given ?? options.data;
+    if (data === undefined || (given !== undefined && options.data !== undefined)) {
+      const message = "Expected one file to predict, `osiris predict MODEL DATA -o OUT`";
+      throw new InvalidOptionError("data", message);
+    }
     await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
     process.exitCode = await runTask(
       "predict",
-      (progress) => predictFile(model, data, out, { column, ...progress }),
+      async (progress) => {
+        const calibrations = await calibrationsOf(model, options.calibrate);
+        const report = await predictFile(model, data, out, {
+          ...{ column, keep, calibrations },
+          ...progress,
+        });
+        return { ...report, calibrations };
+      },
       (report) => {
         const { digest, step } = model;
         if (json) console.log(JSON.stringify({ report: "predict", ...report, digest, step }));
@@ -45,6 +78,13 @@ export function addPredict(program: Command): void {
       },
     );
   });
+}
+
+/** How probabilities are calibrated, by samples that training did not see. */
+async function calibrationsOf(model: Model, by: string | undefined) {
+  if (by === undefined) return undefined;
+  if (by === "held-out") return model.calibrate();
+  return model.calibrate({ paths: [by] });
 }
 
 function linesOf({ samples, bad, firstBad, mean, file }: PredictReport, data: string): string[] {

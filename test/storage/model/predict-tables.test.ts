@@ -160,6 +160,26 @@ test("each row gets its probability, and a bad row none", async (t) => {
     Array.from({ length: 400 }, (_, i) => i),
   );
   t.is(click.filter((value) => value === null).length, report.bad);
+  const lines = join(home, "scored.jsonl");
+  const keep = ["colour", "tags"];
+  await predictFile(model, join(fixtures, "clicks.parquet"), lines, { column: "click", keep });
+  const told = readFileSync(lines, "utf8").trimEnd().split("\n");
+  const kept = await readColumns(join(fixtures, "clicks.parquet"), keep, true);
+  t.deepEqual(
+    told.map((line) => JSON.parse(line)),
+    click.map((value, i) => {
+      const number = value === null ? null : Number(Number(value).toPrecision(9));
+      const tags = (kept.tags?.[i] ?? []) as readonly unknown[];
+      const list = tags.length === 0 ? null : tags.join("|");
+      const text = kept.colour?.[i];
+      const colour = typeof text === "string" ? Buffer.from(text, "latin1").toString() : null;
+      return { row: i, colour, tags: list, click: number };
+    }),
+  );
+  const other = predictFile(model, join(fixtures, "clicks.parquet"), lines, { keep: ["user"] });
+  await t.throwsAsync(other, {
+    message: /columns of .* that the model reads, .*`age`.*, got `user`/,
+  });
   t.true(report.bad > 50 && report.samples + report.bad === 400);
   t.regex(report.firstBad?.reason ?? "", /expected `shop` to lie in 0\.\.129/);
   const columns = ["age", "price", "colour", "shop", "tags", "scored"];

@@ -1,0 +1,50 @@
+// The file that predictions go to, by the ending of its name; and what is known of it before a row
+// is read.
+
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
+import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
+
+const formats = { csv: "csv", jsonl: "jsonl", ndjson: "jsonl", parquet: "parquet", arrow: "arrow" };
+
+/** A format of predictions. */
+export type OutputFormat = "csv" | "jsonl" | "parquet" | "arrow";
+
+/** What the ending of a name says; undefined: nothing that is known. */
+export function outputFormatOf(path: string): {
+  format: OutputFormat | undefined;
+  isZipped: boolean;
+} {
+  const isZipped = path.endsWith(".gz");
+  const ending = (isZipped ? path.slice(0, -3) : path).split(".").at(-1) ?? "";
+  const format = Object.hasOwn(formats, ending)
+    ? (formats[ending as keyof typeof formats] as OutputFormat)
+    : undefined;
+  return { format, isZipped };
+}
+
+/** Opens the writer of a format. @throws InvalidOptionError where it is not to be compressed */
+export async function openOutput(
+  target: DiskFile,
+  { format, isZipped }: { readonly format: OutputFormat; readonly isZipped: boolean },
+  columns: WrittenColumns,
+): Promise<ProbabilityWriter> {
+  const all = ["row", ...columns.kept, ...columns.names];
+  const twice = all.find((name, i) => all.indexOf(name) !== i);
+  if (twice !== undefined) {
+    const message = `Expected columns of different names in the result, got two of \`${twice}\``;
+    throw new InvalidOptionError("column", `${message}: name another with \`column\``);
+  }
+  if (format === "csv" || format === "jsonl") {
+    const { csvWriter, jsonWriter } = await import("./text-probabilities.ts");
+    return (format === "csv" ? csvWriter : jsonWriter)(target, columns, isZipped);
+  }
+  if (isZipped) {
+    const message = "Expected a file of columns without `.gz`: its columns are compressed inside";
+    throw new InvalidOptionError("out", message);
+  }
+  if (format === "parquet") {
+    return (await import("./parquet-probabilities.ts")).parquetWriter(target, columns);
+  }
+  return (await import("./arrow-probabilities.ts")).arrowWriter(target, columns);
+}

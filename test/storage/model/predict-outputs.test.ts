@@ -1,0 +1,165 @@
+// Predictions of a file in every format, beside raw ids, raw and calibrated: the numbers of
+// `Model.predict`, which are those of an evaluation.
+
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { tableFromIPC } from "apache-arrow";
+import test, { type ExecutionContext } from "ava";
+import { parquetReadObjects } from "hyparquet";
+import { csv } from "../../../src/data/sources.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { calibrated, fitCalibration } from "../../../storage/model/calibration.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { predictFile } from "../../../storage/model/predict-file.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
+
+const samples = 60;
+const records = Array.from({ length: samples }, (_, i) => {
+  return { clicked: i % 3 === 0 ? 1 : 0, price: `${i % 7}.25`, user: `Zoë ${i % 16}`, at: `n${i}` };
+});
+const lines = records.map(({ clicked, price, user, at }) => `${clicked},${price},${user},${at}`);
+const header = "clicked,price,user,at";
+
+async function trainedOnClicks(t: ExecutionContext) {
+  const home = startDirectory(t);
+  const path = join(home, "clicks.csv");
+  writeFileSync(path, `${[header, ...lines].join("\n")}\n`);
+  const directory = join(home, "checkpoints");
+  const trained = await startTrained({
+    model: {
+      kind: "dlrm",
+      dense: 1,
+      tables: [{ name: "user", rows: 300, dim: 4, initScale: 1 }],
+      bottom: [4],
+      top: [1],
+      interaction: "cat",
+    },
+    data: csv(path, {
+      label: "clicked",
+      dense: ["price"],
+      categorical: ["user"],
+      batchSize: 20,
+      cache: join(home, "cache"),
+    }),
+    checkpoint: { directory },
+  });
+  for (let cut = 1; cut < 4; cut++) await trained.train({ cut });
+  const model = await loadModel(directory);
+  t.teardown(() => model.close());
+  return { home, path, model };
+}
+
+/** The rows of a file of predictions, by its format. */
+async function rowsIn(path: string): Promise<Record<string, unknown>[]> {
+  const bytes = path.endsWith(".gz") ? gunzipSync(readFileSync(path)) : readFileSync(path);
+  if (/\.jsonl/.test(path)) {
+    return bytes
+      .toString()
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  }
+  if (path.endsWith(".parquet")) {
+    const file = new Uint8Array(bytes).buffer;
+    return (await parquetReadObjects({ file })) as Record<string, unknown>[];
+  }
+  return tableFromIPC(bytes)
+    .toArray()
+    .map((row) => row.toJSON());
+}
+
+test("lines become rows of any format, with raw ids beside the model's own numbers", async (t) => {
+  const { home, path, model } = await trainedOnClicks(t);
+  const wanted = await model.predict(records);
+  const probabilities = Array.from(wanted, (one) => Number(one.toPrecision(9)));
+  t.true(new Set(probabilities).size > 9);
+  for (const name of ["a.jsonl", "a.jsonl.gz", "a.parquet", "a.arrow"]) {
+    const out = join(home, name);
+    const report = await predictFile(model, path, out, { keep: ["user", "at"] });
+    t.is(report.samples, samples);
+    const rows = await rowsIn(out);
+    t.deepEqual(
+      rows.map((row) => Number(row.row)),
+      records.map((_, i) => i),
+    );
+    t.deepEqual(
+      rows.map(({ user, at }) => ({ user, at })),
+      records.map(({ user, at }) => ({ user, at })),
+      name,
+    );
+    const found = rows.map(({ probability }) => Number(Number(probability).toPrecision(9)));
+    t.deepEqual(found, probabilities, name);
+  }
+  // Of the same kind, lines stay as they are; compressed where the name says so.
+  await predictFile(model, path, join(home, "b.csv"));
+  await predictFile(model, path, join(home, "b.csv.gz"));
+  const [plain, packed] = ["b.csv", "b.csv.gz"].map((name) => readFileSync(join(home, name))) as [
+    Buffer,
+    Buffer,
+  ];
+  t.is(gunzipSync(packed).toString(), plain.toString());
+  const [first, ...scored] = plain.toString().trimEnd().split("\n");
+  t.is(first, `${header},probability`);
+  t.deepEqual(
+    scored,
+    lines.map((line, i) => `${line},${probabilities[i]}`),
+  );
+
+  const before = readdirSync(home);
+  for (const [options, message] of [
+    [{ keep: ["nowhere"] }, /Expected `keep` to name columns of .*, got `nowhere`/],
+    [
+      { keep: ["user"], column: "user" },
+      /columns of different names in the result, got two of `user`/,
+    ],
+  ] as const) {
+    const refused = predictFile(model, path, join(home, "c.parquet"), options);
+    await t.throwsAsync(refused, { instanceOf: InvalidOptionError, message });
+  }
+  const same = predictFile(model, path, join(home, "c.csv"), { keep: ["user"] });
+  await t.throwsAsync(same, { message: /Expected `keep` with a file of another format/ });
+  const packedColumns = predictFile(model, path, join(home, "c.parquet.gz"));
+  await t.throwsAsync(packedColumns, { message: /a file of columns without `\.gz`/ });
+  t.deepEqual(readdirSync(home), before);
+});
+
+test("calibrated probabilities stand beside the raw ones, by the samples of an evaluation", async (t) => {
+  const { home, path, model } = await trainedOnClicks(t);
+  const [calibration] = await model.calibrate({ paths: [path] });
+  t.like(calibration, { samples, positives: 20 });
+  t.deepEqual(await model.calibrate({ paths: [path] }), [calibration]);
+  if (calibration === undefined) return;
+  const out = join(home, "scored.jsonl");
+  await predictFile(model, path, out, { calibrations: [calibration] });
+  const rows = await rowsIn(out);
+  const wanted = await model.predict(records);
+  let sum = 0;
+  for (const [i, row] of rows.entries()) {
+    t.is(row.probability, Number((wanted[i] ?? 0).toPrecision(9)));
+    const own = Math.fround(calibrated(wanted[i] ?? 0, calibration));
+    t.is(row["probability.calibrated"], Number(own.toPrecision(9)));
+    sum += own;
+  }
+  // Right on average, but for Platt's targets, which keep off 0 and 1.
+  t.true(Math.abs(sum / samples - 20 / 60) < 0.02, `${sum / samples}`);
+});
+
+test("scale and offset are found again; samples of one class are refused", (t) => {
+  const stream = new RandomStream(11, 1, 2);
+  const logits = Float64Array.from({ length: 40_000 }, () => 6 * stream.uniform() - 3);
+  const labels = logits.map((z) => (stream.uniform() < 1 / (1 + Math.exp(-(0.5 * z - 1))) ? 1 : 0));
+  const { scale, offset } = fitCalibration(logits, labels);
+  t.true(Math.abs(scale - 0.5) < 0.03 && Math.abs(offset + 1) < 0.04, `${scale} ${offset}`);
+  const again = fitCalibration(logits, labels);
+  t.deepEqual([again.scale, again.offset], [scale, offset]);
+  t.is(calibrated(1, { scale: 1, offset: 0, samples: 1, positives: 1 }), 1);
+  t.is(calibrated(0, { scale: 1, offset: 0, samples: 1, positives: 1 }), 0);
+  const message = /Expected samples of both classes to calibrate with, got 0 positives of 3/;
+  t.throws(() => fitCalibration([1, 2, 3], [0, 0, 0]), { instanceOf: InvalidOptionError, message });
+  // Scores that part the classes have no finite optimum but for Platt's targets.
+  const parted = fitCalibration([-2, -1, 1, 2], [0, 0, 1, 1]);
+  t.true(parted.scale > 0 && Number.isFinite(parted.scale));
+});

@@ -46,9 +46,9 @@ import { textOut } from "./text-probabilities.ts";
  * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
  * the value of a label that is a number, at the end of each line. Where the name of `out` ends as
  * another format, `.csv`, `.jsonl`, `.parquet` or `.arrow`, it has the number of each line, the
- * columns of `keep`, and the predictions instead. `.csv.gz` and `.jsonl.gz` are compressed. The file has the columns of the
- * model's training data, with or without the label; other columns stay as they are. Plain or gzip;
- * the result is plain. A model of files of columns reads one, and writes a file of rows and
+ * columns of `keep`, and the predictions instead. `.csv.gz` and `.jsonl.gz` are compressed. The
+ * file has the columns of the model's training data, with or without the label; other columns stay
+ * as they are. Plain or gzip. A model of files of columns reads one, and writes a file of rows and
  * probabilities (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
  * @throws InputUnusableError where it cannot be read or `out` cannot be written
@@ -69,7 +69,8 @@ export async function predictFile(
   const { format, isZipped } = outputFormatOf(out);
   const { kind } = model.job.data;
   // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
-  const isRewritten = format === undefined || format === kind;
+  const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
+  const isRewritten = format === undefined || isOfKind;
   if (isRewritten && options.keep !== undefined) throw noKeep(out);
   const scorer = new LineScorer(model, path, column, options);
   const bytes = await writeWhole(disk, out, async (file) => {

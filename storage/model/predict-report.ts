@@ -13,8 +13,8 @@ export interface PredictFileOptions extends ProgressOptions {
    */
   readonly column?: string | undefined;
   /**
-   * Columns of the file to write beside the predictions, as they are: raw ids. Of a file of columns,
-   * those that the model reads. Left out where the file is written again, line by line.
+   * Columns of the file to write beside the predictions, as they are: raw ids. Of a file of
+   * columns, those that the model reads. Refused where the file is written again, line by line.
    */
   readonly keep?: readonly string[] | undefined;
   /** Of each task, how probabilities are calibrated (`Model.calibrate`). @default not at all */

@@ -1,6 +1,6 @@
-// Predicts every row of a file of columns, and writes a file, of the format that its name says or of
-// the same, with the same rows in the same order: the number of the row, from 0, kept columns, and
-// its probability. Rows are decoded as in
+// Predicts every row of a file of columns, and writes a file, of the format that its name says or
+// of the same, with the same rows in the same order: the number of the row, from 0, kept columns,
+// and its probability. Rows are decoded as in
 // training; some thousand are in memory at a time.
 
 import { BatchRows } from "../../src/data/batch-rows.ts";

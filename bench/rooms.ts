@@ -117,7 +117,7 @@ export const layers: readonly Rooms[] = [
   { chaos: 300 },
   { "index.ts": 420 },
   { "cli/support": 1500 },
-  { "cli/views": 1560 },
+  { "cli/views": 1720 },
   {
     "cli/commands/train": 1210,
     "cli/commands/runs": 740,

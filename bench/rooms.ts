@@ -147,7 +147,7 @@ export const nativeRooms: Rooms = {
   "native/embedding": 1250,
   "native/exchange": 300,
   "native/ingest": 1200,
-  "native/simd": 1060,
+  "native/simd": 1170,
   "native/test": 1_650,
   "native/tiers": 650,
 };

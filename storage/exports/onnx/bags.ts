@@ -1,5 +1,6 @@
 // Lookups of bags in ONNX, which has no operator for them. A feature has three inputs: the rows of
-// all samples behind each other, how many each sample has, and their weights, where it has weights.
+// all samples behind each other, or their dynamic ids, how many each sample has, and their weights,
+// where it has weights. An id without a row is no part of its bag; in a sequence it is zeros.
 //
 // The rows' vectors are gathered and added to their samples by ScatterElements, which adds them up
 // one after the other, in the order of the bag. A sample without ids has zeros. (ScatterND, the
@@ -9,6 +10,8 @@
 
 import type { Feature } from "../../../src/model/features.ts";
 import { type Name, withAxis } from "../../../src/model/graph/translation.ts";
+import { findRows, type IdsPlace } from "./dynamic-ids.ts";
+import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";
 
 /** A feature as the graph looks it up. */
@@ -21,21 +24,39 @@ export interface LookedUp {
   readonly ids: Name;
 }
 
-/** Adds a feature's inputs and its lookup. `table`: the name of its rows (·,D). */
+/** What a feature's lookup reads. */
+export interface LookedUpTable {
+  /** Name of the rows (·,D). */
+  readonly table: Name;
+  readonly dim: number;
+  readonly isWeighted: boolean;
+  /** Which dynamic id has which row; undefined: ids are rows. */
+  readonly ids: IdsPlace | undefined;
+}
+
+/** Adds a feature's inputs and its lookup. */
 export function lookUp(
   to: Operators,
   { name, pooling, positions, kept }: Feature,
-  { table, dim, isWeighted }: { table: Name; dim: number; isWeighted: boolean },
+  { table, dim, isWeighted, ids: place }: LookedUpTable,
 ): LookedUp {
   const count = `${name}.ids`;
-  const rows = to.input({ name: `${name}.rows`, type: "int64", shape: [count] });
+  const input = inputNameOf(name, place !== undefined);
+  const rows = to.input({ name: input, type: "int64", shape: [count] });
   const lengths = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
-  const gathered = to.op("Gather", [table, rows], { axis: 0 });
+  const found = place && findRows(to, rows, place);
+  const has = found && to.op("GreaterOrEqual", [found, to.integers([0])]);
+  const read = found === undefined ? rows : to.op("Max", [found, to.integers([0])]);
+  const gathered = to.op("Gather", [table, read], { axis: 0 });
   const weights = isWeighted
     ? to.input({ name: `${name}.weights`, type: "float32", shape: [count] })
     : undefined;
-  const vectors =
+  const weighted =
     weights === undefined ? gathered : to.op("Mul", [gathered, withAxis(to, weights, 1)]);
+  const vectors =
+    has === undefined
+      ? weighted
+      : to.op("Where", [withAxis(to, has, 1), weighted, to.numbers([1, 1], [0])]);
   const bags = bagsOf(to, rows, lengths);
   const ids = to.op("Min", [lengths, to.integers([positions])]);
   if (pooling === "none") {
@@ -44,8 +65,14 @@ export function lookUp(
   }
   const sums = addedUp(to, bags.samples, bags.sampleOf, vectors, dim);
   if (pooling === "sum") return { vectors: sums, lengths, ids };
-  const counts = to.op("Cast", [to.op("Max", [lengths, to.integers([1])])], { to: 1 });
+  const members = has === undefined ? lengths : countsOf(to, bags, has);
+  const counts = to.op("Cast", [to.op("Max", [members, to.integers([1])])], { to: 1 });
   return { vectors: to.op("Div", [sums, withAxis(to, counts, 1)]), lengths, ids };
+}
+
+/** The input that a feature's ids come in: rows, unless they are dynamic. */
+export function inputNameOf(feature: string, isDynamic: boolean): string {
+  return isDynamic ? `${feature}.ids` : `${feature}.rows`;
 }
 
 /** Which sample each id is of, (n), where bags begin, (B), and how many samples there are, (1). */
@@ -63,6 +90,13 @@ function bagsOf(to: Operators, rows: Name, lengths: Name) {
   const began = to.op("CumSum", [marks, axis]);
   const own = to.op("Slice", [began, to.integers([0]), ids, to.integers([0])]);
   return { samples, starts, sampleOf: to.op("Sub", [own, to.integers([1])]) };
+}
+
+/** (B): how many ids of each sample are marked in `has` (n). */
+function countsOf(to: Operators, bags: { samples: Name; sampleOf: Name }, has: Name): Name {
+  const none = to.op("Expand", [to.integers([0]), bags.samples]);
+  const ones = to.op("Cast", [has], { to: types.int64 });
+  return to.op("ScatterElements", [none, bags.sampleOf, ones], { axis: 0, reduction: "add" });
 }
 
 /** (count, D): for each of `count` (1) places, the sum of the vectors (n,D) that `at` (n) names. */

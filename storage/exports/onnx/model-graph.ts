@@ -2,6 +2,7 @@
 //
 //   dense (B,W)                                 transformed dense features
 //   F.rows (n), F.lengths (B), F.weights (n)    of each feature F (bags.ts)
+//   F.ids (n)                                   in place of rows, of dynamic ids (dynamic-ids.ts)
 //   logits (B,L)                                of the labels that the model predicts
 //   predictions (B,L)                           probabilities of 1; of a number, its value
 
@@ -13,6 +14,7 @@ import { type Graph, type Node, sizeOf } from "../../../src/model/graph/graph.ts
 import type { Name, Translation } from "../../../src/model/graph/translation.ts";
 import { type ExportedModel, rowsNameOf } from "../exported-model.ts";
 import { type LookedUp, lookUp } from "./bags.ts";
+import { idsPlaceOf } from "./dynamic-ids.ts";
 import type { Port } from "./messages.ts";
 import { createOperators, type Operators } from "./operators.ts";
 
@@ -80,14 +82,9 @@ function placedFeatures(operators: Operators, model: ExportedModel): PlacedFeatu
     const own = tables[feature.table];
     const place = graph.places[lookup];
     if (own === undefined || place === undefined) throw new RangeError(`No lookup ${lookup}`);
-    const { name, dim } = own.stored.spec;
-    if (own.ids !== undefined) {
-      const message =
-        `Table \`${name}\` has dynamic ids, which ONNX has no lookup of: export a file ending in ` +
-        "`.safetensors`, which says which id has which row";
-      throw new InvalidOptionError("model.tables", message);
-    }
-    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true };
+    const { dim } = own.stored.spec;
+    const ids = idsPlaceOf(own);
+    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true, ids };
     const first = lookup;
     lookup += feature.positions;
     return { ...lookUp(operators, feature, at), ...place, lookup: first };

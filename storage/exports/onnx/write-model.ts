@@ -14,6 +14,7 @@ import {
   type PlacedPiece,
   writePieces,
 } from "../file-pieces.ts";
+import { idsPlaceOf, sortedIds } from "./dynamic-ids.ts";
 import {
   graphBytes,
   graphField,
@@ -60,10 +61,11 @@ export async function writeOnnx(
 ): Promise<WrittenOnnx> {
   const dataFile = `${path}.data`;
   const ofTables = model.tables.reduce((sum, table) => sum + lengthOf(table), 0);
-  const isBeside = ofTables + 4 * model.graph.layout.length > inlineMax;
+  const ofIds = model.tables.reduce((sum, table) => sum + 16 * (idsPlaceOf(table)?.count ?? 0), 0);
+  const isBeside = ofTables + ofIds + 4 * model.graph.layout.length > inlineMax;
   const { pieces, beside } = layOut(model, isBeside ? basename(dataFile) : undefined);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
-  progress.expect(ofTables);
+  progress.expect(ofTables + ofIds);
   const write = (file: string, placed: readonly PlacedPiece[]) =>
     writeResumable(disk, file, making, (unfinished) =>
       writePieces(unfinished, placed, progress, everyBytes),
@@ -104,25 +106,36 @@ function layOut(model: ExportedModel, data: string | undefined) {
     add(tensorBytes(name, type, shape), bytes);
   for (const { name, type, shape, bytes } of constants) small(name, type, shape, bytes);
   for (const { name, shape, values } of model.dense) {
-    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-    small(name, "float32", shape, bytes);
+    small(name, "float32", shape, bytesOf(values));
   }
   const beside: PlacedPiece[] = [];
   let end = 0;
+  const large = (name: string, type: TensorType, shape: readonly number[], piece: FilePiece) => {
+    if (data === undefined) {
+      add(tensorBytes(name, type, shape), piece);
+      return;
+    }
+    const bytes = lengthOf(piece);
+    add(tensorBytes(name, type, shape, { file: data, offset: end, bytes }), undefined);
+    beside.push({ piece, first: end });
+    end = pageBytes * Math.ceil((end + bytes) / pageBytes);
+  };
   for (const table of model.tables) {
     const { rows, dim } = table.stored.spec;
-    const bytes = lengthOf(table);
-    const place = data === undefined ? undefined : { file: data, offset: end, bytes };
-    add(
-      tensorBytes(rowsNameOf(table), "float32", [rows, dim], place),
-      place === undefined ? table : undefined,
-    );
-    if (place === undefined) continue;
-    beside.push({ piece: table, first: end });
-    end = pageBytes * Math.ceil((end + bytes) / pageBytes);
+    const place = idsPlaceOf(table);
+    if (table.ids !== undefined && place !== undefined) {
+      const sorted = sortedIds(table.ids);
+      large(place.ids, "int64", [place.count], bytesOf(sorted.ids));
+      large(place.rows, "int64", [place.count], bytesOf(sorted.rows));
+    }
+    large(rowsNameOf(table), "float32", [rows, dim], table);
   }
   const pieces: FilePiece[] = [modelBytes(model.notes), graphField(total(own)), ...own];
   return { pieces, beside };
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: BigInt64Array | Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function total(pieces: readonly FilePiece[]): number {

@@ -7,6 +7,7 @@ import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { featuresOf } from "../../../src/model/features.ts";
 import type { RandomStream } from "../../../src/ports/random.ts";
+import { drawnIds } from "../stores/drawn-model.ts";
 
 env.wasm.numThreads = 1; // One order of additions.
 
@@ -35,15 +36,19 @@ export async function runOnnx(path: string, job: JobSpec, batch: EncodedBatch, d
 
 /** A batch as the inputs of a model. */
 function feedsOf({ model }: JobSpec, batch: EncodedBatch): Record<string, Tensor> {
-  const { samples, dense, lengths, ids, weights } = batch;
+  const { samples, dense, lengths, ids, highs, weights } = batch;
   const fed: Record<string, Tensor> = {};
   if (model.dense > 0) fed.dense = new Tensor("float32", dense, [samples, model.dense]);
   let first = 0;
-  for (const [i, { name }] of featuresOf(model).entries()) {
+  for (const [i, { name, table }] of featuresOf(model).entries()) {
     const own = lengths.subarray(i * samples, (i + 1) * samples);
     const end = first + own.reduce((sum, length) => sum + length, 0);
-    const rows = BigInt64Array.from(ids.subarray(first, end), BigInt);
-    fed[`${name}.rows`] = new Tensor("int64", rows, [rows.length]);
+    const isDynamic = model.tables[table]?.dynamic !== undefined;
+    const rows = BigInt64Array.from({ length: end - first }, (_, at) => {
+      const low = BigInt(ids[first + at] ?? 0);
+      return isDynamic ? (BigInt(highs?.[first + at] ?? 0) << 32n) | BigInt.asUintN(32, low) : low;
+    });
+    fed[`${name}.${isDynamic ? "ids" : "rows"}`] = new Tensor("int64", rows, [rows.length]);
     fed[`${name}.lengths`] = new Tensor("int64", BigInt64Array.from(own, BigInt), [samples]);
     if (weights !== undefined) {
       fed[`${name}.weights`] = new Tensor("float32", weights.slice(first, end), [rows.length]);
@@ -53,7 +58,7 @@ function feedsOf({ model }: JobSpec, batch: EncodedBatch): Record<string, Tensor
   return fed;
 }
 
-/** Samples with bags of none to `idsMax` ids. */
+/** Samples with bags of none to `idsMax` ids; of dynamic ids, every other one has no row. */
 export function drawBatch(
   { model }: JobSpec,
   stream: RandomStream,
@@ -67,14 +72,20 @@ export function drawBatch(
   const ids = features.flatMap(({ table }, i) => {
     const own = lengths.subarray(i * samples, (i + 1) * samples);
     const count = own.reduce((sum, length) => sum + length, 0);
-    return Array.from({ length: count }, () => stream.below(model.tables[table]?.rows ?? 1));
+    const { rows = 1, dynamic } = model.tables[table] ?? {};
+    const known = dynamic && drawnIds(model, table);
+    return Array.from({ length: count }, () => {
+      const drawn = stream.below(rows);
+      return known === undefined ? BigInt(drawn) : (known[drawn] ?? BigInt(drawn));
+    });
   });
+  const isWide = model.tables.some(({ idBits }) => idBits === 64);
   return {
     samples,
     dense: Float32Array.from({ length: samples * model.dense }, () => stream.normal()),
     lengths,
-    ids: Int32Array.from(ids),
-    highs: undefined,
+    ids: Int32Array.from(ids, (id) => Number(BigInt.asIntN(32, id))),
+    highs: isWide ? Int32Array.from(ids, (id) => Number(id >> 32n)) : undefined,
     weights: isWeighted ? Float32Array.from(ids, () => stream.normal()) : undefined,
   };
 }

@@ -1,5 +1,6 @@
 // A checkpoint of a model that was not trained: every dense parameter is drawn, so that no gain is
-// 1 and no bias 0, as rows are from the job's seed. Quicker than training, for any architecture.
+// 1 and no bias 0, as rows are from the job's seed. Of tables with dynamic ids, half of the rows
+// have one. Quicker than training, for any architecture.
 
 import { weightedOf } from "../../../src/data/text/match-features.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
@@ -32,6 +33,12 @@ export async function drawModel(options: JobOptions): Promise<JobSpec> {
     }
   }
   kernels.write(device.network.flat, flat);
+  for (const ids of device.ids) {
+    const admit = ids?.admitting(0);
+    for (const id of admit === undefined ? [] : drawnIds(model, ids?.shard.table ?? 0)) {
+      admit?.(Number(BigInt.asIntN(32, id)), Number(id >> 32n));
+    }
+  }
   const store = openStore({
     directory: checkpoint.directory,
     jobIdentity: jobIdentity(job),
@@ -50,4 +57,16 @@ export async function drawModel(options: JobOptions): Promise<JobSpec> {
     ...{ generation, cut: 1, parts, modelDigest, arithmetic: kernels.arithmetic },
   });
   return job;
+}
+
+/** The ids of a table with dynamic ids: for half of its rows, the ends of 64 bits among them. */
+export function drawnIds({ tables }: JobSpec["model"], table: number): bigint[] {
+  const stream = new RandomStream(11, 1, table);
+  const word = () => BigInt(stream.below(2 ** 31)) * 2n + BigInt(stream.below(2));
+  const count = (tables[table]?.rows ?? 0) >> 1;
+  const ends = [0n, -1n, 2n ** 63n - 1n, -(2n ** 63n)].slice(0, count);
+  const drawn = Array.from({ length: count - ends.length }, () => {
+    return BigInt.asIntN(64, (word() << 32n) | word());
+  });
+  return [...ends, ...drawn];
 }

@@ -17,7 +17,7 @@ import { startDirectory } from "../../data/data-files.ts";
 import { drawBatch, runOnnx } from "../../helpers/models/onnx.ts";
 import { moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 import { zoo } from "../../helpers/models/zoo.ts";
-import { drawModel } from "../../helpers/stores/drawn-model.ts";
+import { drawModel, drawnIds } from "../../helpers/stores/drawn-model.ts";
 import { readTensorFile } from "../../helpers/stores/tensor-file.ts";
 
 const tolerance = 1e-6;
@@ -144,6 +144,71 @@ test.serial("weights of ids count, in sums, in means and in sequences", async (t
   await isAlike(t, jobOf(startDirectory(t), din, { weights }));
 });
 
+const dynamic = { idBits: 64, dynamic: {} } as const;
+
+test.serial(
+  "dynamic ids find their rows, and those without a row are no part of a bag",
+  async (t) => {
+    const own = tables.map((table) => ({ ...table, ...(table.name !== "c" && dynamic) }));
+    await isAlike(t, jobOf(startDirectory(t), { ...dlrm, tables: own }));
+    await isAlike(t, jobOf(startDirectory(t), { ...dlrm, tables: own }, { weights: "uniform" }));
+    const din = models["sequences of which the last ids are kept"] ?? dlrm;
+    const [seen] = tables;
+    const wide = { ...din, tables: [{ ...seen, ...dynamic }] } as ModelOptions;
+    await isAlike(t, jobOf(startDirectory(t), wide));
+  },
+);
+
+test.serial("of any number of dynamic ids, each finds its row, bit for bit", async (t) => {
+  for (const pooling of ["sum", "mean"] as const) {
+    for (const rows of [2, 4, 6, 8, 10, 18, 66]) {
+      const table = { name: "a", rows, dim: 1, pooling, ...dynamic };
+      // Of a number, a prediction is the logit itself.
+      const options = jobOf(startDirectory(t), { kind: "lr", tables: [table] });
+      const job = await drawModel({ ...options, loss: { kind: "mse" } });
+      const { directory } = job.checkpoint;
+      await exportModel(directory, `${directory}.onnx`);
+      await using model = await loadModel(directory);
+      const ids = [...drawnIds(job.model, 0), 5n, -7n, 2n ** 40n];
+      const lengths = Int32Array.from([...ids.map(() => 1), ids.length, 0]);
+      const all = [...ids, ...ids];
+      const batch = {
+        ...{ samples: lengths.length, dense: new Float32Array(0), lengths, weights: undefined },
+        ids: Int32Array.from(all, (id) => Number(BigInt.asIntN(32, id))),
+        highs: Int32Array.from(all, (id) => Number(id >> 32n)),
+      };
+      const { logits } = await runOnnx(`${directory}.onnx`, job, batch);
+      const own = await model.predictBatch(batch);
+      t.deepEqual(new Uint32Array(logits.slice().buffer), new Uint32Array(own.buffer));
+      t.is(new Set(logits.subarray(0, rows >> 1)).size, rows >> 1);
+      t.deepEqual([...new Set(logits.subarray(rows >> 1, ids.length))], [logits.at(-1)]);
+    }
+  }
+});
+
+test.serial("dynamic ids are large tensors, beside a model that is too large", async (t) => {
+  const own = tables.map((table) => ({ ...table, ...dynamic }));
+  const job = await drawModel(jobOf(startDirectory(t), { ...dlrm, tables: own }));
+  const { directory } = job.checkpoint;
+  const [path, inline] = [`${directory}-beside.onnx`, `${directory}.onnx`];
+  await exportModel(directory, inline);
+  const { dataFile } = await exportModel(directory, path, { inlineBytesMax: 100 });
+  t.is(statSync(`${path}.data`).size, 8 * 65_536 + 4 * 30 * 4);
+  const batch = drawBatch(job, new RandomStream(9, 1, 3), { samples: 5, idsMax: 3 });
+  const beside = await runOnnx(path, job, batch, dataFile);
+  t.deepEqual(beside.logits, (await runOnnx(inline, job, batch)).logits);
+});
+
+test.serial("a table that no id has a row of adds nothing", async (t) => {
+  const table = { name: "a", rows: 1, dim: 1, ...dynamic };
+  const job = await drawModel(jobOf(startDirectory(t), { kind: "lr", tables: [table] }));
+  const { directory } = job.checkpoint;
+  await exportModel(directory, `${directory}.onnx`);
+  const batch = drawBatch(job, new RandomStream(9, 1, 3), { samples: 3, idsMax: 2 });
+  const { logits } = await runOnnx(`${directory}.onnx`, job, batch);
+  t.is(new Set(logits).size, 1);
+});
+
 test.serial("labels that are numbers have their values, beside probabilities", async (t) => {
   const home = startDirectory(t);
   const mse = { kind: "mse" as const };
@@ -208,13 +273,6 @@ test.serial("tables that are too large for the model lie beside it, page by page
 test.serial(
   "what ONNX has no operators for is refused by name, and nothing is written",
   async (t) => {
-    const home = startDirectory(t);
-    const dynamic = [{ name: "ids", rows: 16, dim: 4, idBits: 64 as const, dynamic: {} }];
-    const { checkpoint } = await drawModel(jobOf(home, { ...dlrm, tables: dynamic }));
-    const ofTable = exportModel(checkpoint.directory, join(home, "model.onnx"));
-    const table = /^Table `ids` has dynamic ids, which ONNX has no lookup of: export a file ending/;
-    await t.throwsAsync(ofTable, { instanceOf: InvalidOptionError, message: table });
-
     const own = startDirectory(t);
     const path = moduleOf(own, ownBlock);
     const model = { kind: "custom", path, dense: 2, tables: tables.slice(0, 1) } as const;

@@ -43,10 +43,10 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
       digest: version.digest,
       step: version.step,
       tasks: tasks.join(","),
-      encoded_inputs: featuresOf(job.model).flatMap(({ name }) => [
-        `${name}.rows`,
-        `${name}.lengths`,
-      ]),
+      // Text, a number or a boolean, as the protocol has parameters: no list.
+      encoded_inputs: featuresOf(job.model)
+        .flatMap(({ name }) => [`${name}.rows`, `${name}.lengths`])
+        .join(","),
       ...(failure === undefined ? {} : { failure }),
     },
   };

@@ -1,5 +1,7 @@
 // The server over HTTP: the Open Inference Protocol, plain JSON, access and limits.
 
+import { readFileSync } from "node:fs";
+import { request } from "node:https";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
@@ -19,6 +21,7 @@ import {
   startServer,
   type TrainedHere,
 } from "../../helpers/models/served.ts";
+import { pem } from "../../helpers/nats/nats-identities.ts";
 
 let model: TrainedHere;
 const ends: (() => unknown)[] = [];
@@ -71,6 +74,7 @@ test("the protocol's paths answer as its specification says", async (t) => {
   t.deepEqual((await get("/v2/models/ctr/ready")).body, { name: "ctr", ready: true });
   const { body } = await get("/v2/models/ctr");
   t.like(body, { name: "ctr", versions: [server.versions.ctr?.digest] });
+  t.is(body.parameters.encoded_inputs, "A.rows,A.lengths,B.rows,B.lengths");
   t.deepEqual(body.outputs, [{ name: "predictions", datatype: "FP32", shape: [-1, 1] }]);
   t.deepEqual(body.inputs[2], { name: "A", datatype: "BYTES", shape: [-1, -1] });
   t.is((await get("/v2/models/no")).status, 404);
@@ -346,4 +350,25 @@ test("a body that comes too slowly ends its connection, and nobody else's", asyn
   const told = await rawAnswer(Number(port), head);
   t.regex(told, /^HTTP\/1\.1 4\d\d [\s\S]*/);
   t.is((await post("/v1/models/ctr:predict", { instances: recordsOf(1) })).status, 200);
+});
+
+test("TLS: who knows the authority of the certificate is answered, others end", async (t) => {
+  const tls = { cert: pem("server"), key: pem("server-key") };
+  const { server } = await start(t, { tls });
+  const { port } = new URL(server.url);
+  t.regex(server.url, /^https:/);
+  const ask = (ca: string) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const options = { port, path: "/v2/health/ready", ca: readFileSync(ca), agent: false };
+      request({ host: "127.0.0.1", ...options }, (answer) => {
+        answer.resume().on("end", () => resolve(answer.statusCode));
+      })
+        .on("error", reject)
+        .end();
+    });
+  t.is(await ask(pem("ca")), 200);
+  await t.throwsAsync(ask(pem("other-ca")), { message: /certificate/ });
+  t.is(await ask(pem("ca")), 200);
+  const mixed = start(t, { tls: { cert: pem("server"), key: pem("client-key") } });
+  await t.throwsAsync(mixed, { instanceOf: InputUnusableError, message: /^Cannot use the cert/ });
 });

@@ -81,6 +81,11 @@ test("the protocol's paths answer as its specification says", async (t) => {
   t.is((await get("/v2/models/ctr/versions/77")).status, 404);
   const metrics = await get("/metrics");
   t.regex(metrics.body, /osiris_serve_model_step\{model="ctr"\} 1/);
+  const known = [...metrics.body.matchAll(/^# TYPE (osiris_serve_\w+)/gm)].map(([, name]) => name);
+  const page = readFileSync("docs/serving/serving.md", "utf8");
+  const cells = [...page.matchAll(/^\|([^|]*`osiris_serve_[^|]*)\|/gm)].map(([, cell]) => cell);
+  const listed = cells.flatMap((cell) => cell?.match(/osiris_serve_\w+/g) ?? []);
+  t.deepEqual(listed.sort(), known.sort());
 });
 
 test("tensors of columns are records, in the JSON or in binary behind it", async (t) => {

@@ -108,7 +108,9 @@ export {
   ServedModel,
   type ServedVersion,
   type ServeOptions,
+  type TableOnDisk,
 } from "./storage/serving/served-model.ts";
+export type { RowCounts } from "./storage/serving/tiered-table.ts";
 export { type ModelServer, serve } from "./actors/serving/serve.ts";
 export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
 export type { Response as ModelResponse } from "./actors/serving/models/front.ts";

@@ -80,7 +80,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 4300,
     "storage/exports": 1_960,
-    "storage/model": 1_700,
+    "storage/model": 1_890,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },
@@ -89,7 +89,7 @@ export const layers: readonly Rooms[] = [
     "storage/first-job": 700,
     "storage/imports": 1550,
     "storage/ingest": 2200,
-    "storage/serving": 1_900,
+    "storage/serving": 2_560,
     "storage/sessions": 1_700,
   },
   {

@@ -14,9 +14,13 @@ import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import type { PartRecord } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 
-/** The job, and its checkpoint directory, which the caller removes. */
+/**
+ * The job, and its checkpoint directory, which the caller removes. `hasRows`: all rows are in it,
+ * as if steps had trained them; else none is.
+ */
 export async function drawnCheckpoint(
   model: JobOptions["model"],
+  hasRows = false,
 ): Promise<{ job: JobSpec; directory: string }> {
   const directory = join(mkdtempSync(join(tmpdir(), "osiris-serve-")), "checkpoints");
   const { dense = 0 } = model;
@@ -34,6 +38,7 @@ export async function drawnCheckpoint(
   const { length } = device.topology.graph.layout;
   const drawn = Float32Array.from({ length }, () => 0.1 * (stream.uniform() - 0.5));
   kernels.write(device.network.flat, drawn);
+  if (hasRows) for (const { touched } of device.slab.rowsOf) touched.fill(1);
   const of = { directory, jobIdentity: jobIdentity(job), jobText: JSON.stringify(job) };
   const store = openStore(of);
   const { generation } = store.beginGeneration();

@@ -50,7 +50,7 @@ export function engineMeasurements(options: EngineOptions): Measurement[] {
 }
 
 /** The model of a configuration with tables of `rows` rows. */
-function modelOf(config: (typeof configs)[number], rows: number): JobOptions["model"] {
+export function modelOf(config: (typeof configs)[number], rows: number): JobOptions["model"] {
   const { model } = configuration(config);
   const { features: _, ...own } = model as typeof model & { features?: unknown };
   const tables = model.tables.map(({ name, dim }) => ({ name, dim, rows }));

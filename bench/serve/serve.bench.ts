@@ -5,9 +5,11 @@ import { type Bench, positive } from "../bench.ts";
 import { type EngineOptions, engineMeasurements } from "./engine.bench.ts";
 import { httpMeasurements } from "./http.bench.ts";
 import { pauseMeasurement } from "./pauses.bench.ts";
+import { tierMeasurement } from "./tiers.bench.ts";
 
 export const serveBench: Bench<EngineOptions> = {
-  question: "what an answer costs in a program, beside ONNX Runtime and PyTorch, and under a delta",
+  question:
+    "what an answer costs in a program, beside ONNX Runtime and PyTorch, under a delta and from disk",
   options: [
     new Option("--rows <count>", "rows of each table").argParser(positive).default(20_000),
     new Option("--rounds <count>", "turns of each side").argParser(positive).default(2),
@@ -18,6 +20,7 @@ export const serveBench: Bench<EngineOptions> = {
     return [
       ...engineMeasurements(options),
       pauseMeasurement(options.rounds),
+      tierMeasurement(options),
       ...httpMeasurements(options),
     ];
   },

@@ -11,7 +11,7 @@ export class TierDiskFullError extends TrainingError {
   constructor(what: string, path: string, reason: string, options?: ErrorOptions) {
     super(
       `Expected room for ${what} in ${path}, the disk is full (${reason}): ` +
-        "make room or name another directory; the run goes on from its last checkpoint",
+        "make room or name another directory; a run goes on from its last checkpoint",
       options,
     );
     this.path = path;
@@ -27,7 +27,7 @@ export class TierReadError extends TrainingError {
   constructor(what: string, path: string, reason: string, options?: ErrorOptions) {
     super(
       `Cannot read ${what} from ${path} (${reason}): ` +
-        "check the disk, or name another directory; the run goes on from its last checkpoint",
+        "check the disk, or name another directory; a run goes on from its last checkpoint",
       options,
     );
     this.path = path;
@@ -43,7 +43,7 @@ export class TierWriteError extends TrainingError {
   constructor(what: string, path: string, reason: string, options?: ErrorOptions) {
     super(
       `Cannot write ${what} to ${path} (${reason}): check that the directory is there and the ` +
-        "disk is well; the run goes on from its last checkpoint",
+        "disk is well; a run goes on from its last checkpoint",
       options,
     );
     this.path = path;
@@ -59,7 +59,7 @@ export class RecordCorruptError extends TrainingError {
   constructor(what: string, path: string, reason: string, options?: ErrorOptions) {
     super(
       `Expected ${what} in ${path} as it was written, ${reason}: ` +
-        "check the disk; the run goes on from its last checkpoint",
+        "check the disk; a run goes on from its last checkpoint",
       options,
     );
     this.path = path;

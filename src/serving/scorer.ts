@@ -85,10 +85,11 @@ interface LookedUp {
 
 export class Scorer {
   readonly graph: Graph;
+  /** Those of a sample, and what their ids are checked against. */
+  readonly lookups: ServedLookups;
   readonly #kernels: Kernels;
   readonly #forget: () => void;
   readonly #network: Network;
-  readonly #lookups: ServedLookups;
   readonly #all: LookupSet;
   readonly #decays: readonly (RowDecay | undefined)[];
   readonly #ema: { readonly decay: number } | undefined;
@@ -107,12 +108,12 @@ export class Scorer {
     const { precision } = model;
     const samplesMax = batchSamplesMax;
     this.#network = createNetwork({ kernels, graph: this.graph, precision, samplesMax, flats: [] });
-    this.#lookups = servedLookups(model, this.graph, weighted);
-    this.#all = lookupSet(this.#lookups.lookups);
+    this.lookups = servedLookups(model, this.graph, weighted);
+    this.#all = lookupSet(this.lookups.lookups);
     this.#decays = model.tables.map((table) => rowDecayOf(optimizer, table));
     this.#ema = optimizer.ema;
-    this.#bags = new BagMaker(this.#lookups);
-    this.#ofUser = new BagMaker(this.#lookups);
+    this.#bags = new BagMaker(this.lookups);
+    this.#ofUser = new BagMaker(this.lookups);
     this.#vectors = kernels.tensor([0]);
   }
 
@@ -274,7 +275,7 @@ export class Scorer {
     const key = `${isDenseOfUser} ${isOfUser.map(Number).join("")}`;
     const known = this.#sides.get(key);
     if (known !== undefined) return known;
-    const side = userSideOf(this.graph, this.#lookups, isOfUser, isDenseOfUser);
+    const side = userSideOf(this.graph, this.lookups, isOfUser, isDenseOfUser);
     if (this.#sides.size >= sidesMax) this.#sides.clear();
     this.#sides.set(key, side);
     return side;

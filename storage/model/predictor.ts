@@ -17,9 +17,23 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import { batchSamplesMax, Scorer, type ServedRows } from "../../src/serving/scorer.ts";
+import {
+  batchSamplesMax,
+  type RankedBatch,
+  Scorer,
+  type ServedRows,
+} from "../../src/serving/scorer.ts";
 import { checkBatch, piecesOf } from "./encoded-batch.ts";
 import { rankedBatch } from "./ranked-batch.ts";
+
+/** Samples that a scorer takes at once: of a batch, or candidates of a user. */
+export type Piece = {
+  /** The place of its first sample in the call. */
+  readonly first: number;
+} & (
+  | { readonly batch: EncodedBatch; readonly ranked: undefined }
+  | { readonly batch: undefined; readonly ranked: RankedBatch }
+);
 
 /** What computes the predictions of one version. */
 export interface PredictingVersion {
@@ -59,19 +73,10 @@ export class Predictor {
    * column
    */
   predict(records: readonly SampleRecord[], version: PredictingVersion): Float32Array {
-    if (!Array.isArray(records)) throw expected("records", "a list of records", records);
-    const { length: tasks } = this.tasks;
-    if (records.length <= batchSamplesMax) {
-      return records.length === 0
-        ? new Float32Array(0)
-        : this.#predicted(version.scorer.score(this.#encoder.encode(records), version.rows));
+    if (Array.isArray(records) && records.length > 0 && records.length <= batchSamplesMax) {
+      return this.#predicted(version.scorer.score(this.#encoder.encode(records), version.rows));
     }
-    const out = new Float32Array(records.length * tasks);
-    for (let first = 0; first < records.length; first += batchSamplesMax) {
-      const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
-      out.set(this.#predicted(version.scorer.score(batch, version.rows, first)), tasks * first);
-    }
-    return out;
+    return this.#scoredAll(this.recordPieces(records), records.length, version);
   }
 
   /**
@@ -79,18 +84,7 @@ export class Predictor {
    * together, IdOutOfRangeError where an id lies outside its table
    */
   predictBatch(batch: EncodedBatch, version: PredictingVersion): Float32Array {
-    if (typeof batch !== "object" || batch === null) {
-      throw expected("batch", "an encoded batch (`predict` takes records)", batch);
-    }
-    checkBatch(batch, this.#shape);
-    const out = new Float32Array(batch.samples * this.tasks.length);
-    let first = 0;
-    for (const piece of piecesOf(batch, batchSamplesMax)) {
-      const logits = version.scorer.score(piece, version.rows, first);
-      out.set(this.#predicted(logits), this.tasks.length * first);
-      first += piece.samples;
-    }
-    return out;
+    return this.#scoredAll(this.batchPieces(batch), batch.samples, version);
   }
 
   /**
@@ -101,17 +95,41 @@ export class Predictor {
   rank(
     user: SampleRecord,
     candidates: readonly SampleRecord[],
-    { scorer, rows }: PredictingVersion,
+    version: PredictingVersion,
   ): Float32Array {
-    if (!Array.isArray(candidates)) throw expected("candidates", "a list of records", candidates);
-    const { length: tasks } = this.tasks;
-    const out = new Float32Array(candidates.length * tasks);
-    for (let first = 0; first < candidates.length; first += batchSamplesMax) {
-      const some = candidates.slice(first, first + batchSamplesMax);
-      const batch = rankedBatch(this.#encoder, user, some);
-      out.set(this.#predicted(scorer.rank(batch, rows, first)), tasks * first);
+    return this.#scoredAll(this.rankPieces(user, candidates), candidates.length, version);
+  }
+
+  /** The pieces of `predict`, checked: for rows that are fetched before `scored` reads them. */
+  recordPieces(records: readonly SampleRecord[]): Iterable<Piece> {
+    if (!Array.isArray(records)) throw expected("records", "a list of records", records);
+    return this.#slices(records, (some, first) => {
+      return { first, batch: this.#encoder.encode(some), ranked: undefined };
+    });
+  }
+
+  /** Those of `predictBatch`. */
+  batchPieces(batch: EncodedBatch): Iterable<Piece> {
+    if (typeof batch !== "object" || batch === null) {
+      throw expected("batch", "an encoded batch (`predict` takes records)", batch);
     }
-    return out;
+    checkBatch(batch, this.#shape);
+    return this.#pieces(batch);
+  }
+
+  /** Those of `rank`. */
+  rankPieces(user: SampleRecord, candidates: readonly SampleRecord[]): Iterable<Piece> {
+    if (!Array.isArray(candidates)) throw expected("candidates", "a list of records", candidates);
+    return this.#slices(candidates, (some, first) => {
+      return { first, batch: undefined, ranked: rankedBatch(this.#encoder, user, some) };
+    });
+  }
+
+  /** Predictions of a piece. */
+  scored({ first, batch, ranked }: Piece, { scorer, rows }: PredictingVersion): Float32Array {
+    return this.#predicted(
+      ranked === undefined ? scorer.score(batch, rows, first) : scorer.rank(ranked, rows, first),
+    );
   }
 
   /** Computes a sample without features, so that the first request finds everything ready. */
@@ -128,6 +146,30 @@ export class Predictor {
       },
       rows,
     );
+  }
+
+  #scoredAll(pieces: Iterable<Piece>, samples: number, version: PredictingVersion): Float32Array {
+    const { length: tasks } = this.tasks;
+    const out = new Float32Array(samples * tasks);
+    for (const piece of pieces) out.set(this.scored(piece, version), tasks * piece.first);
+    return out;
+  }
+
+  *#slices(
+    records: readonly SampleRecord[],
+    pieceOf: (some: readonly SampleRecord[], first: number) => Piece,
+  ): Generator<Piece> {
+    for (let first = 0; first < records.length; first += batchSamplesMax) {
+      yield pieceOf(records.slice(first, first + batchSamplesMax), first);
+    }
+  }
+
+  *#pieces(batch: EncodedBatch): Generator<Piece> {
+    let first = 0;
+    for (const piece of piecesOf(batch, batchSamplesMax)) {
+      yield { first, batch: piece, ranked: undefined };
+      first += piece.samples;
+    }
   }
 
   /** Probabilities of logits; labels that are numbers have their values. In place. */

@@ -143,7 +143,7 @@ const number = new Int32Array(1);
 const numberBytes = new Uint8Array(number.buffer);
 
 /** The seal of a record: never 0, as holes read as 0. */
-function sealOf(row: number, record: Uint8Array): number {
+export function sealOf(row: number, record: Uint8Array): number {
   number[0] = row;
   const crc = ~crc32c(crc32c(-1, numberBytes), record) >>> 0;
   return crc === 0 ? 1 : crc;

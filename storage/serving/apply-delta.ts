@@ -2,21 +2,25 @@
 // are short: between two of them, requests are answered by the version that serves.
 //
 // Invariants
-//   A1. Nothing of the version that serves is written: rows go to spare places, maps and ids are
-//       new ones.
+//   A1. Nothing of the version that serves is written: rows go to spare places, or to the copies on
+//       disk that it does not have; maps and ids are new ones.
 //   A2. Where anything fails, every place that was taken is spare again.
 
+import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import { CheckpointCorruptError, DeltaRefusedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import type { IdRow } from "../../src/serving/served-ids.ts";
+import type { TableMemory } from "../../src/serving/served-memory.ts";
 import { chunksOf, type DeltaData, type DeltaIndex, type DeltaTable } from "./delta-file.ts";
-import { type LoadedTable, servedIds } from "./load-tables.ts";
+import { type LoadedTable, type OwnTier, servedIds, tieredTable } from "./load-tables.ts";
 
 /** Tables of the next version, and places: those that it took, and those that it leaves. */
 export interface NextTables {
   readonly tables: readonly LoadedTable[];
+  /** Has cached rows that differ be read anew. Nothing else is scored between it and the turn. */
+  enter(): Promise<void>;
   /** Makes the places of the version before spare: once nothing reads them any more. */
   leave(): Promise<void>;
   /** Makes the places of this version spare again: it will not serve. */
@@ -51,14 +55,17 @@ export async function nextTables(
     for (const [i, table] of current.entries()) {
       const of = index.tables[i];
       const spec = job.model.tables[i];
-      if (
-        of === undefined ||
-        spec?.name !== of.name ||
-        of.recordBytes !== table.memory.recordBytes
-      ) {
+      if (of === undefined || spec?.name !== of.name || of.recordBytes !== table.recordBytes) {
         throw new DeltaRefusedError(path, "it has other tables than the model that serves");
       }
-      const taker = new TakenPlaces(table, path);
+      if (table.tier !== undefined) {
+        const tier = await writeCopies(table.tier, of, data, { path, rows: spec.rows, breathe });
+        const ids = await nextIds(table, spec, of, data, breathe);
+        tables.push(tieredTable(tier, ids, table.recordBytes));
+        continue;
+      }
+      assert(table.memory !== undefined, "a table lies on disk or in memory");
+      const taker = new TakenPlaces(table, table.memory, path);
       takers.push(taker);
       const places = await placeRows(kernels, taker, of, data, spec.rows, breathe);
       const ids = await nextIds(table, spec, of, data, breathe);
@@ -67,6 +74,13 @@ export async function nextTables(
     return {
       tables,
       undo,
+      async enter() {
+        for (const [i, { tier }] of current.entries()) {
+          const after = tables[i]?.tier?.copies;
+          if (tier === undefined || after === undefined || after === tier.copies) continue;
+          await tier.table.forget(tier.copies, after, () => setImmediate());
+        }
+      },
       async leave() {
         for (const taker of takers) await taker.giveBack("left");
       },
@@ -90,8 +104,7 @@ async function placeRows(
   breathe: Breathe,
 ): Promise<Int32Array | undefined> {
   const { table } = taker;
-  const { changed, recordBytes } = of;
-  if (changed === 0) return table.places;
+  if (of.changed === 0) return table.places;
   const places = new Int32Array(tableRows);
   for (let first = 0; first < tableRows; first += sliceEntries) {
     const end = Math.min(tableRows, first + sliceEntries);
@@ -99,20 +112,54 @@ async function placeRows(
     else for (let row = first; row < end; row++) places[row] = row + table.base;
     await breathe();
   }
-  let last = -1;
-  for (const { at, rows: count } of chunksOf(of)) {
-    const bytes = await data.next(at, count * (4 + recordBytes));
+  for await (const { rows, bytes } of changedRows(of, data, {
+    path: taker.path,
+    rows: tableRows,
+  })) {
     await breathe();
-    const rows = new Int32Array(bytes.buffer, 0, count);
-    for (const row of rows) {
-      if (row <= last || row >= tableRows) throw taker.corrupt(`row ${row} behind row ${last}`);
-      last = row;
-    }
     const taken = taker.take(rows, places);
-    kernels.scatterRecords(table.rows, taken, bytes.subarray(4 * count)); // A1
+    kernels.scatterRecords(table.rows, taken, bytes); // A1
     await breathe();
   }
   return places;
+}
+
+/** Writes the changed rows to their other copies on disk. Returns those of the next version. */
+async function writeCopies(
+  { table, copies: current }: OwnTier,
+  of: DeltaTable,
+  data: DeltaData,
+  { breathe, ...extent }: { path: string; rows: number; breathe: Breathe },
+): Promise<OwnTier> {
+  if (of.changed === 0) return { table, copies: current };
+  const copies = current.clone();
+  for await (const { rows, bytes } of changedRows(of, data, extent)) {
+    await breathe();
+    table.file.write(rows, bytes, (row) => current.spareOf(row)); // A1
+    for (const row of rows) copies.turn(row);
+    await breathe();
+  }
+  return { table, copies };
+}
+
+/** The changed rows of a table, with their records. @throws CheckpointCorruptError */
+async function* changedRows(
+  of: DeltaTable,
+  data: DeltaData,
+  { path, rows: tableRows }: { readonly path: string; readonly rows: number },
+): AsyncGenerator<{ readonly rows: Int32Array; readonly bytes: Uint8Array }> {
+  let last = -1;
+  for (const { at, rows: count } of chunksOf(of)) {
+    const bytes = await data.next(at, count * (4 + of.recordBytes));
+    const rows = new Int32Array(bytes.buffer, 0, count);
+    for (const row of rows) {
+      if (row <= last || row >= tableRows) {
+        throw new CheckpointCorruptError(path, `row ${row} behind row ${last}`);
+      }
+      last = row;
+    }
+    yield { rows, bytes: bytes.subarray(4 * count) };
+  }
 }
 
 /** The ids of the next version; those of the current one where none changed. */
@@ -160,17 +207,19 @@ interface Moved {
 /** The places that a table's next version takes, and those that it leaves. */
 class TakenPlaces {
   readonly table: LoadedTable;
-  readonly #path: string;
+  readonly path: string;
+  readonly #memory: TableMemory;
   readonly #moved: Moved[] = [];
 
-  constructor(table: LoadedTable, path: string) {
+  constructor(table: LoadedTable, memory: TableMemory, path: string) {
     this.table = table;
-    this.#path = path;
+    this.#memory = memory;
+    this.path = path;
   }
 
   /** Places for the new content of rows, which lie at `places` now: these become the new ones. */
   take(rows: Int32Array, places: Int32Array): Int32Array {
-    const { memory } = this.table;
+    const memory = this.#memory;
     const [taken, left] = [new Int32Array(rows.length), new Int32Array(rows.length)];
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i] ?? 0;
@@ -178,7 +227,7 @@ class TakenPlaces {
       if (place < 0) {
         this.#moved.push({ rows: rows.subarray(0, i), taken: taken.subarray(0, i), left });
         const why = "it changes more rows than there is room for beside those that serve";
-        throw new DeltaRefusedError(this.#path, why);
+        throw new DeltaRefusedError(this.path, why);
       }
       taken[i] = place;
       left[i] = places[row] ?? 0;
@@ -190,7 +239,7 @@ class TakenPlaces {
 
   /** Makes places spare. The calling code reads neither kind of them any more. */
   async giveBack(which: "taken" | "left"): Promise<void> {
-    const { memory } = this.table;
+    const memory = this.#memory;
     for (const { rows, ...moved } of this.#moved.splice(0)) {
       const places = moved[which];
       if (memory.homes === undefined) memory.sparesOf(0).give(places);
@@ -199,9 +248,5 @@ class TakenPlaces {
         await setImmediate();
       }
     }
-  }
-
-  corrupt(why: string): CheckpointCorruptError {
-    return new CheckpointCorruptError(this.#path, why);
   }
 }

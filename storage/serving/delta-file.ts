@@ -14,7 +14,8 @@
 import { createHash, type Hash } from "node:crypto";
 import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
-import type { DiskFile } from "../../src/ports/disk.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { diskCode } from "../../src/ports/disk-refusals.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
 
 const magic = new TextEncoder().encode("OSIRIS-D");
@@ -58,6 +59,17 @@ export type DeltaIndex = z.output<typeof indexSchema>;
 export type DeltaTable = DeltaIndex["tables"][number];
 /** A version that a delta leads from or to. */
 export type DeltaVersion = DeltaIndex["from"];
+
+/** @throws InputUnusableError where there is no such file, or it cannot be read */
+export function openDelta(disk: Disk, path: string): DiskFile {
+  try {
+    return disk.open(path, "read");
+  } catch (error) {
+    if (diskCode(error) === undefined) throw error;
+    const why = diskCode(error) === "ENOENT" ? "there is no such file" : String(error);
+    throw new InputUnusableError(path, `Cannot read the delta ${path}: ${why}`, { cause: error });
+  }
+}
 
 /** The chunks of a table: where each begins, and its rows. */
 export function* chunksOf({ at, changed, chunkRows, recordBytes }: DeltaTable) {

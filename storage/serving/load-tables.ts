@@ -2,11 +2,10 @@
 // thread: another model may serve meanwhile.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
-import { rowBirthOf } from "../../src/embedding/rows/slab.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import type { Kernels, Rows } from "../../src/kernels/contract/kernels.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
-import { type Key, keyOf } from "../../src/ports/random.ts";
+import { keyOf } from "../../src/ports/random.ts";
 import type { ServedTable } from "../../src/serving/scorer.ts";
 import { type IdRow, ServedIds } from "../../src/serving/served-ids.ts";
 import {
@@ -16,55 +15,160 @@ import {
 } from "../../src/serving/served-memory.ts";
 import type { OpenCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable } from "../checkpoints/part-ids.ts";
-import { rowsOfTable, storedTables } from "../checkpoints/table-rows.ts";
+import { rowsOfTable, type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import type { Progress } from "../disk/progress.ts";
+import { bear, type RowBirth } from "./born-rows.ts";
+import type { TierPlaces } from "./choose-tiers.ts";
+import { RowCopies, RowFile } from "./row-file.ts";
+import { TieredTable } from "./tiered-table.ts";
 
-/** A table of a served model: its memory, and what one version has of it. */
+/** A table of a served model: where its rows are, and what one version has of it. */
 export interface LoadedTable extends ServedTable {
-  readonly memory: TableMemory;
+  /** Its memory; undefined: its rows lie on disk. */
+  readonly memory: TableMemory | undefined;
+  /** Its rows on disk; undefined: all lie in memory. */
+  readonly tier: OwnTier | undefined;
   /** Which dynamic id has which row; undefined: ids are rows. */
   readonly ids: ServedIds | undefined;
+  /** Bytes of a row as it is stored: `gatherRecords`. */
+  readonly recordBytes: number;
+}
+
+/** A table on disk, as one version has it. */
+export interface OwnTier {
+  readonly table: TieredTable;
+  readonly copies: RowCopies;
 }
 
 /** Rows that are moved in one slice: some hundred microseconds. */
 export const sliceRows = 2048;
 
-/** All tables, in the order of the job. @throws CheckpointCorruptError */
+/** What every table is loaded with. */
+interface Loading {
+  readonly checkpoint: OpenCheckpoint;
+  readonly kernels: Kernels;
+  readonly progress: Progress;
+}
+
+/**
+ * All tables, in the order of the job.
+ * @throws CheckpointCorruptError, TierDiskFullError, TierWriteError
+ */
 export async function loadTables(
   checkpoint: OpenCheckpoint,
   kernels: Kernels,
   progress: Progress,
+  places: TierPlaces,
 ): Promise<LoadedTable[]> {
   const { job } = checkpoint;
   const { sparse } = job.optimizer;
-  const memories = createServedMemory(kernels, job.model.tables, sparse);
+  const inMemory = job.model.tables.filter((_, table) => places.shapes[table] === undefined);
+  const memories = createServedMemory(kernels, inMemory, sparse)[Symbol.iterator]();
   const key = keyOf(job.seed);
   const loaded: LoadedTable[] = [];
-  for (const stored of storedTables(checkpoint)) {
-    const { spec, table } = stored;
-    const memory = memories[table];
-    if (memory === undefined) throw new RangeError(`There is no memory of table ${spec.name}`);
-    progress.expect(stored.bytes);
-    const placeOf = (row: number) => memory.homes?.[row] ?? row + memory.base;
-    for (let first = 0; first < spec.rows; first += sliceRows) {
-      const ids = range(first, Math.min(spec.rows, first + sliceRows));
-      bear(kernels, memory.rows, ids.map(placeOf), ids, { spec, table, key });
+  const loading = { checkpoint, kernels, progress };
+  try {
+    for (const stored of storedTables(checkpoint)) {
+      const { spec, table } = stored;
+      progress.expect(stored.bytes);
+      const ids = await readIds(loading, stored);
+      const recordBytes = recordBytesOf(spec, servedStateWidth(sparse, spec.dim));
+      const birth = { spec, table, key };
+      const shape = places.shapes[table];
+      if (shape === undefined) {
+        const memory: TableMemory | undefined = memories.next().value;
+        if (memory === undefined) throw new RangeError(`There is no memory of table ${spec.name}`);
+        await fillMemory(loading, stored, birth, memory);
+        const at = { rows: memory.rows, places: memory.homes, base: memory.base };
+        loaded.push({ ...at, find: ids?.find, memory, tier: undefined, ids, recordBytes });
+        continue;
+      }
+      const { disk, directory } = places;
+      const file = new RowFile(disk, directory, { ...spec, recordBytes });
+      const tiered = new TieredTable(
+        kernels,
+        birth,
+        shape,
+        file,
+        servedStateWidth(sparse, spec.dim),
+      );
+      const tier = { table: tiered, copies: new RowCopies() };
+      loaded.push(tieredTable(tier, ids, recordBytes));
+      await fillFile(loading, stored, tier);
+    }
+    return loaded;
+  } catch (error) {
+    for (const { tier } of loaded) tier?.table.close();
+    throw error;
+  }
+}
+
+/** A table on disk: the kernels read the places of its cache. */
+export function tieredTable(
+  tier: OwnTier,
+  ids: ServedIds | undefined,
+  recordBytes: number,
+): LoadedTable {
+  const { table } = tier;
+  const find: LoadedTable["find"] = (low, high) => {
+    const row = ids === undefined ? low : ids.find(low, high);
+    return row < 0 ? -1 : table.placeOf(row);
+  };
+  const at = { rows: table.rows, places: undefined, base: 0, find };
+  return { ...at, memory: undefined, tier, ids, recordBytes };
+}
+
+async function fillMemory(
+  loading: Loading,
+  { spec, ...stored }: StoredTable,
+  birth: RowBirth,
+  memory: TableMemory,
+): Promise<void> {
+  const { kernels, progress } = loading;
+  const placeOf = (row: number) => memory.homes?.[row] ?? row + memory.base;
+  for (let first = 0; first < spec.rows; first += sliceRows) {
+    const ids = range(first, Math.min(spec.rows, first + sliceRows));
+    bear(kernels, memory.rows, ids.map(placeOf), ids, birth);
+    await progress.breathe();
+  }
+  await eachSlice(loading, { spec, ...stored }, (rows, records) => {
+    kernels.scatterRecords(memory.rows, rows.map(placeOf), records);
+  });
+}
+
+/** Writes the rows that were trained; the others are born where they are looked up. */
+async function fillFile(
+  loading: Loading,
+  stored: StoredTable,
+  { table, copies }: OwnTier,
+): Promise<void> {
+  await eachSlice(loading, stored, (rows, records) => {
+    table.file.write(rows, records, () => 0);
+    for (const row of rows) if (copies.of(row) < 0) copies.turn(row);
+  });
+}
+
+/** Takes the stored rows of a table, with their records, a slice of the thread at a time. */
+async function eachSlice(
+  { checkpoint, kernels, progress }: Loading,
+  stored: StoredTable,
+  take: (rows: Int32Array, records: Uint8Array) => void,
+): Promise<void> {
+  const { spec } = stored;
+  const width = servedStateWidth(checkpoint.job.optimizer.sparse, spec.dim);
+  const maker = new RecordMaker(kernels, spec, width);
+  for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
+    for (let at = 0; at < chunk.rows.length; at += sliceRows) {
+      const some = slicedRecords(chunk, at, Math.min(chunk.rows.length, at + sliceRows));
+      take(some.rows, maker.recordsOf(some));
       await progress.breathe();
     }
-    const maker = new RecordMaker(kernels, spec, servedStateWidth(sparse, spec.dim));
-    for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
-      for (let at = 0; at < chunk.rows.length; at += sliceRows) {
-        const some = slicedRecords(chunk, at, Math.min(chunk.rows.length, at + sliceRows));
-        kernels.scatterRecords(memory.rows, some.rows.map(placeOf), maker.recordsOf(some));
-        await progress.breathe();
-      }
-    }
-    const own = idsOfTable(checkpoint, table);
-    const ids = own && (await servedIds(spec, [...own.all()].reverse(), progress));
-    const at = { rows: memory.rows, places: memory.homes, base: memory.base };
-    loaded.push({ ...at, find: ids?.find, memory, ids });
   }
-  return loaded;
+}
+
+async function readIds({ checkpoint, progress }: Loading, { spec, table }: StoredTable) {
+  const own = idsOfTable(checkpoint, table);
+  return own && (await servedIds(spec, [...own.all()].reverse(), progress));
 }
 
 /** Ids by these rows, which descend. */
@@ -80,18 +184,6 @@ export async function servedIds(
     if (++count % sliceRows === 0) await progress.breathe();
   }
   return made;
-}
-
-/** Gives rows at these places the values that they begin with. */
-export function bear(
-  kernels: Kernels,
-  rows: Rows,
-  places: Int32Array,
-  ids: Int32Array,
-  { spec, table, key }: { spec: TableSpec; table: number; key: Key },
-): void {
-  const { purpose, scale } = rowBirthOf(spec, table);
-  kernels.bornAt(rows, places, ids, key, purpose, scale, 0);
 }
 
 /** Makes records of rows: their stored bytes, as a table's precision has them. */
@@ -128,7 +220,7 @@ export class RecordMaker {
   }
 
   /** The records of rows as they begin. */
-  bornRecords(ids: Int32Array, birth: { spec: TableSpec; table: number; key: Key }): Uint8Array {
+  bornRecords(ids: Int32Array, birth: RowBirth): Uint8Array {
     bear(this.#kernels, this.#rows, this.#places.subarray(0, ids.length), ids, birth);
     return this.#gather(ids.length);
   }

@@ -11,30 +11,31 @@
 import { setImmediate } from "node:timers/promises";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../src/data/records.ts";
-import {
-  DeltaRefusedError,
-  InputUnusableError,
-  ModelClosedError,
-} from "../../src/errors/errors.ts";
+import { DeltaRefusedError, ModelClosedError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
-import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Scorer } from "../../src/serving/scorer.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
-import { storedTables } from "../checkpoints/table-rows.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
-import { writeWhole } from "../disk/whole-file.ts";
-import { denseTensors, notesOf, servedDense } from "../exports/exported-model.ts";
-import { writeSafetensors } from "../exports/safetensors-model.ts";
+import { servedDense } from "../exports/exported-model.ts";
 import { kernelsOf, type LoadOptions } from "../model/load-model.ts";
-import { Predictor, scorerOf } from "../model/predictor.ts";
+import { type Piece, Predictor, scorerOf } from "../model/predictor.ts";
 import { nextTables } from "./apply-delta.ts";
-import { DeltaData, type DeltaIndex, prepareIndexCheck, readDeltaIndex } from "./delta-file.ts";
+import { type TierOptions, tierPlacesOf } from "./choose-tiers.ts";
+import {
+  DeltaData,
+  type DeltaIndex,
+  openDelta,
+  prepareIndexCheck,
+  readDeltaIndex,
+} from "./delta-file.ts";
 import { versionOf } from "./export-delta.ts";
+import { exportServed } from "./export-served.ts";
 import { type LoadedTable, loadTables } from "./load-tables.ts";
-import { servedRows } from "./served-rows.ts";
+import { TieredScoring } from "./tiered-scoring.ts";
+import type { RowCounts } from "./tiered-table.ts";
 
 /** The version of a model that computed an answer. */
 export interface ServedVersion {
@@ -69,7 +70,18 @@ export interface RankOptions {
 }
 
 /** Options of `ServedModel.open`. */
-export interface ServeOptions extends LoadOptions, Pick<ProgressOptions, "onProgress" | "signal"> {}
+export interface ServeOptions
+  extends LoadOptions,
+    TierOptions,
+    Pick<ProgressOptions, "onProgress" | "signal"> {}
+
+/** A table of which only some rows lie in memory. */
+export interface TableOnDisk {
+  readonly table: string;
+  readonly rows: number;
+  /** Most rows in memory. */
+  readonly cachedRows: number;
+}
 
 /** All that one version is. */
 interface Serving {
@@ -92,6 +104,8 @@ interface Made {
   readonly arithmetic: string;
   readonly kernels: Kernels;
   readonly disk: Disk;
+  /** Scores where tables lie on disk; undefined: none does. */
+  readonly tiered: TieredScoring | undefined;
   /** For the next version: dense parameters lie in each. */
   readonly spare: Scorer;
 }
@@ -105,6 +119,7 @@ export class ServedModel implements AsyncDisposable {
   readonly #made: Made;
   #serving: Serving | undefined;
   #spare: Scorer;
+  #closed: Promise<void> | undefined;
   /** The last delta that was asked for: they are applied one after the other. */
   #applied: Promise<unknown> = Promise.resolve();
 
@@ -121,6 +136,8 @@ export class ServedModel implements AsyncDisposable {
    * state. The thread is yielded often, so that another model may serve meanwhile.
    * @throws CheckpointMissingError, CheckpointCorruptError
    * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
+   * @throws InvalidOptionError where `memoryBytes` has no room for the smallest caches
+   * @throws TierDiskFullError, TierWriteError
    */
   static async open(path: string, options: ServeOptions = {}): Promise<ServedModel> {
     const { disk = realDisk, arithmetic = "same" } = options;
@@ -128,10 +145,13 @@ export class ServedModel implements AsyncDisposable {
     const { job, manifest, store } = checkpoint;
     const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
     prepareIndexCheck();
-    const tables = await loadTables(checkpoint, kernels, progressOf(options));
     const [scorer, spare] = [scorerOf(job, kernels), scorerOf(job, kernels)];
     const dense = servedDense(checkpoint, scorer.graph);
     scorer.setDense(dense);
+    const places = tierPlacesOf(job, scorer.lookups, disk, options);
+    const tables = await loadTables(checkpoint, kernels, progressOf(options), places);
+    const isTiered = tables.some(({ tier }) => tier !== undefined);
+    const tiered = isTiered ? new TieredScoring(scorer.lookups, tables) : undefined;
     const { jobIdentity, means } = manifest;
     const { manifest: hash, ...version } = versionOf(manifest);
     const { jobText } = store;
@@ -142,6 +162,7 @@ export class ServedModel implements AsyncDisposable {
       arithmetic: manifest.arithmetic,
       kernels,
       disk,
+      tiered,
       spare,
     };
     return new ServedModel(job, made, {
@@ -156,14 +177,34 @@ export class ServedModel implements AsyncDisposable {
     return this.#live("tell the version").version;
   }
 
+  /** The tables of which only some rows lie in memory, as `memoryBytes` asks for. */
+  get onDisk(): readonly TableOnDisk[] {
+    const { tables } = this.#live("tell its tables").rows;
+    return tables.flatMap(({ tier }, i) => {
+      const { name, rows } = this.job.model.tables[i] ?? { name: "", rows: 0 };
+      return tier === undefined ? [] : [{ table: name, rows, cachedRows: tier.table.capacity }];
+    });
+  }
+
+  /** Looked-up rows of tables on disk that were in memory, and those that were read for it. */
+  get rowCounts(): RowCounts {
+    return this.#made.tiered?.counts ?? { hits: 0, misses: 0 };
+  }
+
   /**
    * Scores (B), or (B,T), of records: see `Model.predict`. They are computed before the call
-   * returns its promise.
+   * returns its promise, unless tables lie on disk: then calls are computed one by one.
    * @throws InvalidOptionError naming the record and the column
    * @throws ModelClosedError
    */
   async predict(records: readonly SampleRecord[]): Promise<Scored> {
     const serving = this.#live("predict");
+    const { tiered } = this.#made;
+    if (tiered !== undefined) {
+      return this.#scored(tiered, "predict", (predictor) => {
+        return [predictor.recordPieces(records), records.length];
+      });
+    }
     return { scores: serving.predictor.predict(records, serving), version: serving.version };
   }
 
@@ -173,6 +214,12 @@ export class ServedModel implements AsyncDisposable {
    */
   async predictBatch(batch: EncodedBatch): Promise<Scored> {
     const serving = this.#live("predict");
+    const { tiered } = this.#made;
+    if (tiered !== undefined) {
+      return this.#scored(tiered, "predict", (predictor) => {
+        return [predictor.batchPieces(batch), batch.samples];
+      });
+    }
     return { scores: serving.predictor.predictBatch(batch, serving), version: serving.version };
   }
 
@@ -192,9 +239,14 @@ export class ServedModel implements AsyncDisposable {
     const task = by === undefined ? 0 : this.tasks.indexOf(by);
     if (task < 0) throw expected("by", `one of ${this.tasks.join(", ")}`, by);
     const serving = this.#live("rank");
-    const scores = serving.predictor.rank(user, candidates, serving);
-    const order = bestOf(scores, this.tasks.length, task, top);
-    return { scores, version: serving.version, order };
+    const { tiered } = this.#made;
+    const { scores, version } =
+      tiered === undefined
+        ? { scores: serving.predictor.rank(user, candidates, serving), version: serving.version }
+        : await this.#scored(tiered, "rank", (predictor) => {
+            return [predictor.rankPieces(user, candidates), candidates.length];
+          });
+    return { scores, version, order: bestOf(scores, this.tasks.length, task, top) };
   }
 
   /**
@@ -219,41 +271,33 @@ export class ServedModel implements AsyncDisposable {
    * same bytes. @throws InputUnusableError, ModelClosedError
    */
   async export(path: string, options: ProgressOptions = {}): Promise<void> {
-    const { version, rows, dense, manifest, means, scorer } = this.#live("export");
-    const { jobText, arithmetic, path: directory, disk, kernels } = this.#made;
     const { job } = this;
-    const checkpoint = openCheckpoint(directory, undefined, disk);
-    const tables = storedTables(checkpoint).map((stored, i) => {
-      const table = rows.tables[i];
-      if (table === undefined) throw new RangeError(`There is no table ${i}`);
-      const { ids } = table;
-      const all = () => [...(ids?.descending() ?? [])].sort((a, b) => a.row - b.row);
-      return {
-        stored: { ...stored, bytes: 0 },
-        ids: ids && { count: ids.size, all },
-        rows: () => servedRows(kernels, job, i, table, rows.steps, progressOf(options)),
-      };
-    });
-    const { digest, step: cut } = version;
-    const about = { cut, modelDigest: digest.replace(/^sha256:/, ""), arithmetic, means };
-    const model = {
-      ...{ checkpoint, graph: scorer.graph, tables, dense: denseTensors(scorer.graph, dense) },
-      notes: notesOf(jobText, about, manifest),
-    };
-    const progress = progressOf(options);
-    await writeWhole(options.disk ?? disk, path, (file) => {
-      return writeSafetensors({ file, last: undefined, save: async () => {} }, model, progress);
-    });
+    await exportServed({ job, ...this.#made, ...this.#live("export") }, path, options);
   }
 
   /** Waits for the delta that is being applied and frees the model. Safe to call twice. */
   async close(): Promise<void> {
     this.#serving = undefined;
     await this.#applied;
+    this.#closed ??= this.#made.tiered?.close();
+    await this.#closed;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Scores pieces with tables on disk, by the version that serves when their turn comes. */
+  #scored(
+    tiered: TieredScoring,
+    call: string,
+    piecesOf: (predictor: Predictor) => [pieces: Iterable<Piece>, samples: number],
+  ): Promise<Scored> {
+    return tiered.alone(async () => {
+      const serving = this.#live(call);
+      const scores = await tiered.scores(...piecesOf(serving.predictor), serving);
+      return { scores, version: serving.version };
+    });
   }
 
   async #apply(path: string, signal: AbortSignal | undefined): Promise<ServedVersion> {
@@ -279,9 +323,13 @@ export class ServedModel implements AsyncDisposable {
         serving.predictor.warm(serving);
         await setImmediate();
         signal?.throwIfAborted();
-        this.#live("apply a delta");
-        this.#serving = serving;
-        this.#spare = before.scorer;
+        const change = async () => {
+          await next.enter();
+          this.#live("apply a delta");
+          this.#serving = serving;
+          this.#spare = before.scorer;
+        };
+        await (this.#made.tiered?.alone(change) ?? change());
       } catch (error) {
         await next.undo();
         throw error;
@@ -325,17 +373,6 @@ export class ServedModel implements AsyncDisposable {
   #live(call: string): Serving {
     if (this.#serving === undefined) throw new ModelClosedError(call);
     return this.#serving;
-  }
-}
-
-/** @throws InputUnusableError where there is no such file, or it cannot be read */
-function openDelta(disk: Disk, path: string): DiskFile {
-  try {
-    return disk.open(path, "read");
-  } catch (error) {
-    if (diskCode(error) === undefined) throw error;
-    const why = diskCode(error) === "ENOENT" ? "there is no such file" : String(error);
-    throw new InputUnusableError(path, `Cannot read the delta ${path}: ${why}`, { cause: error });
   }
 }
 

@@ -15,17 +15,22 @@ import {
 export type ScoringEngine = Pick<
   ServedModel,
   "job" | "tasks" | "version" | "predict" | "predictBatch" | "rank" | "applyDelta" | "close"
->;
+> &
+  Partial<Pick<ServedModel, "onDisk" | "rowCounts">>;
 
-/** Opens a model: `manifest` as in `loadModel`. */
+/** Opens a model: options as of `ServedModel.open`. */
 export type OpenEngine = (
   path: string,
-  options: { readonly manifest?: string | undefined },
+  options: {
+    readonly manifest?: string | undefined;
+    readonly memoryBytes?: number | undefined;
+    readonly tierDirectory?: string | undefined;
+  },
 ) => Promise<ScoringEngine>;
 
 /** Opens it with the engine of Osiris. */
-export const openServedModel: OpenEngine = (path, { manifest }) =>
-  ServedModel.open(path, manifest === undefined ? {} : { manifest });
+export const openServedModel: OpenEngine = (path, { manifest, ...tiers }) =>
+  ServedModel.open(path, { ...tiers, ...(manifest === undefined ? {} : { manifest }) });
 
 /** What a request asks of a model. B samples. */
 export type Asked =

@@ -82,6 +82,7 @@ export class ModelVersions {
   /** The engine answers from now on. `onHang`: where it hangs. */
   add(engine: ScoringEngine, onHang: () => void): void {
     const { name, spec, limits, clock, nextTurn, figures } = this.#input;
+    let told = engine.rowCounts;
     const queue = new BatchQueue({
       model: name,
       engine,
@@ -91,7 +92,10 @@ export class ModelVersions {
       batchMax: limits.batch,
       latencyBudgetMs: limits.latencyBudgetMs,
       engineMs: limits.engineMs,
-      onBatch: (news) => figures.batch(name, news),
+      onBatch: (news) => {
+        figures.batch(name, news);
+        told = tellRows(figures, name, engine, told);
+      },
       onHang,
     });
     this.#loaded.unshift({ engine, queue });
@@ -141,6 +145,20 @@ export class ModelVersions {
     const known = this.versions.map(({ digest }) => digest);
     return new ModelUnknownError(this.name, known, version);
   }
+}
+
+/** Counts the rows that the engine looked up since it `told` last. Returns all of them. */
+function tellRows(
+  figures: ServingFigures,
+  name: string,
+  { rowCounts: now }: ScoringEngine,
+  told: ScoringEngine["rowCounts"],
+): ScoringEngine["rowCounts"] {
+  if (now !== undefined && now.hits + now.misses > 0) {
+    const { hits = 0, misses = 0 } = told ?? {};
+    figures.rows(name, { hits: now.hits - hits, misses: now.misses - misses });
+  }
+  return now;
 }
 
 /** Whether `name` is the version's digest, its beginning, or its step. */

@@ -60,11 +60,23 @@ const lasting = new Set(["CHECKPOINT_CORRUPT", "DELTA_REFUSED", "INVALID_OPTION"
 const retryMs = 1000;
 
 const loading = fromPromise<ScoringEngine, ServedModelInput>(async ({ input, signal }) => {
-  const { spec, open } = input;
-  const engine = await open(spec.path, { manifest: spec.manifest });
+  const engine = await openWith(input, input.spec.manifest);
   if (signal.aborted) await engine.close();
   return engine;
 });
+
+async function openWith(
+  { spec, open, versions, log }: ServedModelInput,
+  manifest: string | undefined,
+): Promise<ScoringEngine> {
+  const { path, memoryBytes, tierDirectory } = spec;
+  const engine = await open(path, { manifest, memoryBytes, tierDirectory });
+  for (const { table, rows, cachedRows } of engine.onDisk ?? []) {
+    const told = `Table ${table} lies on disk: ${cachedRows} of its ${rows} rows fit into memory`;
+    log.write("info", told, { model: versions.name });
+  }
+  return engine;
+}
 
 /** Looks at the directory until there is something newer. */
 const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, sendBack }) => {
@@ -89,9 +101,9 @@ const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, se
 /** Loads what is newer. A delta is switched to by the engine itself. */
 const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
   async ({ input, signal }) => {
-    const { newer, versions, open, spec } = input;
+    const { newer, versions } = input;
     if (newer?.kind === "delta") return versions.engineOf().applyDelta(newer.path, { signal });
-    const engine = await open(spec.path, { manifest: newer?.manifest });
+    const engine = await openWith(input, newer?.manifest);
     if (signal.aborted) await engine.close();
     return engine;
   },

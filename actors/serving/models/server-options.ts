@@ -17,6 +17,10 @@ const modelOptions = z.strictObject({
   watch: z.boolean().default(true),
   /** Versions that stay loaded, the newest of them included. */
   keep: z.int().min(1).max(16).default(2),
+  /** Memory for the rows of each loaded version: larger tables lie on disk. @default no limit */
+  memoryBytes: z.int().min(1).optional(),
+  /** Where they lie. @default the system's temporary directory */
+  tierDirectory: z.string().min(1).optional(),
   /** Sends a share of this model's requests to another one. */
   split: z
     .strictObject({

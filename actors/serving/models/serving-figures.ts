@@ -21,6 +21,8 @@ export interface ServingFigures {
     model: string,
     news: { readonly samples: number; readonly scoreMs: number; readonly waitMs: number },
   ): void;
+  /** Rows of tables on disk that a batch found in memory, and that it read. */
+  rows(model: string, counts: { readonly hits: number; readonly misses: number }): void;
   /** The version that answers now; undefined: none does. */
   version(model: string, version: ServedVersion | undefined): void;
   reloaded(model: string, result: "switched" | "failed" | "refused"): void;
@@ -54,6 +56,10 @@ export async function openFigures(
       made.batchSamples.observe({ model }, news.samples);
       made.scoring.observe({ model }, news.scoreMs / 1000);
       made.waited.observe({ model }, news.waitMs / 1000);
+    },
+    rows(model, { hits, misses }) {
+      made.hits.inc({ model }, hits);
+      made.misses.inc({ model }, misses);
     },
     version(model, version) {
       made.up.set({ model }, version === undefined ? 0 : 1);
@@ -109,6 +115,8 @@ function createFigures(
     batchSamples: histogram("batch_samples", "Samples scored together", samples, "model"),
     scoring: histogram("batch_seconds", "Time of the engine for a batch", seconds, "model"),
     waited: histogram("queue_seconds", "For how long a batch's first waited", seconds, "model"),
+    hits: counter("row_hits", "Looked-up rows of tables on disk that were in memory", "model"),
+    misses: counter("row_misses", "Rows that were read from disk", "model"),
     up: gauge("model_up", "1 while the model answers", "model"),
     step: gauge("model_step", "Steps that the version which answers was trained for", "model"),
     info: gauge("model_info", "1 for the version that answers", "model", "digest"),

@@ -32,6 +32,8 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
   readonly manifest?: string;
   readonly watch: boolean;
   readonly keep?: number;
+  readonly memory?: number;
+  readonly tierDirectory?: string;
   readonly batch?: number;
   readonly latencyBudget?: number;
   readonly deadline?: number;
@@ -57,6 +59,8 @@ export function addServe(program: Command): void {
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
     .option("--no-watch", "stay with this checkpoint, whatever comes into the directory")
     .option("--keep <N>", "versions that stay loaded (default: 2)", integerFrom(1, 16))
+    .option("--memory <SIZE>", "for the rows of each version; larger tables lie on disk", bytesFrom)
+    .option("--tier-directory <DIRECTORY>", "where they lie (default: the system's temporary one)")
     .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
     .option("--latency-budget <MS>", "longest time of a batch (default: 5)", numberFrom0)
     .option("--deadline <MS>", "for how long a request waits (default: 1000)", numberFrom0)
@@ -78,6 +82,7 @@ export function addServe(program: Command): void {
   withCommon(command, [
     "serve checkpoints",
     "serve ctr=runs/ctr/checkpoints cvr=runs/cvr/checkpoints --port 9000",
+    "serve checkpoints --memory 8GiB --tier-directory /mnt/nvme",
     "serve serving.yaml --token-file tokens --host 0.0.0.0",
   ]).action(run);
 }
@@ -178,7 +183,7 @@ function tlsOf(cert: string | undefined, key: string | undefined) {
 /** The models of the command line, by name. @throws InvalidOptionError */
 function namedModels(
   models: readonly string[],
-  { manifest, watch, keep }: ServeArguments,
+  { manifest, watch, keep, memory, tierDirectory }: ServeArguments,
 ): ServerOptions["models"] {
   if (models.length === 0) {
     const message = "Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY";
@@ -188,6 +193,8 @@ function namedModels(
     watch,
     ...(manifest === undefined ? {} : { manifest }),
     ...(keep ? { keep } : {}),
+    ...(memory ? { memoryBytes: memory } : {}),
+    ...(tierDirectory ? { tierDirectory } : {}),
   };
   const named = models.map((given) => {
     const [, name = nameOf(given), path = given] = /^([^=/]+)=(.+)$/.exec(given) ?? [];

@@ -221,3 +221,44 @@ test("a shadow is compared and never answers", async (t) => {
   t.true(largest > 0);
   t.is(Number(told), largest);
 });
+
+test("tables on disk answer as those in memory, are told of and counted", async (t) => {
+  const model = await startModel(t, { rows: 5000 });
+  const { directory: path, home } = model;
+  const tierDirectory = join(home, "tiers");
+  const told: string[] = [];
+  const log = { write: (_: string, message: string) => void told.push(message), keep() {} };
+  const { server, post } = await startServer(
+    t,
+    { models: { m: { path, memoryBytes: 60_000, tierDirectory }, whole: { path } } },
+    { log },
+  );
+  t.is(
+    told.filter((line) => /^Table [AB] lies on disk: \d+ of its 5000 rows fit/.test(line)).length,
+    2,
+  );
+  const many = recordsOf(300, 1).map((record, i) => ({ ...record, A: (17 * i) % 5000 }));
+  const candidates = many.map(({ A }) => ({ A }));
+  const areAlike = async () => {
+    for (const [call, body] of [
+      ["predict", { instances: many }],
+      ["rank", { user: many[7], candidates, top: 5 }],
+    ] as const) {
+      const [own, whole] = [
+        await post(`/v1/models/m:${call}`, body),
+        await post(`/v1/models/whole:${call}`, body),
+      ];
+      t.is(own.status, 200, own.body.error);
+      t.deepEqual({ ...own.body, model: "" }, { ...whole.body, model: "" });
+    }
+  };
+  await areAlike();
+  const metrics = await server.metrics();
+  const [, hits = 0] = /osiris_serve_row_hits_total\{model="m"\} (\d+)/.exec(metrics) ?? [];
+  const [, misses = 0] = /osiris_serve_row_misses_total\{model="m"\} (\d+)/.exec(metrics) ?? [];
+  t.true(Number(hits) > 100 && Number(misses) > 300, `${hits} hits, ${misses} misses`);
+  t.notRegex(metrics, /row_hits_total\{model="whole"\}/);
+  await model.train({ cut: 2 });
+  await until(() => server.versions.m?.step === 2 && server.versions.whole?.step === 2);
+  await areAlike();
+});

@@ -10,7 +10,10 @@ import { directoryOf } from "../jobs.ts";
 test("a model is served by the line that is printed, until SIGTERM", async (t) => {
   const { directory, home } = await startModel(t);
   writeFileSync(join(home, "tokens"), "a-token-of-this-test\n\nits-successor-of-16\n");
-  const options = ["--port", "0", "--token-file", "tokens"];
+  const memory = ["--memory", "1MiB", "--tier-directory", "tiers"];
+  const options = ["--port", "0", "--token-file", "tokens", ...memory];
+  const little = await runCli(["serve", directory, "--port", "0", "--memory", "1KiB"], home);
+  t.regex(little.stderr, /Expected `memoryBytes` to be \d+ or more/);
   const server = startCli(["serve", directory, ...options], home);
   t.teardown(() => server.kill("SIGKILL"));
   const line = await server.line((one) => one.includes("curl"));
@@ -47,6 +50,7 @@ test.serial("what cannot be served is refused in a sentence", async (t) => {
     [["no.yaml"], /Cannot read the options no\.yaml: ENOENT/],
     [["empty", "--host", "0.0.0.0"], /an address of this machine alone/],
     [["empty", "--token-file", "none"], /Expected none to have a token a line/],
+    [["empty", "--memory", "none"], /Expected bytes > 0/],
     [["empty", "--tls-cert", "c"], /Expected `--tls-cert` and `--tls-key` together/],
   ];
   for (const [args, message] of wrong) {

@@ -15,10 +15,10 @@ export interface TrainedHere extends Trained {
   readonly directory: string;
 }
 
-/** Trains one step; `tasks`: several labels. */
+/** Trains one step; `tasks`: several labels; `rows`: of each table. */
 export async function startModel(
   t: Pick<ExecutionContext, "teardown">,
-  { tasks = 1 }: { readonly tasks?: number } = {},
+  { tasks = 1, rows = 50 }: { readonly tasks?: number; readonly rows?: number } = {},
 ): Promise<TrainedHere> {
   const home = startDirectory(t as ExecutionContext);
   const directory = join(home, "checkpoints");
@@ -28,8 +28,8 @@ export async function startModel(
       kind: "dlrm",
       dense: 2,
       tables: [
-        { name: "A", rows: 50, dim: 4, initScale: 0.3 },
-        { name: "B", rows: 50, dim: 4, initScale: 0.3 },
+        { name: "A", rows, dim: 4, initScale: 0.3 },
+        { name: "B", rows, dim: 4, initScale: 0.3 },
       ],
       bottom: [4],
       top: [8, 1],

@@ -79,7 +79,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/threads": 4300,
-    "storage/exports": 1_960,
+    "storage/exports": 2_620,
     "storage/model": 1_890,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,

@@ -5,8 +5,8 @@ import { exportModel } from "../../storage/exports/export-model.ts";
 
 const [, , directory = "", file = ""] = process.argv;
 const startMs = performance.now();
-const { bytes, dataFile } = await exportModel(directory, file);
+const { bytes, dataFile, inputs } = await exportModel(directory, file);
 const seconds = (performance.now() - startMs) / 1000;
 const peakMiB = process.resourceUsage().maxRSS / 1024;
 console.log(JSON.stringify({ bytes, seconds, peakMiB }));
-for (const one of [file, ...(dataFile === undefined ? [] : [dataFile])]) rmSync(one);
+for (const one of [file, dataFile, inputs?.file]) if (one !== undefined) rmSync(one);

@@ -273,7 +273,8 @@ function fillBag(
   return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
 }
 
-function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
+/** The columns of a record, with the rules by which their values become features. */
+export function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
   switch (data.kind) {
     case "criteo-tsv":
       return criteoColumns(tables);

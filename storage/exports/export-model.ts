@@ -15,6 +15,7 @@ import {
 import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { type PieceMark, pieceMark } from "./file-pieces.ts";
+import type { InputsFile } from "./onnx/inputs-file.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
 
 /** Options of `exportModel`. */
@@ -47,7 +48,9 @@ export interface ModelExportReport {
   readonly format: "safetensors" | "onnx" | "osiris" | "dlrm" | "torchrec";
   /** Of ONNX: the tables, where a model is too large for one file; it belongs beside it. */
   readonly dataFile: string | undefined;
-  /** Bytes of the file, or of both. */
+  /** Of ONNX: the file beside the model that says what its inputs are made of. */
+  readonly inputs: InputsFile | undefined;
+  /** Bytes of the file, or, with `dataFile`, of both. */
   readonly bytes: number;
   /** Bytes that an earlier command, which was stopped, had written; 0: none. */
   readonly resumedAt: number;
@@ -103,7 +106,7 @@ export async function exportModel(
 }
 
 /** The files that were written, and their bytes. */
-type Written = Pick<ModelExportReport, "bytes" | "dataFile" | "resumedAt">;
+type Written = Pick<ModelExportReport, "bytes" | "dataFile" | "inputs" | "resumedAt">;
 
 type Writer = (
   disk: Disk,
@@ -118,7 +121,7 @@ const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
     const made = await writeResumable(disk, path, makingOf(model, options), (unfinished) =>
       writeSafetensors(unfinished, model, progress, options.markBytes),
     );
-    return { ...made, dataFile: undefined };
+    return { ...made, dataFile: undefined, inputs: undefined };
   },
   async onnx(disk, path, model, options) {
     const { writeOnnx } = await import("./onnx/write-model.ts");
@@ -134,7 +137,7 @@ const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
     const made = await writeResumable(disk, path, making, (unfinished) =>
       writeOsiris(unfinished, model, progress, { withOptimizer, everyBytes }),
     );
-    return { ...made, dataFile: undefined };
+    return { ...made, dataFile: undefined, inputs: undefined };
   },
   dlrm: pytorch("dlrm"),
   torchrec: pytorch("torchrec"),
@@ -150,7 +153,7 @@ function pytorch(kind: ForeignKind): Writer {
     const made = await writeResumable(disk, path, own, (unfinished) =>
       writePyTorch(unfinished, model, progress, { kind, everyBytes: options.markBytes }),
     );
-    return { ...made, dataFile: undefined };
+    return { ...made, dataFile: undefined, inputs: undefined };
   };
 }
 

@@ -32,6 +32,8 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
 
   const onnx = await run("export", "checkpoints", "--to", "model.onnx", "--json");
   t.like(lastJson(onnx), { ...report, format: "onnx", file: "model.onnx" });
+  const lines = await run("export", "checkpoints", "--to", "model.onnx");
+  t.regex(lines.stdout, /^Inputs {15}model\.onnx\.json: .*, with 8 test vectors$/m);
 
   const own = await run("export", "checkpoints", "--to", "model.osiris", "--json");
   t.like(lastJson(own), { ...report, format: "osiris", file: "model.osiris", resumedAt: 0 });

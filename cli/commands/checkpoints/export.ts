@@ -174,13 +174,24 @@ function deltaLines({ file, bytes: size, from, to, tables }: DeltaReport): strin
   ];
 }
 
+function inputsLine({
+  file,
+  vectors,
+  withoutVectors: why,
+}: NonNullable<ModelExportReport["inputs"]>) {
+  const own = why === undefined ? plural(vectors, "test vector") : `no test vectors (${why})`;
+  return `${file}: how columns become them, with ${own}`;
+}
+
 function exportLines(report: ModelExportReport) {
-  const { file, dataFile, bytes: size, parameters, tables, cut, digest, resumedAt } = report;
+  const { file, dataFile, inputs, bytes: size, parameters, tables, cut, digest } = report;
+  const { resumedAt } = report;
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const whole = `${plural(tables.length, "table")} of ${plural(rows, "row")} together`;
   return [
     `${file}: ${plural(parameters, "dense parameter")}, ${whole}, ${bytes(size)}`,
     ...(dataFile === undefined ? [] : [`Tables               ${dataFile}, to be kept beside it`]),
+    ...(inputs === undefined ? [] : [`Inputs               ${inputsLine(inputs)}`]),
     ...(resumedAt === 0
       ? []
       : [`Went on              from ${bytes(resumedAt)} of an earlier export`]),

@@ -146,7 +146,7 @@ function repairIds(
 }
 
 /** The 64-bit id with these halves. */
-function wholeId(low: number, high: number): bigint {
+export function wholeId(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low >>> 0);
 }
 

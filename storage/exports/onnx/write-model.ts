@@ -15,6 +15,7 @@ import {
   writePieces,
 } from "../file-pieces.ts";
 import { idsPlaceOf, sortedIds } from "./dynamic-ids.ts";
+import { type InputsFile, type WrittenTable, writeInputs } from "./inputs-file.ts";
 import {
   graphBytes,
   graphField,
@@ -38,6 +39,8 @@ export interface WrittenOnnx {
   readonly dataFile: string | undefined;
   /** Bytes that an earlier command had written. */
   readonly resumedAt: number;
+  /** What the model's inputs are made of. */
+  readonly inputs: InputsFile;
 }
 
 /** Sizes that decide how a model is written. */
@@ -48,7 +51,7 @@ export interface OnnxSizes {
 
 /**
  * Puts a model at `path`; its tables into `path.data` where they, with all dense parameters, have
- * more than `inlineMax` bytes.
+ * more than `inlineMax` bytes; and what its inputs are made of into `path.json`.
  * @throws InvalidOptionError (translateModel), InputUnusableError, CheckpointCorruptError
  */
 export async function writeOnnx(
@@ -70,14 +73,27 @@ export async function writeOnnx(
     writeResumable(disk, file, making, (unfinished) =>
       writePieces(unfinished, placed, progress, everyBytes),
     );
-  if (!isBeside) return { ...(await write(path, placedOf(pieces))), dataFile: undefined };
+  const inputsOf = (file: string, placed: readonly PlacedPiece[]) =>
+    writeInputs(disk, path, model, tablesIn(file, placed));
+  if (!isBeside) {
+    const placed = placedOf(pieces);
+    const made = await write(path, placed);
+    return { ...made, dataFile: undefined, inputs: await inputsOf(path, placed) };
+  }
   // Both get their names together: the model as soon as its tables have theirs.
   let data = { bytes: 0, resumedAt: 0 };
   const { bytes } = await writeResumable(disk, path, making, async ({ file }) => {
     for (const { piece, first } of placedOf(pieces)) file.write(piece as Uint8Array, first);
     data = await write(dataFile, beside);
   });
-  return { bytes: bytes + data.bytes, resumedAt: data.resumedAt, dataFile };
+  const inputs = await inputsOf(dataFile, beside);
+  return { bytes: bytes + data.bytes, resumedAt: data.resumedAt, dataFile, inputs };
+}
+
+function tablesIn(file: string, placed: readonly PlacedPiece[]): WrittenTable[] {
+  return placed.flatMap(({ piece, first }) => {
+    return piece instanceof Uint8Array ? [] : [{ table: piece, file, first }];
+  });
 }
 
 /** Pieces one after the other. */

@@ -12,7 +12,33 @@ import { drawnIds } from "../stores/drawn-model.ts";
 env.wasm.numThreads = 1; // One order of additions.
 
 /** What the runtime makes of a batch, and the names that the model has. */
-export async function runOnnx(path: string, job: JobSpec, batch: EncodedBatch, dataFile?: string) {
+export function runOnnx(path: string, job: JobSpec, batch: EncodedBatch, dataFile?: string) {
+  return runFed(path, feedsOf(job, batch), dataFile);
+}
+
+/** What the runtime makes of the inputs of test vectors, as the file beside a model has them. */
+export function runInputs(
+  path: string,
+  inputs: Readonly<Record<string, readonly unknown[]>>,
+  dataFile?: string,
+) {
+  const fed = Object.entries(inputs).map(([name, values]): [string, Tensor] => {
+    if (name === "dense") {
+      const width = (values[0] as readonly number[]).length;
+      const flat = Float32Array.from((values as readonly (readonly number[])[]).flat());
+      return [name, new Tensor("float32", flat, [values.length, width])];
+    }
+    if (name.endsWith(".weights")) {
+      const weights = Float32Array.from(values as readonly number[]);
+      return [name, new Tensor("float32", weights, [weights.length])];
+    }
+    const whole = BigInt64Array.from(values as readonly (string | number)[], BigInt);
+    return [name, new Tensor("int64", whole, [whole.length])];
+  });
+  return runFed(path, Object.fromEntries(fed), dataFile);
+}
+
+async function runFed(path: string, fed: Record<string, Tensor>, dataFile: string | undefined) {
   const externalData =
     dataFile === undefined
       ? {}
@@ -22,7 +48,6 @@ export async function runOnnx(path: string, job: JobSpec, batch: EncodedBatch, d
     ...externalData,
   });
   try {
-    const fed = feedsOf(job, batch);
     const outputs = await session.run(fed);
     const valuesOf = (name: string) => outputs[name]?.data as Float32Array;
     return {

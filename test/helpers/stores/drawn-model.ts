@@ -2,6 +2,7 @@
 // 1 and no bias 0, as rows are from the job's seed. Of tables with dynamic ids, half of the rows
 // have one. Quicker than training, for any architecture.
 
+import type { Means } from "../../../src/data/cache/cache-format.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
@@ -12,8 +13,8 @@ import { createSoloDevice } from "../../../src/training/loop/inference-device.ts
 import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { bytesOfParts, leavesOfParts } from "../devices/parts.ts";
 
-/** Writes it into the job's directory. Returns the job, complete. */
-export async function drawModel(options: JobOptions): Promise<JobSpec> {
+/** Writes it into the job's directory. `means`: those of its data. Returns the job, complete. */
+export async function drawModel(options: JobOptions, means?: Means): Promise<JobSpec> {
   const job = resolveJob(options);
   const { model, slices, optimizer, seed, data, checkpoint } = job;
   const kernels = openKernels("reference");
@@ -53,7 +54,7 @@ export async function drawModel(options: JobOptions): Promise<JobSpec> {
   const modelDigest = digestOf(await leavesOfParts([device]), model.tables);
   const about = { run: "r1", metrics: null, position: null, createdBy: "test", best: false };
   store.commit({
-    ...about,
+    ...{ ...about, ...(means && { means }) },
     ...{ generation, cut: 1, parts, modelDigest, arithmetic: kernels.arithmetic },
   });
   return job;

@@ -1,0 +1,76 @@
+// How the columns of a record become the inputs of an exported model, for whoever writes a client:
+// of each dense feature and of each categorical one its column and every rule on the way.
+
+import { transformsOf } from "../../../src/data/data-kinds.ts";
+import { columnsOf } from "../../../src/data/records.ts";
+import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
+import { weightedOf } from "../../../src/data/text/match-features.ts";
+import { featuresOf, shapesOf } from "../../../src/model/features.ts";
+import type { ExportedModel } from "../exported-model.ts";
+import { inputNameOf } from "./bags.ts";
+
+/** The rules of a model, as JSON. */
+export function inputRulesOf(model: ExportedModel) {
+  const { job } = model.checkpoint;
+  const isNumber = areNumeric(job.data);
+  const labels = labelsOf(job.data).map((column, i) => {
+    return { column, prediction: isNumber[i] === true ? "value" : "probability" };
+  });
+  const transforms = transformsOf(job.data) ?? [];
+  return { labels, transforms, dense: denseRules(model), features: featureRules(model) };
+}
+
+function denseRules({ checkpoint: { job, manifest } }: ExportedModel) {
+  const { dense } = columnsOf(job.data, shapesOf(job.model));
+  return dense.map(({ at, name, isMade, isInteger, log, missing, unreadable }) => ({
+    ...{ at, column: name, madeByTransform: isMade === true, integer: isInteger, log, missing },
+    ...(missing === "mean" && { mean: manifest.means?.[at] ?? 0 }),
+    unreadable,
+  }));
+}
+
+function featureRules({ checkpoint: { job } }: ExportedModel) {
+  const shapes = shapesOf(job.model);
+  const { categorical } = columnsOf(job.data, shapes);
+  const weighted = weightedOf(job.data, shapes);
+  return featuresOf(job.model).map(({ name, table, pooling, positions, kept }, i) => {
+    const spec = job.model.tables[table];
+    const field = categorical[i];
+    if (spec === undefined || field === undefined) throw new RangeError(`No feature ${i}`);
+    const isDynamic = spec.dynamic !== undefined;
+    const { separator, list, weightSeparator, missing, isMade } = field;
+    return {
+      ...{ feature: name, column: field.name, madeByTransform: isMade === true },
+      ...{ input: inputNameOf(name, isDynamic), table: spec.name, rows: spec.rows },
+      id: idRule(field, isDynamic),
+      ...{ separator, list, weighted: weighted[i] === true, weightSeparator, missing, pooling },
+      ...(pooling === "none" && { positions, kept }),
+    };
+  });
+}
+
+/** How the text or the number of an id becomes what the input takes. */
+function idRule(
+  field: ReturnType<typeof columnsOf>["categorical"][number],
+  isDynamic: boolean,
+): Readonly<Record<string, unknown>> {
+  const { ids, seed, offset, isWide, beyond } = field;
+  if (ids === "hash") {
+    const input = "1 + murmur3_32(UTF-8 bytes of the text, seed) % (rows - 1)";
+    return { kind: "hash", seed, input };
+  }
+  const own = { kind: "integer", bits: isWide ? 64 : 32, offset };
+  if (isDynamic) return { ...own, input: "id - offset" };
+  return { ...own, beyond, input: beyondRules[beyond](isWide) };
+}
+
+/** What becomes of integers without a row (src/embedding/lookup/ids-to-rows.ts). */
+const beyondRules = {
+  reject: () => "id - offset; others than 0 .. rows - 1 are refused",
+  clamp: () => "id - offset, but at least 0 and at most rows - 1",
+  hash: (isWide: boolean) =>
+    isWide
+      ? "id - offset; others than 0 .. rows - 1: fmix64(id - offset) % rows, unsigned"
+      : "id - offset; others than 0 .. rows - 1: fmix32(id - offset) % rows, unsigned; of more " +
+        "than 32 bits: fmix32(lower half of fmix64(id - offset), highest bit set) % rows",
+} as const;

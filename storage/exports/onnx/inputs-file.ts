@@ -1,0 +1,99 @@
+// The file beside an ONNX model, MODEL.onnx.json, by which a client makes its inputs: the rules of
+// every column, and test vectors to hold the client to.
+
+import { basename } from "node:path";
+import { InputUnusableError, InvalidOptionError } from "../../../src/errors/errors.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import { writeWhole } from "../../disk/whole-file.ts";
+import type { ExportedModel, ExportedTable } from "../exported-model.ts";
+import { inputRulesOf } from "./input-rules.ts";
+import { opset } from "./messages.ts";
+import { type ReadRow, type TestVectors, testVectors } from "./test-vectors.ts";
+
+/** What was written. */
+export interface InputsFile {
+  readonly file: string;
+  /** Test vectors in it. */
+  readonly vectors: number;
+  /** Why there are none; undefined: there are some. */
+  readonly withoutVectors: string | undefined;
+}
+
+/** A table in a file that was written: its rows, in float32, from byte `first` on. */
+export interface WrittenTable {
+  readonly table: ExportedTable;
+  readonly file: string;
+  readonly first: number;
+}
+
+/** Raised with every change that a client would notice. */
+const version = 1;
+
+/** What another runtime's predictions may differ by: the order of its sums is its own. */
+const tolerance = 1e-6;
+
+/**
+ * Writes `path.json` for the model at `path`, whose tables lie at `written`.
+ * @throws InputUnusableError where the file cannot be written
+ */
+export async function writeInputs(
+  disk: Disk,
+  path: string,
+  model: ExportedModel,
+  written: readonly WrittenTable[],
+): Promise<InputsFile> {
+  const file = `${path}.json`;
+  const { step, digest, manifest } = model.notes;
+  const about = { version, model: basename(path), opset, step: Number(step), digest, manifest };
+  const vectors = vectorsOf(model, rowReader(disk, written));
+  const isMade = typeof vectors !== "string";
+  const own = isMade ? { tolerance, ...vectors } : { leftOut: vectors };
+  const text = `${linesOf({ ...about, ...inputRulesOf(model), vectors: own }, 2)}\n`;
+  await writeWhole(disk, file, async (out) => out.write(new TextEncoder().encode(text), 0));
+  return {
+    file,
+    vectors: isMade ? vectors.records.length : 0,
+    withoutVectors: isMade ? undefined : vectors,
+  };
+}
+
+/** JSON with a line for each entry, down to a depth: a rule a line, and an input a line. */
+function linesOf(value: unknown, depth: number): string {
+  if (depth === 0 || typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) {
+    const entries: string[] = value.map((entry) => linesOf(entry, depth - 1));
+    return entries.length === 0 ? "[]" : `[\n${entries.join(",\n")}\n]`;
+  }
+  const known = Object.entries(value).filter(([, entry]) => entry !== undefined);
+  const entries = known.map(([key, entry]) => {
+    return `${JSON.stringify(key)}: ${linesOf(entry, depth - 1)}`;
+  });
+  return `{\n${entries.join(",\n")}\n}`;
+}
+
+/** The vectors, or why there are none: a model leaves without the vocabularies of its job, too. */
+function vectorsOf(model: ExportedModel, readRow: ReadRow): TestVectors | string {
+  try {
+    return testVectors(model, readRow);
+  } catch (error) {
+    if (error instanceof InputUnusableError || error instanceof InvalidOptionError) {
+      return error.message;
+    }
+    throw error;
+  }
+}
+
+function rowReader(disk: Disk, written: readonly WrittenTable[]): ReadRow {
+  return (table, row) => {
+    const own = written.find((one) => one.table === table);
+    if (own === undefined) throw new RangeError(`Table ${table.stored.spec.name} is in no file`);
+    const values = new Float32Array(table.stored.spec.dim);
+    const file = disk.open(own.file, "read");
+    try {
+      file.read(new Uint8Array(values.buffer), own.first + row * values.byteLength);
+    } finally {
+      file.close();
+    }
+    return values;
+  };
+}

@@ -2,15 +2,18 @@
 // every pooling, weights, sequences, tables in the model and beside it.
 //
 // Tolerance: ONNX Runtime adds up products in blocks, this project in order, so results differ in
-// their last bits. Predictions are held to 1e-6, those of numbers to 1e-6 of their size.
+// their last bits. Predictions are held to 1e-6, those of numbers to 1e-6 of their size. The AUC of
+// 200 samples is the same number, save for pairs whose scores are closer than twice that.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { areNumeric } from "../../../src/data/targets.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import type { ModelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { evaluate } from "../../../src/training/loop/metrics.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -127,6 +130,42 @@ async function isAlike(t: ExecutionContext, options: JobOptions, limit = toleran
     // A model that says the same of every sample would show nothing.
     if (samples > 3) t.true(Math.max(...own) - Math.min(...own) > 10 * limit, `${own}`);
   }
+  const held = drawBatch(job, stream, { samples: 200, idsMax: 5, isWeighted });
+  const scores = await model.predictBatch(held);
+  const { predictions } = await runOnnx(path, job, held);
+  const numeric = areNumeric(job.data);
+  for (const [label, isNumber] of numeric.entries()) {
+    if (isNumber) continue;
+    const ofLabel = (_: number, i: number) => i % numeric.length === label;
+    isEqualAuc(t, stream, scores.filter(ofLabel), predictions.filter(ofLabel), limit);
+  }
+}
+
+/** Holds the AUC of the runtime's scores to that of the model's, over labels drawn by the model. */
+function isEqualAuc(
+  t: ExecutionContext,
+  stream: RandomStream,
+  own: Float32Array,
+  others: Float32Array,
+  limit: number,
+) {
+  const mean = own.reduce((sum, score) => sum + score, 0) / own.length;
+  const spread = Math.sqrt(own.reduce((sum, score) => sum + (score - mean) ** 2, 0) / own.length);
+  const labels = own.map((score) => {
+    return Number(stream.uniform() < 1 / (1 + Math.exp((-2 * (score - mean)) / spread)));
+  });
+  const [auc, found] = [evaluate(own, labels).auc, evaluate(others, labels).auc];
+  t.true(auc > 0.6 && auc < 0.95, `${auc}`);
+  const of = (label: number) => own.filter((_, i) => labels[i] === label);
+  const [positives, negatives] = [of(1), of(0)];
+  let close = 0;
+  for (const score of positives) {
+    close += negatives.filter((other) => Math.abs(score - other) <= 2 * limit).length;
+  }
+  // Equal, unless the runtime's rounding can change the order of a pair.
+  const most = close / (positives.length * negatives.length);
+  if (found !== auc) t.log(`AUC ${auc}, ${found}: ${close} pairs are closer than ${2 * limit}`);
+  t.true(Math.abs(found - auc) <= most, `${auc}, ${found}: ${close} pairs`);
 }
 
 for (const [title, model] of Object.entries(models)) {

@@ -181,6 +181,7 @@ export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-jo
 export { profileColumns } from "./storage/first-job/profile-columns.ts";
 export type { ColumnProfile, DataProfile } from "./storage/first-job/profile-columns.ts";
 export { firstJob, type FirstJobOptions } from "./storage/first-job/write-first-job.ts";
+export { firstProgram } from "./storage/first-job/write-first-program.ts";
 export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";

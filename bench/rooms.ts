@@ -86,7 +86,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/host": 3050,
-    "storage/first-job": 700,
+    "storage/first-job": 850,
     "storage/imports": 1550,
     "storage/ingest": 2200,
     "storage/serving": 2_560,

@@ -33,6 +33,24 @@ export function firstJob(
   roles: readonly AssignedColumn[],
   options: FirstJobOptions = {},
 ): string {
+  const document = new Document(firstJobOptions(data, roles, options));
+  document.commentBefore =
+    ` A first job, made by \`osiris init\` of ${data.isWhole ? "all" : "the first"} ` +
+    `${data.rows} rows. Change what you know better;\n docs/jobs.md has every option, and ` +
+    "`osiris train FILE` trains it.";
+  explain(document, roles);
+  return document.toString({ lineWidth: 100 });
+}
+
+/**
+ * The job, checked as a submitted one is.
+ * @throws as `firstJob`
+ */
+export function firstJobOptions(
+  data: DataProfile,
+  roles: readonly AssignedColumn[],
+  options: FirstJobOptions,
+): Readonly<Record<string, object | string>> {
   const ofRole = (role: AssignedColumn["role"]) => roles.filter((one) => one.role === role);
   const [label] = ofRole("label");
   if (label === undefined) throw new RangeError("Expected a label");
@@ -81,13 +99,7 @@ export function firstJob(
     checkpoint: { directory: `checkpoints/${name}`, everySteps: Math.max(20, stepsPerEpoch) },
   };
   resolveJob(job);
-  const document = new Document(job);
-  document.commentBefore =
-    ` A first job, made by \`osiris init\` of ${data.isWhole ? "all" : "the first"} ` +
-    `${data.rows} rows. Change what you know better;\n docs/jobs.md has every option, and ` +
-    "`osiris train FILE` trains it.";
-  explain(document, roles);
-  return document.toString({ lineWidth: 100 });
+  return job;
 }
 
 /** Writes the reasons behind the columns, each column on a line. */

@@ -1,10 +1,15 @@
 // From a shell: a first job is made of a file, and trains.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import test from "ava";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
+
+const execFileAsync = promisify(execFile);
+const repository = join(import.meta.dirname, "..", "..", "..");
 
 const clicks = Array.from({ length: 600 }, (_, i) => {
   const [user, page] = [`u${(7 * i) % 90}`, ["home", "shoes", "hats"][i % 3]];
@@ -40,6 +45,28 @@ test.serial("a file becomes a job file that trains", async (t) => {
   const json = ["init", "clicks.csv", "--force", "--ignore", "user", "--json"];
   t.like(lastJson(await runCli(json, directory)), { report: "init", job: "job.yaml", rows: 600 });
   t.notRegex(readFileSync(join(directory, "job.yaml"), "utf8"), /column: user/);
+});
+
+test.serial("a file becomes a program that compiles, and trains", async (t) => {
+  const directory = directoryOf(t);
+  const header = "clicked,price,user,page,tags,same\n";
+  writeFileSync(join(directory, "clicks.csv"), `${header}${clicks.join(",x\n")},x\n`);
+  writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
+  mkdirSync(join(directory, "node_modules"));
+  symlinkSync(repository, join(directory, "node_modules", "osiris-train"));
+  const made = await runCli(["init", "clicks.csv", "--out", "job.ts"], directory);
+  t.is(made.code, 0, made.stderr);
+  const [, options = ""] = /Train it with: tsc (.*) && node job\.js$/m.exec(made.stdout) ?? [];
+  const text = readFileSync(join(directory, "job.ts"), "utf8");
+  t.regex(text, /^ {6}\{ column: "tags", separator: "\|" \}, \/\/ text, 3 different/m);
+  t.regex(text, /^\/\/ left out: same/m);
+  const compiler = join(repository, "node_modules", "typescript", "bin", "tsc");
+  const types = ["--strict", "--typeRoots", join(repository, "node_modules", "@types")];
+  const run = (...args: string[]) => execFileAsync(process.execPath, args, { cwd: directory });
+  await t.notThrowsAsync(run(compiler, ...types, ...options.split(" ")));
+  const { stdout } = await run("job.js");
+  t.regex(stdout, /^step \d+ AUC (0\.9\d*|1)$/m);
+  t.regex(stdout, /^sha256:\w{64}\ntrained for \d+ steps$/m);
 });
 
 test.serial("without a terminal nobody is asked which column is to be predicted", async (t) => {

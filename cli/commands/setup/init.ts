@@ -7,6 +7,7 @@ import {
   assignRoles,
   type DataProfile,
   firstJob,
+  firstProgram,
   knownLabel,
   labelCandidates,
   profileColumns,
@@ -32,7 +33,7 @@ export function addInit(program: Command): void {
     .command("init")
     .argument("<data...>", "files of .csv, .tsv, .jsonl (perhaps .gz), .parquet or .arrow")
     .description("look at data, and write a first job that trains on them")
-    .option("-o, --out <FILE>", "the job file", "job.yaml")
+    .option("-o, --out <FILE>", "the job file; .ts: a program that trains it", "job.yaml")
     .option("--label <COLUMN>", "the column to predict")
     .option("--positive <VALUE>", "the value of the label that counts as positive")
     .option("--time <COLUMN>", "the time by which the last tenth is held out")
@@ -42,6 +43,7 @@ export function addInit(program: Command): void {
   withCommon(command, [
     "init clicks.csv",
     "init logs/*.jsonl.gz --label clicked --ignore request_id -o clicks.yaml",
+    "init clicks.csv --out job.ts",
   ]).action(async (paths: readonly string[], options: InitOptions) => {
     process.exitCode = await runTask(
       "init",
@@ -60,7 +62,8 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
   }
   const label = knownLabel(data, options) ?? (await askedLabel(data));
   const roles = assignRoles(data, { label, time, ignored });
-  const text = firstJob(data, roles, { positive });
+  const isProgram = /\.m?ts$/.test(out);
+  const text = (isProgram ? firstProgram : firstJob)(data, roles, { positive });
   writeFileSync(out, text);
   const columns = roles.map(({ profile, role, why }) => ({ column: profile.name, role, why }));
   if (json === true) {
@@ -73,8 +76,14 @@ async function writeJob(data: DataProfile, options: InitOptions): Promise<number
   for (const { column, role, why } of columns) {
     console.log(`  ${column.padEnd(width)}  ${role.padEnd(11)}  ${why}`);
   }
-  console.log(`Train it with: osiris train ${out}`);
+  console.log(`Train it with: ${isProgram ? compiled(out) : `osiris train ${out}`}`);
   return exitCodes.done;
+}
+
+/** How a program is compiled, in a package whose `type` is `module`, and run. */
+function compiled(out: string): string {
+  const library = "--lib es2023,esnext.disposable --types node --skipLibCheck";
+  return `tsc --module nodenext --target es2022 ${library} ${out} && node ${out.replace(/ts$/, "js")}`;
 }
 
 /** Asks a person; nobody is asked where there is no terminal. */

@@ -39,8 +39,9 @@ function scene(): Promise<Scene> {
         bottom: [8, 8],
         top: [8, 1],
       },
-      checkpoint: { everySteps: 100 },
-      evaluation: { everySteps: 50 },
+      // None by itself: a test that wants one says when.
+      checkpoint: { everySteps: 100_000 },
+      evaluation: { everySteps: 10 },
     });
     const run = await place.cluster.submit(job);
     await run.limitReaders({ samplesPerSecond: 10_000 }); // The browser needs a core too.
@@ -104,18 +105,25 @@ test.serial(
   "a device that fails is seen: its branch flashes and counts, its incident is timed",
   async (t) => {
     if (lacks(t, realBrowser)) return;
-    const { browser, url } = await scene();
+    const { browser, run, url } = await scene();
     await using tab = await openTab(browser, url);
     await using tree = await openTab(browser, url);
     await show(tree.page, "tree");
     await tree.page.waitForSelector('[data-actor="device:1"]');
+    // A flash is short: the page itself notes it, however late a slow machine looks.
+    await tree.page.evaluate(noteFlash);
     await show(tab.page, "run");
     await tab.page.waitForSelector("#chart-loss canvas");
     await show(tab.page, "chaos");
     await tab.page.selectOption("form select", "device:1");
+    // What is told between the checkpoint and the fault is told twice.
+    const { step } = await run.checkpoint();
+    for await (const event of run.events()) {
+      if (event.type === "run.evaluated" && event.step > step) break;
+    }
     await tab.page.click("form button");
-    await tree.page.waitForSelector('[data-actor="device:1"].flash');
     await tree.page.waitForSelector('[data-actor="device:1"] .badge.bad:text("restarted ×1")');
+    t.true(await tree.page.evaluate<boolean>("window.hasFlashed === true"));
     await show(tab.page, "incidents");
     await tab.page.waitForSelector(".timeline .done");
     const phases = await tab.page.locator(".timeline .phase").allTextContents();
@@ -129,6 +137,10 @@ test.serial(
     t.deepEqual([...tab.problems, ...tree.problems], []);
   },
 );
+
+const noteFlash = `new MutationObserver(() => {
+  if (document.querySelector('[data-actor="device:1"].flash') !== null) window.hasFlashed = true;
+}).observe(document.body, { subtree: true, childList: true, attributes: true })`;
 
 test.serial("the keyboard alone reaches every view, and looks into an actor", async (t) => {
   if (lacks(t, realBrowser)) return;

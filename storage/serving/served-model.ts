@@ -120,8 +120,8 @@ export class ServedModel implements AsyncDisposable {
   #serving: Serving | undefined;
   #spare: Scorer;
   #closed: Promise<void> | undefined;
-  /** The last delta that was asked for: they are applied one after the other. */
-  #applied: Promise<unknown> = Promise.resolve();
+  /** The last delta or export that was asked for: one goes after the other. */
+  #last: Promise<unknown> = Promise.resolve();
 
   private constructor(job: JobSpec, made: Made, serving: Serving) {
     this.job = job;
@@ -261,30 +261,38 @@ export class ServedModel implements AsyncDisposable {
     path: string,
     options: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<ServedVersion> {
-    const applied = this.#applied.then(() => this.#apply(path, options.signal));
-    this.#applied = applied.catch(() => {}); // The caller gets the error; the next one does not.
-    return applied;
+    return this.#inTurn(() => this.#apply(path, options.signal));
   }
 
   /**
    * Writes the version that serves to one file, as `exportModel` writes that of a checkpoint: the
-   * same bytes. @throws InputUnusableError, ModelClosedError
+   * same bytes. Deltas that were asked for before are in it; those asked for later wait until it is
+   * written, as the next but one writes over rows of this version.
+   * @throws InputUnusableError, ModelClosedError
    */
-  async export(path: string, options: ProgressOptions = {}): Promise<void> {
+  export(path: string, options: ProgressOptions = {}): Promise<void> {
     const { job } = this;
-    await exportServed({ job, ...this.#made, ...this.#live("export") }, path, options);
+    return this.#inTurn(() =>
+      exportServed({ job, ...this.#made, ...this.#live("export") }, path, options),
+    );
   }
 
-  /** Waits for the delta that is being applied and frees the model. Safe to call twice. */
+  /** Waits for the delta or export under way and frees the model. Safe to call twice. */
   async close(): Promise<void> {
     this.#serving = undefined;
-    await this.#applied;
+    await this.#last;
     this.#closed ??= this.#made.tiered?.close();
     await this.#closed;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {}); // The caller gets the error; the next one does not.
+    return done;
   }
 
   /** Scores pieces with tables on disk, by the version that serves when their turn comes. */

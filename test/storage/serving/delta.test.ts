@@ -223,6 +223,25 @@ test("a delta that is stopped leaves its places to the next one, which is applie
   await t.throwsAsync(closing, { instanceOf: ModelClosedError });
 });
 
+test("an export takes its turn among deltas, and no later one writes into it", async (t) => {
+  const home = startDirectory(t);
+  const trained = startCutModel(jobOf(home, "consecutive"));
+  const cuts = [await trained.cut(2), await trained.cut(2), await trained.cut(2)];
+  const { directory } = trained;
+  const deltas = [join(home, "1.delta"), join(home, "2.delta")];
+  for (const [i, delta] of deltas.entries()) {
+    const [since, manifest] = [cuts[i]?.sha256 ?? "", cuts[i + 1]?.sha256];
+    await exportDelta(directory, delta, { since, manifest });
+  }
+  await using served = await ServedModel.open(directory, { manifest: cuts[0]?.sha256 ?? "" });
+  const [own, whole] = [join(home, "own.safetensors"), join(home, "whole.safetensors")];
+  const [first = "", second = ""] = deltas;
+  await Promise.all([served.applyDelta(first), served.export(own), served.applyDelta(second)]);
+  t.is(served.version.step, cuts[2]?.cut ?? 0);
+  await exportModel(directory, whole, { manifest: cuts[1]?.sha256 ?? "" });
+  t.true(readFileSync(own).equals(readFileSync(whole)));
+});
+
 test("a model in one file serves, and takes the delta of its run", async (t) => {
   for (const optimizer of [{}, { sparse: { kind: "adam" } }]) {
     const home = startDirectory(t);

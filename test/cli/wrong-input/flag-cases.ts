@@ -206,6 +206,9 @@ export const flagCases: readonly WrongInput[] = [
   {
     title: "a prediction without a file to write",
     args: ["predict", "checkpoints", "--data", "a"],
-    says: ["required option '--out <FILE>' not specified", "(`osiris help <command>` tells more)"],
+    says: [
+      "required option '-o, --out <FILE>' not specified",
+      "(`osiris help <command>` tells more)",
+    ],
   },
 ];

@@ -133,7 +133,7 @@ export const layers: readonly Rooms[] = [
     examples: 2_200,
     bench: 12_600,
     docs: 340,
-    web: 2300,
+    web: 2600,
   },
   { test: 78_000 },
 ];

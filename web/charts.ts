@@ -1,8 +1,9 @@
 // Charts: uPlot in a frame that has a name for screen readers, follows the page's width and its
-// colours, and saves itself as a PNG.
+// colours, and saves itself as a PNG. Of several charts each frame draws one.
 
 import uPlot from "uplot";
 import { Component, html } from "./dom.ts";
+import { inTurn, leaveTurn } from "./turns.ts";
 
 /** A curve of a chart. */
 export interface Curve {
@@ -44,21 +45,22 @@ export class Chart extends Component<ChartProps> {
   readonly #dark = matchMedia("(prefers-color-scheme: dark)");
   readonly #recolour = () => {
     this.#shape = "";
-    this.#draw();
+    this.#drawInTurn();
   };
 
   override componentDidMount(): void {
     this.#dark.addEventListener("change", this.#recolour);
     this.#watch = new ResizeObserver(() => this.#resize());
     if (this.#place !== null) this.#watch.observe(this.#place);
-    this.#draw();
+    this.#drawInTurn();
   }
 
   override componentDidUpdate(): void {
-    this.#draw();
+    this.#drawInTurn();
   }
 
   override componentWillUnmount(): void {
+    leaveTurn(this);
     this.#dark.removeEventListener("change", this.#recolour);
     this.#watch?.disconnect();
     this.#plot?.destroy();
@@ -84,6 +86,10 @@ export class Chart extends Component<ChartProps> {
           this.#place = place;
         }}></div>
     </figure>`;
+  }
+
+  #drawInTurn(): void {
+    inTurn(this, () => this.#draw());
   }
 
   #draw(): void {

@@ -5,7 +5,7 @@ import htm from "htm";
 import { h, type VNode } from "preact";
 
 export { Component, render } from "preact";
-export { useEffect, useState } from "preact/hooks";
+export { useEffect, useMemo, useState } from "preact/hooks";
 
 /** A template with one element on top. */
 type Template = (strings: TemplateStringsArray, ...values: unknown[]) => VNode;

@@ -57,6 +57,20 @@ export async function get<Answer>(path: string): Promise<Answer> {
   return await answerOf<Answer>(await fetch(path));
 }
 
+/** Items of one answer: a piece is parsed at once, and between pieces the page draws. */
+const pieceMax = 400;
+
+/** A long list, asked for in pieces. @throws Error with what the server says */
+export async function getAll<Item>(path: string): Promise<readonly Item[]> {
+  const all: Item[] = [];
+  for (;;) {
+    const between = path.includes("?") ? "&" : "?";
+    const piece = await get<Item[]>(`${path}${between}first=${all.length}&most=${pieceMax}`);
+    for (const item of piece) all.push(item);
+    if (piece.length < pieceMax) return all;
+  }
+}
+
 /** A change. @throws Error with what the server says */
 export async function post<Answer>(path: string, body: unknown): Promise<Answer> {
   const headers = { "content-type": "application/json", "x-osiris-page": "1" };

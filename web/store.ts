@@ -16,6 +16,7 @@ import type {
 } from "../actors/dashboard/page-api.ts";
 import { get, openFeed } from "./feed.ts";
 import { RunStory } from "./model/run-story.ts";
+import { eachInSlices } from "./turns.ts";
 
 /** P1 */
 const drawEveryMs = 250;
@@ -175,8 +176,8 @@ export class Store {
       const path = `/api/runs/${encodeURIComponent(run)}/events`;
       const { events } = await get<RunHistory>(path);
       const whole = new RunStory(run);
-      for (const told of events) whole.take(told);
-      for (const told of waiting) whole.take(told); // What was told meanwhile.
+      await eachInSlices(events, (told) => whole.take(told));
+      await eachInSlices(waiting, (told) => whole.take(told)); // What was told meanwhile.
       if (this.#stories.get(run) === story) this.#stories.set(run, whole);
     } catch (error) {
       this.notice = error instanceof Error ? error.message : String(error);

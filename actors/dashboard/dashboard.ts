@@ -171,7 +171,7 @@ async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown>
   if (what === "runs" && run !== undefined && part === "events") {
     return await answers.history(visitor, run);
   }
-  if (what === "shards") return await answers.shards(visitor);
+  if (what === "shards") return await answers.shards(visitor, url.searchParams);
   if (what === "tiers") return await answers.tiers(visitor);
   if (what === "actor") return await answers.actor(visitor, url.searchParams);
   throw new PageRequestError(404, "Expected an address of docs/watching/dashboard.md");

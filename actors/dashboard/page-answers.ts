@@ -65,9 +65,10 @@ export class PageAnswers {
     return thinned(told);
   }
 
-  /** All shards of the visitor's runs. */
-  shards(visitor: Visitor): Promise<readonly ShardReport[]> {
-    return this.#own(visitor, "shards", async (client) => {
+  /** The shards of the visitor's runs, or of one of them; in pieces, where they are many. */
+  async shards(visitor: Visitor, query: URLSearchParams): Promise<readonly ShardReport[]> {
+    const { run, first, most } = checkOptions(shardsQuery, Object.fromEntries(query));
+    const all = await this.#own(visitor, "shards", async (client) => {
       const shards: ShardReport[] = [];
       for (let all = 1; shards.length < all; ) {
         const request = { first: shards.length, most: shardsAtOnce };
@@ -80,6 +81,8 @@ export class PageAnswers {
       }
       return shards;
     });
+    const wanted = run === undefined ? all : all.filter((shard) => shard.run === run);
+    return wanted.slice(first, most === undefined ? undefined : first + most);
   }
 
   /** The tiers below the devices of the visitor's runs. */
@@ -140,7 +143,9 @@ export class PageAnswers {
   ): Promise<readonly Report[]> {
     const all = (await this.#fresh(what, ask)) as readonly Report[];
     if (tenant === undefined) return all;
-    const own = new Set((await this.#clientOf(tenant).list()).map(({ run }) => run));
+    const list = () => this.#clientOf(tenant).list();
+    const runs = (await this.#fresh(`runs of ${tenant}`, list)) as readonly RunLine[];
+    const own = new Set(runs.map(({ run }) => run));
     return all.filter(({ run }) => own.has(run));
   }
 
@@ -155,6 +160,11 @@ export class PageAnswers {
   }
 }
 
+const shardsQuery = z.strictObject({
+  run: z.string().min(1).max(128).optional(),
+  first: z.coerce.number().int().min(0).default(0),
+  most: z.coerce.number().int().min(1).optional(),
+});
 const actorName = z.string().regex(/^[A-Za-z-]{1,32}(:\d{1,6})?$/, "an actor, as device:1");
 const actorQuery = z.strictObject({
   host: z.string().max(8).optional(),

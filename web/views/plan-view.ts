@@ -2,13 +2,14 @@
 
 import type { ShardReport } from "../../actors/host/shard.ts";
 import { bytes, count } from "../../cli/support/format.ts";
-import { html, useState } from "../dom.ts";
+import { html, useMemo, useState } from "../dom.ts";
+import { getAll } from "../feed.ts";
 import type { RunStory } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
-import { useAsked } from "./tiers-view.ts";
+import { Windowed } from "../windowed.ts";
+import { useAsked } from "./use-asked.ts";
 
-/** Rows that are drawn; the filter finds the others. */
-const rowsMax = 200;
+const none: readonly ShardReport[] = [];
 
 interface Props {
   readonly store: Store;
@@ -16,9 +17,8 @@ interface Props {
 }
 
 export function PlanView({ store, story }: Props) {
-  const shards = (useAsked<readonly ShardReport[]>("/api/shards", store) ?? []).filter(
-    ({ run }) => run === story.run,
-  );
+  const path = `/api/shards?run=${encodeURIComponent(story.run)}`;
+  const shards = useAsked(path, store, getAll<ShardReport>) ?? none;
   return html`<section aria-labelledby="plan-title"><h2 id="plan-title">Plan</h2>
     <${Prediction} story=${story} />
     <${Devices} story=${story} shards=${shards} />
@@ -45,16 +45,44 @@ function Prediction({ story }: { readonly story: RunStory }) {
   </dl>${plan.note === undefined ? null : html`<p class="dim">${plan.note}</p>`}`;
 }
 
-function Devices({
-  story,
-  shards,
-}: {
+interface ShardsProps {
   readonly story: RunStory;
   readonly shards: readonly ShardReport[];
-}) {
+}
+
+interface DeviceSum {
+  readonly device: number;
+  shards: number;
+  bytes: number;
+  lookups: number;
+}
+
+function Devices({ story, shards }: ShardsProps) {
   const predicted = (story.started?.plan ?? story.finished?.result.plan)?.memoryBytes ?? [];
   const devices = Math.max(story.started?.devices ?? 0, predicted.length);
-  const sums = Array.from({ length: devices }, () => ({ shards: 0, bytes: 0, lookups: 0 }));
+  const sums = useMemo(() => sumsOf(shards, devices), [shards, devices]);
+  if (devices === 0) return null;
+  const most = Math.max(1, ...sums.map((one) => one.lookups));
+  return html`<h3>Devices</h3><${Windowed} label="Devices" columns=${deviceColumns} rows=${sums}
+    keyOf=${({ device }: DeviceSum) => device}
+    cells=${(one: DeviceSum) => [
+      html`<th scope="row">device:${one.device}</th>`,
+      html`<td>${count(one.shards)}</td>`,
+      html`<td>${bytes(one.bytes)}</td>`,
+      html`<td>${predicted[one.device] === undefined ? "–" : bytes(predicted[one.device] ?? 0)}</td>`,
+      html`<td><meter min="0" max=${most} value=${one.lookups} aria-label=${`Ids of device ${one.device}`}></meter> ${count(one.lookups)}</td>`,
+    ]} />`;
+}
+
+const deviceColumns = [
+  ...[["Device", 12] as const, ["Shards", 8] as const, ["Rows held", 11] as const],
+  ...[["Memory, predicted", 18] as const, ["Ids looked up a step", 28] as const],
+];
+
+function sumsOf(shards: readonly ShardReport[], devices: number): readonly DeviceSum[] {
+  const sums = Array.from({ length: devices }, (_, device): DeviceSum => {
+    return { device, shards: 0, bytes: 0, lookups: 0 };
+  });
   for (const { device, bytes: own, lookupsPerStep } of shards) {
     const sum = sums[device];
     if (sum === undefined) continue;
@@ -62,37 +90,41 @@ function Devices({
     sum.bytes += own;
     sum.lookups += lookupsPerStep;
   }
-  if (devices === 0) return null;
-  const most = Math.max(1, ...sums.map((one) => one.lookups));
-  return html`<div class="scroll"><table><caption>Devices</caption><thead><tr><th scope="col">Device</th><th scope="col">Shards</th><th scope="col">Rows held</th>
-    <th scope="col">Memory, predicted</th><th scope="col">Ids looked up a step</th></tr></thead>
-    <tbody>${sums.map(
-      (
-        one,
-        device,
-      ) => html`<tr key=${device}><th scope="row">device:${device}</th><td>${count(one.shards)}</td><td>${bytes(one.bytes)}</td>
-      <td>${predicted[device] === undefined ? "–" : bytes(predicted[device])}</td>
-      <td><meter min="0" max=${most} value=${one.lookups} aria-label=${`Ids of device ${device}`}></meter> ${count(one.lookups)}</td></tr>`,
-    )}</tbody></table></div>`;
+  return sums;
 }
 
-function Shards({ shards }: { readonly shards: readonly ShardReport[] }) {
+function Shards({ shards }: Pick<ShardsProps, "shards">) {
   const [filter, setFilter] = useState("");
+  const wanted = useMemo(() => {
+    const part = filter.toLowerCase();
+    return shards
+      .filter(({ table }) => table.toLowerCase().includes(part))
+      .sort((a, b) => b.lookupsPerStep - a.lookupsPerStep);
+  }, [shards, filter]);
   if (shards.length === 0) return null;
-  const wanted = shards
-    .filter(({ table }) => table.toLowerCase().includes(filter.toLowerCase()))
-    .sort((a, b) => b.lookupsPerStep - a.lookupsPerStep);
   return html`<div class="bar"><h3>Shards</h3><label>Filter <input type="search" value=${filter}
       onInput=${(event: Event) => setFilter((event.target as HTMLInputElement).value)} /></label>
-      <span class="dim">${count(Math.min(rowsMax, wanted.length))} of ${count(wanted.length)}, the most looked up first</span></div>
-    <div class="scroll"><table><thead><tr><th scope="col">Shard</th><th scope="col">Table</th><th scope="col">Rows</th><th scope="col">Columns</th>
-      <th scope="col">Device</th><th scope="col">Tier</th><th scope="col">Size</th><th scope="col">Ids a step</th><th scope="col">State</th></tr></thead>
-    <tbody>${wanted.slice(0, rowsMax).map(
-      (
-        one,
-      ) => html`<tr key=${one.actor}><th scope="row">${one.actor}</th><td class="name">${one.table}</td>
-      <td>${count(one.firstRow)} to ${count(one.firstRow + one.rows - 1)}</td><td>${one.firstColumn} to ${one.firstColumn + one.columns - 1}</td>
-      <td>device:${one.device}${one.pin == null ? "" : " (pinned)"}</td><td>${one.tier}</td><td>${bytes(one.bytes)}</td><td>${count(one.lookupsPerStep)}</td>
-      <td><span class=${`state ${one.state}`}>${one.state}</span></td></tr>`,
-    )}</tbody></table></div>`;
+      <span class="dim" role="status">${count(wanted.length)} of ${count(shards.length)}, the most looked up first</span></div>
+    <${Windowed} label="Shards" columns=${shardColumns} rows=${wanted} keyOf=${({ actor }: ShardReport) => actor}
+      cells=${shardCells} />`;
+}
+
+const shardColumns = [
+  ...[["Shard", 11] as const, ["Table", 18] as const, ["Rows", 22] as const],
+  ...[["Columns", 10] as const, ["Device", 20] as const, ["Tier", 9] as const],
+  ...[["Size", 9] as const, ["Ids a step", 11] as const, ["State", 12] as const],
+];
+
+function shardCells(one: ShardReport) {
+  return [
+    html`<th scope="row">${one.actor}</th>`,
+    html`<td class="name" title=${one.table}>${one.table}</td>`,
+    html`<td>${count(one.firstRow)} to ${count(one.firstRow + one.rows - 1)}</td>`,
+    html`<td>${one.firstColumn} to ${one.firstColumn + one.columns - 1}</td>`,
+    html`<td>device:${one.device}${one.pin == null ? "" : " (pinned)"}</td>`,
+    html`<td>${one.tier}</td>`,
+    html`<td>${bytes(one.bytes)}</td>`,
+    html`<td>${count(one.lookupsPerStep)}</td>`,
+    html`<td><span class=${`state ${one.state}`}>${one.state}</span></td>`,
+  ];
 }

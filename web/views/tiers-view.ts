@@ -4,14 +4,12 @@
 import type { TierReport } from "../../actors/host/tier-report.ts";
 import { bytes, count, percent } from "../../cli/support/format.ts";
 import { Chart, joined } from "../charts.ts";
-import { html, useEffect, useState } from "../dom.ts";
-import { get } from "../feed.ts";
+import { html, useMemo, useState } from "../dom.ts";
 import type { RunStory } from "../model/run-story.ts";
 import type { Store } from "../store.ts";
+import { Windowed } from "../windowed.ts";
+import { useAsked } from "./use-asked.ts";
 
-const askEveryMs = 3000;
-/** Rows that are drawn; the filter finds the others. */
-const rowsMax = 200;
 /** Curves of one chart. */
 const curvesMax = 6;
 
@@ -20,38 +18,14 @@ interface Props {
   readonly story: RunStory;
 }
 
-/** What is asked for again and again while a view is open. */
-export function useAsked<Answer>(path: string, store: Store): Answer | undefined {
-  const [answer, setAnswer] = useState<Answer | undefined>(undefined);
-  useEffect(() => {
-    if (store.isFile) return;
-    let isOpen = true;
-    const ask = () => {
-      if (document.hidden) return;
-      get<Answer>(path).then(
-        (given) => isOpen && setAnswer(given),
-        () => {}, // While the leader is away, what was told last stays.
-      );
-    };
-    ask();
-    const timer = setInterval(ask, askEveryMs);
-    return () => {
-      isOpen = false;
-      clearInterval(timer);
-    };
-  }, [path]);
-  return answer;
-}
-
 export function TiersView({ store, story }: Props) {
   const [filter, setFilter] = useState("");
-  const tiers = useAsked<readonly TierReport[]>("/api/tiers", store) ?? [];
-  const rows = tiers
-    .filter(({ run }) => run === story.run)
-    .flatMap((tier) => tier.tables.map((table) => ({ tier, table })));
-  const wanted = rows.filter(({ table }) =>
-    table.table.toLowerCase().includes(filter.toLowerCase()),
-  );
+  const tiers = useAsked<readonly TierReport[]>("/api/tiers", store) ?? none;
+  const rows = useMemo(() => rowsOf(tiers, story.run), [tiers, story.run]);
+  const wanted = useMemo(() => {
+    const part = filter.toLowerCase();
+    return rows.filter(({ table }) => table.table.toLowerCase().includes(part));
+  }, [rows, filter]);
   const rates = story.progress?.times?.tiers ?? story.finished?.result.times?.tiers;
   return html`<section aria-labelledby="tiers-title">
     <div class="bar"><h2 id="tiers-title">Tiers</h2>
@@ -66,21 +40,47 @@ export function TiersView({ store, story }: Props) {
     ${
       rows.length === 0
         ? null
-        : html`<div class="scroll"><table><thead><tr>
-      <th scope="col">Tier</th><th scope="col">State</th><th scope="col">Table</th><th scope="col">HBM rows</th><th scope="col">HBM hits</th>
-      <th scope="col">DDR rows</th><th scope="col">DDR hits</th><th scope="col">To write</th><th scope="col">SSD rows</th><th scope="col">SSD</th></tr></thead>
-      <tbody>${wanted.slice(0, rowsMax).map(
-        ({ tier, table: { table, hbm, ddr, ssd } }) => html`<tr key=${`${tier.actor} ${table}`}>
-        <th scope="row">${tier.actor}</th><td><span class=${`state ${tier.state}`}>${tier.state}</span></td><td class="name">${table}</td>
-        <td>${count(hbm.rows)} / ${count(hbm.slots)}</td><td><${Heat} share=${hbm.hitRate} what=${`HBM hits of ${table}`} /></td>
-        <td>${ddr === null ? "–" : `${count(ddr.rows)} / ${count(ddr.slots)}`}</td>
-        <td>${ddr === null ? "–" : html`<${Heat} share=${ddr.hitRate} what=${`DDR hits of ${table}`} />`}</td>
-        <td>${ddr === null ? "–" : count(ddr.dirty)}</td><td>${count(ssd.rows)}</td><td>${bytes(ssd.bytes)}</td></tr>`,
-      )}</tbody></table></div>`
+        : html`<${Windowed} label="Tables below devices" columns=${columns} rows=${wanted} keyOf=${keyOf} cells=${cellsOf} />`
     }
     <${MissCurves} story=${story} />
     <${Advice} story=${story} />
   </section>`;
+}
+
+/** A table, as one tier has it. */
+interface TierRow {
+  readonly tier: TierReport;
+  readonly table: TierReport["tables"][number];
+}
+
+const none: readonly TierReport[] = [];
+const columns = [
+  ...[["Tier", 9] as const, ["State", 10] as const, ["Table", 18] as const],
+  ...[["HBM rows", 20] as const, ["HBM hits", 22] as const, ["DDR rows", 20] as const],
+  ...[["DDR hits", 22] as const, ["To write", 10] as const, ["SSD rows", 12] as const],
+  ["SSD", 10] as const,
+];
+
+function rowsOf(tiers: readonly TierReport[], run: string): readonly TierRow[] {
+  const own = tiers.filter((tier) => tier.run === run);
+  return own.flatMap((tier) => tier.tables.map((table) => ({ tier, table })));
+}
+
+const keyOf = ({ tier, table }: TierRow) => `${tier.actor} ${table.table}`;
+
+function cellsOf({ tier, table: { table, hbm, ddr, ssd } }: TierRow) {
+  return [
+    html`<th scope="row">${tier.actor}</th>`,
+    html`<td><span class=${`state ${tier.state}`}>${tier.state}</span></td>`,
+    html`<td class="name" title=${table}>${table}</td>`,
+    html`<td>${count(hbm.rows)} / ${count(hbm.slots)}</td>`,
+    html`<td><${Heat} share=${hbm.hitRate} what=${`HBM hits of ${table}`} /></td>`,
+    html`<td>${ddr === null ? "–" : `${count(ddr.rows)} / ${count(ddr.slots)}`}</td>`,
+    html`<td>${ddr === null ? "–" : html`<${Heat} share=${ddr.hitRate} what=${`DDR hits of ${table}`} />`}</td>`,
+    html`<td>${ddr === null ? "–" : count(ddr.dirty)}</td>`,
+    html`<td>${count(ssd.rows)}</td>`,
+    html`<td>${bytes(ssd.bytes)}</td>`,
+  ];
 }
 
 /** A hit rate, as a bar whose colour says whether it is a good one. */
@@ -104,19 +104,23 @@ function MissCurves({ story }: { readonly story: RunStory }) {
   return html`<${Chart} id="misses" title="Miss ratio, by rows of the cache" xLabel="rows" unit=" %" isLogX xs=${xs} curves=${shown} />`;
 }
 
+const adviceColumns = [
+  ...[["Table", 22] as const, ["From HBM now", 14] as const, ["with more HBM", 15] as const],
+  ...[["From disk now", 15] as const, ["with more DDR", 15] as const],
+];
+
+type TierAdvice = NonNullable<RunStory["tiers"]>[number];
+
 function Advice({ story }: { readonly story: RunStory }) {
-  const tables = (story.tiers ?? []).slice(0, rowsMax);
-  if (tables.length === 0) return null;
+  const { tiers = [] } = story;
+  if (tiers.length === 0) return null;
   return html`<section class="panel"><h3>What one more GiB on each device buys</h3>
-    <div class="scroll"><table><thead><tr><th scope="col">Table</th><th scope="col">From HBM now</th><th scope="col">with more HBM</th>
-      <th scope="col">From disk now</th><th scope="col">with more DDR</th></tr></thead>
-    <tbody>${tables.map(
-      ({
-        table,
-        now,
-        moreHbm,
-        moreDdr,
-      }) => html`<tr key=${table}><th scope="row" class="name">${table}</th><td>${percent(now.hbm)}</td>
-      <td>${percent(moreHbm.hbm)}</td><td>${percent(now.ssd)}</td><td>${percent(moreDdr.ssd)}</td></tr>`,
-    )}</tbody></table></div></section>`;
+    <${Windowed} label="What more memory buys" columns=${adviceColumns} rows=${tiers} keyOf=${({ table }: TierAdvice) => table}
+      cells=${({ table, now, moreHbm, moreDdr }: TierAdvice) => [
+        html`<th scope="row" class="name" title=${table}>${table}</th>`,
+        html`<td>${percent(now.hbm)}</td>`,
+        html`<td>${percent(moreHbm.hbm)}</td>`,
+        html`<td>${percent(now.ssd)}</td>`,
+        html`<td>${percent(moreDdr.ssd)}</td>`,
+      ]} /></section>`;
 }

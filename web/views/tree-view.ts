@@ -12,9 +12,12 @@ import { count, duration } from "../../cli/support/format.ts";
 import { Component, html } from "../dom.ts";
 import { get } from "../feed.ts";
 import type { Store } from "../store.ts";
+import { inTurn, leaveTurn } from "../turns.ts";
 
 /** More children of one kind than these are one line until they are unfolded. */
 const alikeMax = 16;
+/** Lines that are added in one frame: a large tree is there after some. */
+const linesAtOnce = 24;
 /** How long an actor is marked after its restart. */
 const flashMs = 2500;
 /** An actor that is looked into is asked again this often. */
@@ -45,7 +48,12 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
   readonly #folds = new Map<string, boolean>();
   readonly #generations = new Map<string, number>();
   readonly #restarts = new Map<string, { times: number; atMs: number }>();
+  readonly #chooseRow = (row: Row) => this.#choose(row);
   #isSystemShown = false;
+  /** Lines that are in the document, of the first. */
+  #drawn = linesAtOnce;
+  /** What was drawn last: without another, there is nothing new to draw. */
+  #report: OverviewReport | undefined;
   #looked: Row["actor"];
   #timer: ReturnType<typeof setInterval> | undefined;
   #list: HTMLElement | null = null;
@@ -58,14 +66,31 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
 
   override componentWillUnmount(): void {
     clearInterval(this.#timer);
+    leaveTurn(this);
+  }
+
+  override shouldComponentUpdate(_: unknown, state: State): boolean {
+    return this.props.store.report !== this.#report || state !== this.state;
   }
 
   render() {
     const { report } = this.props.store;
+    this.#report = report;
     if (report === undefined) return html`<p class="empty">The tree is being asked for …</p>`;
     const rows = this.#rows(report);
     const { focus, detail, problem } = this.state;
-    const focused = rows.some(({ key }) => key === focus) ? focus : (rows[0]?.key ?? "");
+    const at = Math.max(
+      0,
+      rows.findIndex(({ key }) => key === focus),
+    );
+    const focused = rows[at]?.key ?? "";
+    this.#drawn = Math.max(this.#drawn, at + 1);
+    if (this.#drawn < rows.length) {
+      inTurn(this, () => {
+        this.#drawn += linesAtOnce;
+        this.forceUpdate();
+      });
+    }
     return html`<section aria-labelledby="tree-title">
       <div class="bar"><h2 id="tree-title">Supervision tree</h2>
         <label><input type="checkbox" checked=${this.#isSystemShown} onChange=${() => {
@@ -78,7 +103,7 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
         ) => {
           this.#list = list;
         }} onKeyDown=${(event: KeyboardEvent) => this.#key(event, rows, focused)}>
-          ${rows.map((row) => this.#line(row, row.key === focused))}
+          ${rows.slice(0, this.#drawn).map((row) => this.#line(row, row.key === focused))}
         </ul>
         ${problem === undefined ? null : html`<p class="panel" role="status">${problem}</p>`}
         ${detail === undefined ? null : html`<${ActorPanel} detail=${detail} />`}
@@ -87,18 +112,10 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
   }
 
   #line(row: Row, isFocused: boolean) {
-    const { key, depth, name, detail, generation, work, fold } = row;
-    const restarted = this.#restarts.get(key);
+    const restarted = this.#restarts.get(row.key);
     const isFlashing = restarted !== undefined && performance.now() - restarted.atMs < flashMs;
-    return html`<li key=${key} role="treeitem" data-key=${key} data-actor=${name} aria-level=${depth + 1}
-      aria-expanded=${fold === "none" ? undefined : fold === "open" ? "true" : "false"}
-      tabIndex=${isFocused ? 0 : -1} class=${isFlashing ? "flash" : ""} style=${{ paddingInlineStart: `${depth * 18 + 6}px` }}
-      onClick=${() => this.#choose(row)}>
-      <span class="fold" aria-hidden="true">${fold === "none" ? "·" : fold === "open" ? "▾" : "▸"}</span>
-      <span class="actor">${name}</span> <span class="dim">${detail}</span>
-      ${(generation ?? 0) > 1 ? html` <span class="badge">generation ${generation}</span>` : null}
-      ${restarted === undefined ? null : html` <span class="badge bad">restarted ×${restarted.times}</span>`}
-      ${work > 0 ? html` <span class="badge">${count(work)} to do</span>` : null}</li>`;
+    return html`<${Line} key=${row.key} row=${row} isFocused=${isFocused} restarts=${restarted?.times}
+      isFlashing=${isFlashing} choose=${this.#chooseRow} />`;
   }
 
   #rows({ processes, silent }: OverviewReport): Row[] {
@@ -228,6 +245,43 @@ export class TreeView extends Component<{ readonly store: Store }, State> {
     this.setState({ focus: key }, () => {
       this.#list?.querySelector<HTMLElement>('[tabindex="0"]')?.focus();
     });
+  }
+}
+
+interface LineProps {
+  readonly row: Row;
+  readonly isFocused: boolean;
+  readonly restarts: number | undefined;
+  readonly isFlashing: boolean;
+  readonly choose: (row: Row) => void;
+}
+
+const shownFields = ["key", "depth", "name", "detail", "generation", "work", "fold"] as const;
+
+/** A line that is as it was is not drawn again: of a large cluster, few are not. */
+class Line extends Component<LineProps> {
+  override shouldComponentUpdate(next: LineProps): boolean {
+    const [before, row] = [this.props.row, next.row];
+    return (
+      next.isFocused !== this.props.isFocused ||
+      next.isFlashing !== this.props.isFlashing ||
+      next.restarts !== this.props.restarts ||
+      shownFields.some((field) => row[field] !== before[field])
+    );
+  }
+
+  render() {
+    const { row, isFocused, restarts, isFlashing, choose } = this.props;
+    const { key, depth, name, detail, generation, work, fold } = row;
+    return html`<li role="treeitem" data-key=${key} data-actor=${name} aria-level=${depth + 1}
+      aria-expanded=${fold === "none" ? undefined : fold === "open" ? "true" : "false"}
+      tabIndex=${isFocused ? 0 : -1} class=${isFlashing ? "flash" : ""} style=${{ paddingInlineStart: `${depth * 18 + 6}px` }}
+      onClick=${() => choose(this.props.row)}>
+      <span class="fold" aria-hidden="true">${fold === "none" ? "·" : fold === "open" ? "▾" : "▸"}</span>
+      <span class="actor">${name}</span> <span class="dim">${detail}</span>
+      ${(generation ?? 0) > 1 ? html` <span class="badge">generation ${generation}</span>` : null}
+      ${restarts === undefined ? null : html` <span class="badge bad">restarted ×${restarts}</span>`}
+      ${work > 0 ? html` <span class="badge">${count(work)} to do</span>` : null}</li>`;
   }
 }
 

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
   { "src/ports": 1700 },
   {
-    "src/data": 20_850,
+    "src/data": 20_950,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/http": 110,

@@ -7,7 +7,8 @@ import { InvalidOptionError } from "../errors/errors.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
-import { type CategoricalField, type DenseField, namedColumns } from "./columnar/named-columns.ts";
+import { namedColumns } from "./columnar/named-columns.ts";
+import { bagReader, denseReader, idTextOf, noValue, textOf } from "./columnar/record-values.ts";
 import { transformsOf } from "./data-kinds.ts";
 import type {
   ResolvedColumnOptions,
@@ -22,7 +23,6 @@ import { targetColumnsOf } from "./targets.ts";
 import { type Columns, criteoColumns, csvColumns, denseOf, wideOf } from "./text/columns.ts";
 import { type Fault, sentenceOf } from "./text/faults.ts";
 import { labelReader } from "./text/labels.ts";
-import { decodeBag, decodeDense, decodeEntry, decodeMissing } from "./text/line-decoder.ts";
 import { type BagReaders, MadeFeatures } from "./text/made-features.ts";
 import { lineTransforms } from "./text/made-lines.ts";
 import { categoricalOf, weightedOf } from "./text/match-features.ts";
@@ -76,9 +76,14 @@ export function createRecordEncoder(
   const readers: BagReaders = new Map();
   const names = namesOf(columns, transforms);
   const targets = targetColumnsOf(data);
-  const isBag = (feature: number): boolean => isBagOf(data, columns, feature);
   const dense = denseOf(data);
-  const sample = new Sample({ dense, features: tables.length });
+  const wide = wideOf(tables);
+  const sample = new Sample({ dense, features: tables.length, wide, weighted });
+  const denseColumns = columns.dense.map((column) => ({ column, read: denseReader(column) }));
+  const bagColumns = columns.categorical.map((column, feature) => {
+    const isBag = isBagOf(data, columns, feature);
+    return { feature, column, read: bagReader(feature, column, isBag) };
+  });
 
   const fill = (
     record: SampleRecord,
@@ -88,20 +93,20 @@ export function createRecordEncoder(
     const fault = made?.fault();
     if (fault !== undefined) return fault;
     sample.clear();
-    for (const column of columns.dense) {
+    for (const { column, read } of denseColumns) {
       if (only?.has(column.name) === false) continue;
       const wrong =
         column.isMade === true && made !== undefined
           ? made.dense(sample, column)
-          : fillDense(sample, record[column.name], column);
+          : read(sample, record[column.name]);
       if (wrong !== undefined) return wrong;
     }
-    for (const [feature, column] of columns.categorical.entries()) {
+    for (const { feature, column, read } of bagColumns) {
       if (only?.has(column.name) === false) continue;
       const wrong =
         column.isMade === true && made !== undefined
           ? made.bag(sample, feature, column)
-          : fillBag(sample, feature, columns, record, isBag(feature));
+          : read(sample, record[column.name]);
       if (wrong !== undefined) return wrong;
     }
     return undefined;
@@ -110,7 +115,7 @@ export function createRecordEncoder(
   return {
     columns: transforms === undefined ? namesBy(columns, dense) : undefined,
     encode(records, only) {
-      const shape = { dense, wide: wideOf(tables), weighted, means };
+      const shape = { dense, wide, weighted, means };
       const rows = new BatchRows(records.length, shape);
       const misnamed =
         only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
@@ -212,13 +217,6 @@ function madeOfRecords(
   return new MadeFeatures(transforms.run(columns.columns(), rows), faults, readers);
 }
 
-function fillDense(sample: Sample, value: unknown, column: DenseField): Fault | undefined {
-  const text = textOf(value);
-  return text === undefined
-    ? noValue(column.name, "one number")
-    : decodeDense(sample, text, column);
-}
-
 /** The fault of a record whose keys cannot be all meant; `names`: the job's columns, each once. */
 function checkNames(
   record: SampleRecord,
@@ -229,7 +227,10 @@ function checkNames(
     return { kind: "expected an object", got: Array.isArray(record) ? "a list" : String(record) };
   }
   if (names.length === 0) return undefined;
-  const absent = names.filter((name) => !Object.hasOwn(record, name));
+  const absent: string[] = [];
+  for (const name of names) {
+    if (record[name] === undefined && !Object.hasOwn(record, name)) absent.push(name);
+  }
   if (absent.length === 0) return undefined;
   const keys = Object.keys(record);
   if (absent.length === names.length) {
@@ -244,33 +245,6 @@ function checkNames(
       ? `the record has no ${listed(absent)}; say null for a missing value, or drop \`${unknown}\``
       : `did you mean \`${near}\`?`;
   return { kind: `\`${unknown}\` is no column of the job: ${advice}` };
-}
-
-function fillBag(
-  sample: Sample,
-  feature: number,
-  columns: Columns,
-  record: SampleRecord,
-  isBag: boolean,
-): Fault | undefined {
-  const column = columns.categorical[feature];
-  if (column === undefined) return undefined;
-  const value = record[column.name];
-  if (!Array.isArray(value)) {
-    const text = idTextOf(value, column);
-    if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id");
-    return decodeBag(sample, feature, text, column);
-  }
-  if (!isBag) {
-    return { kind: `expected \`${column.name}\` to be one id`, got: `a list of ${value.length}` };
-  }
-  for (const entry of value) {
-    const text = idTextOf(entry, column);
-    if (text === undefined) return noId(column, "a list of ids");
-    const fault = text === "" ? undefined : decodeEntry(sample, feature, text, column);
-    if (fault !== undefined) return fault;
-  }
-  return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
 }
 
 /** The columns of a record, with the rules by which their values become features. */
@@ -343,34 +317,6 @@ function syntheticColumns(
       return { ...place, ...form, missing: "empty" as const };
     }),
   };
-}
-
-/**
- * The field that training would have read, one byte per character; undefined where there is none.
- */
-function textOf(value: unknown): string | undefined {
-  if (value === null || value === undefined) return "";
-  if (typeof value === "number" || typeof value === "bigint") return String(value);
-  return typeof value === "string" ? Buffer.from(value, "utf8").toString("latin1") : undefined;
-}
-
-/** As `textOf`, for an id. A number that may have been rounded is refused as a 64-bit id. */
-function idTextOf(
-  value: unknown,
-  { isWide }: Pick<CategoricalField, "isWide">,
-): string | undefined {
-  const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
-  return isWide && mayBeRounded ? undefined : textOf(value);
-}
-
-function noId({ name, isWide }: CategoricalField, wanted: string): Fault {
-  return isWide
-    ? { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` }
-    : noValue(name, wanted);
-}
-
-function noValue(name: string, wanted: string): Fault {
-  return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
 }
 
 /** The first few of many names, for a message. */

@@ -159,16 +159,24 @@ const wideInteger = /^[+-]?\d{1,20}(\.0*)?$/;
  * field's fault, if it has one. Each character is one byte.
  */
 export function decodeDense(sample: Sample, text: string, column: DenseField): Fault | undefined {
-  const { at, log, missing } = column;
   let value: number | undefined;
   if (text !== "") {
     value = column.isInteger && !integer.test(text) ? undefined : decimal(text);
     if (value === undefined && column.unreadable === "reject") return noNumber(text, column);
   }
+  return setDense(sample, value, column);
+}
+
+/** Sets a dense feature to the number of its field; undefined: the field has none. */
+export function setDense(
+  sample: Sample,
+  value: number | undefined,
+  { at, log, missing, name }: DenseField,
+): Fault | undefined {
   sample.missing[at] = value === undefined ? 1 : 0;
   if (missing === "indicator") sample.dense[at + 1] = value === undefined ? 1 : 0;
   if (value !== undefined) sample.dense[at] = log ? Math.log1p(Math.max(value, 0)) : value;
-  else if (missing === "reject") return { kind: `\`${column.name}\` is missing` };
+  else if (missing === "reject") return { kind: `\`${name}\` is missing` };
   else sample.dense[at] = missing === "mean" ? Number.NaN : 0;
   return undefined;
 }
@@ -252,7 +260,19 @@ export function decodeId(
       id = idBeyond(id, column.beyond);
     }
   }
-  return sample.push(feature, id, weight) ? undefined : tooManyIds(column);
+  return pushId(sample, feature, id, weight, 0, column);
+}
+
+/** Appends an id to a bag; `id` and `high` as `Sample.push` has them. */
+export function pushId(
+  sample: Sample,
+  feature: number,
+  id: number,
+  weight: number,
+  high: number,
+  column: CategoricalField,
+): Fault | undefined {
+  return sample.push(feature, id, weight, high) ? undefined : tooManyIds(column);
 }
 
 /**
@@ -284,7 +304,7 @@ function decodeWideId(
     return { kind: `expected \`${name}\` to lie in ${least}..${most}`, got: show(text) };
   }
   const [low, high] = [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
-  return sample.push(feature, low, weight, high) ? undefined : tooManyIds(column);
+  return pushId(sample, feature, low, weight, high, column);
 }
 
 function noInteger(text: string, { name, isWide }: CategoricalField): Fault {

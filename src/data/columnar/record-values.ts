@@ -1,0 +1,117 @@
+// Values of records in memory into features, as their text would be read. Numbers, which most
+// values are, are taken without the detour over text where no digit of it could differ.
+
+import type { Sample } from "../sample.ts";
+import type { Fault } from "../text/faults.ts";
+import {
+  decodeBag,
+  decodeDense,
+  decodeEntry,
+  decodeMissing,
+  pushId,
+  setDense,
+} from "../text/line-decoder.ts";
+import type { CategoricalField, DenseField } from "./named-columns.ts";
+
+/** Reads one column of a record. Returns its fault, if it has one. */
+export type ReadValue = (sample: Sample, value: unknown) => Fault | undefined;
+
+/** Integers below this have at most 15 digits, which are exact, and are written without `e`. */
+const shortEnd = 1e15;
+
+/** The reader of a dense feature. */
+export function denseReader(column: DenseField): ReadValue {
+  return (sample, value) => {
+    if (typeof value === "number") {
+      const isRead = column.isInteger ? isShort(value) : Number.isFinite(Math.fround(value));
+      // The text of -0 is that of 0.
+      if (isRead) return setDense(sample, value + 0, column);
+    } else if (value === null || value === undefined) return setDense(sample, undefined, column);
+    const text = textOf(value);
+    return text === undefined
+      ? noValue(column.name, "one number")
+      : decodeDense(sample, text, column);
+  };
+}
+
+/** The reader of a categorical feature. `isBag`: whether its column may hold a list. */
+export function bagReader(feature: number, column: CategoricalField, isBag: boolean): ReadValue {
+  const { ids, isWide, weightSeparator, separator = "", offset, rows } = column;
+  // Digits and signs are an id as they stand: no separator cuts them.
+  const isPlain = ids === "integer" && weightSeparator === undefined && !/[-\d]/.test(separator);
+  const idOf = (value: unknown): number => {
+    if (!isPlain || typeof value !== "number" || !isShort(value)) return Number.NaN;
+    const id = value - offset;
+    const isKnown = isWide ? Number.isSafeInteger(id) : id >= 0 && id < rows;
+    return isKnown ? id : Number.NaN;
+  };
+  const push = (sample: Sample, id: number): Fault | undefined => {
+    const high = isWide ? Math.floor(id / 2 ** 32) : 0;
+    return pushId(sample, feature, id | 0, 1, high, column);
+  };
+  return (sample, value) => {
+    const id = idOf(value);
+    if (!Number.isNaN(id)) return push(sample, id);
+    if (!Array.isArray(value)) {
+      const text = idTextOf(value, column);
+      if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id");
+      return decodeBag(sample, feature, text, column);
+    }
+    if (!isBag) {
+      return { kind: `expected \`${column.name}\` to be one id`, got: `a list of ${value.length}` };
+    }
+    for (const entry of value) {
+      const known = idOf(entry);
+      let fault: Fault | undefined;
+      if (!Number.isNaN(known)) fault = push(sample, known);
+      else {
+        const text = idTextOf(entry, column);
+        if (text === undefined) return noId(column, "a list of ids");
+        fault = text === "" ? undefined : decodeEntry(sample, feature, text, column);
+      }
+      if (fault !== undefined) return fault;
+    }
+    return sample.lengths[feature] === 0 ? decodeMissing(sample, feature, column) : undefined;
+  };
+}
+
+/** Whether a number's text is an integer that every reader of text takes, with the same value. */
+function isShort(value: number): boolean {
+  return Number.isInteger(value) && value < shortEnd && value > -shortEnd;
+}
+
+/**
+ * The field that training would have read, one byte per character; undefined where there is none.
+ */
+export function textOf(value: unknown): string | undefined {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
+  if (typeof value !== "string") return undefined;
+  return isAscii(value) ? value : Buffer.from(value, "utf8").toString("latin1");
+}
+
+/** Whether each character is one byte, and the same one in UTF-8. */
+function isAscii(text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x7f) return false;
+  return true;
+}
+
+/** As `textOf`, for an id. A number that may have been rounded is refused as a 64-bit id. */
+export function idTextOf(
+  value: unknown,
+  { isWide }: Pick<CategoricalField, "isWide">,
+): string | undefined {
+  const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
+  return isWide && mayBeRounded ? undefined : textOf(value);
+}
+
+function noId({ name, isWide }: CategoricalField, wanted: string): Fault {
+  return isWide
+    ? { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` }
+    : noValue(name, wanted);
+}
+
+/** The fault of a value that has no text. */
+export function noValue(name: string, wanted: string): Fault {
+  return { kind: `expected \`${name}\` to be ${wanted}, as text or number` };
+}

@@ -1,0 +1,164 @@
+// Values of records become the features of their text, however they are read: numbers without the
+// detour over text, and ids of several samples in the order of features.
+
+import test from "ava";
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import { dataOptions } from "../../../src/data/options.ts";
+import { createRecordEncoder, type SampleRecord } from "../../../src/data/records.ts";
+import { csv, synthetic } from "../../../src/data/sources.ts";
+import { checkOptions } from "../../../src/ports/check-options.ts";
+import { purposes, RandomStream } from "../../../src/ports/random.ts";
+
+const seed = 31;
+
+const wide = { idBits: 64 as const };
+const tables = [
+  { name: "row", rows: 50 },
+  { name: "from7", rows: 50 },
+  { name: "clamped", rows: 50, ids: "clamp" as const },
+  { name: "mixed", rows: 50, ids: "hash" as const },
+  { name: "text", rows: 50 },
+  { name: "wide", rows: 50, ...wide },
+  { name: "moved", rows: 50, ...wide },
+  { name: "bag", rows: 50 },
+  { name: "odd", rows: 50 },
+  { name: "wides", rows: 50, ...wide },
+];
+const data = checkOptions(
+  dataOptions,
+  csv("absent.csv", {
+    label: "y",
+    batchSize: 1,
+    dense: [
+      { column: "plain" },
+      { column: "log", log: true },
+      { column: "told", missing: "indicator", unreadable: "missing" },
+      { column: "must", missing: "reject" },
+    ],
+    categorical: [
+      { column: "row", ids: "integer" },
+      { column: "from7", ids: "integer", offset: 7 },
+      { column: "clamped", ids: "integer" },
+      { column: "mixed", ids: "integer", offset: -3 },
+      { column: "text", ids: "hash" },
+      { column: "wide", ids: "integer" },
+      { column: "moved", ids: "integer", offset: 2 ** 40 },
+      { column: "bag", ids: "integer", separator: "|" },
+      { column: "odd", ids: "integer", separator: "1" },
+      { column: "wides", ids: "integer", separator: ";" },
+    ],
+  }),
+);
+const names = [...tables.map(({ name }) => name), "plain", "log", "told", "must"];
+
+const edges = [0, -0, 1, -1, 7, 49, 50, 56, 57, 11, 213, 0.5, 1e14, 999999999999999, 1e15, 1e21];
+const larger = [2 ** 31, 2 ** 32, -(2 ** 31) - 1, 2 ** 53 - 1, 3.5e38, 1e-300, 1e300];
+const numbers = [...edges, ...larger, ...larger.map((one) => -one)];
+
+function drawn(random: RandomStream): number {
+  const edge = numbers[random.below(2 * numbers.length)];
+  return edge ?? random.below(50);
+}
+
+/** What comes of a record: its features, or the sentence that refuses it. */
+function outcome(encode: () => EncodedBatch): unknown {
+  try {
+    return encode();
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+test("a number is the feature of its text", (t) => {
+  const encoder = createRecordEncoder(data, tables);
+  const random = new RandomStream(seed, purposes.faults);
+  let taken = 0;
+  for (let i = 0; i < 4000; i++) {
+    const base: Record<string, number> = Object.fromEntries(names.map((name) => [name, 8]));
+    base.moved = 2 ** 40;
+    const name = names[i % names.length] ?? "";
+    const value = drawn(random);
+    // A 64-bit id that may have been rounded is refused as a number alone.
+    if (name.includes("wide") && !Number.isSafeInteger(value)) continue;
+    if (name === "moved" && !Number.isSafeInteger(value)) continue;
+    const found = outcome(() => encoder.encode([{ ...base, [name]: value }]));
+    const expected = outcome(() => encoder.encode([{ ...base, [name]: String(value) }]));
+    t.deepEqual(found, expected, `seed ${seed}, ${name}: ${value}`);
+    if (typeof found !== "string") taken++;
+  }
+  t.true(taken > 1000 && taken < 3900, `${taken} of 4000 records were taken`);
+});
+
+test("a list of numbers is the bag of their texts", (t) => {
+  const encoder = createRecordEncoder(data, tables);
+  const random = new RandomStream(seed, purposes.faults);
+  for (let i = 0; i < 2000; i++) {
+    const list = Array.from({ length: random.below(4) }, () =>
+      random.below(9) === 0 ? drawn(random) : random.below(50),
+    ).filter((value) => Number.isSafeInteger(value));
+    const name = ["bag", "wides"][i % 2] ?? "";
+    const base = { plain: 1, must: 2 };
+    const found = outcome(() => encoder.encode([{ ...base, [name]: list }]));
+    const expected = outcome(() => encoder.encode([{ ...base, [name]: list.map(String) }]));
+    t.deepEqual(found, expected, `seed ${seed}, ${name}: ${list}`);
+  }
+});
+
+test("missing values are those of empty text, and text beyond ASCII is bytes of UTF-8", (t) => {
+  const encoder = createRecordEncoder(data, tables);
+  for (const value of [null, undefined]) {
+    for (const name of names) {
+      const base: SampleRecord = { plain: 1, must: 2, text: "a" };
+      const found = outcome(() => encoder.encode([{ ...base, [name]: value }]));
+      const expected = outcome(() => encoder.encode([{ ...base, [name]: "" }]));
+      t.deepEqual(found, expected, `${name}: ${value}`);
+    }
+  }
+  const bytes = Buffer.from("Zürich").toString("latin1");
+  const idOf = (text: string) => encoder.encode([{ must: 1, text }]).ids[0];
+  t.not(idOf("Zürich"), idOf(bytes));
+  t.not(idOf("Zürich"), idOf("Zurich"));
+});
+
+test("a batch has the ids of its samples, feature after feature, however many there are", (t) => {
+  const synthetics = [
+    { name: "A", rows: 1000 },
+    { name: "B", rows: 1000, ...wide },
+    { name: "C", rows: 1000 },
+  ];
+  const section = synthetic({ samples: 1, batchSize: 1, dense: 1, weights: "uniform" });
+  const encoder = createRecordEncoder(checkOptions(dataOptions, section), synthetics);
+  const random = new RandomStream(seed, purposes.faults);
+  for (const samples of [1, 2, 7, 100]) {
+    const bags = Array.from({ length: samples }, () =>
+      synthetics.map(() =>
+        Array.from({ length: random.below(40) }, () => [random.below(1000), random.below(64) / 8]),
+      ),
+    );
+    const records = bags.map((bag, i) => {
+      const lists = synthetics.map(({ name }, f) => {
+        return [name, (bag[f] ?? []).map(([id, weight]) => `${id}:${weight}`)] as const;
+      });
+      return { I1: i, ...Object.fromEntries(lists) };
+    });
+    const batch = encoder.encode(records);
+    const expected = synthetics.flatMap((_, f) => bags.map((bag) => bag[f] ?? []));
+    t.deepEqual(
+      [...batch.lengths],
+      expected.map(({ length }) => length),
+    );
+    t.deepEqual(
+      [...batch.ids],
+      expected.flat().map(([id]) => id ?? -1),
+    );
+    t.deepEqual(
+      [...(batch.weights ?? [])],
+      expected.flat().map(([, weight]) => weight ?? -1),
+    );
+    t.deepEqual([...(batch.highs ?? [])], [...batch.ids].fill(0));
+    t.deepEqual(
+      [...batch.dense],
+      records.map(({ I1 }) => I1),
+    );
+  }
+});

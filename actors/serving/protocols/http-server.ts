@@ -24,6 +24,7 @@ import type { Front } from "../models/front.ts";
 import type { ServerSpec } from "../models/server-options.ts";
 import type { ServingFigures } from "../models/serving-figures.ts";
 import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
+import { QuickConnections } from "./quick-connections.ts";
 import { refusalOf } from "./refusals.ts";
 
 export interface HttpServerInput {
@@ -59,17 +60,45 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
       response.destroy();
     });
   });
+  const quick = spec.tls === undefined ? takeQuick(input, server) : undefined;
   server.requestTimeout = spec.requestMs;
   server.headersTimeout = spec.requestMs;
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
   server.maxConnections = spec.connections;
   server.on("clientError", refuseConnection);
+  // H2: a caller may end its side once its request is sent.
+  Object.assign(server, { httpAllowHalfOpen: true });
   const url = await listenAt(server, spec);
   return {
     url: spec.tls === undefined ? url : url.replace(/^http:/, "https:"),
-    drain: () => closeServer(server, spec.drainMs, clock),
+    async drain() {
+      const closed = closeServer(server, spec.drainMs, clock);
+      quick?.endIdle();
+      const cancel = clock.after(spec.drainMs, () => quick?.endAll());
+      await closed;
+      cancel();
+    },
   };
+}
+
+/** Has connections read in the usual form of requests first. */
+function takeQuick(input: HttpServerInput, server: Server): QuickConnections {
+  const { spec, front, clock } = input;
+  // What node does with a connection: it may be told of one at any time, with bytes in it.
+  const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
+  const quick = new QuickConnections({
+    ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
+    answer: (request, body) => answerOrRefuse(input, request, () => body),
+    isDraining: () => front.isDraining,
+    handOver: (socket) => {
+      for (const listener of listeners) listener.call(server, socket);
+    },
+    refuse: refuseConnection,
+  });
+  server.removeAllListeners("connection");
+  server.on("connection", (socket) => quick.take(socket));
+  return quick;
 }
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -100,24 +129,42 @@ function readPem(path: string): Buffer {
   }
 }
 
-/** H2 */
 async function handle(
   handling: HttpServerInput,
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  let answer: HttpAnswer;
+  const { headers, method = "", url = "" } = incoming;
+  const request: HttpRequest = {
+    method,
+    url,
+    header: (name) => {
+      const value = headers[name];
+      return Array.isArray(value) ? value[0] : value;
+    },
+    isGone: () => response.destroyed,
+  };
+  const { requestBytes } = handling.spec;
+  const answer = await answerOrRefuse(handling, request, () => bodyOf(incoming, requestBytes));
+  write(handling, incoming, response, answer);
+}
+
+/** H2. Never rejects. */
+async function answerOrRefuse(
+  handling: HttpServerInput,
+  request: HttpRequest,
+  body: () => Uint8Array | Promise<Uint8Array>,
+): Promise<HttpAnswer> {
   try {
-    answer = await answerTo(handling, incoming, response);
+    return await answerTo(handling, request, body);
   } catch (error) {
     const { status, headers, body } = refusalOf(error);
     if (status === 500) {
       handling.log.write("error", "A request failed", { error: recordError(error).message });
     }
     if (!reachedModel(error)) handling.figures.refused(body.code);
-    answer = { status, type: "application/json", headers, body: JSON.stringify(body) };
+    return { status, type: "application/json", headers, body: JSON.stringify(body) };
   }
-  write(handling, incoming, response, answer);
 }
 
 /** The front counts what it refuses itself. */
@@ -129,36 +176,28 @@ function reachedModel(error: unknown): boolean {
 
 async function answerTo(
   { spec, front, figures }: HttpServerInput,
-  incoming: IncomingMessage,
-  response: ServerResponse,
+  request: HttpRequest,
+  body: () => Uint8Array | Promise<Uint8Array>,
 ): Promise<HttpAnswer> {
-  const { headers, method = "", url = "" } = incoming;
-  const request: HttpRequest = {
-    method,
-    url,
-    header: (name) => {
-      const value = headers[name];
-      return Array.isArray(value) ? value[0] : value;
-    },
-    isGone: () => response.destroyed,
-  };
   const route: Route = routeOf({ front, figures }, request);
-  if (!route.isOpen) checkCaller(incoming, spec);
+  if (!route.isOpen) checkCaller(request, spec);
   if (!route.takesBody) return route.answer(new Uint8Array());
   checkHeaders(request, spec.requestBytes);
-  return route.answer(await bodyOf(incoming, spec.requestBytes));
+  const read = body();
+  return route.answer(read instanceof Uint8Array ? read : await read);
 }
 
 /** @throws AccessRefusedError, RequestUnusableError */
-function checkCaller(incoming: IncomingMessage, { host, tokens }: ServerSpec): void {
+function checkCaller({ header }: HttpRequest, { host, tokens }: ServerSpec): void {
+  const headers = { host: header("host"), authorization: header("authorization") };
   if (tokens.length > 0) {
-    const given = bearerOf(incoming) ?? "";
+    const given = bearerOf({ headers }) ?? "";
     // All are compared, so that the time tells nothing.
     const same = tokens.map((one) => isSameToken(given, one));
     if (!same.includes(true)) throw new AccessRefusedError();
     return;
   }
-  if (!isLoopback(host) || isForLoopback(incoming)) return;
+  if (!isLoopback(host) || isForLoopback({ headers })) return;
   const message = "Expected the header `Host` to name this machine: a page of another site may ask";
   throw new RequestUnusableError(message, 403);
 }
@@ -189,6 +228,7 @@ function bodyOf(incoming: IncomingMessage, bytesMax: number): Promise<Uint8Array
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
+    let isEnded = false;
     incoming.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > bytesMax) {
@@ -197,12 +237,17 @@ function bodyOf(incoming: IncomingMessage, bytesMax: number): Promise<Uint8Array
       } else chunks.push(chunk);
     });
     incoming.on("end", () => {
+      isEnded = true;
       const [only] = chunks;
       resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
     });
-    const broken = () => reject(new RequestUnusableError("The request ended within its body"));
+    const broken = () => {
+      // The end of a request that came in whole changes nothing.
+      if (isEnded) return;
+      reject(new RequestUnusableError("The request ended within its body"));
+    };
     incoming.on("error", broken);
-    incoming.on("close", broken); // After the end it changes nothing.
+    incoming.on("close", broken);
   });
 }
 
@@ -226,7 +271,7 @@ function write(
 }
 
 /** What is no HTTP, or comes too slowly. */
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseConnection(error: { readonly code?: string }, socket: Socket): void {
   if (!socket.writable) return;
   const [status, reason] = faults[error.code ?? ""] ?? ["400 Bad Request", "no request of HTTP"];
   const message = `Expected a request of HTTP: this is ${reason}`;

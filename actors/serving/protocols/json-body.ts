@@ -1,5 +1,6 @@
 // Bodies of JSON: bounded in their nesting, as an object.
 
+import { isAscii } from "node:buffer";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
 
 /** Deepest nesting of a body: ours have five levels. */
@@ -15,7 +16,7 @@ export function jsonOf(body: Uint8Array): Readonly<Record<string, unknown>> {
   }
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    value = JSON.parse(textOf(body));
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message.slice(0, 200) : "";
     throw new RequestUnusableError(`Expected the body to be JSON: ${reason}`, 400, { cause });
@@ -25,6 +26,14 @@ export function jsonOf(body: Uint8Array): Readonly<Record<string, unknown>> {
   }
   const got = Array.isArray(value) ? "a list" : String(value).slice(0, 100);
   throw new RequestUnusableError(`Expected the body to be an object of JSON, got ${got}`);
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** The text of a body. Throws where it is no UTF-8. */
+function textOf(body: Uint8Array): string {
+  if (!isAscii(body)) return decoder.decode(body);
+  return Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1");
 }
 
 /** Whether brackets nest deeper than they may, outside of strings. */

@@ -4,6 +4,14 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
+/** A request's headers that tell who asks for whom. */
+export interface Headed {
+  readonly headers: {
+    readonly host?: string | undefined;
+    readonly authorization?: string | undefined;
+  };
+}
+
 const loopback: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1", "[::1]"]);
 
 /** Whether nobody but this machine reaches what listens there. */
@@ -15,7 +23,7 @@ export function isLoopback(host: string): boolean {
  * Whether a request names this machine as its host. A page of another site whose name was made to
  * lead here (DNS rebinding) names that site.
  */
-export function isForLoopback(request: IncomingMessage): boolean {
+export function isForLoopback(request: Headed): boolean {
   const { host = "" } = request.headers;
   return isLoopback(host.replace(/:\d+$/, ""));
 }
@@ -27,7 +35,7 @@ export function isSameToken(given: string, expected: string): boolean {
 }
 
 /** The token of `Authorization: Bearer`; undefined: there is none. */
-export function bearerOf(request: IncomingMessage): string | undefined {
+export function bearerOf(request: Headed): string | undefined {
   return /^Bearer (.+)$/i.exec(request.headers.authorization ?? "")?.[1];
 }
 

@@ -317,12 +317,14 @@ test("a full queue answers 429 with the time to ask again", async (t) => {
 
 test("a request that waits beyond its deadline is told so, and is not scored", async (t) => {
   const { open, go, began, until } = slowEngine();
-  const { post } = await start(t, {}, { open });
+  const { post, get } = await start(t, {}, { open });
   const instances = recordsOf(1);
   const first = post("/v1/models/ctr:predict", { instances });
   await until();
   const late = post("/v1/models/ctr:predict", { instances }, { "osiris-timeout-ms": "20" });
-  await sleep(300);
+  const waiting = /^osiris_serve_queue_samples\{model="ctr"\} 2$/m;
+  while (!waiting.test((await get("/metrics")).body)) await sleep(5);
+  await sleep(50);
   go();
   t.is((await first).status, 200);
   const { status, body } = await late;

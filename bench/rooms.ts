@@ -71,7 +71,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/job": 1_900,
-    "storage/checkpoint-store": 1_850,
+    "storage/checkpoint-store": 1_950,
   },
   {
     "storage/checkpoints": 1_850,
@@ -80,7 +80,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 4300,
     "storage/exports": 2_620,
-    "storage/model": 1_890,
+    "storage/model": 2_050,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },
@@ -122,7 +122,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/train": 1210,
     "cli/commands/runs": 740,
     "cli/commands/cluster": 800,
-    "cli/commands/checkpoints": 1_150,
+    "cli/commands/checkpoints": 1_260,
     "cli/commands/chaos": 450,
     "cli/commands/serving": 270,
     "cli/commands/setup": 260,

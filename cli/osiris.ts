@@ -4,6 +4,7 @@
 import { Command } from "commander";
 import { packageVersion } from "../index.ts";
 import { addChaos } from "./commands/chaos/chaos.ts";
+import { addCalibrate } from "./commands/checkpoints/calibrate.ts";
 import { addCheckpoint } from "./commands/checkpoints/checkpoint.ts";
 import { addEval } from "./commands/checkpoints/eval.ts";
 import { addExport } from "./commands/checkpoints/export.ts";
@@ -80,6 +81,7 @@ const commands = [
   addClusterSessions,
   addEval,
   addPredict,
+  addCalibrate,
   addExport,
   addServe,
   addImport,

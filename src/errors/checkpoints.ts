@@ -101,6 +101,17 @@ export class DeltaRefusedError extends TrainingError {
   }
 }
 
+/** A model is to predict calibrated probabilities, and no calibration is stored with it. */
+export class CalibrationMissingError extends TrainingError {
+  readonly code = "CALIBRATION_MISSING";
+  readonly recovery = "stop";
+
+  constructor(where: string, digest: string) {
+    const message = `There is no calibration of the model ${digest} in ${where}`;
+    super(`${message}: run \`osiris calibrate\`, or ask for no calibrated predictions`);
+  }
+}
+
 /** A trained model in memory is used after it was closed. */
 export class ModelClosedError extends TrainingError {
   readonly code = "MODEL_CLOSED";

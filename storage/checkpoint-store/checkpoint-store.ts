@@ -11,6 +11,7 @@
 // processes at once.
 
 import type { Means } from "../../src/data/cache/cache-format.ts";
+import type { StoredCalibration } from "./stored-calibration.ts";
 
 /** A file of a checkpoint. */
 export interface PartFile {
@@ -175,6 +176,21 @@ export interface CheckpointStore {
 
   /** The sealed text of a manifest, as it was committed. @throws CheckpointCorruptError */
   manifestText(manifest: Manifest): Uint8Array;
+
+  /**
+   * The calibration stored with the model of a digest, in hexadecimal; undefined: there is none.
+   * @throws CheckpointCorruptError where it is damaged, or of another model
+   */
+  calibration(modelDigest: string): StoredCalibration | undefined;
+
+  /**
+   * Stores the calibration of a checkpoint's model, in place of the one before; undefined removes
+   * it. The model and its digest stay. @throws StoreFailedError
+   */
+  setCalibration(
+    manifest: Pick<Manifest, "modelDigest">,
+    calibration: StoredCalibration | undefined,
+  ): void;
 
   /**
    * Reads every file of a checkpoint, with the files of its base, and compares their hashes.

@@ -50,6 +50,7 @@ import {
 } from "./manifest-chain.ts";
 import { openPart, readFiles, readWholePart, streamPart, verifyParts } from "./part-files.ts";
 import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./store-paths.ts";
+import { readCalibration, writeCalibration } from "./stored-calibration.ts";
 
 /** What `openStore` needs. */
 export interface StoreOptions {
@@ -119,6 +120,9 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
       const path = place.paths.manifest(cut, generation);
       return onDisk("read", path, () => readWhole(place.disk, path));
     },
+    calibration: (modelDigest) => readCalibration(place.disk, directory, modelDigest),
+    setCalibration: ({ modelDigest }, calibration) =>
+      writeCalibration(place.disk, directory, modelDigest, calibration),
     verify: (manifest) => verifyParts(place, manifest),
     readPart: (manifest, name) => streamPart(place, manifest, name),
     readWholePart: (manifest, name) => readWholePart(place, manifest, name),

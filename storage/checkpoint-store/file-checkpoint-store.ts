@@ -1,6 +1,7 @@
 // The checkpoint store in a model file (model-file.ts): one checkpoint, which is only read. So
 // everything that reads a checkpoint directory reads such a file too.
 
+import { dirname } from "node:path";
 import { rowsWithState } from "../../src/embedding/checkpoint/rows-part.ts";
 import {
   CheckpointCorruptError,
@@ -8,18 +9,23 @@ import {
   InputUnusableError,
 } from "../../src/errors/errors.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
-import { onDisk } from "../disk/durable-files.ts";
+import { onDisk, temporarySuffix } from "../disk/durable-files.ts";
 import type { CheckpointStore, Manifest, PartRecord } from "./checkpoint-store.ts";
 import { decodeManifest } from "./manifest.ts";
 import {
+  chunkBytes,
+  endOf,
   type Footer,
   hashOf,
   modelFileEnding,
+  paddedBytes,
+  pageBytes,
   readFooter,
   readSection,
   type Section,
 } from "./model-file.ts";
 import { pathsOf } from "./store-paths.ts";
+import { checkedCalibration } from "./stored-calibration.ts";
 
 /** Whether `path` names a model file, by its ending, and no directory of that name. */
 export function isModelFile(path: string, disk: Disk): boolean {
@@ -58,6 +64,13 @@ export function openFileStore(path: string, disk: Disk): CheckpointStore {
     latest: () => manifest,
     list: () => ({ manifests: [manifest], damaged: [] }),
     manifestText: () => new TextEncoder().encode(footer.manifest),
+    calibration: (modelDigest) => {
+      // Deltas lead to models that are not in the file.
+      if (modelDigest !== manifest.modelDigest) return undefined;
+      const { calibration } = disk.exists(path) ? footerOf(path, disk) : footer;
+      return calibration && checkedCalibration(calibration, modelDigest, path);
+    },
+    setCalibration: (_, calibration) => replaceFooter(path, disk, { ...footer, calibration }),
     verify() {
       for (const { name } of footer.sections)
         for (const _ of storedIn(path, disk, sectionOf(name)));
@@ -108,6 +121,39 @@ function* storedIn(
   } finally {
     file.close();
   }
+}
+
+/** Writes the file anew with another footer: it changes whole or not at all. */
+function replaceFooter(path: string, disk: Disk, { sha256: _, version: __, ...footer }: Footer) {
+  const temporary = `${path}.${disk.writer}${temporarySuffix}`;
+  const last = footer.sections.at(-1);
+  const end = last === undefined ? pageBytes : last.first + paddedBytes(last.bytes);
+  onDisk("write", path, () => {
+    try {
+      const to = disk.open(temporary, "write");
+      try {
+        withFile(path, disk, (from) => {
+          const buffer = new Uint8Array(Math.min(chunkBytes, end));
+          for (let at = 0; at < end; at += buffer.length) {
+            const piece = buffer.subarray(0, end - at);
+            if (from.read(piece, at) < piece.length) {
+              throw new CheckpointCorruptError(path, "it is cut short");
+            }
+            to.write(piece, at);
+          }
+        });
+        to.write(endOf(footer, end), end);
+        to.sync();
+      } finally {
+        to.close();
+      }
+      disk.rename(temporary, path);
+      disk.syncDirectory(dirname(path));
+    } catch (error) {
+      disk.remove(temporary);
+      throw error;
+    }
+  });
 }
 
 function withFile<Result>(path: string, disk: Disk, body: (file: DiskFile) => Result): Result {

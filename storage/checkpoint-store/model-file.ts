@@ -17,6 +17,7 @@ import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
+import { storedCalibrationSchema } from "./stored-calibration.ts";
 
 /** What the name of such a file ends with. */
 export const modelFileEnding = ".osiris";
@@ -78,6 +79,8 @@ const footerSchema = z.object({
   sections: z.array(sectionSchema),
   /** In the order of the job. */
   tables: z.array(tableSchema),
+  /** Of the model, where one is stored with it; the digest does not count it. */
+  calibration: storedCalibrationSchema.optional(),
   sha256: hash,
 });
 

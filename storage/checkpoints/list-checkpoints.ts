@@ -2,9 +2,11 @@
 
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import {
   bytesToRead,
+  type CheckpointStore,
   type Damage,
   type Descent,
   type Manifest,
@@ -34,6 +36,8 @@ export interface CheckpointRecord {
   /** Digest of the model: `sha256:…`. */
   readonly digest: string;
   readonly arithmetic: string;
+  /** Of a list: whether a calibration is stored with the model; absent: none. */
+  readonly calibration?: "stored" | "damaged";
   /**
    * Milliseconds since 1970, by the file system; undefined on a disk other than the machine's own.
    */
@@ -61,7 +65,8 @@ export function listCheckpoints(
   directory: string,
   { disk = realDisk }: { readonly disk?: Disk } = {},
 ): CheckpointList {
-  const { manifests, damaged } = openExistingStore(directory, disk).list();
+  const store = openExistingStore(directory, disk);
+  const { manifests, damaged } = store.list();
   const paths = pathsOf(directory);
   const isFile = isModelFile(directory, disk);
   const timeOf = ({ cut, generation }: Manifest) => {
@@ -75,8 +80,22 @@ export function listCheckpoints(
   const offChain = names.filter((name) => {
     return parseCheckpointName(name) !== undefined && !onChain.has(name) && !isDamaged(name);
   });
-  const checkpoints = manifests.map((one) => recordOf(one, timeOf(one)));
+  const checkpoints = manifests.map((one) => {
+    return { ...recordOf(one, timeOf(one)), ...calibrationOf(store, one) };
+  });
   return { checkpoints, damaged, offChain };
+}
+
+function calibrationOf(
+  store: CheckpointStore,
+  { modelDigest }: Manifest,
+): Pick<CheckpointRecord, "calibration"> {
+  try {
+    return store.calibration(modelDigest) === undefined ? {} : { calibration: "stored" };
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) return { calibration: "damaged" };
+    throw error;
+  }
 }
 
 /** The public record of a manifest. */

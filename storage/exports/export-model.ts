@@ -169,7 +169,9 @@ export function unfinishedExport(path: string, disk = realDisk) {
 function makingOf(model: ExportedModel, options: ModelExportOptions): Making<PieceMark> {
   const { withOptimizer = false, inlineBytesMax = 0, restart = false, signal } = options;
   const manifest = model.checkpoint.manifest.sha256;
-  const of = { layout: layoutVersion, manifest, withOptimizer, inlineBytesMax };
+  const { calibration } = model.notes;
+  const known = { layout: layoutVersion, manifest, withOptimizer, inlineBytesMax };
+  const of = { ...known, ...(calibration !== undefined && { calibration }) };
   return { of, mark: pieceMark, restart, signal };
 }
 

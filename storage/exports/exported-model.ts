@@ -8,6 +8,7 @@ import { graphOf } from "../../src/model/model.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import type { StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
 import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
@@ -38,6 +39,8 @@ export interface ExportedModel {
   readonly graph: Graph;
   readonly dense: readonly DenseTensor[];
   readonly tables: readonly ExportedTable[];
+  /** How its probabilities are calibrated, where that is stored with the model. */
+  readonly calibration: StoredCalibration | undefined;
   /** Texts for people and programs that find the file. */
   readonly notes: Readonly<Record<string, string>>;
 }
@@ -65,12 +68,11 @@ export function openExported(directory: string, options: ExportedOptions): Expor
       rows: (progress, begin) => wholeRows(checkpoint, stored, progress, begin),
     };
   });
+  const calibration = store.calibration(manifest.modelDigest);
   return {
-    checkpoint,
-    graph,
+    ...{ checkpoint, graph, tables, calibration },
     dense: denseTensors(graph, flat),
-    tables,
-    notes: notesOf(store.jobText, manifest, manifest.sha256),
+    notes: notesOf(store.jobText, manifest, manifest.sha256, calibration),
   };
 }
 
@@ -98,6 +100,7 @@ export function notesOf(
     means,
   }: Pick<Manifest, "cut" | "modelDigest" | "arithmetic" | "means">,
   manifest: string,
+  calibration: StoredCalibration | undefined,
 ): Record<string, string> {
   return {
     job,
@@ -106,6 +109,7 @@ export function notesOf(
     manifest,
     arithmetic,
     ...(means && { means: JSON.stringify(means) }),
+    ...(calibration && { calibration: JSON.stringify(calibration) }),
   };
 }
 

@@ -76,7 +76,7 @@ export interface OsirisOptions {
 /** Writes a model. @throws CheckpointCorruptError */
 export async function writeOsiris(
   unfinished: Unfinished<OsirisMark>,
-  { checkpoint, tables }: ExportedModel,
+  { checkpoint, tables, calibration }: ExportedModel,
   progress: Progress,
   { withOptimizer, everyBytes = markBytes }: OsirisOptions,
 ): Promise<void> {
@@ -136,6 +136,7 @@ export async function writeOsiris(
     job: store.jobText,
     manifest: text(store.manifestText(manifest)),
     ...{ digest, sections, tables: done.tables },
+    ...(calibration && { calibration }),
   };
   file.write(endOf(footer, next()), next());
 }

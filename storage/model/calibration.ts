@@ -5,15 +5,9 @@
 // change. In float64, in the order of the samples: the same samples give the same two numbers.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
+import type { Calibration } from "../checkpoint-store/stored-calibration.ts";
 
-/** How logits of one label become calibrated ones. */
-export interface Calibration {
-  readonly scale: number;
-  readonly offset: number;
-  /** Samples that it was fitted to, and how many of them have the label 1. */
-  readonly samples: number;
-  readonly positives: number;
-}
+export type { Calibration };
 
 const iterationsMax = 100;
 /** Norm of the gradient, per sample, at which the fit ends. */
@@ -72,11 +66,29 @@ export function fitCalibration(logits: ArrayLike<number>, labels: ArrayLike<numb
     offset += step * db;
     loss = next;
   }
-  return { scale, offset, samples, positives };
+  const calibratedLogLoss = logLossOf(logits, labels, { scale, offset });
+  const logLoss = logLossOf(logits, labels, { scale: 1, offset: 0 });
+  return { scale, offset, samples, positives, logLoss, calibratedLogLoss };
 }
 
-/** The calibrated probability of a probability. */
-export function calibrated(probability: number, { scale, offset }: Calibration): number {
-  const logit = Math.log(probability) - Math.log1p(-probability);
+/** The calibrated probability of a logit. */
+export function calibrated(
+  logit: number,
+  { scale, offset }: Pick<Calibration, "scale" | "offset">,
+): number {
   return 1 / (1 + Math.exp(-(scale * logit + offset)));
+}
+
+/** Mean logistic loss of labels of 0 and 1. */
+function logLossOf(
+  logits: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  { scale, offset }: Pick<Calibration, "scale" | "offset">,
+): number {
+  let loss = 0;
+  for (let i = 0; i < logits.length; i++) {
+    const z = scale * (logits[i] ?? 0) + offset;
+    loss += Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z))) - ((labels[i] ?? 0) > 0 ? z : 0);
+  }
+  return loss / logits.length;
 }

@@ -9,6 +9,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type CalibrationChoice, calibrationsOf } from "./find-calibration.ts";
 import { Model } from "./model.ts";
 
 /** Options of `loadModel`. */
@@ -25,6 +26,11 @@ export interface LoadOptions {
    * arithmetic than training's, predictions may differ in their last bits. @default "same"
    */
   readonly arithmetic?: "same" | "auto" | "native" | "reference";
+  /**
+   * Whether `predict` calibrates probabilities by what `calibrateModel` stored with the model.
+   * `evaluate` never does. @default "none"
+   */
+  readonly calibration?: CalibrationChoice;
   /** The file system. @default the machine's own */
   readonly disk?: Disk;
 }
@@ -37,7 +43,9 @@ export interface LoadOptions {
  */
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { disk = realDisk, arithmetic = "same" } = options;
-  const { store, job, manifest } = openCheckpoint(directory, options.manifest, disk);
+  const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  const { store, job, manifest } = checkpoint;
+  const calibrations = calibrationsOf(checkpoint, options.calibration ?? "none");
   const kernels = kernelsOf(arithmetic, manifest.arithmetic, directory);
   const { slices, optimizer, seed } = job;
   const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
@@ -53,7 +61,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   for (const name of partsNeeded(device, names)) {
     await restorePart(device, name, store.readFiles(manifest, name));
   }
-  return new Model({ device, job, manifest, store, disk });
+  return new Model({ device, job, manifest, store, disk, calibrations });
 }
 
 /** The kernels of a choice. @throws ArithmeticMismatchError */

@@ -51,7 +51,7 @@ import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type Calibration, fitCalibration } from "./calibration.ts";
 import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
-import { type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
+import { type Calibrations, type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
 /** The parts of a model; `loadModel` makes one of them. */
 export interface ModelParts {
@@ -60,6 +60,8 @@ export interface ModelParts {
   readonly manifest: Manifest;
   /** Where the model was read. */
   readonly store: CheckpointStore;
+  /** Of each label, how its probabilities are calibrated; undefined: they are not. */
+  readonly calibrations: Calibrations | undefined;
   readonly disk: Disk;
 }
 
@@ -77,6 +79,10 @@ export class Model implements AsyncDisposable {
   readonly means: Means | undefined;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
   readonly tasks: readonly string[];
+  /** Of each label, whether it is a number. */
+  readonly numeric: readonly boolean[];
+  /** Of each label, how `predict` calibrates its probabilities; undefined: it does not. */
+  readonly calibrations: Calibrations | undefined;
   readonly #parts: ModelParts;
   readonly #predictor: Predictor;
   readonly #version: PredictingVersion;
@@ -91,8 +97,10 @@ export class Model implements AsyncDisposable {
     this.means = manifest.means;
     this.#parts = parts;
     this.#device = device;
-    this.#predictor = new Predictor(job, this.means);
+    this.calibrations = parts.calibrations;
+    this.#predictor = new Predictor(job, this.means, this.calibrations);
     this.tasks = this.#predictor.tasks;
+    this.numeric = this.#predictor.numeric;
     const scorer = scorerOf(job, device.kernels);
     scorer.setDense(denseOfDevice(device));
     this.#version = { scorer, rows: rowsOfDevice(device) };
@@ -124,6 +132,15 @@ export class Model implements AsyncDisposable {
   }
 
   /**
+   * Logits (B), or (B,T), for encoded features, those of an evaluation bit for bit; of labels that
+   * are numbers, their values. Never calibrated. @throws as `predictBatch`
+   */
+  async logitsOf(batch: EncodedBatch): Promise<Float32Array> {
+    this.#live("predict");
+    return this.#predictor.logitsOf(batch, this.#version);
+  }
+
+  /**
    * Metrics over all samples of `data`, in which what is left out is as in the training data;
    * without `data`: over the samples that the job holds out, those of its test with `part: "test"`.
    * `dataDiffers`: `data` may be read in another way than the training data.
@@ -152,7 +169,7 @@ export class Model implements AsyncDisposable {
     if (!Array.isArray(thresholds) || !thresholds.every(isProbability)) {
       throw expected("thresholds", "numbers between 0 and 1", thresholds);
     }
-    if (this.#predictor.numeric.includes(false)) return;
+    if (this.numeric.includes(false)) return;
     throw expected("thresholds", "left out, as the model predicts no class", thresholds);
   }
 
@@ -170,7 +187,7 @@ export class Model implements AsyncDisposable {
     );
     const { length: tasks } = this.tasks;
     return this.tasks.map((_, task) => {
-      if (this.#predictor.numeric[task] === true) return undefined;
+      if (this.numeric[task] === true) return undefined;
       const own = (values: Float32Array) => values.filter((_value, i) => i % tasks === task);
       const [scores, truths] = [own(logits), own(labels)];
       const isKnown = (_value: number, i: number) => !Number.isNaN(truths[i]);
@@ -217,6 +234,7 @@ export class Model implements AsyncDisposable {
     const { manifest, store: source, disk } = this.#parts;
     needState(source, "`Model.save`");
     const { jobIdentity } = manifest;
+    const calibration = source.calibration(manifest.modelDigest);
     // A directory that holds a run is refused: a claim on it would end that run.
     if (disk.list(directory).length > 0) {
       const message = `Expected ${directory} to be new or empty, as a model is saved there whole`;
@@ -236,7 +254,9 @@ export class Model implements AsyncDisposable {
     // Weights stored in fewer bits make another model than the trained one.
     assert(this.job.checkpoint.bits !== 32 || modelDigest === manifest.modelDigest, "M1");
     const createdBy = `Model.save of ${process.pid}`;
-    store.commit({ ...manifest, modelDigest, generation, parts, createdBy });
+    const saved = store.commit({ ...manifest, modelDigest, generation, parts, createdBy });
+    // One of other weights, stored in fewer bits, would be of another model.
+    if (modelDigest === manifest.modelDigest) store.setCalibration(saved, calibration);
   }
 
   /**

@@ -57,8 +57,9 @@ export async function predictFile(
   model: Model,
   address: string,
   out: string,
-  options: PredictFileOptions = {},
+  given: PredictFileOptions = {},
 ): Promise<PredictReport> {
+  const options = { ...given, calibrations: given.calibrations ?? model.calibrations };
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const path = shownPath(address);
   if (isTable(model.job.data)) {
@@ -257,20 +258,21 @@ class LineScorer {
       rows.add(i, sample);
       return fault;
     });
-    const probabilities = await this.#model.predictBatch(rows.batch());
+    const logits = await this.#model.logitsOf(rows.batch());
     const { length: tasks } = this.#model.tasks;
     return lines.map(({ line, text }, i) => {
-      const own = probabilities.subarray(i * tasks, (i + 1) * tasks);
+      const own = logits.subarray(i * tasks, (i + 1) * tasks);
       return { line, text, values: this.#counted(line, faults[i], own) };
     });
   }
 
   /** The values of a line, where it is a sample; those of the first task are counted. */
-  #counted(line: number, fault: Fault | undefined, own: Float32Array): number[] | undefined {
+  #counted(line: number, fault: Fault | undefined, logits: Float32Array): number[] | undefined {
     if (fault === undefined) {
+      const values = predictedValues(logits, this.#model.numeric, this.#options);
       this.#samples++;
-      this.#sum += own[0] ?? Number.NaN;
-      return predictedValues(own, this.#options);
+      this.#sum += values[0] ?? Number.NaN;
+      return values;
     }
     this.#bad++;
     this.#firstBad ??= { line, reason: sentenceOf(fault) };

@@ -3,7 +3,7 @@
 import { areNumeric } from "../../src/data/targets.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { ProgressOptions } from "../disk/progress.ts";
-import { type Calibration, calibrated } from "./calibration.ts";
+import { type Calibrations, probabilityOf } from "./predictor.ts";
 
 /** Options of `predictFile`. */
 export interface PredictFileOptions extends ProgressOptions {
@@ -17,8 +17,11 @@ export interface PredictFileOptions extends ProgressOptions {
    * columns, those that the model reads. Refused where the file is written again, line by line.
    */
   readonly keep?: readonly string[] | undefined;
-  /** Of each task, how probabilities are calibrated (`Model.calibrate`). @default not at all */
-  readonly calibrations?: readonly (Calibration | undefined)[] | undefined;
+  /**
+   * Of each task, how the probabilities of columns beside the raw ones are calibrated
+   * (`Model.calibrate`). @default as the model's own are, if they are (`loadModel`)
+   */
+  readonly calibrations?: Calibrations | undefined;
 }
 
 /** The result of `predictFile`. */
@@ -57,13 +60,17 @@ export function predictedColumns(
   return [...own, ...others.map((name) => `${name}.calibrated`)];
 }
 
-/** The values of these columns, of the predictions (T) of a row. */
+/** The values of these columns, of the logits (T) of a row. */
 export function predictedValues(
-  own: Float32Array,
+  logits: Float32Array,
+  numeric: readonly boolean[],
   { calibrations = [] }: Pick<PredictFileOptions, "calibrations">,
 ): number[] {
+  const own = Array.from(logits, (logit, task) => {
+    return numeric[task] === true ? logit : Math.fround(probabilityOf(logit));
+  });
   const others = calibrations.flatMap((one, task) => {
-    return one === undefined ? [] : Math.fround(calibrated(own[task] ?? Number.NaN, one));
+    return one === undefined ? [] : Math.fround(probabilityOf(logits[task] ?? Number.NaN, one));
   });
   return [...own, ...others];
 }

@@ -40,8 +40,9 @@ export async function predictTable(
   model: Model,
   path: string,
   out: string,
-  options: PredictFileOptions,
+  given: PredictFileOptions,
 ): Promise<PredictReport> {
+  const options = { ...given, calibrations: given.calibrations ?? model.calibrations };
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const data = model.job.data as ResolvedTableOptions;
   const opened = await openTable(path, data, shapesOf(model.job.model), undefined, true);
@@ -142,17 +143,17 @@ class RowScorer {
       rows.add(i, this.#sample);
       return fault !== undefined;
     });
-    const probabilities = await this.#model.predictBatch(rows.batch());
+    const logits = await this.#model.logitsOf(rows.batch());
     const { length: own } = this.#model.tasks;
     for (const [i, bad] of isBad.entries()) {
-      const row = probabilities.subarray(i * own, (i + 1) * own);
-      const values = predictedValues(row, this.#options);
+      const row = logits.subarray(i * own, (i + 1) * own);
+      const values = predictedValues(row, this.#model.numeric, this.#options);
       for (const [place, to] of tasks.entries())
         to.push(bad ? null : (values[place] ?? Number.NaN));
       if (bad) this.#bad++;
       else {
         this.#samples++;
-        this.#sum += row[0] ?? Number.NaN;
+        this.#sum += values[0] ?? Number.NaN;
       }
     }
   }

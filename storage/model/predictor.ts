@@ -23,6 +23,7 @@ import {
   Scorer,
   type ServedRows,
 } from "../../src/serving/scorer.ts";
+import { type Calibration, calibrated } from "./calibration.ts";
 import { checkBatch, piecesOf } from "./encoded-batch.ts";
 import { rankedBatch } from "./ranked-batch.ts";
 
@@ -34,6 +35,9 @@ export type Piece = {
   | { readonly batch: EncodedBatch; readonly ranked: undefined }
   | { readonly batch: undefined; readonly ranked: RankedBatch }
 );
+
+/** Of each label its calibration; undefined: its predictions stay as they are. */
+export type Calibrations = readonly (Calibration | undefined)[];
 
 /** What computes the predictions of one version. */
 export interface PredictingVersion {
@@ -54,8 +58,11 @@ export class Predictor {
   readonly numeric: readonly boolean[];
   readonly #encoder: RecordEncoder;
   readonly #shape: Parameters<typeof checkBatch>[1];
+  readonly #calibrations: Calibrations;
 
-  constructor({ data, model }: JobSpec, means: Means | undefined) {
+  /** `calibrations`: of each label, how its probabilities are calibrated; empty: none is. */
+  constructor({ data, model }: JobSpec, means: Means | undefined, calibrations: Calibrations = []) {
+    this.#calibrations = calibrations;
     const shapes = shapesOf(model);
     this.tasks = labelsOf(data);
     this.numeric = areNumeric(data);
@@ -98,6 +105,14 @@ export class Predictor {
     version: PredictingVersion,
   ): Float32Array {
     return this.#scoredAll(this.rankPieces(user, candidates), candidates.length, version);
+  }
+
+  /** Logits of encoded features; labels that are numbers have their values. */
+  logitsOf(batch: EncodedBatch, version: PredictingVersion): Float32Array {
+    const logitsOf = ({ batch: own, first }: Piece) => {
+      return version.scorer.score(own as EncodedBatch, version.rows, first);
+    };
+    return this.#all(this.batchPieces(batch), batch.samples, logitsOf);
   }
 
   /** The pieces of `predict`, checked: for rows that are fetched before `scored` reads them. */
@@ -149,9 +164,17 @@ export class Predictor {
   }
 
   #scoredAll(pieces: Iterable<Piece>, samples: number, version: PredictingVersion): Float32Array {
+    return this.#all(pieces, samples, (piece) => this.scored(piece, version));
+  }
+
+  #all(
+    pieces: Iterable<Piece>,
+    samples: number,
+    valuesOf: (piece: Piece) => Float32Array,
+  ): Float32Array {
     const { length: tasks } = this.tasks;
     const out = new Float32Array(samples * tasks);
-    for (const piece of pieces) out.set(this.scored(piece, version), tasks * piece.first);
+    for (const piece of pieces) out.set(valuesOf(piece), tasks * piece.first);
     return out;
   }
 
@@ -176,13 +199,15 @@ export class Predictor {
   #predicted(logits: Float32Array): Float32Array {
     const { length: tasks } = this.tasks;
     for (let i = 0; i < logits.length; i++) {
-      if (this.numeric[i % tasks] === true) continue;
-      logits[i] = probabilityOf(logits[i] ?? 0);
+      const task = i % tasks;
+      if (this.numeric[task] === true) continue;
+      logits[i] = probabilityOf(logits[i] ?? 0, this.#calibrations[task]);
     }
     return logits;
   }
 }
 
-function probabilityOf(logit: number): number {
-  return 1 / (1 + Math.exp(-logit));
+/** The probability of a logit, calibrated where there is a calibration. */
+export function probabilityOf(logit: number, calibration?: Calibration): number {
+  return calibration === undefined ? 1 / (1 + Math.exp(-logit)) : calibrated(logit, calibration);
 }

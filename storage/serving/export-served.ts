@@ -54,8 +54,10 @@ export async function exportServed(
   });
   const { digest, step: cut } = served.version;
   const about = { cut, modelDigest: digest.replace(/^sha256:/, ""), arithmetic, means };
-  const notes = notesOf(jobText, about, manifest);
-  const model = { checkpoint, graph, tables, dense: denseTensors(graph, dense), notes };
+  const calibration = checkpoint.store.calibration(about.modelDigest);
+  const notes = notesOf(jobText, about, manifest, calibration);
+  const own = { checkpoint, graph, tables, calibration, notes };
+  const model = { ...own, dense: denseTensors(graph, dense) };
   const progress = progressOf(options);
   await writeWhole(options.disk ?? disk, path, (file) => {
     return writeSafetensors({ file, last: undefined, save: async () => {} }, model, progress);

@@ -17,11 +17,20 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Scorer } from "../../src/serving/scorer.ts";
-import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { servedDense } from "../exports/exported-model.ts";
+import { type CalibrationChoice, calibrationsOf } from "../model/find-calibration.ts";
 import { kernelsOf, type LoadOptions } from "../model/load-model.ts";
-import { type Piece, Predictor, scorerOf } from "../model/predictor.ts";
+import { type Calibrations, type Piece, Predictor, scorerOf } from "../model/predictor.ts";
+import {
+  bestOf,
+  type Ranked,
+  type RankOptions,
+  type Scored,
+  type ServedVersion,
+  told,
+} from "./answers.ts";
 import { nextTables } from "./apply-delta.ts";
 import { type TierOptions, tierPlacesOf } from "./choose-tiers.ts";
 import {
@@ -37,43 +46,19 @@ import { type LoadedTable, loadTables } from "./load-tables.ts";
 import { TieredScoring } from "./tiered-scoring.ts";
 import type { RowCounts } from "./tiered-table.ts";
 
-/** The version of a model that computed an answer. */
-export interface ServedVersion {
-  /** `sha256:…`, equal to the digest in a run's result. */
-  readonly digest: string;
-  /** Steps that it was trained for. */
-  readonly step: number;
-}
-
-/** Scores, all of one version. */
-export interface Scored {
-  /** (B), or (B,T) of a model with T tasks, in the order of the records; the caller owns them. */
-  readonly scores: Float32Array;
-  readonly version: ServedVersion;
-}
-
-/** A user's candidates, ranked by one version. */
-export interface Ranked extends Scored {
-  /**
-   * Indices of candidates, best first: those of the highest scores of the first task, or of
-   * `by`. Of equal scores, the earlier candidate comes first. `scores` has all candidates.
-   */
-  readonly order: Int32Array;
-}
-
-/** Options of `ServedModel.rank`. */
-export interface RankOptions {
-  /** How many candidates `order` names. @default all */
-  readonly top?: number | undefined;
-  /** The task that ranks. @default the first */
-  readonly by?: string | undefined;
-}
-
 /** Options of `ServedModel.open`. */
 export interface ServeOptions
-  extends LoadOptions,
+  extends Omit<LoadOptions, "calibration">,
     TierOptions,
-    Pick<ProgressOptions, "onProgress" | "signal"> {}
+    Pick<ProgressOptions, "onProgress" | "signal"> {
+  /**
+   * Whether probabilities are calibrated by what `calibrateModel` stored with the model, or with
+   * that to which a delta leads. @default "stored"
+   */
+  readonly calibration?: CalibrationChoice | undefined;
+}
+
+export type { Ranked, RankOptions, Scored, ServedVersion };
 
 /** A table of which only some rows lie in memory. */
 export interface TableOnDisk {
@@ -102,6 +87,9 @@ interface Made {
   readonly jobText: string;
   readonly jobIdentity: string;
   readonly arithmetic: string;
+  readonly calibration: CalibrationChoice;
+  /** The one that was opened: its directory has the calibrations of others too. */
+  readonly checkpoint: OpenCheckpoint;
   readonly kernels: Kernels;
   readonly disk: Disk;
   /** Scores where tables lie on disk; undefined: none does. */
@@ -140,10 +128,11 @@ export class ServedModel implements AsyncDisposable {
    * @throws TierDiskFullError, TierWriteError
    */
   static async open(path: string, options: ServeOptions = {}): Promise<ServedModel> {
-    const { disk = realDisk, arithmetic = "same" } = options;
+    const { disk = realDisk, arithmetic = "same", calibration = "stored" } = options;
     const checkpoint = openCheckpoint(path, options.manifest, disk);
     const { job, manifest, store } = checkpoint;
     const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
+    const calibrations = calibrationsOf(checkpoint, calibration);
     prepareIndexCheck();
     const [scorer, spare] = [scorerOf(job, kernels), scorerOf(job, kernels)];
     const dense = servedDense(checkpoint, scorer.graph);
@@ -154,20 +143,13 @@ export class ServedModel implements AsyncDisposable {
     const tiered = isTiered ? new TieredScoring(scorer.lookups, tables) : undefined;
     const { jobIdentity, means } = manifest;
     const { manifest: hash, ...version } = versionOf(manifest);
-    const { jobText } = store;
     const made = {
-      path,
-      jobText,
-      jobIdentity,
-      arithmetic: manifest.arithmetic,
-      kernels,
-      disk,
-      tiered,
-      spare,
+      ...{ path, jobText: store.jobText, jobIdentity, arithmetic: manifest.arithmetic },
+      ...{ calibration, checkpoint, kernels, disk, tiered, spare },
     };
     return new ServedModel(job, made, {
-      ...{ version, manifest: hash, scorer, dense, means },
-      predictor: new Predictor(job, means),
+      ...{ version: told(version, calibrations), manifest: hash, scorer, dense, means },
+      predictor: new Predictor(job, means, calibrations),
       rows: { tables, steps: manifest.cut },
     });
   }
@@ -265,6 +247,24 @@ export class ServedModel implements AsyncDisposable {
   }
 
   /**
+   * Takes up what calibration is stored with the version that serves by now, between two calls.
+   * @throws CalibrationMissingError, CheckpointCorruptError, ModelClosedError
+   */
+  recalibrate(): Promise<ServedVersion> {
+    return this.#inTurn(async () => {
+      const version = { digest: this.version.digest, step: this.version.step };
+      const calibrations = this.#calibrationsOf(version);
+      const change = async () => {
+        const serving = this.#live("calibrate");
+        const predictor = new Predictor(this.job, serving.means, calibrations);
+        this.#serving = { ...serving, predictor, version: told(version, calibrations) };
+      };
+      await (this.#made.tiered?.alone(change) ?? change());
+      return this.version;
+    });
+  }
+
+  /**
    * Writes the version that serves to one file, as `exportModel` writes that of a checkpoint: the
    * same bytes. Deltas that were asked for before are in it; those asked for later wait until it is
    * written, as the next but one writes over rows of this version.
@@ -317,15 +317,17 @@ export class ServedModel implements AsyncDisposable {
       this.#checkFollows(path, index, before);
       const data = new DeltaData(file);
       const { tables } = before.rows;
+      let entered: ServedVersion;
       const next = await nextTables(kernels, this.job, tables, index, data, { path, signal });
       try {
         const dense = await this.#nextDense(path, index, data);
         data.finish(index);
         const { manifest, ...version } = index.to;
         const { means } = index;
+        const calibrations = this.#calibrationsOf(version);
         const serving = {
-          ...{ version, manifest, scorer: this.#spare, dense, means },
-          predictor: new Predictor(this.job, means),
+          ...{ version: told(version, calibrations), manifest, scorer: this.#spare, dense, means },
+          predictor: new Predictor(this.job, means, calibrations),
           rows: { tables: next.tables, steps: version.step },
         };
         serving.predictor.warm(serving);
@@ -338,13 +340,13 @@ export class ServedModel implements AsyncDisposable {
           this.#spare = before.scorer;
         };
         await (this.#made.tiered?.alone(change) ?? change());
+        entered = serving.version;
       } catch (error) {
         await next.undo();
         throw error;
       }
       await next.leave();
-      const { digest, step } = index.to;
-      return { digest, step };
+      return entered;
     } finally {
       file.close();
     }
@@ -377,16 +379,15 @@ export class ServedModel implements AsyncDisposable {
     return dense;
   }
 
+  /** How a version is calibrated. @throws CalibrationMissingError, CheckpointCorruptError */
+  #calibrationsOf({ digest }: ServedVersion): Calibrations | undefined {
+    const { checkpoint, calibration } = this.#made;
+    return calibrationsOf(checkpoint, calibration, digest.replace(/^sha256:/, ""));
+  }
+
   /** @throws ModelClosedError */
   #live(call: string): Serving {
     if (this.#serving === undefined) throw new ModelClosedError(call);
     return this.#serving;
   }
-}
-
-/** Indices of the `top` candidates with the highest scores, best first. */
-function bestOf(scores: Float32Array, tasks: number, task: number, top: number): Int32Array {
-  const of = (candidate: number) => scores[candidate * tasks + task] ?? 0;
-  const order = Int32Array.from({ length: scores.length / tasks }, (_, i) => i);
-  return order.sort((one, other) => of(other) - of(one) || one - other).slice(0, top);
 }

@@ -3,6 +3,7 @@
 
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
+import type { CalibrationChoice } from "../../../storage/model/find-calibration.ts";
 import {
   type Ranked,
   type RankOptions,
@@ -16,7 +17,7 @@ export type ScoringEngine = Pick<
   ServedModel,
   "job" | "tasks" | "version" | "predict" | "predictBatch" | "rank" | "applyDelta" | "close"
 > &
-  Partial<Pick<ServedModel, "onDisk" | "rowCounts">>;
+  Partial<Pick<ServedModel, "onDisk" | "rowCounts" | "recalibrate">>;
 
 /** Opens a model: options as of `ServedModel.open`. */
 export type OpenEngine = (
@@ -25,6 +26,7 @@ export type OpenEngine = (
     readonly manifest?: string | undefined;
     readonly memoryBytes?: number | undefined;
     readonly tierDirectory?: string | undefined;
+    readonly calibration?: CalibrationChoice | undefined;
   },
 ) => Promise<ScoringEngine>;
 

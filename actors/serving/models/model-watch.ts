@@ -1,5 +1,6 @@
-// Looks at the directory of a served model for what is newer than its version: a checkpoint, or the
-// file of a delta. A model in one file is newer when another file has its place.
+// Looks at the directory of a served model for what is newer than its version: a checkpoint, the
+// file of a delta, or another calibration. A model in one file is newer when another file has its
+// place.
 //
 // Invariants
 //   W1. A file or a checkpoint that was refused is not tried again until it, or the version that
@@ -11,6 +12,7 @@ import { join } from "node:path";
 import type { Disk } from "../../../src/ports/disk.ts";
 import { isModelFile } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
 import { manifestName, pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import { calibrationPath } from "../../../storage/checkpoint-store/stored-calibration.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import type { ServedVersion } from "./engine.ts";
 
@@ -20,7 +22,8 @@ export const deltaSuffix = ".delta";
 /** Something to load. */
 export type Newer =
   | { readonly kind: "checkpoint"; readonly manifest: string; readonly sign: string }
-  | { readonly kind: "delta"; readonly path: string; readonly sign: string };
+  | { readonly kind: "delta"; readonly path: string; readonly sign: string }
+  | { readonly kind: "calibration"; readonly sign: string };
 
 /** Looks until what failed by the machine's fault is tried again. */
 const retryLooks = 10;
@@ -37,6 +40,8 @@ export class ModelWatch {
   #base = "";
   /** Of what was tried, by its sign: the look from which on it may be tried again. W1 */
   readonly #tried = new Map<string, number>();
+  /** The calibration that was looked at last, and of which version. */
+  #calibration: { readonly digest: string; readonly at: number } | undefined;
 
   constructor(directory: string, manifest: string | undefined, disk: Disk) {
     this.#directory = directory;
@@ -52,7 +57,10 @@ export class ModelWatch {
     this.#looks++;
     if (this.#version !== version.digest) this.#tried.clear();
     this.#version = version.digest;
-    const newer = this.#newerCheckpoint(version) ?? this.#deltas().find((one) => this.#isDue(one));
+    const newer =
+      this.#newerCheckpoint(version) ??
+      this.#deltas().find((one) => this.#isDue(one)) ??
+      this.#newerCalibration(version);
     if (newer !== undefined) this.#tried.set(newer.sign, Number.POSITIVE_INFINITY);
     return newer;
   }
@@ -79,6 +87,18 @@ export class ModelWatch {
     if (this.#isDue(newer)) return newer;
     if (Number.isFinite(this.#tried.get(sha256))) this.#seen = ""; // Its time will come.
     return undefined;
+  }
+
+  /** A calibration that was stored, or removed, since the version answers. */
+  #newerCalibration({ digest, calibrated }: ServedVersion): Newer | undefined {
+    const isFile = this.#isFile();
+    const hex = digest.replace(/^sha256:/, "");
+    const at = this.#timeOf(isFile ? this.#directory : calibrationPath(this.#directory, hex));
+    const before = this.#calibration;
+    this.#calibration = { digest, at };
+    const isFirst = before?.digest !== digest;
+    const isOther = isFirst ? !isFile && at > 0 !== (calibrated === true) : before.at !== at;
+    return isOther ? { kind: "calibration", sign: `calibration ${digest} ${at}` } : undefined;
   }
 
   /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */

@@ -69,8 +69,13 @@ async function openWith(
   { spec, open, versions, log }: ServedModelInput,
   manifest: string | undefined,
 ): Promise<ScoringEngine> {
-  const { path, memoryBytes, tierDirectory } = spec;
-  const engine = await open(path, { manifest, memoryBytes, tierDirectory });
+  const { path, memoryBytes, tierDirectory, calibration } = spec;
+  const engine = await open(path, { manifest, memoryBytes, tierDirectory, calibration });
+  const { digest, step, calibrated } = engine.version;
+  if (calibrated) {
+    const told = "Probabilities are calibrated, as is stored with the version";
+    log.write("info", told, { model: versions.name, digest, step });
+  }
   for (const { table, rows, cachedRows } of engine.onDisk ?? []) {
     const told = `Table ${table} lies on disk: ${cachedRows} of its ${rows} rows fit into memory`;
     log.write("info", told, { model: versions.name });
@@ -102,6 +107,10 @@ const watching = fromCallback<{ type: string }, ServedModelContext>(({ input, se
 const reloading = fromPromise<ScoringEngine | ServedVersion, ServedModelContext>(
   async ({ input, signal }) => {
     const { newer, versions } = input;
+    if (newer?.kind === "calibration") {
+      const engine = versions.engineOf();
+      return engine.recalibrate?.() ?? engine.version;
+    }
     if (newer?.kind === "delta") return versions.engineOf().applyDelta(newer.path, { signal });
     const engine = await openWith(input, newer?.manifest);
     if (signal.aborted) await engine.close();
@@ -212,8 +221,9 @@ function switchTo(
   if ("predict" in loaded) versions.add(loaded, onHang);
   else versions.switched();
   figures.reloaded(versions.name, "switched");
-  const { digest, step } = versions.engineOf().version;
-  log.write("info", "A newer version answers", { model: versions.name, digest, step });
+  const { digest, step, calibrated } = versions.engineOf().version;
+  const how = calibrated ? "calibrated as is stored with it" : "not calibrated";
+  log.write("info", `A newer version answers, ${how}`, { model: versions.name, digest, step });
 }
 
 /** A1 */

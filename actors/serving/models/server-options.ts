@@ -21,6 +21,11 @@ const modelOptions = z.strictObject({
   memoryBytes: z.int().min(1).optional(),
   /** Where they lie. @default the system's temporary directory */
   tierDirectory: z.string().min(1).optional(),
+  /**
+   * Whether probabilities are calibrated by what is stored with each version; `required`: a version
+   * without a calibration is not served.
+   */
+  calibration: z.enum(["stored", "required", "none"]).default("stored"),
   /** Sends a share of this model's requests to another one. */
   split: z
     .strictObject({

@@ -42,6 +42,7 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
     parameters: {
       digest: version.digest,
       step: version.step,
+      calibrated: version.calibrated === true,
       tasks: tasks.join(","),
       // Text, a number or a boolean, as the protocol has parameters: no list.
       encoded_inputs: featuresOf(job.model)
@@ -134,7 +135,7 @@ export function inferAnswer(
     model_name: model,
     model_version: version.digest,
     ...(id === undefined ? {} : { id }),
-    parameters: { step: version.step },
+    parameters: { step: version.step, calibrated: version.calibrated === true },
   };
   if (!isBinary) {
     return { body: JSON.stringify({ ...answer, outputs: [{ ...about, data: [...scores] }] }) };

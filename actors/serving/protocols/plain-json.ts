@@ -81,7 +81,8 @@ export function plainAnswer({
   version,
   order,
 }: Response): Readonly<Record<string, unknown>> {
-  const about = { model, version: version.digest, step: version.step };
+  const { digest, step, calibrated } = version;
+  const about = { model, version: digest, step, ...(calibrated && { calibrated }) };
   const scoreOf = (at: number): number | Record<string, number> => {
     if (tasks.length === 1) return scores[at] ?? Number.NaN;
     const own = tasks.map(

@@ -84,7 +84,7 @@ function listLines(directory: string, list: CheckpointList): string[] {
     ageOf(one),
     bytes(one.bytes),
     one.baseBytes === 0 ? "-" : bytes(one.baseBytes),
-    one.best ? "best" : "",
+    [one.best ? "best" : "", calibrationMark(one)].join(" ").trim(),
     one.digest,
   ]);
   return [
@@ -94,6 +94,11 @@ function listLines(directory: string, list: CheckpointList): string[] {
       ? [`Off the chain, to be removed by the run's next checkpoint: ${offChain.join(", ")}`]
       : []),
   ];
+}
+
+function calibrationMark({ calibration }: CheckpointRecord): string {
+  if (calibration === undefined) return "";
+  return calibration === "stored" ? "calibrated" : "calibration damaged";
 }
 
 function ageOf({ committedAtMs }: CheckpointRecord): string {

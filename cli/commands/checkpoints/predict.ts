@@ -39,8 +39,8 @@ export function addPredict(program: Command): void {
     .option("--keep <COLUMN...>", "columns beside the predictions: raw ids")
     .option(
       "--calibrate <FILE>",
-      "also write calibrated probabilities, by the labels of this file; `held-out`: by the samples " +
-        "that the job holds out",
+      "also write calibrated probabilities, by the labels of this file; `held-out`: of the samples " +
+        "that the job holds out; `none`: do not (default: as is stored with the model, if it is)",
     )
     .option(
       "--column <NAME>",
@@ -59,7 +59,8 @@ export function addPredict(program: Command): void {
       const message = "Expected one file to predict, `osiris predict MODEL DATA -o OUT`";
       throw new InvalidOptionError("data", message);
     }
-    await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
+    const calibration = options.calibrate === undefined ? "stored" : "none";
+    await using model = await loadModel(directory, { calibration, ...(manifest && { manifest }) });
     process.exitCode = await runTask(
       "predict",
       async (progress) => {
@@ -82,7 +83,8 @@ export function addPredict(program: Command): void {
 
 /** How probabilities are calibrated, by samples that training did not see. */
 async function calibrationsOf(model: Model, by: string | undefined) {
-  if (by === undefined) return undefined;
+  if (by === undefined) return model.calibrations;
+  if (by === "none") return undefined;
   if (by === "held-out") return model.calibrate();
   return model.calibrate({ paths: [by] });
 }

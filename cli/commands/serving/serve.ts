@@ -2,7 +2,7 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { basename, extname, resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { openProcessLog } from "../../../actors/observe/process-log.ts";
 import {
   InputUnusableError,
@@ -34,6 +34,7 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
   readonly keep?: number;
   readonly memory?: number;
   readonly tierDirectory?: string;
+  readonly calibration?: "stored" | "required" | "none";
   readonly batch?: number;
   readonly latencyBudget?: number;
   readonly deadline?: number;
@@ -61,6 +62,12 @@ export function addServe(program: Command): void {
     .option("--keep <N>", "versions that stay loaded (default: 2)", integerFrom(1, 16))
     .option("--memory <SIZE>", "for the rows of each version; larger tables lie on disk", bytesFrom)
     .option("--tier-directory <DIRECTORY>", "where they lie (default: the system's temporary one)")
+    .addOption(
+      new Option(
+        "--calibration <WHICH>",
+        "of probabilities: as stored with a model, required of it, or none (default: stored)",
+      ).choices(["stored", "required", "none"]),
+    )
     .option("--batch <N>", "most samples scored together (default: 256)", integerFrom(1, 65_536))
     .option("--latency-budget <MS>", "longest time of a batch (default: 5)", numberFrom0)
     .option("--deadline <MS>", "for how long a request waits (default: 1000)", numberFrom0)
@@ -123,7 +130,8 @@ function tell(server: ModelServer, options: ServerOptions, json: boolean): void 
     return;
   }
   for (const [name, version] of Object.entries(versions)) {
-    console.log(`${name.padEnd(20)} ${version?.digest} (step ${version?.step})`);
+    const how = version?.calibrated ? ", calibrated" : "";
+    console.log(`${name.padEnd(20)} ${version?.digest} (step ${version?.step})${how}`);
   }
   console.log(`Serving ${url}; Ctrl-C ends it.`);
   const [first] = Object.keys(versions);
@@ -183,7 +191,7 @@ function tlsOf(cert: string | undefined, key: string | undefined) {
 /** The models of the command line, by name. @throws InvalidOptionError */
 function namedModels(
   models: readonly string[],
-  { manifest, watch, keep, memory, tierDirectory }: ServeArguments,
+  { manifest, watch, keep, memory, tierDirectory, calibration }: ServeArguments,
 ): ServerOptions["models"] {
   if (models.length === 0) {
     const message = "Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY";
@@ -195,6 +203,7 @@ function namedModels(
     ...(keep ? { keep } : {}),
     ...(memory ? { memoryBytes: memory } : {}),
     ...(tierDirectory ? { tierDirectory } : {}),
+    ...(calibration ? { calibration } : {}),
   };
   const named = models.map((given) => {
     const [, name = nameOf(given), path = given] = /^([^=/]+)=(.+)$/.exec(given) ?? [];

@@ -5,6 +5,7 @@
 //   F.ids (n)                                   in place of rows, of dynamic ids (dynamic-ids.ts)
 //   logits (B,L)                                of the labels that the model predicts
 //   predictions (B,L)                           probabilities of 1; of a number, its value
+//   calibrated (B,L)                            the same, where a calibration is stored
 
 import { areNumeric } from "../../../src/data/targets.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
@@ -67,9 +68,9 @@ export function translateModel(model: ExportedModel): ModelGraph {
       }),
     );
   }
-  const labels = addOutputs(operators, model, names[graph.output.node] ?? "");
+  const { labels, outputs } = addOutputs(operators, model, names[graph.output.node] ?? "");
   const port = (name: string): Port => ({ name, type: "float32", shape: ["samples", labels] });
-  return { operators, outputs: [port("logits"), port("predictions")] };
+  return { operators, outputs: outputs.map(port) };
 }
 
 /** The lookups of all features. */
@@ -122,8 +123,8 @@ function inputOf(
   return operators.op("Reshape", [name, operators.integers([-1, ...value.shape])]);
 }
 
-/** The logits of the labels, and what they predict. Returns how many labels there are. */
-function addOutputs(to: Operators, { graph, checkpoint }: ExportedModel, all: Name): number {
+/** The logits of the labels, and what they predict: outputs, and how many labels there are. */
+function addOutputs(to: Operators, { graph, checkpoint, calibration }: ExportedModel, all: Name) {
   const own = graph.objectives.filter(({ target }) => target.of === "label");
   const columns = own
     .toSorted((a, b) => a.target.column - b.target.column)
@@ -131,14 +132,26 @@ function addOutputs(to: Operators, { graph, checkpoint }: ExportedModel, all: Na
   const flat = to.op("Reshape", [all, to.integers([-1, sizeOf(graph.output)])]);
   const logits = to.op("Gather", [flat, to.integers(columns)], { axis: 1 });
   const numeric = areNumeric(checkpoint.job.data);
-  const probabilities = to.op("Sigmoid", [logits]);
   to.named("logits", logits);
-  if (!numeric.includes(true)) to.named("predictions", probabilities);
-  else if (!numeric.includes(false)) to.named("predictions", logits);
-  else {
-    const flags = to.integers(numeric.map(Number), [1, numeric.length]);
-    const isNumber = to.op("Equal", [flags, to.integers([1])]);
-    to.named("predictions", to.op("Where", [isNumber, logits, probabilities]));
+  to.named("predictions", predicted(to, logits, logits, numeric));
+  const outputs = ["logits", "predictions"];
+  if (calibration !== undefined) {
+    const { tasks } = calibration;
+    const row = (values: number[]) => to.numbers([1, values.length], values);
+    const scaled = to.op("Mul", [logits, row(tasks.map((one) => one?.scale ?? 1))]);
+    const shifted = to.op("Add", [scaled, row(tasks.map((one) => one?.offset ?? 0))]);
+    to.named("calibrated", predicted(to, logits, shifted, numeric));
+    outputs.push("calibrated");
   }
-  return columns.length;
+  return { labels: columns.length, outputs };
+}
+
+/** Probabilities of `scores`; of labels that are numbers, the values that `logits` has. */
+function predicted(to: Operators, logits: Name, scores: Name, numeric: readonly boolean[]): Name {
+  if (!numeric.includes(false)) return logits;
+  const probabilities = to.op("Sigmoid", [scores]);
+  if (!numeric.includes(true)) return probabilities;
+  const flags = to.integers(numeric.map(Number), [1, numeric.length]);
+  const isNumber = to.op("Equal", [flags, to.integers([1])]);
+  return to.op("Where", [isNumber, logits, probabilities]);
 }

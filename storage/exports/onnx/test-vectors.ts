@@ -19,6 +19,7 @@ import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { featuresOf, shapesOf } from "../../../src/model/features.ts";
 import { Scorer, type ServedTable } from "../../../src/serving/scorer.ts";
+import type { Calibration } from "../../checkpoint-store/stored-calibration.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import { inputNameOf } from "./bags.ts";
 import { drawnRecords } from "./sample-records.ts";
@@ -38,6 +39,8 @@ export interface TestVectors {
   readonly logits: readonly (readonly number[])[];
   /** (B,L) */
   readonly predictions: readonly (readonly number[])[];
+  /** (B,L), where a calibration is stored with the model. */
+  readonly calibrated?: readonly (readonly number[])[];
 }
 
 /** Reads a row of a table, (D), as it was exported. */
@@ -68,12 +71,17 @@ export function testVectors(model: ExportedModel, readRow: ReadRow): TestVectors
     }),
   });
   const numeric = areNumeric(data);
-  const predictions = logits.map((logit, i) => {
-    return numeric[i % numeric.length] === true ? logit : 1 / (1 + Math.exp(-logit));
-  });
-  const labels = numeric.length;
-  const out = { logits: piecesOf(logits, labels), predictions: piecesOf(predictions, labels) };
-  return { records, inputs: all, ...out };
+  const { length: labels } = numeric;
+  const predicted = (tasks: readonly (Pick<Calibration, "scale" | "offset"> | null)[] = []) => {
+    const values = logits.map((logit, i) => {
+      const { scale, offset } = tasks[i % labels] ?? { scale: 1, offset: 0 };
+      return numeric[i % labels] === true ? logit : 1 / (1 + Math.exp(-(scale * logit + offset)));
+    });
+    return piecesOf(values, labels);
+  };
+  const out = { logits: piecesOf(logits, labels), predictions: predicted() };
+  const tasks = model.calibration?.tasks;
+  return { records, inputs: all, ...out, ...(tasks && { calibrated: predicted(tasks) }) };
 }
 
 function firstIds(ids: NonNullable<ExportedTable["ids"]>): bigint[] {

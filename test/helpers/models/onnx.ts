@@ -53,6 +53,7 @@ async function runFed(path: string, fed: Record<string, Tensor>, dataFile: strin
     return {
       ...{ inputs: session.inputNames, outputs: session.outputNames },
       ...{ logits: valuesOf("logits"), predictions: valuesOf("predictions") },
+      calibrated: outputs.calibrated?.data as Float32Array | undefined,
     };
   } finally {
     await session.release();

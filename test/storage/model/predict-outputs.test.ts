@@ -7,8 +7,10 @@ import { gunzipSync } from "node:zlib";
 import { tableFromIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import { parquetReadObjects } from "hyparquet";
+import { createRecordEncoder } from "../../../src/data/records.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { shapesOf } from "../../../src/model/features.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { calibrated, fitCalibration } from "../../../storage/model/calibration.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
@@ -136,10 +138,12 @@ test("calibrated probabilities stand beside the raw ones, by the samples of an e
   await predictFile(model, path, out, { calibrations: [calibration] });
   const rows = await rowsIn(out);
   const wanted = await model.predict(records);
+  const encoder = createRecordEncoder(model.job.data, shapesOf(model.job.model), model.means);
+  const logits = await model.logitsOf(encoder.encode(records));
   let sum = 0;
   for (const [i, row] of rows.entries()) {
     t.is(row.probability, Number((wanted[i] ?? 0).toPrecision(9)));
-    const own = Math.fround(calibrated(wanted[i] ?? 0, calibration));
+    const own = Math.fround(calibrated(logits[i] ?? 0, calibration));
     t.is(row["probability.calibrated"], Number(own.toPrecision(9)));
     sum += own;
   }
@@ -155,8 +159,8 @@ test("scale and offset are found again; samples of one class are refused", (t) =
   t.true(Math.abs(scale - 0.5) < 0.03 && Math.abs(offset + 1) < 0.04, `${scale} ${offset}`);
   const again = fitCalibration(logits, labels);
   t.deepEqual([again.scale, again.offset], [scale, offset]);
-  t.is(calibrated(1, { scale: 1, offset: 0, samples: 1, positives: 1 }), 1);
-  t.is(calibrated(0, { scale: 1, offset: 0, samples: 1, positives: 1 }), 0);
+  t.is(calibrated(Number.POSITIVE_INFINITY, { scale: 1, offset: 0 }), 1);
+  t.is(calibrated(Number.NEGATIVE_INFINITY, { scale: 1, offset: 0 }), 0);
   const message = /Expected samples of both classes to calibrate with, got 0 positives of 3/;
   t.throws(() => fitCalibration([1, 2, 3], [0, 0, 0]), { instanceOf: InvalidOptionError, message });
   // Scores that part the classes have no finite optimum but for Platt's targets.

@@ -1,0 +1,82 @@
+// Fits a calibration of a model to samples that it was not trained on, and stores it with it.
+
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
+import type { EvaluationData } from "../../src/job/evaluation-options.ts";
+import type { CheckpointStore } from "../checkpoint-store/checkpoint-store.ts";
+import type { StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
+import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type LoadOptions, loadModel } from "./load-model.ts";
+import type { EvaluateOptions } from "./model.ts";
+
+/** Options of `calibrateModel`. */
+export interface CalibrateOptions
+  extends Pick<LoadOptions, "manifest" | "disk">,
+    Omit<EvaluateOptions, "thresholds"> {
+  /** Samples with labels. @default those that the job holds out */
+  readonly data?: EvaluationData | undefined;
+}
+
+/** What is stored, and the step of the model. */
+export interface CalibrateReport extends StoredCalibration {
+  readonly directory: string;
+  readonly step: number;
+}
+
+/**
+ * Fits a calibration to the labels of `data`, or of the samples that the job holds out, and stores
+ * it in the directory, or the `.osiris` file, in place of the one before. The model stays, and so
+ * does its digest.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError, StoreFailedError
+ * @throws InvalidOptionError where the samples are of one class, or all labels are numbers
+ */
+export async function calibrateModel(
+  directory: string,
+  { data, manifest, disk, ...how }: CalibrateOptions = {},
+): Promise<CalibrateReport> {
+  const at = { ...(manifest && { manifest }), ...(disk && { disk }) };
+  await using model = await loadModel(directory, at);
+  const { digest, step } = model;
+  if (!model.numeric.includes(false)) {
+    const message = "Expected a model that predicts a probability: its labels are numbers";
+    throw new InvalidOptionError("calibrate", message);
+  }
+  const fitted = await model.calibrate(data, how);
+  const tasks = fitted.map((one, i) => one && { task: model.tasks[i] ?? "", ...one });
+  const { paths = ["other data"] } = (data ?? {}) as { readonly paths?: readonly string[] };
+  const by = data === undefined ? "held-out" : paths.map(shownPath).join(", ");
+  const calibration: StoredCalibration = {
+    ...{ version: 1, digest, by },
+    tasks: tasks.map((one) => one ?? null),
+  };
+  const { store } = openCheckpoint(directory, manifest, disk);
+  store.setCalibration({ modelDigest: hexOf(digest) }, calibration);
+  return { directory, step, ...calibration };
+}
+
+/**
+ * Removes the calibration of a model. Returns whether there was one. A damaged one goes too.
+ * @throws CheckpointMissingError, CheckpointCorruptError, StoreFailedError
+ */
+export function removeCalibration(
+  directory: string,
+  { manifest, disk }: Pick<LoadOptions, "manifest" | "disk"> = {},
+): boolean {
+  const { store, manifest: found } = openCheckpoint(directory, manifest, disk);
+  const wasThere = isStored(store, found.modelDigest);
+  if (wasThere) store.setCalibration(found, undefined);
+  return wasThere;
+}
+
+function isStored(store: CheckpointStore, modelDigest: string): boolean {
+  try {
+    return store.calibration(modelDigest) !== undefined;
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) return true;
+    throw error;
+  }
+}
+
+function hexOf(digest: string): string {
+  return digest.replace(/^sha256:/, "");
+}

@@ -17,7 +17,7 @@ export const layers: readonly Rooms[] = [
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/http": 110,
-    "src/wire/messages": 1000,
+    "src/wire/messages": 1050,
     "storage/disk": 450,
   },
   {

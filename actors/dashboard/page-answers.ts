@@ -111,7 +111,16 @@ export class PageAnswers {
         .filter((one) => one.run === run)
         .flatMap((one) => one.waitsFor.waits)
         .filter(({ who, whom }) => who === actor || whom === actor);
-      return { ...own, host: tree.host, children: children.length, waits };
+      const about = { ...own, host: tree.host, children: children.length, waits };
+      if (found.mailbox === undefined) return { ...about, messages: [] };
+      const asked = { host: tree.host, actor: found.actor, run: found.run };
+      const ask = (client: Client) =>
+        client.inspectActor<Pick<ActorDetail, "messages">>("messages", asked);
+      const { messages } = (await this.#fresh(`messages ${JSON.stringify(asked)}`, ask)) as Pick<
+        ActorDetail,
+        "messages"
+      >;
+      return { ...about, messages };
     }
     throw expected("actor", "an actor of this cluster", actor);
   }
@@ -153,6 +162,9 @@ export class PageAnswers {
     const nowMs = this.#network.clock.now();
     const kept = this.#kept.get(what);
     if (kept !== undefined && nowMs - kept.atMs < freshMs) return kept.answer;
+    for (const [other, { atMs }] of this.#kept) {
+      if (nowMs - atMs >= freshMs) this.#kept.delete(other);
+    }
     const answer = ask(this.#clientOf(undefined));
     this.#kept.set(what, { atMs: nowMs, answer });
     answer.catch(() => this.#kept.delete(what));

@@ -13,6 +13,7 @@
 
 import type { HistoryPoint } from "../../storage/checkpoints/run-history.ts";
 import type { RunLine, RunSummary } from "../jobs/job-api.ts";
+import type { HeardMessage } from "../observe/heard-messages.ts";
 import type { ActorOverview, OverviewReport, ProcessOverview } from "../observe/overview.ts";
 import type { ActorReport } from "../observe/process-report.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
@@ -63,6 +64,8 @@ export interface ActorDetail extends Omit<ActorReport, "children"> {
   readonly children: number;
   /** Waits in which it is one of the two. */
   readonly waits: readonly Wait[];
+  /** That it heard last, the newest first; of an actor without a mailbox none. */
+  readonly messages: readonly HeardMessage[];
 }
 
 /** Of `POST /api/faults`. */

@@ -12,7 +12,7 @@
 import type { AnyActorRef } from "xstate";
 import { z } from "zod";
 import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
-import { checkOptions } from "../../src/ports/check-options.ts";
+import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { inspectSubject, isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription } from "../../src/wire/messages/transport.ts";
@@ -28,9 +28,15 @@ import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "../r
 import { waitsFor } from "../runtime/wait-graph.ts";
 import { actorQuestions, withPin } from "./ask-actor.ts";
 import type { ClusterReport, RunReport } from "./cluster-report.ts";
+import { askedOf, type HeardMessage, heardBy } from "./heard-messages.ts";
 import { overviewOf } from "./overview.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
-import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
+import {
+  type MailboxReport,
+  mailboxOf,
+  type ProcessReport,
+  reportProcess,
+} from "./process-report.ts";
 
 /** A part of one process's report, with the host that it came from. */
 type Of<Part> = Part & { readonly host: number | null };
@@ -118,6 +124,15 @@ export function openInspection(root: {
     ...inspectParts.map((part) =>
       answer(network, part, async (body) => parts[part](await reported(), body)),
     ),
+    answer(network, "messages", async (body) => {
+      const { host, ...of } = askedOf(body);
+      const messages =
+        host === null || host === 0
+          ? lastMessagesOf(network, tree(), of)
+          : await askHost<HeardMessage[] | null>(network, host, ++command, of);
+      if (messages == null) throw expected("actor", "an actor of this process", of.actor);
+      return { messages };
+    }),
     ...Object.entries(actorQuestions).map(([name, question]) =>
       answer(network, name, (body) => question(root, body)),
     ),
@@ -138,14 +153,26 @@ export function openHostInspection(
   const mailbox = inspectorOf(network, host);
   return mailbox.listen((message) => {
     if (message.type !== "host.inspect") return;
-    const { command } = message.body;
-    const report = reportProcess(tree, network, host);
+    const { command, of } = message.body;
+    const report =
+      of === undefined ? reportProcess(tree, network, host) : lastMessagesOf(network, tree, of);
     try {
       mailbox.tell({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
     } catch (error) {
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
     }
   });
+}
+
+/** Null: there is no such actor. */
+function lastMessagesOf(
+  { clock, connection }: Network,
+  tree: AnyActorRef,
+  of: { readonly actor: string; readonly run?: string | undefined },
+): HeardMessage[] | null {
+  const mailbox = mailboxOf(tree, of);
+  const { token, user, pass } = connection;
+  return mailbox === undefined ? null : heardBy(mailbox, clock.now(), [token, user, pass]);
 }
 
 function inspectorOf(network: Network, host: number): Mailbox {
@@ -185,18 +212,19 @@ function bodyOf(frame: Frame): unknown {
 }
 
 /** Undefined: it does not answer, and is named among the silent. */
-async function askHost(
+async function askHost<Report = ProcessReport>(
   network: Network,
   host: number,
   command: number,
-): Promise<ProcessReport | undefined> {
+  of?: { readonly actor: string; readonly run?: string | undefined },
+): Promise<Report | undefined> {
   try {
     const [report] = await ask({
       network,
       mailbox: inspectorOf(network, 0),
       to: [{ role: "inspector", index: host }],
       type: "host.inspect",
-      body: { command },
+      body: of === undefined ? { command } : { command, of },
       answer: (message) => {
         if (message.type !== "host.inspected") return undefined;
         const { host: of, command: to, report: answer } = message.body;
@@ -204,7 +232,7 @@ async function askHost(
       },
       deadlineMs: hostMs,
     });
-    return report as ProcessReport;
+    return report as Report;
   } catch {
     return undefined;
   }

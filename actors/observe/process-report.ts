@@ -132,6 +132,30 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
   };
 }
 
+/** The mailbox of an actor of a tree; undefined: it is not there. */
+export function mailboxOf(
+  ref: AnyActorRef,
+  asked: { readonly actor: string; readonly run?: string | undefined },
+): Mailbox | undefined {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return undefined;
+  const { mailbox } = snapshot.context as { readonly mailbox?: Mailbox };
+  if (mailbox !== undefined && isAsked(mailbox, asked)) return mailbox;
+  for (const child of childrenOf(snapshot)) {
+    const found = mailboxOf(child, asked);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function isAsked(
+  { scope, self }: Mailbox,
+  { actor, run }: { readonly actor: string; readonly run?: string | undefined },
+): boolean {
+  const own = scope.generation === 0 ? undefined : scope.run;
+  return `${self.role}:${self.index}` === actor && (run === undefined || run === own);
+}
+
 /** Work that has come to an actor's thread and is not done. */
 function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   if (snapshot.machine.id === "device") {

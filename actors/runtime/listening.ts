@@ -16,7 +16,7 @@ export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { typ
 /** Listens to the mailbox of one actor. */
 export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
   ({ input, sendBack }) => {
-    const subscription = input.mailbox.listen((message) => sendBack(message));
+    const subscription = input.mailbox.listen((message) => sendBack(message), "isActor");
     return () => subscription.unsubscribe();
   },
 );

@@ -15,6 +15,7 @@ import {
 } from "../../src/wire/messages/subjects.ts";
 import type { Frame, Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
+import { LastMessages } from "./last-messages.ts";
 import type { WaitBook } from "./wait-graph.ts";
 
 export type ActorMessage = MessageOf<Messages>;
@@ -79,10 +80,17 @@ export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
   /** What it has heard, for reports (actors/observe/process-report.ts). */
-  readonly heard: { messages: number; lastAtMs: number };
+  readonly heard: {
+    messages: number;
+    lastAtMs: number;
+    readonly last: Pick<LastMessages, "all">;
+  };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
-  /** Calls `receive` for every message to this actor. */
-  listen(receive: (message: ActorMessage) => void): Subscription;
+  /**
+   * Calls `receive` for every message to this actor. `isActor`: it is the actor itself that hears,
+   * and not a question of it that waits for its answer beside: its messages are kept for reports.
+   */
+  listen(receive: (message: ActorMessage) => void, isActor?: "isActor"): Subscription;
 }
 
 export function openMailbox(
@@ -93,7 +101,7 @@ export function openMailbox(
   const { transport, cluster } = network;
   const scope = { run, generation };
   const self = { role, index };
-  const heard = { messages: 0, lastAtMs: network.clock.now() };
+  const heard = { messages: 0, lastAtMs: network.clock.now(), last: new LastMessages() };
   return {
     scope,
     self,
@@ -105,20 +113,21 @@ export function openMailbox(
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
-    listen: (receive) =>
-      subscribe(network, { ...scope, ...self }, (message) => {
+    listen: (receive, isActor) =>
+      subscribe(network, { ...scope, ...self }, (message, bytes) => {
         heard.messages++;
         heard.lastAtMs = network.clock.now();
+        if (isActor !== undefined) heard.last.note(message, bytes, heard.lastAtMs);
         receive(message);
       }),
   };
 }
 
-/** Messages to every actor that `pattern` selects, of any run and generation. */
+/** Messages to every actor that `pattern` selects, of any run and generation; and their sizes. */
 export function subscribe(
   network: Network,
   pattern: Partial<RunScope> & Address,
-  receive: (message: ActorMessage) => void,
+  receive: (message: ActorMessage, bytes: number) => void,
 ): Subscription {
   const subject = subjectPattern({ cluster: network.cluster, ...pattern });
   return network.transport.subscribe(subject, (frame) => {
@@ -129,7 +138,7 @@ export function subscribe(
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
       return;
     }
-    receive(message);
+    receive(message, frame.payload.length);
   });
 }
 

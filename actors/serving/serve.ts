@@ -189,7 +189,7 @@ function eventually() {
 const noMailbox: Mailbox = {
   scope: clusterScope,
   self: { role: "process", index: 0 },
-  heard: { messages: 0, lastAtMs: 0 },
+  heard: { messages: 0, lastAtMs: 0, last: { all: () => [] } },
   tell() {},
   listen: () => ({ unsubscribe() {} }),
 };

@@ -8,7 +8,7 @@ import type {
   ActorOverview,
   OverviewReport,
 } from "../../actors/dashboard/page-api.ts";
-import { count, duration } from "../../cli/support/format.ts";
+import { bytes, count, duration } from "../../cli/support/format.ts";
 import { Component, html } from "../dom.ts";
 import { get } from "../feed.ts";
 import type { Store } from "../store.ts";
@@ -308,7 +308,7 @@ function statesOf(alike: readonly ActorOverview[]): string {
 }
 
 function ActorPanel({ detail }: { readonly detail: ActorDetail }) {
-  const { actor, run, generation, state, mailbox, children, host, waits } = detail;
+  const { actor, run, generation, state, mailbox, children, host, waits, messages } = detail;
   const lines: readonly [string, string][] = [
     ["State", state],
     ["Process", host === null ? "root" : `host:${host}`],
@@ -326,5 +326,15 @@ function ActorPanel({ detail }: { readonly detail: ActorDetail }) {
       waits.length === 0
         ? html`<p class="dim">nobody</p>`
         : html`<ul>${waits.map(({ who, whom, what, forMs }) => html`<li>${who} waits for ${whom}: ${what} (${duration(forMs / 1000)})</li>`)}</ul>`
+    }
+    <h4>Last messages</h4>
+    ${
+      messages.length === 0
+        ? html`<p class="dim">none</p>`
+        : html`<ul class="messages">${messages.map(
+            ({ type, from, agoMs, bytes: size, text }) => html`<li><b>${type}</b> from ${from}
+              <span class="dim">${duration(agoMs / 1000)} ago, ${bytes(size)}</span>
+              ${text === undefined ? null : html`<br /><code>${text}</code>`}</li>`,
+          )}</ul>`
     }</section>`;
 }

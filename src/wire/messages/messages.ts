@@ -195,7 +195,11 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
-  "host.inspect": z.object({ command }),
+  /** `of`: the last messages of one of its actors alone (actors/observe/heard-messages.ts). */
+  "host.inspect": z.object({
+    command,
+    of: z.object({ actor: z.string(), run: z.string().optional() }).optional(),
+  }),
   /** `report`: the state of the process (actors/observe/process-report.ts). */
   "host.inspected": z.object({ command, host, report: z.unknown() }),
 

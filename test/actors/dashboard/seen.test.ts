@@ -171,6 +171,7 @@ test.serial("the keyboard alone reaches every view, and looks into an actor", as
   t.regex(await focused(), /device:0/);
   await page.keyboard.press("Enter");
   await page.waitForSelector('section[aria-label="Actor device:0"] dd');
+  await page.waitForSelector('section[aria-label="Actor device:0"] .messages li b:text("device.")');
   t.deepEqual(tab.problems, []);
 });
 

@@ -3,6 +3,7 @@
 
 import test from "ava";
 import type { ShardReport } from "../../../actors/host/shard.ts";
+import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
 import { shardLines, topLines, treeLines } from "../../../cli/views/cluster-view.ts";
 import { type ClusterReport, Host, readRunLog } from "../../../index.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";
@@ -24,6 +25,8 @@ let report: ClusterReport;
 const parts: Record<string, Record<string, unknown>> = {};
 /** The shards when a checkpoint was committed. */
 let later: { readonly shards: readonly (ShardReport & { readonly host: number })[] };
+/** By rank: what its device heard last. */
+const heard: (readonly HeardMessage[])[] = [];
 let log: ReturnType<typeof readRunLog>;
 /** The output of the second host's process. */
 const hostLines: string[] = [];
@@ -40,15 +43,21 @@ test.before(async () => {
     tracing,
     log: { level: "info", write: (line) => void hostLines.push(line) },
   });
-  const ask = async (part: string) => {
+  const ask = async (part: string, body?: object) => {
     const subject = `osiris.c1.inspect.${part}`;
     const { transport } = cluster.network;
-    return decodeBody(await transport.request(subject, new Uint8Array(), { deadlineMs: 5000 }));
+    const payload = new TextEncoder().encode(body === undefined ? "" : JSON.stringify(body));
+    return decodeBody(await transport.request(subject, payload, { deadlineMs: 5000 }));
   };
   story = await runJob(place, inEpochs(place.job(), epochs), async ({ type }) => {
     if (type === "run.checkpointed") {
       const now = (await ask("shards")) as typeof later;
       if (now.shards.length > 0) later = now; // After the last checkpoint the run may be over.
+      for (const rank of [0, 1]) {
+        const of = { host: rank, actor: `device:${rank}` };
+        const answer = (await ask("messages", of)) as { messages?: readonly HeardMessage[] };
+        if (answer.messages !== undefined) heard[rank] = answer.messages;
+      }
     }
     if (type !== "run.started") return;
     report = await cluster.client.inspect();
@@ -158,6 +167,21 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
   t.deepEqual(parts.incidents, { incidents: [] });
   t.like(parts.waits, { runs: [{ run: story.run.run }] });
   t.like(parts.runs, { runs: [{ run: story.run.run }] });
+});
+
+test("a device tells what it heard last, on the leader's host and on another", (t) => {
+  for (const rank of [0, 1]) {
+    const messages = heard[rank] ?? [];
+    t.true(messages.length > 0 && messages.length <= 8, `${messages.length} of device:${rank}`);
+    for (const { type, from, agoMs, bytes } of messages) {
+      t.regex(type, /^device\.[a-z]+$/);
+      t.regex(from, /^[a-z]+:\d+$/);
+      t.true(agoMs >= 0 && bytes > 0);
+    }
+    t.true(
+      messages.some(({ type, text = "" }) => type === "device.run" && text.includes("command")),
+    );
+  }
 });
 
 test("the log of a run has the lines of both hosts", (t) => {

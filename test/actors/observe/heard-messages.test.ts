@@ -1,0 +1,64 @@
+// What inspection tells of the last messages of an actor: bounded, short, and without secrets.
+
+import test from "ava";
+import { heardBy } from "../../../actors/observe/heard-messages.ts";
+import { LastMessages } from "../../../actors/runtime/last-messages.ts";
+import { openMailbox } from "../../../actors/runtime/mailbox.ts";
+import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+
+const textOf = (body: unknown, bytes: number, secrets: readonly string[] = []) => {
+  const mailbox = openMailbox(startSimulatedNetwork().network, scope, { role: "device", index: 0 });
+  const last = new LastMessages();
+  last.note({ type: "device.run", from: "coordinator:0", body }, bytes, 100);
+  return heardBy({ ...mailbox, heard: { ...mailbox.heard, last } }, 350, secrets)[0];
+};
+
+test("of any number of messages the newest eight are kept, and of large ones only the size", (t) => {
+  const last = new LastMessages();
+  for (let at = 0; at < 10_000; at++) {
+    last.note({ type: "device.run", from: "x:0", body: { command: at } }, at % 2 ? 1000 : 50, at);
+  }
+  t.deepEqual(
+    last.all().map(({ atMs }) => atMs),
+    [9999, 9998, 9997, 9996, 9995, 9994, 9993, 9992],
+  );
+  t.deepEqual(last.all()[1]?.body, { command: 9998 });
+  for (const { body, bytes } of last.all()) t.is(body === undefined, bytes === 1000);
+});
+
+test("a message is told with type, sender, age and size, and its small contents", (t) => {
+  t.deepEqual(textOf({ command: 3, until: 40 }, 30), {
+    type: "device.run",
+    from: "coordinator:0",
+    agoMs: 250,
+    bytes: 30,
+    text: '{"command":3,"until":40}',
+  });
+});
+
+test("nothing of a tensor is told, no long list, and no secret", (t) => {
+  const weights = new Float32Array([1, 2, 3]);
+  t.is(
+    textOf({ weights, ids: [1, 2, 3, 4, 5] }, 90)?.text,
+    '{"weights":"(12 bytes)","ids":"(5 items)"}',
+  );
+  t.is(textOf({ weights: new Float32Array(1000) }, 4100)?.text, undefined);
+  const body = { token: "abcd", nats: "nats://me:word@host:1", note: "say sesame-open now" };
+  const { text = "" } = textOf(body, 120, ["sesame-open"]) ?? {};
+  for (const secret of ["abcd", "word", "sesame-open"]) t.false(text.includes(secret), text);
+  t.true((textOf({ note: "x".repeat(240) }, 250)?.text ?? "").length <= 162);
+});
+
+test("what an actor hears is kept once, also while a question of it waits beside", (t) => {
+  const { network, clock } = startSimulatedNetwork();
+  const mailbox = openMailbox(network, scope, { role: "device", index: 0 });
+  mailbox.listen(() => {}, "isActor");
+  mailbox.listen(() => {});
+  const sender = openMailbox(network, scope, { role: "coordinator", index: 0 });
+  sender.tell(mailbox.self, "device.pause", { command: 1, afterStep: 4 });
+  clock.advance(0);
+  t.deepEqual(
+    mailbox.heard.last.all().map(({ type, from }) => [type, from]),
+    [["device.pause", "coordinator:0"]],
+  );
+});

@@ -25,6 +25,7 @@ import { shapesOf } from "../../../src/model/features.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { NextTurn } from "../../../src/ports/next-turn.ts";
 import { checkBatch } from "../../../storage/model/encoded-batch.ts";
+import { BatchTimes } from "./batch-times.ts";
 import { type Answered, type Asked, type ScoringEngine, samplesOf, scoreAlone } from "./engine.ts";
 import { mergeBatches } from "./merge-batches.ts";
 
@@ -126,6 +127,7 @@ export class BatchQueue {
   #isRunning = false;
   /** Milliseconds of a sample, as measured of late. */
   #sampleMs = 0;
+  readonly #times = new BatchTimes();
   #idle: (() => void)[] = [];
   #gone: string | undefined;
 
@@ -151,8 +153,10 @@ export class BatchQueue {
     if (work.asked.kind === "batch") checkBatch(work.asked.batch, this.#shape);
     const samples = samplesOf(work.asked);
     backlog.take(samples, work.bytes, Math.ceil(backlog.samples * this.#sampleMs)); // Q2
+    const { asked, bytes, untilMs, deadlineMs, isGone } = work;
     const answered = new Promise<Answered>((resolve, reject) => {
-      this.#waiting.push({ ...work, samples, fromMs: clock.now(), resolve, reject });
+      const own = { samples, fromMs: clock.now(), resolve, reject };
+      this.#waiting.push({ asked, bytes, untilMs, deadlineMs, isGone, ...own });
     });
     if (!this.#isRunning) {
       this.#isRunning = true;
@@ -220,8 +224,7 @@ export class BatchQueue {
 
   #samplesMax(): number {
     const { batchMax, latencyBudgetMs } = this.#input;
-    if (this.#sampleMs === 0) return batchMax;
-    return Math.max(1, Math.min(batchMax, Math.floor(latencyBudgetMs / this.#sampleMs)));
+    return Math.min(batchMax, this.#times.within(latencyBudgetMs) ?? batchMax);
   }
 
   async #score(batch: readonly Waiting[]): Promise<void> {
@@ -240,6 +243,7 @@ export class BatchQueue {
     if (isLate) return;
     const scoreMs = clock.now() - fromMs;
     const samples = batch.reduce((sum, work) => sum + work.samples, 0);
+    this.#times.add(samples, scoreMs);
     const perSample = scoreMs / Math.max(1, samples);
     this.#sampleMs =
       this.#sampleMs === 0 ? perSample : this.#sampleMs + meanShare * (perSample - this.#sampleMs);

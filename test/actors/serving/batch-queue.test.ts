@@ -2,6 +2,7 @@
 
 import test from "ava";
 import { Backlog, BatchQueue, type Work } from "../../../actors/serving/models/batch-queue.ts";
+import { BatchTimes } from "../../../actors/serving/models/batch-times.ts";
 import type { Asked, ScoringEngine } from "../../../actors/serving/models/engine.ts";
 import {
   InvalidOptionError,
@@ -111,6 +112,35 @@ test("a batch is no longer than the latency budget, as the engine was measured",
   await settle();
   await Promise.all(all);
   t.deepEqual(batches, [[1], [2, 3], [4]]);
+});
+
+test("one slow batch of one keeps no larger batch from being taken", async (t) => {
+  const { submit, settle, batches, slow } = startQueue({ latencyBudgetMs: 10 });
+  const some = (from: number, count: number) =>
+    Array.from({ length: count }, (_, i) => submit([from + i]));
+  await Promise.all([...some(1, 8), settle()]); // 1 ms a sample.
+  slow(80);
+  await Promise.all([submit([20]), settle()]);
+  slow(1);
+  await Promise.all([...some(30, 8), settle()]);
+  t.deepEqual(
+    batches.map(({ length }) => length),
+    [8, 1, 8],
+  );
+});
+
+test("batches of a size are as long as those of their size were, or smaller ones in proportion", (t) => {
+  const times = new BatchTimes();
+  t.is(times.within(5), undefined);
+  times.add(1, 100);
+  t.is(times.within(5), 1);
+  times.add(1, 100);
+  times.add(4, 2);
+  t.is(times.within(5), 10);
+  for (let i = 0; i < 200; i++) times.add(4, 8);
+  t.is(times.within(5), 2);
+  times.add(64, 4);
+  t.is(times.within(5), 80);
 });
 
 test("a queue that is full refuses by name, and takes again when it is empty", async (t) => {

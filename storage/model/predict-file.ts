@@ -28,6 +28,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { type DiskFile, realDisk } from "../../src/ports/disk.ts";
 import { batchSamplesMax } from "../../src/serving/scorer.ts";
+import { type Pack, packOf } from "../disk/packing.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
 import {
@@ -39,14 +40,14 @@ import {
   shownNumber,
   usualColumn,
 } from "./predict-report.ts";
-import { type OutputFormat, openOutput, outputFormatOf } from "./prediction-output.ts";
+import { openOutput, outputFormatOf } from "./prediction-output.ts";
 import { textOut } from "./text-probabilities.ts";
 
 /**
  * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
  * the value of a label that is a number, at the end of each line. Where the name of `out` ends as
  * another format, `.csv`, `.jsonl`, `.parquet` or `.arrow`, it has the number of each line, the
- * columns of `keep`, and the predictions instead. `.csv.gz` and `.jsonl.gz` are compressed. The
+ * columns of `keep`, and the predictions instead. `.gz` and `.zst` behind an ending of text pack it. The
  * file has the columns of the model's training data, with or without the label; other columns stay
  * as they are. Plain or gzip. A model of files of columns reads one, and writes a file of rows and
  * probabilities (predict-table.ts).
@@ -67,7 +68,7 @@ export async function predictFile(
     return predictTable(model, address, out, options);
   }
   const { bytes: size } = await factsOf(address);
-  const { format, isZipped } = outputFormatOf(out);
+  const { format, packed } = outputFormatOf(out);
   const { kind } = model.job.data;
   // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
   const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
@@ -76,8 +77,8 @@ export async function predictFile(
   const scorer = new LineScorer(model, path, column, options);
   const bytes = await writeWhole(disk, out, async (file) => {
     const sink = isRewritten
-      ? scorer.rewriter(file, isZipped)
-      : await scorer.rowWriter(file, { format, isZipped });
+      ? scorer.rewriter(file, await packOf(packed))
+      : await scorer.rowWriter(file, { format, packed });
     for await (const { firstLine, lines, bytesRead } of readLines(address)) {
       await sink.write(await scorer.score(firstLine, lines));
       onProgress?.(bytesRead, size);
@@ -141,8 +142,8 @@ class LineScorer {
   }
 
   /** Writes each line again, with its predictions at its end. */
-  rewriter(file: DiskFile, isZipped: boolean): LineSink {
-    const write = textOut(file, isZipped);
+  rewriter(file: DiskFile, pack: Pack): LineSink {
+    const write = textOut(file, pack);
     return {
       write: ({ header, lines }) => {
         const { delimiter = ",", json } = this.#columns ?? {};
@@ -160,10 +161,7 @@ class LineScorer {
   }
 
   /** Writes the number of each line, from 0, kept columns and predictions. */
-  async rowWriter(
-    file: DiskFile,
-    output: { readonly format: OutputFormat; readonly isZipped: boolean },
-  ): Promise<LineSink> {
+  async rowWriter(file: DiskFile, output: Parameters<typeof openOutput>[1]): Promise<LineSink> {
     const { keep = [] } = this.#options;
     const writer = await openOutput(file, output, { kept: keep, names: this.#names });
     let row = 0;

@@ -48,7 +48,7 @@ export async function predictTable(
   const opened = await openTable(path, data, shapesOf(model.job.model), undefined, true);
   const { columns, header } = opened;
   const { keep = [] } = options;
-  const { format = data.kind, isZipped } = outputFormatOf(out);
+  const { format = data.kind, packed } = outputFormatOf(out);
   const names = predictedColumns(model.tasks, column, options);
   try {
     const scorer = new RowScorer(
@@ -57,7 +57,7 @@ export async function predictTable(
       options,
     );
     const bytes = await writeWhole(disk, out, async (target) => {
-      const writer = await openOutput(target, { format, isZipped }, { kept: keep, names });
+      const writer = await openOutput(target, { format, packed }, { kept: keep, names });
       for await (const { batch } of wantedRows(opened)) {
         const rows = Array.from({ length: batch.rows }, (_, i) => batch.firstRow + i);
         const kept = keep.map((name) => keptTexts(batch, name));

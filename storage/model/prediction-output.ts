@@ -3,6 +3,7 @@
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
+import { type PackedEnding, packedEndingOf, packOf } from "../disk/packing.ts";
 import type { ProbabilityWriter, WrittenColumns } from "./predict-report.ts";
 
 const formats = { csv: "csv", jsonl: "jsonl", ndjson: "jsonl", parquet: "parquet", arrow: "arrow" };
@@ -13,20 +14,24 @@ export type OutputFormat = "csv" | "jsonl" | "parquet" | "arrow";
 /** What the ending of a name says; undefined: nothing that is known. */
 export function outputFormatOf(path: string): {
   format: OutputFormat | undefined;
-  isZipped: boolean;
+  packed: PackedEnding | undefined;
 } {
-  const isZipped = path.endsWith(".gz");
-  const ending = (isZipped ? path.slice(0, -3) : path).split(".").at(-1) ?? "";
+  const packed = packedEndingOf(path);
+  const ending =
+    path
+      .slice(0, path.length - (packed?.length ?? 0))
+      .split(".")
+      .at(-1) ?? "";
   const format = Object.hasOwn(formats, ending)
     ? (formats[ending as keyof typeof formats] as OutputFormat)
     : undefined;
-  return { format, isZipped };
+  return { format, packed };
 }
 
 /** Opens the writer of a format. @throws InvalidOptionError where it is not to be compressed */
 export async function openOutput(
   target: DiskFile,
-  { format, isZipped }: { readonly format: OutputFormat; readonly isZipped: boolean },
+  { format, packed }: { readonly format: OutputFormat; readonly packed: PackedEnding | undefined },
   columns: WrittenColumns,
 ): Promise<ProbabilityWriter> {
   const all = ["row", ...columns.kept, ...columns.names];
@@ -37,10 +42,10 @@ export async function openOutput(
   }
   if (format === "csv" || format === "jsonl") {
     const { csvWriter, jsonWriter } = await import("./text-probabilities.ts");
-    return (format === "csv" ? csvWriter : jsonWriter)(target, columns, isZipped);
+    return (format === "csv" ? csvWriter : jsonWriter)(target, columns, await packOf(packed));
   }
-  if (isZipped) {
-    const message = "Expected a file of columns without `.gz`: its columns are compressed inside";
+  if (packed !== undefined) {
+    const message = `Expected a file of columns without \`${packed}\`: it is read from its end, by columns`;
     throw new InvalidOptionError("out", message);
   }
   if (format === "parquet") {

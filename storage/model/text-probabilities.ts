@@ -1,16 +1,15 @@
-// Writes predictions as CSV or JSON Lines; where the name of the file ends in `.gz`, compressed: a
-// member of gzip for each batch, which readers take as one file.
+// Writes predictions as CSV or JSON Lines; where the name of the file ends in `.gz` or `.zst`,
+// packed, batch by batch.
 
-import { gzipSync } from "node:zlib";
 import type { DiskFile } from "../../src/ports/disk.ts";
+import type { Pack } from "../disk/packing.ts";
 import { type ProbabilityWriter, shownNumber, type WrittenColumns } from "./predict-report.ts";
 
-/** Text that goes to a file, compressed where asked. */
-export function textOut(target: DiskFile, isZipped: boolean): (text: string | Buffer) => void {
+/** Text that goes to a file, packed. */
+export function textOut(target: DiskFile, pack: Pack): (text: string | Buffer) => void {
   let at = 0;
   return (text) => {
-    const plain = Buffer.from(text as string);
-    const bytes = isZipped ? gzipSync(plain) : plain;
+    const bytes = pack(Buffer.from(text as string));
     target.write(bytes, at);
     at += bytes.length;
   };
@@ -20,9 +19,9 @@ export function textOut(target: DiskFile, isZipped: boolean): (text: string | Bu
 export function csvWriter(
   target: DiskFile,
   { kept, names }: WrittenColumns,
-  isZipped: boolean,
+  pack: Pack,
 ): ProbabilityWriter {
-  const write = textOut(target, isZipped);
+  const write = textOut(target, pack);
   write(`${["row", ...kept, ...names].map(quoted).join(",")}\n`);
   return {
     write(rows, keptValues, values) {
@@ -41,9 +40,9 @@ export function csvWriter(
 export function jsonWriter(
   target: DiskFile,
   { kept, names }: WrittenColumns,
-  isZipped: boolean,
+  pack: Pack,
 ): ProbabilityWriter {
-  const write = textOut(target, isZipped);
+  const write = textOut(target, pack);
   return {
     write(rows, keptValues, values) {
       const lines = rows.map((row, i) => {

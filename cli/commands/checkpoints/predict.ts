@@ -33,7 +33,7 @@ export function addPredict(program: Command): void {
     .option("--data <FILE>", "the same file")
     .requiredOption(
       "-o, --out <FILE>",
-      "file to write; as .csv, .jsonl (each also .gz), .parquet or .arrow of another format than the " +
+      "file to write; as .csv, .jsonl (each also .gz or .zst), .parquet or .arrow of another format than the " +
         "data it has row numbers, kept columns and predictions",
     )
     .option("--keep <COLUMN...>", "columns beside the predictions: raw ids")

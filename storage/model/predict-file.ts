@@ -47,10 +47,10 @@ import { textOut } from "./text-probabilities.ts";
  * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
  * the value of a label that is a number, at the end of each line. Where the name of `out` ends as
  * another format, `.csv`, `.jsonl`, `.parquet` or `.arrow`, it has the number of each line, the
- * columns of `keep`, and the predictions instead. `.gz` and `.zst` behind an ending of text pack it. The
- * file has the columns of the model's training data, with or without the label; other columns stay
- * as they are. Plain or gzip. A model of files of columns reads one, and writes a file of rows and
- * probabilities (predict-table.ts).
+ * columns of `keep`, and the predictions instead. `.gz` and `.zst` behind an ending of text pack
+ * it. The file has the columns of the model's training data, with or without the label; other
+ * columns stay as they are. Plain or gzip. A model of files of columns reads one, and writes a file
+ * of rows and probabilities (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in the file
  * @throws InputUnusableError where it cannot be read or `out` cannot be written
  */

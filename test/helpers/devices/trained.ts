@@ -3,6 +3,7 @@
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { TableShape } from "../../../src/data/options.ts";
+import type { Targets } from "../../../src/data/targets.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import type { Plan } from "../../../src/planner/shards.ts";
@@ -32,7 +33,8 @@ export async function startTrained(
   const job = resolveJob(options);
   const samples = await readAll(job.data, job.model.tables);
   const { model, slices, optimizer, seed } = job;
-  const input = { model, slices, idsMax: samples.idsMax, batchSize: samples.samples, plan };
+  const { idsMax, targets } = samples;
+  const input = { model, slices, idsMax, targets, batchSize: samples.samples, plan };
   const kernels = openKernels("reference");
   const local = startLocalDevices({
     input,
@@ -69,14 +71,15 @@ export async function startTrained(
 export async function readAll(
   data: JobSpec["data"],
   tables: readonly TableShape[],
-): Promise<WholeBatch & { readonly idsMax: readonly number[] }> {
+): Promise<WholeBatch & { readonly idsMax: readonly number[]; readonly targets: Targets }> {
   const { path } = await prepareCache(data, tables, realDisk);
   const dataset = openCache(path, realDisk);
   const { samples, idsMax } = dataset;
+  const targets = { labels: dataset.targets.labels, hasSampleWeights: false, hasGroups: false };
   const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
   const batch = {
     dense: new Float32Array(samples * dataset.dense),
-    labels: new Float32Array(samples),
+    labels: new Float32Array(samples * dataset.targets.labels),
     lengths: new Int32Array(samples * dataset.features),
     ids: new Int32Array(samples * idsPerSample),
     highs: dataset.wide.includes(true) ? new Int32Array(samples * idsPerSample) : undefined,
@@ -87,5 +90,5 @@ export async function readAll(
   );
   dataset.close();
   const [ids, highs] = [batch.ids.subarray(0, count), batch.highs?.subarray(0, count)];
-  return { samples, idsMax, ...batch, ids, highs };
+  return { samples, idsMax, targets, ...batch, ids, highs };
 }

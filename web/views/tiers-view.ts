@@ -36,7 +36,7 @@ export function TiersView({ store, story }: Props) {
         ? html`<p class="empty">No table of this run has rows below memory.</p>`
         : null
     }
-    ${rates === undefined ? null : html`<p>Of a step's rows: <b>${percent(rates.hbm)}</b> from device memory, <b>${percent(rates.ddr)}</b> from host memory, <b>${percent(Math.max(0, rates.ssd))}</b> from disk.</p>`}
+    ${rates === undefined ? null : html`<p>Of a step's rows: <b>${percent(rates.hbm)}</b> from device memory, <b>${percent(rates.ddr)}</b> from host memory, <b>${percent(rates.ssd)}</b> from disk.</p>`}
     ${
       rows.length === 0
         ? null

@@ -129,14 +129,21 @@ export function stageRows(
   sendDown(kernels, cached, backing, placed.evicted, placed.evictedRows); // C2
   for (const place of placed.missed) rows.touched[place] = 0;
   if (placed.missed.length > 0) backing.up(cached.shard.shard, placed.missedRows);
+  counts.left += placed.evictedRows.length;
+  cached.reuse.note(cache.rowOf, placed.placed);
+  return { memory, placed };
+}
+
+/**
+ * Counts the rows of a batch, once they are there. Not when they are asked for: of what host memory
+ * held of them, the answer tells, and batches are asked for ahead.
+ */
+export function countArrived({ counts }: CachedShard, placed: Placed): void {
   counts.lookups += placed.lookups;
   counts.distinct += placed.distinct;
   counts.missed += placed.missed.length;
   counts.conflicts += placed.conflicts;
   counts.conflictLookups += placed.conflictLookups;
-  counts.left += placed.evictedRows.length;
-  cached.reuse.note(cache.rowOf, placed.placed);
-  return { memory, placed };
 }
 
 /** Puts received records into the slots of missing rows. Rows without a record are initialised. */

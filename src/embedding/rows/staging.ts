@@ -9,6 +9,7 @@ import {
   arriveRows,
   type CachedShard,
   changedPlaces,
+  countArrived,
   emptySpares,
   noteArrived,
   releaseRows,
@@ -87,8 +88,12 @@ export function createStaging(
         const { placed } = stagedOf(flight, i);
         return placed.missed.length > 0 ? [{ one, placed }] : [];
       });
-      if (waiting.length === 0) return;
+      const count = () => {
+        for (const [i, one] of cached.entries()) countArrived(one, stagedOf(flight, i).placed);
+      };
+      if (waiting.length === 0) return count();
       const answer = await backing.answer("isOfBatch");
+      count();
       for (const [i, { one, placed }] of waiting.entries()) {
         const found = answer[i];
         if (found === undefined) throw new RangeError(`No answer for shard ${one.shard.shard}`);

@@ -257,8 +257,11 @@ function dedupeFactorOf(reading: Float64Array): { readonly dedupeFactor?: number
 }
 
 function tierRatesOf(counts: Float64Array, steps: number): { readonly tiers?: TierRates } {
-  const [rows = 0, missed = 0, ddrHits = 0, conflicts = 0] = counts;
+  const [rows = 0, asked = 0, hits = 0, conflicts = 0] = counts;
   if (rows === 0) return {};
+  // A sample may fall between two words of one step: no share is below nothing for that.
+  const missed = Math.min(asked, rows);
+  const ddrHits = Math.min(hits, missed);
   const shares = { hbm: 1 - missed / rows, ddr: ddrHits / rows, ssd: (missed - ddrHits) / rows };
   return { tiers: { rows: rows / steps, ...shares, conflicts: conflicts / rows } };
 }

@@ -1,0 +1,60 @@
+// What a device counts of its tiers: rows when they are there, as the store below counts its hits,
+// so that no window of time has hits of rows that it did not count.
+
+import test from "ava";
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { meterWords, timesBetween, waitedFor } from "../../../src/training/meters/step-meter.ts";
+import { tierCountsOf } from "../../../src/training/step/prefetch.ts";
+import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const samples = 40;
+
+test("rows that are asked for ahead are counted when they come, as those below are", async (t) => {
+  const tables = [{ name: "T", rows: 4000, dim: 4, tier: "cached" }];
+  const model = modelOptions.parse({ kind: "dlrm", dense: 1, tables, bottom: [4], top: [1] });
+  const tiers = tiersOptions.parse({ hbmBytes: 30 * 600, prefetch: 2 });
+  const optimizer = {
+    dense: denseOptimizerOptions.parse({ kind: "sgd" }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
+  };
+  const input = { model, batchSize: samples, slices: 8, idsMax: [1], tiers };
+  const recipe = { optimizer, seed: 3 };
+  const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
+  const [device] = local.states;
+  if (device === undefined) throw new TypeError("no device");
+  const bagsOf = (batch: number) => ({
+    tables: 1,
+    samples,
+    offsets: Int32Array.from({ length: samples + 1 }, (_, at) => at),
+    ids: Int32Array.from({ length: samples }, (_, at) => 7 * (batch * samples + at)),
+  });
+  const counted = () => tierCountsOf(device) ?? t.fail("it has no tiers");
+  const ahead = [];
+  for (let batch = 0; batch < 3; batch++) ahead.push(await device.slab.stage(bagsOf(batch)));
+  t.like(counted(), { rows: 0, missed: 0 });
+  for (const [batch, staged] of ahead.entries()) {
+    await device.slab.arrive(staged);
+    const rows = (batch + 1) * samples;
+    t.like(counted(), { rows, missed: rows });
+    t.is(device.backing?.counts.asked, rows);
+    await device.slab.release(staged);
+  }
+});
+
+test("a sample that falls between two words of a step makes no share less than nothing", (t) => {
+  const words = (rows: number, missed: number, hits: number) => {
+    const own = Array.from({ length: meterWords }, () => 0);
+    own[0] = rows / 10;
+    own[2] = rows;
+    own.splice(4 + waitedFor.length, 3, rows, missed, hits);
+    return { devices: [own], reading: [] };
+  };
+  // When the first was taken, its hits were not written yet.
+  const { tiers } = timesBetween([{ from: words(100, 50, 20), to: words(200, 60, 60) }]) ?? {};
+  t.deepEqual([tiers?.hbm, tiers?.ddr, tiers?.ssd], [0.9, 0.1, 0]);
+  const torn = timesBetween([{ from: words(100, 0, 0), to: words(200, 150, 10) }])?.tiers;
+  t.deepEqual([torn?.hbm, torn?.ddr, torn?.ssd], [0, 0.1, 0.9]);
+});

@@ -32,8 +32,8 @@ export interface ModelExportOptions extends ExportedOptions {
   readonly inlineBytesMax?: number | undefined;
   /**
    * Of `.osiris`: whether the file has the optimizer's state of each element too, so that training
-   * can go on from it (`warmStart`). Rows' own state, as row-wise Adagrad's, is always in it.
-   * @default false
+   * can go on from it (`warmStart`). Rows' own state, as row-wise Adagrad's, is always in it. Of
+   * `.pt`: whether it has the state of the optimizer. @default false
    */
   readonly withOptimizer?: boolean | undefined;
   /** Whether to begin anew where an export that was stopped would go on. @default false */
@@ -151,7 +151,10 @@ function pytorch(kind: ForeignKind): Writer {
     const own = { ...making, of: { ...of, kind }, mark: pytorchMark };
     const progress = progressOf(options);
     const made = await writeResumable(disk, path, own, (unfinished) =>
-      writePyTorch(unfinished, model, progress, { kind, everyBytes: options.markBytes }),
+      writePyTorch(unfinished, model, progress, {
+        ...{ kind, withOptimizer: options.withOptimizer ?? false },
+        everyBytes: options.markBytes,
+      }),
     );
     return { ...made, dataFile: undefined, inputs: undefined };
   };

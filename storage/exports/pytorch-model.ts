@@ -16,6 +16,8 @@ import {
 import { notesEntry } from "../torch-files/read-torch-file.ts";
 import type { ExportedModel } from "./exported-model.ts";
 import { type FilePiece, markBytes } from "./file-pieces.ts";
+import { optimizerState, type StatePiece, stateChunks } from "./pytorch-state.ts";
+import { inTheirOrder } from "./their-order.ts";
 import { wholeRows } from "./whole-rows.ts";
 
 /** What comes before byte `at` is there; the check sums of whole entries, and of a begun one. */
@@ -26,6 +28,9 @@ export const pytorchMark = z.object({
 });
 type PyTorchMark = z.output<typeof pytorchMark>;
 
+/** What the file has: bytes, rows of a table, or state of theirs. */
+type TorchPiece = FilePiece | StatePiece;
+
 /** @throws InvalidOptionError where the other program has no such model; CheckpointCorruptError */
 export async function writePyTorch(
   { file, last, save }: Unfinished<PyTorchMark>,
@@ -33,14 +38,19 @@ export async function writePyTorch(
   progress: Progress,
   options: {
     readonly kind: ForeignKind;
+    readonly withOptimizer: boolean;
     readonly everyBytes?: number | undefined;
   },
 ): Promise<void> {
-  const { kind, everyBytes = markBytes } = options;
+  const { everyBytes = markBytes } = options;
   const notes = { [notesEntry]: JSON.stringify(model.notes) };
-  const layout = layTorchFile<FilePiece>(savedAs(kind, model), notes);
+  const layout = layTorchFile<TorchPiece>(savedAs(model, options), notes);
   progress.expect(layout.end);
-  for (const { stored } of model.tables) progress.expect(stored.bytes);
+  for (const { contents } of layout.entries) {
+    const numbers = contents instanceof Uint8Array ? contents : contents.numbers;
+    if ("state" in numbers) progress.expect(numbers.state.bytes);
+    else if ("stored" in numbers) progress.expect(numbers.stored.bytes);
+  }
   const sums = [...(last?.sums ?? [])];
   let marked = last?.at ?? 0;
   for (const [i, entry] of layout.entries.entries()) {
@@ -68,7 +78,7 @@ export async function writePyTorch(
 /** The bytes of an entry from its byte `begun` on, and where they belong. */
 async function* piecesOf(
   { checkpoint }: ExportedModel,
-  { contents, start }: EntryToWrite<FilePiece>,
+  { contents, start }: EntryToWrite<TorchPiece>,
   begun: number,
   progress: Progress,
 ): AsyncGenerator<{ readonly bytes: Uint8Array; readonly at: number }> {
@@ -77,6 +87,14 @@ async function* piecesOf(
   progress.skip(begun);
   if (piece instanceof Uint8Array) {
     yield { bytes: piece.subarray(begun), at };
+    return;
+  }
+  if ("state" in piece) {
+    const firstRow = begun / (4 * piece.columns);
+    for await (const bytes of stateChunks(checkpoint, piece, progress, firstRow)) {
+      yield { bytes, at };
+      at += bytes.length;
+    }
     return;
   }
   const firstRow = begun / (4 * piece.stored.spec.dim);
@@ -88,35 +106,32 @@ async function* piecesOf(
 }
 
 /** What torch.load gives: what facebookresearch/dlrm saves, or TorchRec's state dict. */
-function savedAs(kind: ForeignKind, model: ExportedModel): ValueToWrite<FilePiece> {
+function savedAs(
+  model: ExportedModel,
+  { kind, withOptimizer }: { readonly kind: ForeignKind; readonly withOptimizer: boolean },
+): ValueToWrite<TorchPiece> {
   const { job, manifest } = model.checkpoint;
   const tensors = counterpartOf(kind, job.model);
   const state = new Map(tensors.map((tensor) => [tensor.name, written(model, tensor)] as const));
-  if (kind === "torchrec") return state;
-  // The numbers that `--load-model` reads; there is no state of an optimizer.
+  const optimizer = withOptimizer ? optimizerState(kind, model, tensors) : undefined;
+  if (kind === "torchrec") return optimizer === undefined ? state : { model: state, optimizer };
+  // The numbers that `--load-model` reads.
   const position = { nepochs: 1, nbatches: manifest.cut, nbatches_test: 0 };
   const figures = { epoch: 0, iter: manifest.cut, train_loss: 0, total_loss: 0, test_acc: 0 };
-  return { ...position, state_dict: state, ...figures };
+  const saved = { ...position, state_dict: state, ...figures };
+  return optimizer === undefined ? saved : { ...saved, opt_state_dict: optimizer };
 }
 
 function written(
   model: ExportedModel,
   { own, shape, columns }: ForeignTensor,
-): TensorToWrite<FilePiece> {
+): TensorToWrite<TorchPiece> {
   if ("table" in own) {
     const table = model.tables.find(({ stored }) => stored.table === own.table);
     if (table === undefined) throw new RangeError(`There is no table ${own.table}`);
-    return new TensorToWrite<FilePiece>(shape, table);
+    return new TensorToWrite<TorchPiece>(shape, table);
   }
   const found = model.dense.find(({ name }) => name === own.parameter);
   if (found === undefined) throw new RangeError(`There is no parameter ${own.parameter}`);
-  const { buffer, byteOffset, byteLength, length } = found.values;
-  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
-  if (columns === undefined) return new TensorToWrite<FilePiece>(shape, bytes);
-  // Copied as bits: a NaN stays the NaN that it is.
-  const [from, to] = [new Uint32Array(buffer, byteOffset, length), new Uint32Array(length)];
-  for (let row = 0; row < length; row += columns.length) {
-    for (const [there, here] of columns.entries()) to[row + there] = from[row + here] ?? 0;
-  }
-  return new TensorToWrite<FilePiece>(shape, new Uint8Array(to.buffer));
+  return new TensorToWrite<TorchPiece>(shape, inTheirOrder(found.values, columns));
 }

@@ -22,7 +22,8 @@ export type ValueToWrite<T> =
   | number
   | string
   | TensorToWrite<T>
-  | ReadonlyMap<string, ValueToWrite<T>>
+  | readonly ValueToWrite<T>[]
+  | ReadonlyMap<string | number, ValueToWrite<T>>
   | { readonly [key: string]: ValueToWrite<T> };
 
 /** An entry of the file: bytes, or the numbers of a tensor. */
@@ -118,10 +119,11 @@ function pickleOf<T>(value: ValueToWrite<T>, tensors: TensorToWrite<T>[]): Uint8
     put(0x89);
     ascii("ccollections\nOrderedDict\n)RtR");
   };
-  const dict = (entries: Iterable<[string, ValueToWrite<T>]>) => {
+  const dict = (entries: Iterable<[string | number, ValueToWrite<T>]>) => {
     put(0x28);
     for (const [key, own] of entries) {
-      text(key);
+      if (typeof key === "number") number(key);
+      else text(key);
       any(own);
     }
     put(0x75);
@@ -135,7 +137,11 @@ function pickleOf<T>(value: ValueToWrite<T>, tensors: TensorToWrite<T>[]): Uint8
       ascii("ccollections\nOrderedDict\n)R");
       dict(own);
     } else if (own instanceof TensorToWrite) tensor(own);
-    else {
+    else if (Array.isArray(own)) {
+      put(0x5d, 0x28);
+      for (const item of own) any(item);
+      put(0x65);
+    } else {
       put(0x7d);
       dict(Object.entries(own as Readonly<Record<string, ValueToWrite<T>>>));
     }

@@ -56,7 +56,7 @@ export function addExport(program: Command): void {
     )
     .option(
       "--with-optimizer",
-      "of .osiris: with all of the optimizer's state, to train on from it",
+      "of .osiris and .pt: with all of the optimizer's state, to train on from it",
     )
     .option("--restart", "begin anew where an export that was stopped would go on")
     .option(

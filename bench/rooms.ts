@@ -25,7 +25,7 @@ export const layers: readonly Rooms[] = [
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 860,
-    "src/planner/learned": 1100,
+    "src/planner/learned": 1120,
     "src/wire/transports": 1400,
   },
   {
@@ -119,7 +119,7 @@ export const layers: readonly Rooms[] = [
   { "cli/support": 1500 },
   { "cli/views": 1720 },
   {
-    "cli/commands/train": 1210,
+    "cli/commands/train": 1290,
     "cli/commands/runs": 740,
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 1_260,

@@ -179,7 +179,7 @@ function stepLines({ assessment }: Feasible): string[] {
 /** What learned costs say of the plan that they found. */
 function learnedLines({ learned }: Feasible): string[] {
   if (learned === undefined) return [];
-  const { best, whole, placements } = learned;
+  const { best, whole, placements, isComplete } = learned;
   const cost = shortTime((best?.cost ?? 0) / 1000);
   const counted = (kind: string) => best?.steps.filter((step) => step.kind === kind).length ?? 0;
   const others = [
@@ -194,6 +194,9 @@ function learnedLines({ learned }: Feasible): string[] {
   const without = whole === undefined ? "no room without" : `${shortTime(whole / 1000)} without`;
   return [
     `Learned costs        ${cost} on the slowest device, with ${cut} (${without}), of ${plural(placements, "placement")}`,
+    ...(isComplete
+      ? []
+      : ["                     The search was stopped: this is the best plan so far"]),
     "",
   ];
 }

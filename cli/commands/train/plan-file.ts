@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import {
   type CostNetworks,
@@ -19,14 +20,17 @@ import {
   type MissPoint,
   machineKeyOf,
   measuredGroups,
+  type Paused,
   type PlacementPolicy,
   planJob,
+  planningJob,
   readCostNetworks,
   readPolicy,
   resolveJob,
   type Scheme,
 } from "../../../index.ts";
 import type { ChangeArguments } from "../../support/arguments.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { constantsFor } from "../../support/machine.ts";
 import type { StatisticsSource } from "../../views/plan-report.ts";
@@ -47,6 +51,8 @@ export interface PlanningArguments extends ChangeArguments {
   readonly dryRun?: boolean;
   readonly curves?: string;
   readonly costModel?: string;
+  /** Of a search by learned costs: behind so many the best plan so far is the plan. */
+  readonly seconds?: number;
   readonly policy?: string;
   readonly explain?: boolean;
 }
@@ -92,11 +98,63 @@ export async function planFile(path: string, options: PlanningArguments): Promis
   const constants = constantsOf(choice?.devices ?? devices.perHost);
   const given =
     givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
+  const own = { ...ways, devices, constants, given, costs, policy };
+  checkSeconds(options);
+  const isSearched = costs !== undefined && policy === undefined && given === undefined;
   const found =
-    choice?.found ?? planJob(job, { ...ways, devices, constants, given, costs, policy });
+    choice?.found ??
+    (isSearched
+      ? await heard((isOver) => planningJob(job, { ...own, isOver }), options.seconds)
+      : planJob(job, own));
   if (options.from !== undefined) checkFits(options.from, found, constants, options);
   const source = { samples: counted?.samples, poolingFactor, data: job.data, ikjt };
   return { found, constants, source, choice };
+}
+
+/** Longest time without a look at what was asked. */
+const pauseEveryMs = 50;
+/** A search that takes longer says that it may be stopped. */
+const toldAfterMs = 1000;
+
+/**
+ * The plan of a search that a Ctrl-C ends, or the time: then it is the best so far. A search is
+ * one long computation, so that a Ctrl-C is heard in its pauses.
+ */
+async function heard(
+  search: (isOver: () => boolean) => Paused<JobPlan>,
+  seconds = Number.POSITIVE_INFINITY,
+): Promise<JobPlan> {
+  let isAsked = false;
+  using _interrupt = onInterrupt(() => {
+    isAsked = true;
+  });
+  const startMs = performance.now();
+  const endMs = startMs + 1000 * seconds;
+  let isTold = false;
+  const work = search(() => isAsked || performance.now() >= endMs);
+  for (let heardMs = startMs; ; ) {
+    const next = work.next();
+    if (next.done === true) return next.value;
+    const nowMs = performance.now();
+    if (nowMs - heardMs < pauseEveryMs) continue;
+    if (!isTold && nowMs - startMs > toldAfterMs) {
+      isTold = true;
+      console.error("Searching by learned costs; Ctrl-C plans with the best so far ...");
+    }
+    await setImmediate();
+    heardMs = performance.now();
+  }
+}
+
+/** @throws InvalidOptionError where no search by learned costs takes its time */
+function checkSeconds({ seconds, costModel, policy, plan, from }: PlanningArguments): void {
+  if (seconds === undefined) return;
+  if (costModel !== undefined && policy === undefined && (plan ?? from) === undefined) return;
+  throw new InvalidOptionError(
+    "--seconds",
+    "Expected `--cost-model` beside `--seconds`, and no `--policy`, `--plan` or `--from`: only a " +
+      "search by learned costs takes so long that it may be stopped",
+  );
 }
 
 /** @throws InputUnusableError, InvalidOptionError where the plan is not for these devices */

@@ -82,6 +82,7 @@ export function addPlan(program: Command): void {
       ).conflicts(["out", "calibrate"]),
     )
     .option("--cost-model <FILE>", "search by learned costs, of --calibrate --learn")
+    .option("--seconds <N>", "of --cost-model: plan with the best behind so many", numberFrom0)
     .option("--policy <FILE>", "place by this trained policy; with --learn: train one into it")
     .option("--explain", "say of each table why it lies there, and what other places would cost")
     .option("--what-if <OPTION=VALUE>", "plan with it, too, and compare: dim=64", collected)
@@ -107,6 +108,7 @@ export function addPlan(program: Command): void {
     "plan --calibrate --devices 2 --out constants.json",
     "plan --calibrate --learn --devices 2 --batch 2048 --out costs.safetensors",
     "plan --calibrate --learn --devices 2 --out costs.safetensors --policy policy.safetensors",
+    "plan job.yaml --cost-model costs.safetensors --seconds 10",
     "plan job.yaml --cost-model costs.safetensors --policy policy.safetensors",
     "plan job.yaml --constants constants.json",
     "plan job.yaml --devices 8 --constants v100",

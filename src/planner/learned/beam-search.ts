@@ -9,8 +9,9 @@ import type { CostTable } from "./cost-table.ts";
 import { type CacheCounts, DeviceStates, type KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import { type GridPlan, gridScales, type NoRoom, searchGrid } from "./grid-search.ts";
-import { improved } from "./improve.ts";
+import { improving } from "./improve.ts";
 import { type Move, moved, moveKinds, type TablePart, tableParts } from "./parts.ts";
+import { type Paused, untilDone } from "./paused.ts";
 
 export interface BeamOptions {
   /** States that are kept after each step. @default 3 */
@@ -78,6 +79,16 @@ export function searchParts(
   room: DeviceRoom,
   options: BeamOptions = {},
 ): LearnedSearch {
+  return untilDone(searchingParts(networks, given, room, options));
+}
+
+/** The same with a pause before each placement but the first, and each change of the best plan. */
+export function* searchingParts(
+  networks: CostNetworks,
+  given: readonly TablePart[],
+  room: DeviceRoom,
+  options: BeamOptions = {},
+): Paused<LearnedSearch> {
   const { beam = 3, steps = 10, candidates = 10, scales = gridScales } = options;
   const { placementsMax = 1000, isOver = () => false, improve = true } = options;
   const states = new DeviceStates(networks);
@@ -101,6 +112,7 @@ export function searchParts(
     const seen = new Set<string>();
     for (const state of kept) {
       for (const move of candidatesOf(state, candidates)) {
+        yield;
         if (placements >= placementsMax || isOver()) {
           isComplete = false;
           break search;
@@ -119,8 +131,10 @@ export function searchParts(
     kept = next.sort(better).slice(0, beam);
   }
   const found = costOf(best);
+  const improved = found && improve ? yield* improvedOf(best, found) : found;
+  isComplete &&= !isOver();
   return {
-    best: found && { steps: best.steps, ...(improve ? improvedOf(best, found) : found) },
+    best: improved && { steps: best.steps, ...improved },
     whole: costOf(whole)?.cost,
     published: found?.cost,
     placements,
@@ -128,8 +142,8 @@ export function searchParts(
     cache: states.counts,
   };
 
-  function improvedOf({ known }: State, plan: GridPlan): GridPlan {
-    return improved(networks, known, plan, room, isOver);
+  function improvedOf({ known }: State, plan: GridPlan): Paused<GridPlan> {
+    return improving(networks, known, plan, room, isOver);
   }
 }
 

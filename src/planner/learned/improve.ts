@@ -5,6 +5,7 @@ import { type CostNetworks, computeCost, planCost } from "./cost-networks.ts";
 import type { KnownPart } from "./device-states.ts";
 import type { DeviceRoom, TablesOfDevices } from "./greedy.ts";
 import type { GridPlan } from "./grid-search.ts";
+import type { Paused } from "./paused.ts";
 
 /** Changes that are tried at most: a limit of effort. */
 const triesMax = 20_000;
@@ -28,20 +29,21 @@ interface Change {
   readonly cost: number;
 }
 
-/** The plan after all changes that lower its cost, each the best of its round. */
-export function improved(
+/** The plan after all changes that lower its cost, each the best of its round, behind a pause. */
+export function* improving(
   networks: CostNetworks,
   tables: readonly KnownPart[],
   plan: GridPlan,
   room: DeviceRoom,
   isOver: () => boolean = () => false,
-): GridPlan {
+): Paused<GridPlan> {
   const placed = plan.placed.map((own) => [...own]);
   const copies = [...tables.keys()].filter((index) => tables[index]?.isCopied);
   const loads = placed.map((own) => loadOf(networks, tables, [...copies, ...own]));
   let cost = planCost(networks, loads);
   let tries = 0;
   while (tries < triesMax && !isOver()) {
+    yield;
     const changes = changesFrom(networks, tables, placed, loads, room);
     tries += changes.tried;
     const { best } = changes;

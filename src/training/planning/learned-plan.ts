@@ -5,10 +5,11 @@ import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../errors/errors.ts";
 import { openKernels } from "../../kernels/index.ts";
 import type { Setting } from "../../planner/cost/cost.ts";
-import { type LearnedSearch, searchParts } from "../../planner/learned/beam-search.ts";
+import { type LearnedSearch, searchingParts } from "../../planner/learned/beam-search.ts";
 import { type CostNetworks, slowestOf } from "../../planner/learned/cost-networks.ts";
 import type { DeviceRoom } from "../../planner/learned/greedy.ts";
 import { moved, type TablePart } from "../../planner/learned/parts.ts";
+import { type Paused, untilDone } from "../../planner/learned/paused.ts";
 import { networkCosts } from "../../planner/policies/network-costs.ts";
 import { type PlacementPolicy, placeByPolicy } from "../../planner/policies/placement-policy.ts";
 import { roomOf } from "../../planner/search.ts";
@@ -33,6 +34,8 @@ export interface LearnedWays {
   readonly costs: CostNetworks;
   /** Places the tables instead of the search; undefined: they are searched. */
   readonly policy?: PlacementPolicy | undefined;
+  /** Asked again and again in a search: whether the best plan so far has to do. */
+  readonly isOver?: (() => boolean) | undefined;
 }
 
 /** Moves of a search: a table that fits on no device is cut once for each, and then some. */
@@ -48,23 +51,33 @@ const stepsOfDevice = 2;
 export function planLearned(
   job: PlannableJob,
   setting: Setting,
-  { costs: networks, policy }: LearnedWays,
+  ways: LearnedWays,
   statistics?: readonly FeatureStatistics[],
 ): LearnedJobPlan {
+  return untilDone(planningLearned(job, setting, ways, statistics));
+}
+
+/** The same with the pauses of its search. */
+export function* planningLearned(
+  job: PlannableJob,
+  setting: Setting,
+  { costs: networks, policy, isOver }: LearnedWays,
+  statistics?: readonly FeatureStatistics[],
+): Paused<LearnedJobPlan> {
   checkNetworks(setting, networks);
   const isCached = setting.workload.tables.some(({ tiers }) => tiers.includes("cached"));
-  const usual = planIn(setting);
+  const usual = yield* planIn(setting);
   if (usual.plan !== undefined || !isCached || lacksOf(setting) > 0) return usual;
-  return planIn(withLeastCaches(setting));
+  return yield* planIn(withLeastCaches(setting));
 
-  function planIn(own: Setting): LearnedJobPlan {
+  function* planIn(own: Setting): Paused<LearnedJobPlan> {
     const parts = jobParts(job, own, statistics);
     const devices = deviceCount(own.devices);
     const room = { devices, bytes: roomOf(own).bytes };
     const steps = Math.max(stepsLeast, stepsOfDevice * devices);
     const search =
       policy === undefined
-        ? searchParts(networks, parts, room, { steps })
+        ? yield* searchingParts(networks, parts, room, { steps, ...(isOver && { isOver }) })
         : placedByPolicy(networks, policy, parts, room);
     if (search.best === undefined) return { plan: undefined, search };
     const shards = shardsOf(

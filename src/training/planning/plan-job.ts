@@ -7,6 +7,7 @@ import type { Setting } from "../../planner/cost/cost.ts";
 import { tileGroupsOf } from "../../planner/enumerate.ts";
 import type { LearnedSearch } from "../../planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../planner/learned/cost-networks.ts";
+import { type Paused, untilDone } from "../../planner/learned/paused.ts";
 import { readPlan, writePlan } from "../../planner/plan-file.ts";
 import type { PlacementPolicy } from "../../planner/policies/placement-policy.ts";
 import { type Relaxation, relaxations } from "../../planner/relax.ts";
@@ -16,7 +17,7 @@ import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-
 import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
 import { explainPlan, type TableReasons } from "./explain-plan.ts";
-import { planLearned } from "./learned-plan.ts";
+import { planningLearned } from "./learned-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
 export interface PlanOptions extends WorkloadOptions {
@@ -30,6 +31,11 @@ export interface PlanOptions extends WorkloadOptions {
   readonly costs?: CostNetworks | undefined;
   /** A trained policy that places the tables, instead of that search; it needs `costs`, too. */
   readonly policy?: PlacementPolicy | undefined;
+  /**
+   * Asked again and again while learned costs guide a search: whether the best plan so far has to
+   * do. Left out: the search goes to its end, and its plan is a function of the job.
+   */
+  readonly isOver?: (() => boolean) | undefined;
 }
 
 /** A plan and what it means; or, where none fits, why, and what would help. */
@@ -63,6 +69,11 @@ export type JobPlan =
  * @throws InvalidOptionError where the costs are not of this job
  */
 export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
+  return untilDone(planningJob(job, options));
+}
+
+/** The same with the pauses of a search by learned costs, for who has others to listen to. */
+export function* planningJob(job: PlannableJob, options: PlanOptions): Paused<JobPlan> {
   const { constants, given, explain } = options;
   const workload = workloadOf(job, options);
   if (given !== undefined) {
@@ -79,8 +90,9 @@ export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
   const cut = schemes === undefined ? withWholeTables(workload, devices) : workload;
   const setting = withCurves({ workload: cut, devices, constants });
   if (options.costs !== undefined) {
-    const { costs, policy, statistics } = options;
-    const { plan, search } = planLearned(job, setting, { costs, policy }, statistics);
+    const { costs, policy, isOver, statistics } = options;
+    const ways = { costs, policy, isOver };
+    const { plan, search } = yield* planningLearned(job, setting, ways, statistics);
     if (plan !== undefined) {
       const { considered } = searchPlan(setting);
       return { ...judged(job, setting, plan, considered, explain), learned: search };

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import test from "ava";
 import type { JobPlan, MachineConstants } from "../../../index.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
+import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
@@ -349,6 +350,16 @@ test.serial("costs are measured and learned, and then a plan is found by them", 
   t.regex(placed.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
   const run = await runCli(["train", "job.json", "--plan", "plan.json", "--json"], directory);
   t.is(run.code, 0, run.stderr);
+  // So does one of AutoShard, by the same commands.
+  const auto = [...trained.slice(0, -1), "auto.st", "--method", "autoshard", "--turns", "1"];
+  const other = await runCli(auto, directory);
+  t.is(other.code, 0, other.stderr);
+  t.is(readPolicy(join(directory, "auto.st")).policy.method, "autoshard");
+  const byAuto = await runCli([...search, "--policy", "auto.st", "--json"], directory);
+  t.is(byAuto.code, 0, byAuto.stderr);
+  const { plan, learned: placement } = lastJson<Feasible>(byAuto);
+  t.is(plan.shards.length, tables.length);
+  t.is(placement?.placements, 1);
   const alone = await runCli(["plan", "job.json", "--policy", "policy.st"], directory);
   t.is(alone.code, 2);
   t.regex(alone.stderr, /`--cost-model` beside `--policy`.*`osiris plan --calibrate --learn --pol/);
@@ -361,12 +372,12 @@ test.serial("costs are measured and learned, and then a plan is found by them", 
 
   // Costs of another machine are refused, unless it is said of which machine the plan is to be.
   await writeCostNetworks(join(directory, "other.st"), drawnNetworks(2, 1), { source: "a server" });
-  const other = ["plan", "job.json", "--cost-model", "other.st"];
-  const refused = await startCli(other, directory, ["env", "-u", "OSIRIS_CONSTANTS"]).ended;
+  const foreign = ["plan", "job.json", "--cost-model", "other.st"];
+  const refused = await startCli(foreign, directory, ["env", "-u", "OSIRIS_CONSTANTS"]).ended;
   t.is(refused.code, 2);
   t.regex(
     refused.stderr,
     /costs of this machine, .*, got those of a server: measure them here with/,
   );
-  t.is((await runCli([...other, "--constants", "v100"], directory)).code, 0);
+  t.is((await runCli([...foreign, "--constants", "v100"], directory)).code, 0);
 });

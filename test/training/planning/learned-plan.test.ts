@@ -1,10 +1,13 @@
 // Plans of jobs by learned costs: whole columns, in the job's order, with room on every device.
 
 import test from "ava";
+import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { checkCover } from "../../../src/planner/assess.ts";
 import { defaultConstants } from "../../../src/planner/cost/constants.ts";
+import { reuseOf } from "../../../src/planner/learned/reuse.ts";
+import { costTableOf } from "../../../src/training/planning/cost-tables.ts";
 import { jobParts } from "../../../src/training/planning/learned-parts.ts";
 import { planLearned } from "../../../src/training/planning/learned-plan.ts";
 import { planJob } from "../../../src/training/planning/plan-job.ts";
@@ -180,4 +183,19 @@ test("half the rows have their share of the ids, and formulas add what networks 
   t.is(whole?.formulaMs, 0);
   t.true((partsIn(popular, slow).whole?.formulaMs ?? 0) > 0);
   t.true(halves.every(({ formulaMs }) => formulaMs > 0));
+});
+
+test("reuse is what was counted in a whole window, and as Zipf's law has it in a shorter one", (t) => {
+  const workload = workloadOf(job);
+  const [planned] = workload.tables;
+  if (planned === undefined) return t.fail();
+  const counted = (samples: number) => {
+    const window = { samples, ids: samples * 4, reuse: [3, 1, ...new Array<number>(15).fill(0)] };
+    return [{ window }] as unknown as readonly FeatureStatistics[];
+  };
+  const law = reuseOf(planned);
+  t.deepEqual(costTableOf(job, planned, 0, undefined).bins, law);
+  // The same rows return less often in a short window than in one that networks are trained with.
+  t.deepEqual(costTableOf(job, planned, 0, counted(8192)).bins, law);
+  t.deepEqual(costTableOf(job, planned, 0, counted(65_536)).bins.slice(0, 3), [0.75, 0.25, 0]);
 });

@@ -25,7 +25,7 @@ export const layers: readonly Rooms[] = [
     "src/exchange": 2550,
     "src/kernels/reference": 2400,
     "src/model/graph": 860,
-    "src/planner/learned": 1120,
+    "src/planner/learned": 1210,
     "src/wire/transports": 1400,
   },
   {
@@ -106,7 +106,7 @@ export const layers: readonly Rooms[] = [
   { "actors/dashboard": 1280 },
   { "actors/cluster": 1450 },
   {
-    "actors/cost-networks": 830,
+    "actors/cost-networks": 980,
     "actors/verify": 450,
     "chaos/faults": 1550,
   },

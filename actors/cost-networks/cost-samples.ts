@@ -2,7 +2,7 @@
 // for validation, a tenth for the test, as the seed deals them.
 
 import type { CostTable } from "../../src/planner/learned/cost-table.ts";
-import { rawFeaturesOf, type Standard, standardised } from "../../src/planner/learned/features.ts";
+import { type Standard, standardised } from "../../src/planner/learned/features.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
 
 /** Lookup and update of some tables on one device, as they were measured. */
@@ -62,13 +62,17 @@ export interface NetworkSample {
   readonly outputs: readonly number[];
 }
 
-/** A set of at most `tablesMax` tables as inputs of the module (cost-network-model.ts). */
+/**
+ * A set of at most `tablesMax` tables, each as `numbersOf` tells it, as inputs of the module
+ * (cost-network-model.ts).
+ */
 export function setSample(
   { tables, milliseconds }: ComputeCost,
   tablesMax: number,
+  numbersOf: (table: CostTable) => readonly number[],
   standard: Standard,
 ): NetworkSample {
-  const rows = tables.map((table) => standardised(rawFeaturesOf(table), standard));
+  const rows = tables.map((table) => standardised(numbersOf(table), standard));
   const missing = tablesMax - tables.length;
   const zeros = new Array<number>(missing * standard.mean.length).fill(0);
   const present = [

@@ -10,11 +10,13 @@ import {
   forwardCosts,
   setCost,
 } from "../../src/planner/learned/cost-networks.ts";
+import type { CostTable } from "../../src/planner/learned/cost-table.ts";
 import {
-  rawFeaturesOf,
+  type FeatureSet,
+  featureCount,
+  featuresOf,
   standardised,
   standardOf,
-  tableFeatures,
 } from "../../src/planner/learned/features.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import {
@@ -29,6 +31,7 @@ import {
   partsOf,
   setSample,
 } from "./cost-samples.ts";
+import { fitLinear, linearCost, withLinear } from "./linear-part.ts";
 import { type TrainedRun, trainNetwork } from "./network-job.ts";
 
 export interface CostTrainingOptions {
@@ -39,6 +42,8 @@ export interface CostTrainingOptions {
    * @default 1000
    */
   readonly epochs?: number;
+  /** What the networks are told of a table. @default "traffic" */
+  readonly features?: FeatureSet;
   /** Threads that train. The networks do not depend on them. @default 1 */
   readonly threads?: number;
   /** Told what is trained next. */
@@ -82,7 +87,7 @@ export async function trainCostNetworks(
   costs: MeasuredCosts,
   options: CostTrainingOptions = {},
 ): Promise<TrainedNetworks> {
-  const { seed = 1, epochs = 1000, threads = 1, onNetwork } = options;
+  const { seed = 1, epochs = 1000, threads = 1, features = "traffic", onNetwork } = options;
   const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-"));
   try {
     await using cluster = await Cluster.start({ devices: threads });
@@ -95,13 +100,14 @@ export async function trainCostNetworks(
         model,
       );
     };
-    const compute = await trainCompute(costs, seed, run);
+    const compute = await trainCompute(costs, features, seed, run);
     const forward = await trainExchange(costs, "forward", seed, run);
     const backward = await trainExchange(costs, "backward", seed, run);
     const { devices, batchSize, exchange } = costs;
     const networks: CostNetworks = {
       devices,
       batchSize,
+      features,
       table: compute.table,
       head: compute.head,
       forward: forward.network,
@@ -121,20 +127,38 @@ export async function trainCostNetworks(
 
 type Train = (name: NetworkName, parts: Parts<NetworkSample>, model: object) => Promise<TrainedRun>;
 
-async function trainCompute({ compute }: MeasuredCosts, seed: number, train: Train) {
+async function trainCompute(
+  { compute, batchSize }: MeasuredCosts,
+  features: FeatureSet,
+  seed: number,
+  train: Train,
+) {
+  const numbersOf = (table: CostTable) => featuresOf(table, features, batchSize);
   const parts = partsOf(compute, seed);
-  const pool = parts.train.flatMap(({ tables }) => tables.map(rawFeaturesOf));
+  const pool = parts.train.flatMap(({ tables }) => tables.map(numbersOf));
   const standard = standardOf(pool);
   const tables = compute.reduce((most, own) => Math.max(most, own.tables.length), 0);
-  const samples = mapped(parts, (cost) => setSample(cost, tables, standard));
+  // The published networks are networks alone.
+  const known = (cost: ComputeCost) => ({
+    milliseconds: cost.milliseconds,
+    tables: cost.tables.map((table) => standardised(numbersOf(table), standard)),
+  });
+  const linear = features === "published" ? undefined : fitLinear(parts.train.map(known));
+  const samples = mapped(parts, (cost) => {
+    const rest = linear === undefined ? 0 : linearCost(linear, known(cost).tables);
+    const milliseconds = cost.milliseconds - rest;
+    return setSample({ ...cost, milliseconds }, tables, numbersOf, standard);
+  });
   const { digest, layersOf } = await train("compute", samples, {
-    dense: tables * (tableFeatures + 1),
+    dense: tables * (featureCount(features) + 1),
     options: { kind: "set", tables, table: widths.table, head: widths.head },
   });
+  const own = { table: layersOf("table", true), head: layersOf("head", false) };
+  const { table, head } = linear === undefined ? own : withLinear(own, linear);
   return {
     digest,
-    table: { standard, layers: layersOf("table", true) },
-    head: layersOf("head", false),
+    table: { standard, layers: table },
+    head,
     parts,
     answer: (networks: CostNetworks, cost: ComputeCost): Answer => {
       return { is: [setCost(networks, cost.tables)], was: [cost.milliseconds] };

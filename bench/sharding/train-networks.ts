@@ -30,7 +30,9 @@ if (hasPublished(flags.data)) {
   for (const devices of asked) {
     const [epochs, seed] = [Number(flags.epochs), Number(flags.seed)];
     const costs = publishedCosts(flags.data, devices);
-    const { networks, reports } = await trainCostNetworks(costs, { epochs, seed });
+    const { networks, reports } = await trainCostNetworks(costs, {
+      ...{ epochs, seed, features: "published" },
+    });
     for (const [name, own] of Object.entries(reports)) {
       const { samples, validMse, testMse, testVariance, digest } = own;
       const numbers = [samples, ...[validMse, testMse, testVariance].map(Math.round)];

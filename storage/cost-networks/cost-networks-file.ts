@@ -11,7 +11,7 @@ import type {
   CostNetworks,
   StandardNetwork,
 } from "../../src/planner/learned/cost-networks.ts";
-import { tableFeatures } from "../../src/planner/learned/features.ts";
+import { featureCount, featureSets } from "../../src/planner/learned/features.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import {
   type FloatTensor,
@@ -31,8 +31,8 @@ export async function writeCostNetworks(
   provenance: Provenance,
   disk: Disk = realDisk,
 ): Promise<void> {
-  const { devices, batchSize, lateMax } = networks;
-  const numbers = Object.entries({ devices, batchSize, lateMax });
+  const { devices, batchSize, lateMax, features } = networks;
+  const numbers = Object.entries({ devices, batchSize, lateMax, features });
   const notes = {
     ...provenance,
     kind,
@@ -80,6 +80,8 @@ const notesSchema = z.object({
   devices: z.coerce.number().int().min(1),
   batchSize: z.coerce.number().int().min(1),
   lateMax: z.coerce.number().min(0),
+  /** Files of before there was a choice have NeuroShard's. */
+  features: z.enum(featureSets).default("published"),
 });
 
 /** @throws InputUnusableError where the file has no cost networks, or cannot be read */
@@ -88,7 +90,8 @@ export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostN
   const notes = notesSchema.safeParse(file.notes);
   if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
   const { kind: _kind, ...numbers } = notes.data;
-  const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...provenance } = file.notes;
+  const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...others } = file.notes;
+  const { features: _f, ...provenance } = others;
   const read = tensorReader(file, path);
   const networks: CostNetworks = {
     ...numbers,
@@ -138,7 +141,9 @@ function tensorReader({ tensors }: ReadFloats, path: string) {
 }
 
 /** Layers that do not fit each other, or other inputs and outputs than a planner has. */
-function checkShapes({ devices, table, head, forward, backward }: CostNetworks, path: string) {
+function checkShapes(networks: CostNetworks, path: string) {
+  const { devices, features, table, head, forward, backward } = networks;
+  const tableFeatures = featureCount(features);
   const vector = table.layers.at(-1)?.bias.length ?? 0;
   check("table", table.layers, tableFeatures, vector);
   check("head", head, vector, 1);

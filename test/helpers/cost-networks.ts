@@ -21,6 +21,7 @@ export function drawnNetworks(devices: number, seed: number): CostNetworks {
   return {
     devices,
     batchSize: 64,
+    features: "published",
     lateMax: 19,
     table: {
       standard: { mean: new Array(tableFeatures).fill(0), deviation },

@@ -61,7 +61,7 @@ const deadlineMs = 300_000;
  * Timed repetitions, behind one that is not timed; the fastest counts: what else runs on the
  * machine only makes them longer.
  */
-const rounds = 7;
+const rounds = 15;
 
 const rule: RowRule = {
   kind: "rowWiseAdagrad",

@@ -26,7 +26,7 @@ export interface ProbeLimits {
 
 const dims = [4, 8, 16, 32, 64, 128];
 /** Tables of a set; of an exchange, over all devices. */
-const setTables = { least: 1, most: 15 };
+const setTables = { least: 1, most: 24 };
 const exchangeTables = { least: 10, most: 59 };
 /** Rows of a table: between 100 and so many, evenly by their logarithm. */
 const rowsMost = 4_000_000;

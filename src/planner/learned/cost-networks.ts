@@ -6,7 +6,7 @@
 // D = devices, I/O = inputs/outputs of a layer, E = columns of a table's own vector.
 
 import type { CostTable } from "./cost-table.ts";
-import { rawFeaturesOf, type Standard, standardised } from "./features.ts";
+import { type FeatureSet, featuresOf, type Standard, standardised } from "./features.ts";
 
 /** y = x W^T + b; then ReLU, if asked. */
 export interface CostLayer {
@@ -28,6 +28,8 @@ export interface CostNetworks {
   readonly devices: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
+  /** What they are told of a table. */
+  readonly features: FeatureSet;
   /** Each table's features become a vector (E). */
   readonly table: StandardNetwork;
   /** The sum of the vectors of a device's tables becomes milliseconds. */
@@ -41,8 +43,9 @@ export interface CostNetworks {
 }
 
 /** The vector (E) of a table. */
-export function tableVector({ table }: CostNetworks, of: CostTable): Float64Array {
-  return through(table.layers, standardised(rawFeaturesOf(of), table.standard));
+export function tableVector(networks: CostNetworks, of: CostTable): Float64Array {
+  const { table, features, batchSize } = networks;
+  return through(table.layers, standardised(featuresOf(of, features, batchSize), table.standard));
 }
 
 /** Milliseconds of lookup and update of tables whose vectors have this sum; at least 0. */

@@ -1,8 +1,15 @@
 // What a cost network is told of a table: twenty numbers, each less its mean over the tables that
 // the network was trained with, over their deviation. Sorted by the names that NeuroShard's
-// published code gives them, so that its bins stand as text does: 0, 1, 10, … 16, 2, … 9.
+// published code gives them, so that its bins stand as text does: 0, 1, 10, … 16, 2, … 9. Networks
+// of a machine that was measured here are told others (traffic-features.ts).
 
 import { type CostTable, reuseBins } from "./cost-table.ts";
+import { trafficFeatures, trafficFeaturesOf } from "./traffic-features.ts";
+
+/** What a network is told of a table: NeuroShard's numbers, or what a batch reads and writes. */
+export const featureSets = ["published", "traffic"] as const;
+
+export type FeatureSet = (typeof featureSets)[number];
 
 /** Numbers of a table. */
 export const tableFeatures = reuseBins + 3;
@@ -14,6 +21,16 @@ const binOrder = Array.from({ length: reuseBins }, (_, bin) => bin).sort((a, b) 
 /** The numbers as they are: bins, columns, ids of a sample, rows. */
 export function rawFeaturesOf({ rows, dim, poolingFactor, bins }: CostTable): number[] {
   return [...binOrder.map((bin) => bins[bin] ?? 0), dim, poolingFactor, rows];
+}
+
+/** Numbers of a table in such a set. */
+export function featureCount(set: FeatureSet): number {
+  return set === "published" ? tableFeatures : trafficFeatures;
+}
+
+/** What networks with these features, of batches of so many samples, are told of a table. */
+export function featuresOf(table: CostTable, set: FeatureSet, batchSize: number): number[] {
+  return set === "published" ? rawFeaturesOf(table) : trafficFeaturesOf(table, batchSize);
 }
 
 /** Mean and deviation of each column of some inputs. */

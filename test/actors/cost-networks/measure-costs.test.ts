@@ -97,7 +97,7 @@ test("probes are functions of their number, within their limits", (t) => {
   for (let index = 0; index < 200; index++) {
     const tables = setProbe(limits, index);
     t.deepEqual(setProbe(limits, index), tables);
-    t.true(tables.length >= 1 && tables.length <= 15);
+    t.true(tables.length >= 1 && tables.length <= 24);
     const floor = tables.reduce((sum, { dim }) => sum + 100 * dim * 4, 0);
     const bytes = tables.reduce((sum, { rows, dim }) => sum + rows * dim * 4, 0);
     t.true(bytes <= limits.bytesMax + floor);

@@ -68,7 +68,7 @@ test("a plan is costed by what the run's own model predicts", async (t) => {
   const { compute } = drawnCosts(100, 2);
   const parts = partsOf(compute, 1);
   const standard = standardOf(compute.flatMap(({ tables }) => tables.map(rawFeaturesOf)));
-  const samples = mapped(parts, (cost) => setSample(cost, 5, standard));
+  const samples = mapped(parts, (cost) => setSample(cost, 5, rawFeaturesOf, standard));
   await using cluster = await Cluster.start({ devices: 1 });
   const training = { cluster, home: join(home, "run"), name: "test", seed: 1, epochs: 20 };
   const kind = {

@@ -74,6 +74,7 @@ const plainStandard = (count: number) => {
 const byHand: CostNetworks = {
   devices: 2,
   batchSize: 64,
+  features: "published",
   lateMax: 4,
   table: { standard: plainStandard(20), layers: [] },
   head: [],

@@ -29,6 +29,21 @@ test("networks come back as they were, with where they come from; equal ones are
   t.deepEqual(readFileSync(path), bytes);
 });
 
+test("a file that does not say what its networks are told of a table has NeuroShard's numbers", async (t) => {
+  const path = pathOf(t);
+  const traffic = { ...drawnNetworks(2, 1), features: "traffic" } as const;
+  await writeCostNetworks(path, traffic, {});
+  const error = t.throws(() => readCostNetworks(path), { instanceOf: InputUnusableError });
+  t.regex(error?.message ?? "", /`table\.0` takes 20, not 18/);
+  await writeCostNetworks(path, drawnNetworks(2, 1), {});
+  const text = readFileSync(path, "latin1").replace(
+    '"features":"published"',
+    '"seatures":"published"',
+  );
+  writeFileSync(path, text, "latin1");
+  t.is(readCostNetworks(path).networks.features, "published");
+});
+
 test("what is no file of cost networks is refused, with the command that makes one", async (t) => {
   const path = pathOf(t);
   const refused = (message: RegExp) => {

@@ -3,6 +3,7 @@
 import type { Bench } from "./bench.ts";
 import { dedupBench } from "./dedup/dedup.bench.ts";
 import { exchangeBench } from "./exchange/exchange.bench.ts";
+import { growthBench } from "./growth/growth.bench.ts";
 import { ingestBench } from "./ingest/ingest.bench.ts";
 import { stallBench } from "./ingest/stall.bench.ts";
 import { transformsBench } from "./ingest/transforms.bench.ts";
@@ -31,6 +32,7 @@ export const benches: Readonly<Record<string, Bench>> = {
   train: trainBench,
   peers: peersBench,
   scaling: scalingBench,
+  growth: growthBench,
   allocation: allocationBench,
   accuracy: accuracyBench,
   dedup: dedupBench,

@@ -131,7 +131,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 12_600,
+    bench: 13_000,
     docs: 340,
     web: 2600,
   },

@@ -8,6 +8,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { scaleLinear } from "d3-scale";
 import type { BenchRow } from "../row.ts";
+import { at, svgOf, text } from "../svg.ts";
 
 export const files = { rows: "docs/pictures/recd.jsonl", picture: "docs/pictures/recd.svg" };
 
@@ -29,17 +30,6 @@ const titles: Readonly<Record<string, string>> = {
 
 const [width, rowHeight, top] = [760, 34, 74];
 const frame = { left: 320, right: 690 };
-
-const style = `<style>
-  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
-  .page { fill: #ffffff; stroke: #d1d9e0; }
-  .title { font-size: 15px; font-weight: 600; }
-  .small { font-size: 11.5px; fill: #59636e; }
-  .bar { fill: #0969da; }
-  .less { fill: #bc4c00; }
-  .grid { stroke: #d1d9e0; }
-  .target { stroke: #1f2328; stroke-width: 1.6; }
-</style>`;
 
 /** The rows of the text that the bench printed. */
 export function rowsIn(text: string): Shown[] {
@@ -63,11 +53,7 @@ export function drawSavings(all: readonly Shown[]): string {
   const most = Math.max(1, ...rows.map(({ ratio }) => ratio));
   const x = scaleLinear([0, most * 1.05], [frame.left, frame.right]);
   const height = top + rows.length * rowHeight + 26;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img">`,
-    "<title>What deduplication of sessions saves</title>",
-    style,
-    `<rect class="page" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="10"/>`,
+  return svgOf({ width, height, title: "What deduplication of sessions saves" }, [
     text(24, 30, "Sessions deduplicated: times faster, or smaller, than without", "title"),
     text(24, 50, "a line across a bar: what a release must reach", "small"),
     ...x
@@ -88,19 +74,7 @@ export function drawSavings(all: readonly Shown[]): string {
         text(x(ratio) + 6, y + 14, ratio.toFixed(2)),
       ];
     }),
-    "</svg>",
-    "",
-  ].join("\n");
-}
-
-/** A coordinate, so that the picture is the same wherever it is drawn. */
-function at(coordinate: number): number {
-  return Math.round(coordinate * 10) / 10;
-}
-
-function text(left: number, baseline: number, words: string, kind?: string): string {
-  const own = kind === undefined ? "" : ` class="${kind}"`;
-  return `<text x="${at(left)}" y="${at(baseline)}"${own}>${words}</text>`;
+  ]);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

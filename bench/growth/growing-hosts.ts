@@ -1,0 +1,105 @@
+// Whole runs of two devices, on one host and on two: host processes of this machine, joined over
+// the cluster's broker as those of other machines are.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Cluster } from "../../index.ts";
+import { configuration } from "../configurations.ts";
+import { quantileOf } from "../row.ts";
+
+const batchSize = 2048;
+/** Events of progress of a run: the first are of steps that programs are compiled in. */
+const [warmUp, measured] = [4, 12];
+const joinMs = 60_000;
+
+/** Milliseconds of a step: processor time of all processes, and as the run tells it. */
+interface RunCost {
+  readonly workMs: number;
+  readonly stepMs: number;
+}
+
+export interface HostRound {
+  readonly one: RunCost;
+  /** One host once more: how far it is from `one` is what the other may be off. */
+  readonly again: RunCost;
+  readonly two: RunCost;
+}
+
+export async function* hostRounds(rounds: number): AsyncGenerator<HostRound, void> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-growth-"));
+  try {
+    for (let round = 0; round < rounds; round++) {
+      const one = await costOn(1, join(directory, `${round}-one`), directory);
+      const two = await costOn(2, join(directory, `${round}-two`), directory);
+      const again = await costOn(1, join(directory, `${round}-again`), directory);
+      yield { one, again, two };
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** A run of two devices; of the steps that it tells, the fastest tenth. */
+async function costOn(hosts: 1 | 2, checkpoints: string, directory: string): Promise<RunCost> {
+  await using cluster = await Cluster.start({ devices: 2 / hosts });
+  const joined = hosts === 2 ? startHost(cluster) : undefined;
+  try {
+    const deadline = performance.now() + joinMs;
+    while (cluster.hosts.length < hosts) {
+      if (performance.now() > deadline) throw new Error(`No second host came in ${joinMs} ms`);
+      await new Promise((resume) => setTimeout(resume, 50));
+    }
+    const run = await cluster.submit({
+      model: configuration("a").model,
+      devices: 2,
+      data: {
+        ...{ kind: "synthetic", samples: 40 * batchSize, dense: 13, batchSize, epochs: 10_000 },
+        cache: join(directory, "cache"),
+      },
+      checkpoint: { directory: checkpoints, everySteps: 1_000_000 },
+    });
+    const stepMs: number[] = [];
+    let from = { step: 0, spentMs: 0 };
+    let to = from;
+    for await (const event of run.events()) {
+      if (event.type === "run.started" && event.hosts.length !== hosts) {
+        throw new Error(`The run is on ${event.hosts.length} hosts instead of ${hosts}`);
+      }
+      if (event.type !== "run.progress" || event.times === undefined) continue;
+      stepMs.push(event.times.stepMs);
+      to = { step: event.step, spentMs: spentMsBy(joined) };
+      if (stepMs.length === warmUp) from = to;
+      if (stepMs.length === warmUp + measured) break;
+    }
+    await run.cancel();
+    const workMs = (to.spentMs - from.spentMs) / (to.step - from.step);
+    return { workMs, stepMs: quantileOf(stepMs.slice(warmUp))(0.1) };
+  } finally {
+    joined?.kill("SIGKILL");
+    if (joined?.exitCode === null && joined.signalCode === null) await once(joined, "exit");
+  }
+}
+
+/** A tick of the times in /proc, as Linux has it on every machine. */
+const tickMs = 10;
+
+/** Processor time of this process and of a child, so far; of the child on Linux alone. */
+function spentMsBy(child: ChildProcess | undefined): number {
+  const { user, system } = process.cpuUsage();
+  const own = (user + system) / 1000;
+  if (child?.pid === undefined || process.platform !== "linux") return own;
+  // Behind the program's name in brackets: state, then 10 fields, then user and system time.
+  const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return own + tickMs * (Number(fields[11]) + Number(fields[12]));
+}
+
+function startHost(cluster: Cluster): ChildProcess {
+  const program = fileURLToPath(new URL("../../cli/main.js", import.meta.url));
+  const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
+  const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];
+  return spawn(process.execPath, [program, "host", ...at, "--devices", "1"], { stdio: "ignore" });
+}

@@ -102,7 +102,7 @@ export const layers: readonly Rooms[] = [
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
   { "actors/observe": 1220 },
-  { "actors/client": 1100, "actors/serving": 3_450 },
+  { "actors/client": 1100, "actors/serving": 3_700 },
   { "actors/dashboard": 1280 },
   { "actors/cluster": 1450 },
   {

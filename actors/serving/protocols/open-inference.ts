@@ -5,13 +5,13 @@
 
 import { recordColumnsOf } from "../../../src/data/records.ts";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
-import { featuresOf, shapesOf } from "../../../src/model/features.ts";
+import { shapesOf } from "../../../src/model/features.ts";
 import { packageVersion } from "../../runtime/version.ts";
 import type { Asked, ScoringEngine } from "../models/engine.ts";
 import type { Response } from "../models/front.ts";
 import type { ModelVersions } from "../models/model-versions.ts";
 import { jsonOf } from "./json-body.ts";
-import { askedOf } from "./tensor-inputs.ts";
+import { askedOf, encodedInputs } from "./tensor-inputs.ts";
 import { tensorsOf } from "./tensors.ts";
 
 /** Where the JSON ends and binary tensors begin. */
@@ -45,8 +45,8 @@ export function modelMetadata(model: ModelVersions, engine: ScoringEngine) {
       calibrated: version.calibrated === true,
       tasks: tasks.join(","),
       // Text, a number or a boolean, as the protocol has parameters: no list.
-      encoded_inputs: featuresOf(job.model)
-        .flatMap(({ name }) => [`${name}.rows`, `${name}.lengths`])
+      encoded_inputs: encodedInputs(job.model)
+        .flatMap((name) => [name, name.replace(/\.(rows|ids)$/, ".lengths")])
         .join(","),
       ...(failure === undefined ? {} : { failure }),
     },

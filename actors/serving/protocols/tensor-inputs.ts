@@ -4,6 +4,7 @@
 //   column             shape (B) or (B,1): a value of each record; (B,L): a list of L each
 //   column.lengths     (B): of a column with the shape (N), how long the list of each record is
 //   FEATURE.rows       (N), with FEATURE.lengths (B), and FEATURE.weights (N) where it has weights
+//   FEATURE.ids        (N): in place of rows, of a table whose ids have 64 bits
 //   dense              (B,D)
 //
 // B records, N ids of all of them behind each other. A NaN is a missing value.
@@ -19,9 +20,16 @@ const lengthsSuffix = ".lengths";
 
 /** @throws RequestUnusableError where shapes do not fit together, or a name is unknown */
 export function askedOf(tensors: readonly InputTensor[], { model }: JobSpec): Asked {
-  const names = new Set(featuresOf(model).map(({ name }) => `${name}.rows`));
+  const names = new Set(encodedInputs(model));
   const isEncoded = tensors.some(({ name }) => names.has(name));
   return isEncoded ? encodedOf(tensors, model) : recordsOf(tensors);
+}
+
+/** The names of the ids of all features: of ids with 64 bits, or of rows. */
+export function encodedInputs(model: JobSpec["model"]): string[] {
+  return featuresOf(model).map(({ name, table }) => {
+    return `${name}.${model.tables[table]?.idBits === 64 ? "ids" : "rows"}`;
+  });
 }
 
 function recordsOf(tensors: readonly InputTensor[]): Asked {
@@ -96,8 +104,10 @@ function encodedOf(tensors: readonly InputTensor[], model: JobSpec["model"]): As
     return tensor;
   };
   const given = take("dense");
-  const parts = features.map(({ name }) => ({
-    rows: take(`${name}.rows`) ?? refuse(`${name}.rows`, "to be there, as other features are"),
+  const inputs = encodedInputs(model);
+  const isWide = features.map(({ table }) => model.tables[table]?.idBits === 64);
+  const parts = features.map(({ name }, i) => ({
+    rows: take(inputs[i] ?? "") ?? refuse(inputs[i] ?? "", "to be there, as other features are"),
     lengths: take(`${name}${lengthsSuffix}`) ?? refuse(`${name}.lengths`, "to be there"),
     weights: take(`${name}.weights`),
   }));
@@ -116,17 +126,31 @@ function encodedOf(tensors: readonly InputTensor[], model: JobSpec["model"]): As
   if (isWeighted && weights.length !== total) {
     throw new RequestUnusableError("Expected weights of all features, or of none");
   }
+  // Rows alone need no upper halves: their requests are spared the big integers.
+  const ids = parts.map(({ rows }, i) => (isWide[i] === true ? idsIn(rows) : rowsIn(rows)));
+  const isAnyWide = isWide.includes(true);
   return {
     kind: "batch",
     batch: {
       samples,
       dense: denseOf(given, samples, model.dense),
       lengths: Int32Array.from(lengths.flat()),
-      ids: Int32Array.from(parts.flatMap(({ rows }) => rowsIn(rows))),
-      highs: undefined,
+      ids: Int32Array.from(ids.flatMap((own) => Array.from<bigint | number, number>(own, lowOf))),
+      highs: isAnyWide
+        ? Int32Array.from(ids.flatMap((own) => Array.from<bigint | number, number>(own, highOf)))
+        : undefined,
       weights: isWeighted ? Float32Array.from(weights) : undefined,
     },
   };
+}
+
+/** The halves of an id as a batch has them: 32 bits each. A row is its own lower half. */
+function lowOf(id: bigint | number): number {
+  return typeof id === "number" ? id : Number(BigInt.asIntN(32, id));
+}
+
+function highOf(id: bigint | number): number {
+  return typeof id === "number" ? 0 : Number(id >> 32n);
 }
 
 function denseOf(dense: InputTensor | undefined, samples: number, width: number): Float32Array {
@@ -143,6 +167,19 @@ function numbersIn(tensor: InputTensor | undefined): number[] {
   const numbers = tensor.elements.map(Number);
   if (!numbers.every(Number.isFinite)) refuse(tensor.name, "to hold finite numbers");
   return numbers;
+}
+
+/** Ids of 64 bits: integers in binary, or in JSON up to 2^53, or as text. */
+function idsIn({ name, datatype, elements }: InputTensor): bigint[] {
+  return elements.map((element) => {
+    const isInteger =
+      typeof element === "bigint" ||
+      Number.isSafeInteger(element) ||
+      (typeof element === "string" && /^-?\d{1,19}$/.test(element));
+    const id = isInteger ? BigInt(element as bigint) : undefined;
+    if (id !== undefined && BigInt.asIntN(64, id) === id) return id;
+    return refuse(name, `to hold ids, integers of 64 bits, got ${datatype} with another value`);
+  });
 }
 
 /** Rows of a table: 31 bits. Whether the table has them is the engine's to say. */

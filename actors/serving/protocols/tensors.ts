@@ -24,6 +24,25 @@ interface FixedType {
   readonly read: (view: DataView, at: number) => Element;
   /** Least and greatest integer; undefined: it is no integer. */
   readonly range?: readonly [min: number, max: number];
+  /** Whether it comes in binary alone, as the protocol has it. */
+  readonly isBinary?: boolean;
+}
+
+/** The number that 16 bits of IEEE 754 (binary16) are. */
+function halfOf(bits: number): number {
+  const [exponent, fraction] = [(bits >> 10) & 0x1f, bits & 0x3ff];
+  const sign = bits >> 15 === 0 ? 1 : -1;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent < 0x1f) return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+  return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+}
+
+const word = new DataView(new ArrayBuffer(4));
+
+/** The number that a bfloat16 is: the upper half of a float32. */
+function upperHalfOf(bits: number): number {
+  word.setUint32(0, bits << 16);
+  return word.getFloat32(0);
 }
 
 const integer = (
@@ -45,6 +64,8 @@ const fixedTypes: Readonly<Record<string, FixedType>> = {
   INT16: integer(16, true, (view, at) => view.getInt16(at, true)),
   INT32: integer(32, true, (view, at) => view.getInt32(at, true)),
   INT64: integer(64, true, (view, at) => view.getBigInt64(at, true)),
+  FP16: { bytes: 2, read: (view, at) => halfOf(view.getUint16(at, true)), isBinary: true },
+  BF16: { bytes: 2, read: (view, at) => upperHalfOf(view.getUint16(at, true)), isBinary: true },
   FP32: { bytes: 4, read: (view, at) => view.getFloat32(at, true) },
   FP64: { bytes: 8, read: (view, at) => view.getFloat64(at, true) },
 };
@@ -125,6 +146,7 @@ function binarySizeOf(input: unknown, name: string): number | undefined {
 /** Elements in the JSON, nested as the shape or flat. */
 function listed({ name, datatype, shape, count }: About, input: unknown): Element[] {
   const { data } = input as { data?: unknown };
+  if (fixedTypes[datatype]?.isBinary) refuse(name, `to be in binary, as ${datatype} is in no JSON`);
   if (!Array.isArray(data)) refuse(name, "to have `data`, a list, or a `binary_data_size`");
   const flat = (data as unknown[]).flat(shape.length - 1) as unknown[];
   if (flat.length !== count) {

@@ -1,0 +1,134 @@
+// Tensors of the Open Inference Protocol of fewer bits and of more: half floats, and wide ids.
+
+import { join } from "node:path";
+import test from "ava";
+import { askedOf } from "../../../actors/serving/protocols/tensor-inputs.ts";
+import { tensorsOf } from "../../../actors/serving/protocols/tensors.ts";
+import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { startServer } from "../../helpers/models/served.ts";
+import { drawModel, drawnIds } from "../../helpers/stores/drawn-model.ts";
+
+/** The numbers of a tensor whose 16 bits are these. */
+function read(datatype: string, bits: readonly number[]): number[] {
+  const bytes = new Uint8Array(Uint16Array.from(bits).buffer);
+  const about = { name: "x", datatype, shape: [bits.length] };
+  const input = { ...about, parameters: { binary_data_size: bytes.length } };
+  return tensorsOf([input], bytes)[0]?.elements as number[];
+}
+
+test("half floats have the numbers of IEEE 754, all of them", (t) => {
+  // 0, the least, the largest denormal, the least normal, 1, -2, the largest, infinities.
+  const bits = [0, 1, 0x3ff, 0x400, 0x3c00, 0xc000, 0x7bff, 0x7c00, 0xfc00, 0x3555];
+  const largest = 65_504;
+  const third = 0.333251953125;
+  const ends = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  t.deepEqual(read("FP16", bits), [
+    ...[0, 2 ** -24, 1023 * 2 ** -24, 2 ** -14, 1, -2, largest, ...ends, third],
+  ]);
+  t.true(Object.is(read("FP16", [0x8000])[0], -0));
+  t.true(Number.isNaN(read("FP16", [0x7e00])[0]));
+  t.deepEqual(read("BF16", [0x3f80, 0xc000, 0x7f80, 0x3eab, 1]), [
+    ...[1, -2, Number.POSITIVE_INFINITY, 0.333984375, 2 ** -133],
+  ]);
+  // Each of the others is above the one before.
+  const all = read(
+    "FP16",
+    Array.from({ length: 0x7c00 }, (_, i) => i),
+  );
+  t.true(all.every((value, i) => i === 0 || value > (all[i - 1] ?? 0)));
+  for (const datatype of ["FP16", "BF16"]) {
+    const input = { name: "x", datatype, shape: [1], data: [1] };
+    const message = new RegExp(`to be in binary, as ${datatype} is in no JSON`);
+    t.throws(() => tensorsOf([input], new Uint8Array()), {
+      instanceOf: RequestUnusableError,
+      message,
+    });
+  }
+});
+
+test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t) => {
+  const home = startDirectory(t);
+  const wide = { idBits: 64, dim: 4, initScale: 0.5 } as const;
+  const job = await drawModel({
+    model: {
+      kind: "dlrm",
+      dense: 1,
+      tables: [
+        { name: "user", rows: 64, rowBlocks: 4, dynamic: {}, ...wide },
+        { name: "seen", rows: 50, ids: "hash", ...wide },
+        { name: "city", rows: 40, dim: 4, initScale: 0.5 },
+      ],
+      bottom: [4],
+      top: [6, 1],
+    },
+    data: {
+      ...{ kind: "csv", paths: [join(home, "none.csv")], label: "y", dense: ["x"], batchSize: 8 },
+      categorical: [
+        { column: "user", ids: "integer" },
+        { column: "seen", ids: "integer" },
+        { column: "city", ids: "integer" },
+      ],
+    },
+    checkpoint: { directory: join(home, "checkpoints") },
+  });
+  const { directory } = job.checkpoint;
+  const users = [...drawnIds(job.model, 0).slice(0, 5), 77n];
+  const seen = [0n, -1n, 2n ** 63n - 1n, -(2n ** 63n), 49n, 123_456_789_012n];
+  const cities = [0, 1, 2, 3, 4, 39];
+  const dense = users.map((_, i) => i / 3);
+  const { post, get } = await startServer(t, { models: { m: { path: directory } } });
+  t.is(
+    (await get("/v2/models/m")).body.parameters.encoded_inputs,
+    "user.ids,user.lengths,seen.ids,seen.lengths,city.rows,city.lengths",
+  );
+  await using model = await loadModel(directory);
+  const records = users.map((user, i) => {
+    return { x: dense[i] ?? 0, user, seen: seen[i] ?? 0n, city: cities[i] ?? 0 };
+  });
+  const wanted = [...(await model.predict(records))];
+  t.true(new Set(wanted).size === wanted.length);
+  const shape = [users.length];
+  const lengths = ["user", "seen", "city"].map((name) => {
+    return { name: `${name}.lengths`, datatype: "INT32", shape, data: users.map(() => 1) };
+  });
+  const others = [
+    { name: "dense", datatype: "FP32", shape: [users.length, 1], data: dense },
+    { name: "city.rows", datatype: "INT64", shape, data: cities },
+    ...lengths,
+  ];
+  const texts = [users, seen].map((ids, i) => {
+    return { name: `${["user", "seen"][i]}.ids`, datatype: "BYTES", shape, data: ids.map(String) };
+  });
+  const asText = await post("/v2/models/m/infer", { inputs: [...others, ...texts] });
+  t.deepEqual(asText.body.outputs?.[0].data, wanted, JSON.stringify(asText.body));
+
+  const bytes = new Uint8Array(BigInt64Array.from([...users, ...seen]).buffer);
+  const parameters = { binary_data_size: 8 * users.length };
+  const inputs = [
+    ...others,
+    { name: "user.ids", datatype: "INT64", shape, parameters },
+    { name: "seen.ids", datatype: "INT64", shape, parameters },
+  ];
+  const asked = askedOf(tensorsOf(inputs, bytes), model.job);
+  t.is(asked.kind, "batch");
+  if (asked.kind === "batch") t.deepEqual([...(await model.predictBatch(asked.batch))], wanted);
+
+  const behind = users.slice(1).map(String);
+  for (const [data, message] of [
+    [["9223372036854775808", ...behind], /integers of 64 bits/],
+    [["1.5", ...behind], /integers of 64 bits/],
+    [["", ...behind], /integers of 64 bits/],
+  ] as const) {
+    const bad = { ...texts[0], data };
+    const { status, body } = await post("/v2/models/m/infer", {
+      inputs: [...others, bad, texts[1]],
+    });
+    t.is(status, 400);
+    t.regex(body.error, message);
+  }
+  const rows = { ...texts[0], name: "user.rows" };
+  const { body } = await post("/v2/models/m/infer", { inputs: [...others, rows, texts[1]] });
+  t.regex(body.error, /`user\.ids` to be there/);
+});

@@ -11,6 +11,7 @@
 //   POST /api/jobs/METHOD             a request to the job service, where `control` is allowed
 //   POST /api/faults                  an actor is told to throw, where `faults` are allowed
 
+import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import type { HistoryPoint } from "../../storage/checkpoints/run-history.ts";
 import type { RunLine, RunSummary } from "../jobs/job-api.ts";
 import type { HeardMessage } from "../observe/heard-messages.ts";
@@ -99,6 +100,8 @@ export interface KeptRun {
   readonly arithmetic: string;
   readonly generation: number;
   readonly history: readonly HistoryPoint[];
+  /** Where the time of its steps went, of all of them; undefined: its log does not tell. */
+  readonly times?: StepTimes | undefined;
   /** Of its log: what was more than usual. */
   readonly lines: readonly { readonly at: string; readonly level: string; readonly text: string }[];
 }

@@ -4,11 +4,13 @@
 import { arch, cpus, release, type as systemType } from "node:os";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
 import { runHistory } from "../../storage/checkpoints/run-history.ts";
 import { readRunLog } from "../../storage/cluster/run-log.ts";
 import { jobOfCheckpoint } from "../../storage/table-files/table-ids.ts";
 import type { Run } from "../client/run.ts";
+import { stepTimes } from "../run-state/run-result.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { thinned } from "./page-answers.ts";
 import type { ReportData } from "./page-api.ts";
@@ -41,17 +43,25 @@ export function reportOfDirectory(directory: string): string {
   const [newest] = listCheckpoints(directory).checkpoints;
   if (newest === undefined) throw new CheckpointMissingError(directory);
   const { run, cut: step, digest, arithmetic, generation } = newest;
-  const lines = readRunLog(directory, { run }).lines.flatMap(({ time, level, message }) =>
+  const log = readRunLog(directory, { run }).lines;
+  const lines = log.flatMap(({ time, level, message }) =>
     urgent.has(level) ? [{ at: String(time), level: String(level), text: String(message) }] : [],
   );
+  const times = timesIn(log);
   const history = runHistory(directory);
   const data: ReportData = {
     ...{ run, name: jobOfCheckpoint(directory).name, madeAt: realClock.date().toISOString() },
     events: [],
-    kept: { directory, step, digest, arithmetic, generation, history, lines },
+    kept: { directory, step, digest, arithmetic, generation, history, lines, times },
     environment: environmentOf(arithmetic, directory),
   };
   return reportText(data);
+}
+
+/** Of the run's end, the last one; undefined: it has not ended, or did before lines told them. */
+function timesIn(log: readonly Readonly<Record<string, unknown>>[]): StepTimes | undefined {
+  const ended = log.findLast(({ event, times }) => event === "run.finished" && times !== undefined);
+  return stepTimes.safeParse(ended?.times).data;
 }
 
 /** The machine is that of the report: hosts of the run may be others. */

@@ -71,8 +71,9 @@ function messageOf(event: RunEvent): string {
 function detailsOf(event: RunEvent): Readonly<Record<string, unknown>> {
   const { type: _type, run: _run, generation: _generation, seq: _seq, ...body } = event;
   if (event.type === "run.finished") {
-    const { status, step, digest, auc, samplesPerSecond } = event.result;
-    return { status, step, digest, auc, samplesPerSecond };
+    // The times are what a report of the directory has of them, once the run is forgotten.
+    const { status, step, digest, auc, samplesPerSecond, times } = event.result;
+    return { status, step, digest, auc, samplesPerSecond, times };
   }
   if (event.type === "run.incident") {
     const { incident, step, host, noticedBy, supervisor, context, error } = event;

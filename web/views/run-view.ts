@@ -5,7 +5,7 @@ import { Chart, type Curve, joined, ordered } from "../charts.ts";
 import { html } from "../dom.ts";
 import { replayKind, replayMark } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
-import { stageGroups } from "../model/stages.ts";
+import { stageGroups, stageSharesOf } from "../model/stages.ts";
 import type { Store } from "../store.ts";
 
 interface Props {
@@ -28,6 +28,7 @@ export function RunView({ store, story }: Props) {
       <${RateChart} story=${story} />
       <${SpeedChart} story=${story} />
     </div>
+    <${KeptStages} story=${story} />
     <${Stragglers} story=${story} />
     <${Result} story=${story} />
     <${Lines} story=${story} isFile=${store.isFile} />
@@ -131,6 +132,23 @@ function SpeedChart({ story }: { readonly story: RunStory }) {
   const xs = points.map(([step = 0]) => step);
   const curves = [{ label: "samples/s", values: points.map(([, speed = 0]) => speed) }];
   return html`<${Chart} id="speed" title="Samples per second" xLabel="step" ...${{ xs, curves }} />`;
+}
+
+/** Of a run of which there is only its directory: the stages of all steps together, or why not. */
+function KeptStages({ story }: { readonly story: RunStory }) {
+  if (story.kept === undefined) return null;
+  const { times } = story.kept;
+  if (times === undefined)
+    return html`<section class="panel" id="kept-stages"><h3>Time of a step, by stage</h3>
+      <p>This directory's log tells no times of steps: its run has not ended, or ended on another version of Osiris.</p></section>`;
+  const shares = stageSharesOf(times.shares);
+  return html`<section class="panel" id="kept-stages"><h3>Time of a step, by stage</h3>
+    <p>${times.stepMs.toPrecision(3)} ms, the mean of ${count(times.steps)} steps</p>
+    <dl class="lines">${stageGroups.map(({ name }, at) => {
+      const share = shares[at] ?? 0;
+      return html`<dt>${name}</dt><dd><meter min="0" max="1" value=${share} aria-label=${`Share of ${name}`}></meter>
+        ${(share * times.stepMs).toPrecision(3)} ms, ${percent(share)}</dd>`;
+    })}</dl></section>`;
 }
 
 function Stragglers({ story }: { readonly story: RunStory }) {

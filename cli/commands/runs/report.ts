@@ -86,10 +86,14 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
       ...browserFlags,
       `--user-data-dir=${join(home, "profile")}`,
       ...["--window-size=960,360", "--force-device-scale-factor=2", "--virtual-time-budget=4000"],
-      `--screenshot=${drawn}`,
     ];
     const url = `${pathToFileURL(page)}#chart=${chart}`;
-    await promisify(execFile)(browser, [...flags, url], { timeout: browserMs });
+    const run = async (what: string) => {
+      const limits = { timeout: browserMs, maxBuffer: 64 * text.length };
+      return await promisify(execFile)(browser, [...flags, what, url], limits);
+    };
+    checkChart(chart, chartsIn((await run("--dump-dom")).stdout));
+    await run(`--screenshot=${drawn}`);
     if (!existsSync(drawn)) throw new Error(`${browser} has drawn nothing`);
     const picture = readFileSync(drawn);
     await writeWhole(realDisk, resolve(png), async (file) => {
@@ -102,4 +106,21 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
+}
+
+/** The charts that a page has drawn. */
+function chartsIn(page: string): string[] {
+  return page.split("<figure ").flatMap((figure) => {
+    const [, name] = /^[^>]*id="chart-([a-z]+)"/.exec(figure) ?? [];
+    return name !== undefined && figure.includes("<canvas") ? [name] : [];
+  });
+}
+
+/** @throws InputUnusableError where there is nothing of which the chart could be */
+function checkChart(chart: string, drawn: readonly string[]): void {
+  if (drawn.includes(chart)) return;
+  const others = drawn.length === 0 ? "it has none" : `it has ${drawn.join(", ")}`;
+  const kept = "a checkpoint directory keeps loss and metrics alone";
+  const message = `There is no chart \`${chart}\` in this report: ${others}; ${kept}`;
+  throw new InputUnusableError(chart, message);
 }

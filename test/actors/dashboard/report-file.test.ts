@@ -1,6 +1,6 @@
 // Reports of runs: one file that shows what there was, in a browser that may ask nobody.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
@@ -46,10 +46,31 @@ test("a run that is over, and the checkpoints that are left of it, are shown by 
     await tab.page.waitForSelector("#chart-loss canvas");
     t.is(await tab.page.locator(".chart:visible").count(), 1);
     t.deepEqual(tab.problems, []);
+    if (file !== "kept.html") continue;
+    // What the log of the directory has: the stages of all steps together.
+    await tab.page.goto(address);
+    await tab.page.waitForSelector("#kept-stages dt:text-is('computing')");
+    const stages = await tab.page.locator("#kept-stages dd").allTextContents();
+    const ms = stages.map((stage) => Number.parseFloat(stage.trim()));
+    const whole = Number.parseFloat(await tab.page.innerText("#kept-stages p"));
+    t.true(
+      Math.abs(ms.reduce((sum, one) => sum + one, 0) - whole) < 0.05 * whole,
+      `${ms} of ${whole}`,
+    );
   }
   const png = await runCli(["report", kept, "--png", "loss.png"], directory);
   t.is(png.code, 0, png.stderr);
   t.is(readFileSync(join(directory, "loss.png")).subarray(1, 4).toString(), "PNG");
+  const absent = ["report", kept, "--png", "none.png", "--chart", "misses"];
+  const refused = await runCli(absent, directory);
+  t.is(refused.code, 2, refused.stderr);
+  t.regex(refused.stderr, /There is no chart `misses` in this report: it has loss/);
+  t.false(existsSync(join(directory, "none.png")));
+  // Without its log, a directory tells no times, and the report says so.
+  rmSync(join(kept, "logs"), { recursive: true });
+  t.is((await runCli(["report", kept, "-o", "bare.html"], directory)).code, 0);
+  await using bare = await openTab(browser, String(pathToFileURL(join(directory, "bare.html"))));
+  await bare.page.waitForSelector("#kept-stages p:text('tells no times of steps')");
 });
 
 test("without a browser, no picture is begun, and the sentence says what helps", async (t) => {

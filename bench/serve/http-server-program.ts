@@ -3,8 +3,10 @@
 
 import { openServedModel } from "../../actors/serving/models/engine.ts";
 import { serve } from "../../actors/serving/serve.ts";
+import { collectAlone } from "../../src/ports/own-scavenges.ts";
 import { openOnnxEngine } from "./onnx-engine.ts";
 
+collectAlone(); // As `osiris serve` does.
 const [directory = "", engine = "osiris"] = process.argv.slice(2);
 const open = engine === "onnx" ? openOnnxEngine : openServedModel;
 const options = { port: 0, models: { m: { path: directory, watch: false } }, deadlineMs: 60_000 };

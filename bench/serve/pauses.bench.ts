@@ -9,6 +9,7 @@ import { setImmediate } from "node:timers/promises";
 import { jobIdentity } from "../../src/job/job.ts";
 import { graphOf } from "../../src/model/model.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { collectAlone } from "../../src/ports/own-scavenges.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
 import { servedDense } from "../../storage/exports/exported-model.ts";
@@ -34,6 +35,7 @@ export function pauseMeasurement(rounds: number): Measurement {
 }
 
 async function pauseRows(rounds: number): Promise<BenchRow[]> {
+  collectAlone(); // As `osiris serve` does.
   const { job, directory } = await drawnCheckpoint({
     kind: "dlrm",
     dense: 13,

@@ -26,7 +26,8 @@ export function checkBatch(
     throw expected(`batch.${name}`, `${length} numbers for ${samples} samples`, array.length);
   }
   let total = 0;
-  for (const [at, length] of lengths.entries()) {
+  for (let at = 0; at < lengths.length; at++) {
+    const length = lengths[at] ?? 0;
     if (length < 0) throw expected(`batch.lengths[${at}]`, "an integer >= 0", length);
     total += length;
   }

@@ -14,6 +14,7 @@ import {
   serverJsonSchema,
 } from "../../../index.ts";
 import type { Log } from "../../../src/ports/log.ts";
+import { collectAlone } from "../../../src/ports/own-scavenges.ts";
 import {
   bytesFrom,
   type CommonOptions,
@@ -99,6 +100,7 @@ async function run(models: readonly string[], args: ServeArguments): Promise<voi
     console.log(JSON.stringify(serverJsonSchema(), undefined, 2));
     return;
   }
+  collectAlone();
   const interrupted = interruption();
   const options = await optionsOf(models, args);
   const json = args.json === true;
@@ -155,6 +157,7 @@ function curlLine(
 async function optionsOf(models: readonly string[], args: ServeArguments): Promise<ServerOptions> {
   const { tlsCert, tlsKey, tokenFile, nats, natsToken, natsCreds } = args;
   const file = models.length === 1 ? configIn(models[0] ?? "") : undefined;
+  if (file !== undefined) refuseOfModels(file, args);
   const config = file === undefined ? undefined : await readConfig(file);
   const given = {
     port: args.port,
@@ -179,6 +182,23 @@ async function optionsOf(models: readonly string[], args: ServeArguments): Promi
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   const base = config ?? { models: namedModels(models, args) };
   return { ...base, ...Object.fromEntries(set) } as ServerOptions;
+}
+
+/** What a file says of each of its models is not said beside it. @throws InvalidOptionError */
+function refuseOfModels(file: string, args: ServeArguments): void {
+  const { manifest, watch, keep, memory, tierDirectory, calibration } = args;
+  const ofModels: [option: string, name: string, isGiven: boolean][] = [
+    ["--manifest", "manifest", manifest !== undefined],
+    ["--no-watch", "watch: false", !watch],
+    ["--keep", "keep", keep !== undefined],
+    ["--memory", "memoryBytes", memory !== undefined],
+    ["--tier-directory", "tierDirectory", tierDirectory !== undefined],
+    ["--calibration", "calibration", calibration !== undefined],
+  ];
+  const [option, name] = ofModels.find(([, , isGiven]) => isGiven) ?? [];
+  if (option === undefined) return;
+  const message = `Expected no \`${option}\` beside ${file}: say \`${name}\` of a model there`;
+  throw new InvalidOptionError(option, message);
 }
 
 function tlsOf(cert: string | undefined, key: string | undefined) {

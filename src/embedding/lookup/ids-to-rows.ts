@@ -63,7 +63,8 @@ export class LocalRows {
     if (isDynamic && this.#blocks.length < total) {
       this.#blocks = new Uint8Array(total + (total >> 1));
     }
-    for (const [feature, table] of tables.entries()) {
+    for (let feature = 0; feature < tables.length; feature++) {
+      const table = tables[feature] as BagTable;
       assert(table.idBits === 32 || highs !== undefined, "upper halves for a wide feature");
       assert(
         table.isWeighted !== true || weights !== undefined,

@@ -112,8 +112,8 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
     },
     linearPacked(out, x, packed, b, relu) {
       const [outputs, inputs] = packed.shape;
-      const operands = [data(out), data(x), data(packed), data(b)];
-      linearPacked!(...operands, x.shape[0], inputs, outputs, relu);
+      const [rows] = x.shape;
+      linearPacked!(data(out), data(x), data(packed), data(b), rows, inputs, outputs, relu);
     },
     dRelu: (d, out) => void dRelu!(data(d), data(out)),
     dLinearInput(dX, dOut, w, precision, plus = [], above) {

@@ -47,6 +47,11 @@ test.serial("what cannot be served is refused in a sentence", async (t) => {
     [["empty"], /empty/],
     [["a=empty", "a=other"], /two of `a`: say NAME=DIRECTORY/],
     [["bad.yaml"], /Expected no option `models\.m\.wach`/],
+    [
+      ["bad.yaml", "--memory", "1GiB"],
+      /Expected no `--memory` beside bad\.yaml: say `memoryBytes`/,
+    ],
+    [["bad.yaml", "--no-watch"], /Expected no `--no-watch` beside bad\.yaml: say `watch: false`/],
     [["no.yaml"], /Cannot read the options no\.yaml: ENOENT/],
     [["empty", "--host", "0.0.0.0"], /an address of this machine alone/],
     [["empty", "--token-file", "none"], /Expected none to have a token a line/],

@@ -86,14 +86,9 @@ export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/source
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
-export type { Calibration } from "./storage/model/calibration.ts";
-export type { StoredCalibration } from "./storage/checkpoint-store/stored-calibration.ts";
-export {
-  type CalibrateOptions,
-  type CalibrateReport,
-  calibrateModel,
-  removeCalibration,
-} from "./storage/model/calibrate-model.ts";
+export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
+export { calibrateModel, removeCalibration } from "./storage/model/calibrate-model.ts";
+export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 export { predictFile } from "./storage/model/predict-file.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";

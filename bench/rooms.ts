@@ -87,7 +87,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/host": 3050,
     "storage/first-job": 850,
-    "storage/imports": 1550,
+    "storage/imports": 1_700,
     "storage/ingest": 2200,
     "storage/serving": 2_560,
     "storage/sessions": 1_700,

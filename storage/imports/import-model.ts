@@ -19,7 +19,7 @@ import { openSource } from "./open-source.ts";
 import type { StateReport } from "./optimizer-state.ts";
 import type { Counts } from "./tensor-source.ts";
 import { checkJobFile, writeJob } from "./written-job.ts";
-import { densePieces, type Importing, tablePartOf, tablePieces } from "./written-parts.ts";
+import { densePieces, type Importing, idsPart, tablePartOf, tablePieces } from "./written-parts.ts";
 
 /** Options of `importModel`. */
 export interface ModelImportOptions extends ProgressOptions {
@@ -128,6 +128,8 @@ async function write(
     await part(densePart, densePieces(own));
     for (const table of job.model.tables.keys()) {
       await part(tablePartOf(job, table), tablePieces(own, table));
+      const ids = idsPart(own, table);
+      if (ids !== undefined) await part(ids.name, [ids.bytes]);
     }
   });
   return {

@@ -10,6 +10,7 @@ import { type Fields, isSection } from "../../src/ports/written.ts";
 import { counterpartOf, type ForeignTensor } from "../dlrm-names/counterpart.ts";
 import { type NamesKind, namesKinds, recognise, unwrapped } from "../dlrm-names/recognise.ts";
 import { deriveJob, tableNames } from "./derive-job.ts";
+import { type ImportedIds, idNames, idsOfTables } from "./imported-ids.ts";
 import { optimizersOf, stateIn, type TakenState, takeState } from "./optimizer-state.ts";
 import { isFloat, type SourceTensor, someOf, type TensorSource } from "./tensor-source.ts";
 
@@ -25,6 +26,8 @@ export interface ReadModel {
   /** The tensors of the model, each with that of the file. */
   readonly wanted: readonly (ForeignTensor & { readonly tensor: SourceTensor })[];
   readonly state: TakenState;
+  /** Of each table its ids; undefined: they are rows. */
+  readonly ids: readonly (ImportedIds | undefined)[];
   readonly types: readonly string[];
   readonly means: Means | undefined;
 }
@@ -54,11 +57,10 @@ export function readModel(
     optimizer === undefined || asked.isFresh ? undefined : stateIn(optimizer, known, plainOf);
   const { options, jobFrom } = jobOf(source, kind, known, asked.job, stateOf);
   const job = resolveJob(options);
-  const dynamic = job.model.tables.find((table) => table.dynamic !== undefined);
-  if (dynamic !== undefined) {
-    const message = `Expected tables whose ids are rows, got \`${dynamic.name}\` with dynamic ids`;
-    throw new InvalidOptionError("model.tables", `${message}: the ids of a file cannot be taken`);
-  }
+  const ids = idsOfTables(job, source, (name) => tensors.get(known.get(name) ?? ""));
+  const ofIds = job.model.tables
+    .filter(({ dynamic }) => dynamic)
+    .flatMap(({ name }) => idNames(name));
   const { layout } = graphOf(job.model);
   const inOrder = kind === "torchrec" && source.format === "PyTorch";
   const order = inOrder ? tableNames(kind, shapesOf(source, known)) : undefined;
@@ -68,9 +70,10 @@ export function readModel(
     const tensor = tensors.get(known.get(one.name) ?? "");
     return tensor === undefined ? [] : [{ ...one, tensor }];
   });
-  checkAll(path, wanted, found, known);
+  const others = new Map([...known].filter(([name]) => !ofIds.includes(name)));
+  checkAll(path, wanted, found, others);
   return {
-    ...{ source, kind, options, job, jobFrom, layout, wanted: found },
+    ...{ source, kind, options, job, jobFrom, layout, wanted: found, ids },
     state: takeState(job, wanted, stateOf ?? (optimizer ? "as was asked" : "the file has none")),
     types: [...new Set(found.map(({ tensor }) => tensor.type))].sort(),
     means: notes.means === undefined ? undefined : meansIn(notes.means, path),

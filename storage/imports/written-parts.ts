@@ -2,15 +2,17 @@
 //
 // n = rows of a piece, D = columns, W = floats of a row's state.
 
+import { encodeNewIds } from "../../src/embedding/checkpoint/ids-part.ts";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { quantaOf } from "../../src/embedding/rows/slab.ts";
 import { initialRowState } from "../../src/embedding/tables/row-state.ts";
+import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { createDenseState } from "../../src/model/dense-optimizer.ts";
-import { partNameOf } from "../../src/training/checkpoint/part-names.ts";
+import { idsPartNameOf, partNameOf } from "../../src/training/checkpoint/part-names.ts";
 import { encodeDense } from "../../src/training/checkpoint/parts.ts";
 import type { Progress } from "../disk/progress.ts";
 import { storedAs } from "../table-files/checked-rows.ts";
@@ -85,6 +87,24 @@ function bitsOf(values: Float32Array): Uint32Array {
   return new Uint32Array(values.buffer, values.byteOffset, values.length);
 }
 
+/** The part with the ids of a table with dynamic ids; undefined: its ids are rows. */
+export function idsPart({ job, ids, state }: ReadModel, table: number) {
+  const own = ids[table];
+  const spec = job.model.tables[table];
+  if (own === undefined || spec === undefined) return undefined;
+  const { rowBlocks: blocks } = spec;
+  const name = idsPartNameOf({ table, firstBlock: 0, blocks }, job.model.tables);
+  const blockRows = blockRowsOf(spec);
+  const byBlock = Array.from({ length: blocks }, (_, block) => {
+    const isOfBlock = (row: number) => Math.floor(row / blockRows) === block;
+    return {
+      rows: own.rows.filter(isOfBlock).map((row) => row - block * blockRows),
+      ids: own.ids.filter((_id, i) => isOfBlock(own.rows[i] ?? -1)),
+    };
+  });
+  return { name, bytes: encodeNewIds(byBlock, state.step) };
+}
+
 /** The part with a table: each of its rows, with the state of the optimizer. */
 export async function* tablePieces(own: Importing, table: number): AsyncGenerator<Uint8Array> {
   const { job, progress } = own;
@@ -102,6 +122,8 @@ async function* recordsOf(
   initial: Float32Array,
 ): AsyncGenerator<RowRecords> {
   const { source, job, wanted, state, progress, counts } = own;
+  const ids = own.ids[table];
+  const known = new Set(ids?.rows);
   const one = wanted.find((tensor) => "table" in tensor.own && tensor.own.table === table);
   const spec = job.model.tables[table];
   if (one === undefined || spec === undefined) throw new RangeError(`There is no table ${table}`);
@@ -129,8 +151,32 @@ async function* recordsOf(
       column += columns;
     }
     await progress.breathe();
-    yield { rows: Int32Array.from({ length: count }, (_, i) => first + i), weights, state: all };
+    const places = Int32Array.from({ length: count }, (_, i) => first + i);
+    const records = { rows: places, weights, state: all };
+    yield ids === undefined ? records : withIds(records, known, dim, width);
   }
+}
+
+/** Those of the records whose row has an id. */
+function withIds(
+  { rows, weights, state }: RowRecords,
+  known: ReadonlySet<number>,
+  dim: number,
+  width: number,
+): RowRecords {
+  const taken = [...rows.keys()].filter((i) => known.has(rows[i] ?? -1));
+  const of = (values: Float32Array, columns: number) => {
+    const own = new Float32Array(taken.length * columns);
+    for (const [to, i] of taken.entries()) {
+      own.set(values.subarray(i * columns, (i + 1) * columns), to * columns);
+    }
+    return own;
+  };
+  return {
+    rows: Int32Array.from(taken, (i) => rows[i] ?? 0),
+    weights: of(weights, dim),
+    state: of(state, width),
+  };
 }
 
 /**

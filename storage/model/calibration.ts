@@ -5,9 +5,9 @@
 // change. In float64, in the order of the samples: the same samples give the same two numbers.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import type { Calibration } from "../checkpoint-store/stored-calibration.ts";
+import type { Calibration, StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
 
-export type { Calibration };
+export type { Calibration, StoredCalibration };
 
 const iterationsMax = 100;
 /** Norm of the gradient, per sample, at which the fit ends. */

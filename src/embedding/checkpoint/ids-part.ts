@@ -26,6 +26,24 @@ export function* encodeIds({ shard, blocks }: ShardIds): Generator<Uint8Array> {
   }
 }
 
+/**
+ * The bytes of a part of all blocks of a table, of ids with a row each, which were seen once, at
+ * `step`. `rows`: ascending, relative to their block.
+ */
+export function encodeNewIds(
+  blocks: readonly Pick<BlockIds, "rows" | "ids">[],
+  step: number,
+): Uint8Array {
+  const words = blocks.flatMap(({ rows, ids }, block) => {
+    const entries = Array.from(ids, (id) => {
+      return [Number(BigInt.asIntN(32, id)), Number(id >> 32n), 1, step + 1];
+    });
+    return [Int32Array.of(block, rows.length, 0), rows, Int32Array.from(entries.flat())];
+  });
+  const head = Int32Array.of(magic, version, blocks.length);
+  return Buffer.concat([head, ...words].map(bytesOf));
+}
+
 /** The leaf of each block of the shard, hex. */
 export function idLeavesOf({ shard, blocks }: ShardIds): string[] {
   return blocks.map((block, i) => {

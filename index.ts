@@ -288,13 +288,8 @@ export {
   readCostNetworks,
   writeCostNetworks,
 } from "./storage/cost-networks/cost-networks-file.ts";
-export {
-  type JobPlan,
-  planJob,
-  planningJob,
-  type PlanOptions,
-} from "./src/training/planning/plan-job.ts";
-export type { Paused } from "./src/planner/learned/paused.ts";
+export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
+export { type Paused, planningJob } from "./src/training/planning/plan-job.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {

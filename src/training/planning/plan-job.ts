@@ -20,6 +20,8 @@ import { explainPlan, type TableReasons } from "./explain-plan.ts";
 import { planningLearned } from "./learned-plan.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
+export type { Paused } from "../../planner/learned/paused.ts";
+
 export interface PlanOptions extends WorkloadOptions {
   readonly devices: Devices;
   readonly constants: MachineConstants;

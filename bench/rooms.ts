@@ -106,7 +106,7 @@ export const layers: readonly Rooms[] = [
   { "actors/dashboard": 1280 },
   { "actors/cluster": 1450 },
   {
-    "actors/cost-networks": 980,
+    "actors/cost-networks": 1190,
     "actors/verify": 450,
     "chaos/faults": 1550,
   },

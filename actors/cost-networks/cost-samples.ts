@@ -26,6 +26,8 @@ export interface ExchangeCost {
 /** What was measured of one machine and number of devices. */
 export interface MeasuredCosts {
   readonly devices: number;
+  /** That the devices are spread over evenly. @default 1 */
+  readonly hosts?: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
   readonly compute: readonly ComputeCost[];

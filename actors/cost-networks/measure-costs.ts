@@ -25,9 +25,16 @@ import {
 import { type MachineKey, machineKeyOf } from "../threads/kept-constants.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { ComputeCost, ExchangeCost, MeasuredCosts } from "./cost-samples.ts";
+import { probeOverHosts } from "./probe-hosts.ts";
 
 export interface MeasureOptions {
+  /** Of all hosts. */
   readonly devices: number;
+  /**
+   * Host processes that the devices are spread over evenly while exchanges are measured, which
+   * then go through a broker. @default 1
+   */
+  readonly hosts?: number;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
   /** Sets of tables, and as many exchanges. */
@@ -68,6 +75,8 @@ const headSchema = z.strictObject({
   time: z.enum(["processor", "wall"]),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
   devices: z.number(),
+  /** Left out: one. */
+  hosts: z.number().optional(),
   batchSize: z.number(),
   seed: z.number(),
   bytesMax: z.number(),
@@ -94,11 +103,12 @@ export async function measureCosts(
   clock: Clock = realClock,
 ): Promise<Measured> {
   const { devices, batchSize, samples, path, secondsMax, seed = 1, onProgress } = options;
-  const { arithmetic = "auto", bytesMax = 2 ** 28 } = options;
+  const { arithmetic = "auto", bytesMax = 2 ** 28, hosts = 1 } = options;
   const machine = machineKeyOf(arithmetic);
   const limits: ProbeLimits = { seed, devices, bytesMax, columnsMax };
   const time = hasProcessorTime() ? ("processor" as const) : ("wall" as const);
-  const lines = openFile(path, { time, machine, devices, batchSize, seed, bytesMax });
+  const over = hosts > 1 ? { hosts } : {};
+  const lines = openFile(path, { time, machine, devices, ...over, batchSize, seed, bytesMax });
   const startMs = clock.now();
   const [setsEndMs, endMs] = [setsShare, 1].map((share) => startMs + 1000 * share * secondsMax);
   const all = passes * samples;
@@ -128,7 +138,11 @@ export async function measureCosts(
   for (let next = left("exchange"); hasSets && next.length > 0 && clock.now() < (endMs ?? 0); ) {
     const chosen = next.slice(0, chunk);
     const probes = chosen.map((index) => exchangeProbe(limits, index));
-    const reports = await runProbes({ ...measure, sets: [], exchanges: probes, lateMax }, launcher);
+    const task = { ...measure, exchanges: probes, lateMax };
+    const reports =
+      hosts > 1
+        ? await probeOverHosts(hostsOf(devices, hosts), task, clock)
+        : await runProbes({ ...task, sets: [] }, launcher);
     keep(
       chosen.map((exchange, i) => ({
         exchange,
@@ -140,7 +154,12 @@ export async function measureCosts(
     next = left("exchange");
   }
   const isComplete = left("set").length + left("exchange").length === 0;
-  return { costs: costsOf(lines, limits, batchSize), machine, isComplete };
+  return { costs: { ...costsOf(lines, limits, batchSize), ...over }, machine, isComplete };
+}
+
+/** The host of each device. */
+function hostsOf(devices: number, hosts: number): number[] {
+  return Array.from({ length: devices }, (_, rank) => Math.floor((rank * hosts) / devices));
 }
 
 /**

@@ -103,9 +103,10 @@ export async function trainCostNetworks(
     const compute = await trainCompute(costs, features, seed, run);
     const forward = await trainExchange(costs, "forward", seed, run);
     const backward = await trainExchange(costs, "backward", seed, run);
-    const { devices, batchSize, exchange } = costs;
+    const { devices, hosts = 1, batchSize, exchange } = costs;
     const networks: CostNetworks = {
       devices,
+      ...(hosts > 1 && { hosts }),
       batchSize,
       features,
       table: compute.table,

@@ -31,8 +31,9 @@ export async function writeCostNetworks(
   provenance: Provenance,
   disk: Disk = realDisk,
 ): Promise<void> {
-  const { devices, batchSize, lateMax, features } = networks;
-  const numbers = Object.entries({ devices, batchSize, lateMax, features });
+  const { devices, hosts, batchSize, lateMax, features } = networks;
+  const over = hosts === undefined ? {} : { hosts };
+  const numbers = Object.entries({ devices, ...over, batchSize, lateMax, features });
   const notes = {
     ...provenance,
     kind,
@@ -78,6 +79,7 @@ export interface ReadCostNetworks {
 const notesSchema = z.object({
   kind: z.literal(kind),
   devices: z.coerce.number().int().min(1),
+  hosts: z.coerce.number().int().min(1).optional(),
   batchSize: z.coerce.number().int().min(1),
   lateMax: z.coerce.number().min(0),
   /** Files of before there was a choice have NeuroShard's. */
@@ -91,7 +93,7 @@ export function readCostNetworks(path: string, disk: Disk = realDisk): ReadCostN
   if (!notes.success) throw unusable(path, `its metadata lack \`kind: ${kind}\``);
   const { kind: _kind, ...numbers } = notes.data;
   const { devices: _d, batchSize: _b, lateMax: _l, kind: _k, ...others } = file.notes;
-  const { features: _f, ...provenance } = others;
+  const { features: _f, hosts: _h, ...provenance } = others;
   const read = tensorReader(file, path);
   const networks: CostNetworks = {
     ...numbers,

@@ -3,7 +3,7 @@
 //
 // A time is that for which the thread had a processor: what else runs on the machine does not
 // count, nor does a device's waiting for others. Where the system does not tell, it is time on the
-// wall.
+// wall; so is that of exchanges between hosts, whose bytes other threads carry.
 
 import { Zipf } from "../../../src/data/synthetic/zipf.ts";
 import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
@@ -36,6 +36,8 @@ export interface CostProbeTask {
   readonly rank: number;
   readonly arithmetic: "auto" | "native" | "reference";
   readonly devices: number;
+  /** The host of each device. Left out: one host, without a bridge. */
+  readonly hostOf?: readonly number[];
   /** Columns of a device in an exchange, at most. */
   readonly columnsMax: number;
   /** Samples of a step, over all devices. */
@@ -73,20 +75,26 @@ const rule: RowRule = {
 
 /** Measures with the other devices of the task. */
 export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<CostProbeReport> {
-  const { rank, devices, arithmetic, words, memory, sets, batchSize } = task;
+  const { rank, devices, hostOf, arithmetic, words, memory, sets, batchSize } = task;
   const kernels = openKernels(arithmetic);
   const cells = createAtomicCells({
-    ...{ words: new Int32Array(words), participants: devices, participant: rank },
-    ...{ generation: 1, deadlineMs, clock },
+    ...{ words: new Int32Array(words), participant: rank, generation: 1, deadlineMs, clock },
+    participants: devices + (hostOf === undefined ? 0 : 1),
   });
   const exchange = createSharedMemoryExchange({
     ...{ shape: costProbeShape(task), rank, memory, cells, kernels },
+    ...(hostOf !== undefined && { bridge: devices }),
   });
   const nowMs = hasProcessorTime() ? processorMs : () => clock.now();
   const times = sets.map((set) => timeSet(kernels, nowMs, set, batchSize));
   const exchanges: CostProbeReport["exchanges"][number][] = [];
+  const isWall = hostOf !== undefined || !hasProcessorTime();
+  const own = { nowMs: isWall ? () => clock.now() : nowMs, isWall, clock };
+  // Bridges that have just come up are slow: the first exchange is timed twice.
+  const [first] = task.exchanges;
+  if (hostOf !== undefined && first !== undefined) await timeExchange(exchange, own, task, first);
   for (const probe of task.exchanges) {
-    exchanges.push(await timeExchange(exchange, { nowMs, clock }, task, probe));
+    exchanges.push(await timeExchange(exchange, own, task, probe));
   }
   return { sets: times, exchanges };
 }
@@ -94,9 +102,10 @@ export async function runCostProbes(task: CostProbeTask, clock: Clock): Promise<
 /** The exchange that probes need: vectors to the samples, gradients back. */
 export function costProbeShape({
   devices,
+  hostOf,
   batchSize,
   columnsMax,
-}: Pick<CostProbeTask, "devices" | "batchSize" | "columnsMax">): ExchangeShape {
+}: Pick<CostProbeTask, "devices" | "hostOf" | "batchSize" | "columnsMax">): ExchangeShape {
   const bytes = () => Math.ceil(batchSize / devices) * columnsMax * 4;
   let slices = 8;
   while (slices < devices) slices *= 2;
@@ -109,6 +118,7 @@ export function costProbeShape({
     gradientLength: 1,
     subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
     slices,
+    ...(hostOf !== undefined && { hostOf }),
   };
 }
 
@@ -169,13 +179,15 @@ const spreading = 4_000_037;
 /** The time that is measured, and the time on the wall. */
 interface Times {
   readonly nowMs: () => number;
+  /** Whether both are the same. */
+  readonly isWall: boolean;
   readonly clock: Clock;
 }
 
 /** Milliseconds of this device's part of an exchange forward and back, its lateness apart. */
 async function timeExchange(
   exchange: Exchange,
-  { nowMs, clock }: Times,
+  { nowMs, isWall, clock }: Times,
   { devices, batchSize, lateMax, rank }: CostProbeTask,
   { columns, late }: ExchangeProbe,
 ) {
@@ -188,7 +200,7 @@ async function timeExchange(
     await exchange.barrier();
     // A device that still computes keeps its core, too. It matters to time on the wall alone.
     const untilMs = clock.now() + waitMs;
-    while (!hasProcessorTime() && clock.now() < untilMs);
+    while (isWall && clock.now() < untilMs);
     forward.push(await timed(() => send(exchange.pooled, (from) => vectors(from))));
     await exchange.barrier();
     backward.push(await timed(() => send(exchange.dPooled, (_, to) => vectors(to))));

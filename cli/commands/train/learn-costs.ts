@@ -3,6 +3,7 @@
 // measuring that was stopped goes on.
 
 import {
+  InvalidOptionError,
   measureCosts,
   type PolicyMethod,
   trainCostNetworks,
@@ -17,6 +18,7 @@ import { count, percent } from "../../support/format.ts";
 /** Options of `--learn`. */
 export interface LearningArguments extends CommonOptions {
   readonly devices?: number | "auto";
+  readonly hosts: number;
   readonly batch: number;
   readonly samples: number;
   readonly minutes: number;
@@ -35,12 +37,18 @@ const unexplainedMax = 0.3;
 
 export async function learn(options: LearningArguments): Promise<number> {
   const { batch, samples, minutes, seed = 1, out = "costs.safetensors", json, turns } = options;
-  const { devices: asked = 2 } = options;
-  const devices = asked === "auto" ? 2 : asked;
+  const { devices: asked = "auto", hosts } = options;
+  const devices = asked === "auto" ? Math.max(2, hosts) : asked;
+  if (devices % hosts !== 0) {
+    throw new InvalidOptionError(
+      "--devices",
+      `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${devices}\` (number)`,
+    );
+  }
   const path = `${out}.measured`;
   console.error(`Measuring ${samples} sets of tables and exchanges on ${devices} threads ...`);
   const { costs, machine, isComplete } = await measureCosts({
-    ...{ devices, batchSize: batch, samples, path, seed, secondsMax: 60 * minutes },
+    ...{ devices, hosts, batchSize: batch, samples, path, seed, secondsMax: 60 * minutes },
     onProgress: tenths((done) => console.error(`  ${percent(done)}`)),
   });
   const least = Math.min(costs.compute.length, costs.exchange.length);
@@ -75,7 +83,10 @@ export async function learn(options: LearningArguments): Promise<number> {
   }
   if (json) console.log(JSON.stringify({ report: "learn", file: out, machine, reports }));
   else {
-    console.log(`${out}: costs of ${devices} devices and batches of ${count(batch)} samples`);
+    const over = hosts > 1 ? ` on ${hosts} hosts` : "";
+    console.log(
+      `${out}: costs of ${devices} devices${over} and batches of ${count(batch)} samples`,
+    );
     for (const [name, { testMse, testVariance, digest }] of Object.entries(reports)) {
       const error = Math.sqrt(testMse).toPrecision(3);
       const explained = percent(Math.max(0, 1 - testMse / testVariance));

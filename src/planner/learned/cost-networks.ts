@@ -26,6 +26,8 @@ export interface StandardNetwork {
 /** The cost networks of one machine and number of devices. */
 export interface CostNetworks {
   readonly devices: number;
+  /** That the devices are spread over evenly. @default 1 */
+  readonly hosts?: number | undefined;
   /** Samples of a step, over all devices. */
   readonly batchSize: number;
   /** What they are told of a table. */

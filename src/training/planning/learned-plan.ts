@@ -121,6 +121,10 @@ function checkNetworks({ workload, devices }: Setting, networks: CostNetworks): 
   if (networks.devices !== count) {
     throw refuse(`the plan's ${count} devices`, `those of ${networks.devices}`);
   }
+  const { hosts = 1 } = networks;
+  if (hosts !== devices.hosts) {
+    throw refuse(`devices on ${devices.hosts} hosts, as the plan has them`, `those on ${hosts}`);
+  }
   if (networks.batchSize !== workload.batchSize) {
     throw refuse(
       `the job's batches of ${workload.batchSize} samples`,

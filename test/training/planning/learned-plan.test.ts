@@ -199,3 +199,17 @@ test("reuse is what was counted in a whole window, and as Zipf's law has it in a
   t.deepEqual(costTableOf(job, planned, 0, counted(8192)).bins, law);
   t.deepEqual(costTableOf(job, planned, 0, counted(65_536)).bins.slice(0, 3), [0.75, 0.25, 0]);
 });
+
+test("costs of two hosts plan devices on two hosts, and no others", (t) => {
+  const setting = {
+    ...{ workload: workloadOf(job), constants: defaultConstants },
+    devices: { hosts: 2, perHost: 2 },
+  };
+  const costs = { ...drawnNetworks(4, 2), hosts: 2 };
+  const { plan } = planLearned(job, setting, { costs });
+  t.deepEqual(plan?.devices, setting.devices);
+  const refused = (own: Parameters<typeof planLearned>[2], of: typeof setting, message: RegExp) =>
+    t.throws(() => planLearned(job, of, own), { instanceOf: InvalidOptionError, message });
+  refused({ costs: drawnNetworks(4, 2) }, setting, /devices on 2 hosts.*got those on 1; `osiris/);
+  refused({ costs }, { ...setting, devices }, /devices on 1 hosts?, .*got those on 2/);
+});

@@ -20,6 +20,7 @@ import {
 import { readCostNetworks } from "../../storage/cost-networks/cost-networks-file.ts";
 import { type Bench, type Measurement, positive, together } from "../bench.ts";
 import { type BenchRow, quantiles } from "../row.ts";
+import { machineNames, machineRows, machineSeconds } from "./machine.ts";
 import { autoRowNames, autoRows } from "./policies/auto-rows.ts";
 import { dreamRowNames, dreamRows } from "./policies/dream-rows.ts";
 import { hasPublished, publishedDevices, publishedHome, publishedTasks } from "./published.ts";
@@ -32,6 +33,7 @@ interface ShardingOptions {
   readonly sets: number;
   readonly seed: number;
   readonly costs?: string;
+  readonly oracle?: string;
   readonly devices: number;
 }
 
@@ -49,6 +51,10 @@ export const shardingBench: Bench<ShardingOptions> = {
     new Option(
       "--costs <file>",
       "of `osiris plan --calibrate --learn`: measures plans on threads, too",
+    ),
+    new Option(
+      "--oracle <file>",
+      "as --costs, of other measurements: says what plans for 4 and 8 devices cost (default: --costs)",
     ),
   ],
   measurements(options) {
@@ -73,7 +79,10 @@ function policiesOf({ data, tasks: all }: ShardingOptions): Measurement[] {
 function threadsOf({ costs, ...others }: ShardingOptions): Measurement[] {
   if (costs === undefined) return [];
   const options = { ...others, costs };
-  return [together(threadsNames(options), threadsSeconds(options), () => threadsRows(options))];
+  return [
+    together(threadsNames(options), threadsSeconds(options), () => threadsRows(options)),
+    together(machineNames(), machineSeconds, () => machineRows(options)),
+  ];
 }
 
 /** What the cost networks say of the official tasks. */

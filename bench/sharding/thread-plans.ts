@@ -46,6 +46,7 @@ export interface ThreadSet {
   readonly tables: readonly CostTable[];
 }
 
+/** Tables of a set, for two devices; of more devices as many times more. */
 const tablesOf = { least: 10, most: 28 };
 const dims = [4, 8, 16, 32, 64, 128] as const;
 const rowsMost = 1e6;
@@ -60,7 +61,8 @@ export async function threadSet(
   constants: MachineConstants,
 ): Promise<ThreadSet> {
   const random = new RandomStream(seed, 100 + index);
-  const count = tablesOf.least + random.below(tablesOf.most - tablesOf.least + 1);
+  const drawn = tablesOf.least + random.below(tablesOf.most - tablesOf.least + 1);
+  const count = Math.round((drawn * devices) / 2);
   const kinds = Array.from({ length: count }, (): TableKind => {
     const dim = dims[random.below(dims.length)] ?? 32;
     const rows = 100 * (rowsMost / 100) ** random.uniform();

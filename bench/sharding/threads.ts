@@ -39,8 +39,10 @@ const link = { bitsPerSecond: 10e9 };
 /** Of each plan's training; the first step of a turn finds caches full of another plan's rows. */
 const [turns, turnSteps] = [4, 5];
 const columnsMax = 4096;
+/** Of the embedding part, before the trainings and again behind them. */
+const passesOfTurn = 4;
 
-export const threadsSeconds = ({ sets }: ThreadsOptions) => 30 + 25 * sets;
+export const threadsSeconds = ({ sets }: ThreadsOptions) => 30 + 35 * sets;
 
 const predictors = ["learned", "formulas"] as const;
 type Predictor = (typeof predictors)[number];
@@ -49,6 +51,10 @@ export function threadsNames({ sets }: ThreadsOptions): string[] {
   return [
     ...ways.flatMap((way) => measures.map((measure) => `sharding.threads.${measure}.${way}`)),
     "sharding.threads.below",
+    ...againstWays.map((way) => `sharding.threads.against.${way}`),
+    "sharding.threads.rank.ceiling",
+    "sharding.threads.rankInSets.ceiling",
+    "sharding.threads.error.ceiling",
     ...predictors.flatMap((by) => {
       return ["rank", "rankInSets", "rankOfSteps", "error"].map(
         (row) => `sharding.threads.${row}.${by}`,
@@ -60,6 +66,9 @@ export function threadsNames({ sets }: ThreadsOptions): string[] {
   ];
 }
 
+/** Learned plans are compared with theirs, set by set. */
+const againstWays = ["formulas", "torchrec"] as const;
+
 const measures = ["embedding", "step", "wall"] as const;
 
 /** A plan beside what networks predict, and beside what formulas do. */
@@ -68,6 +77,8 @@ const planRows = ["plan", "formulas"] as const;
 /** A plan as it was predicted and measured, in milliseconds. */
 interface MeasuredPlan extends Readonly<Record<(typeof measures)[number], number>> {
   readonly way: Way;
+  /** The embedding part by every other pass, and by those between: two measurements of it. */
+  readonly twice: readonly [number, number];
   readonly predicted: Readonly<Record<Predictor, number>>;
   /** Of the same plan, by formulas: all that the busiest device does in a step. */
   readonly predictedStep: number;
@@ -118,16 +129,24 @@ async function measuredSet(
   const plans = plansOf(set, networks, seed + index);
   const all = [...plans.values()];
   // Passes before and behind the trainings, as those of the costs are minutes apart.
-  const before = [await embeddingMs(set, all), await embeddingMs(set, all)];
+  const passes: number[][][] = [];
+  const measured = async () => {
+    for (let pass = 0; pass < passesOfTurn; pass++) passes.push(await embeddingMs(set, all));
+  };
+  await measured();
   const steps = await stepMs(set, all);
-  const passes = [...before, await embeddingMs(set, all)];
+  await measured();
   return [...plans].map(([way, plan], i): MeasuredPlan => {
     const assessed = assessPlan(set.setting, plan).devices;
     const most = (of: "cost" | "busy") => 1000 * Math.max(...assessed.map((own) => own[of]));
     const placed = partsOf(set, plan).map((own) => own.map(({ table }) => table));
+    const ofPasses = (odd: number) => {
+      return slowest(passes.filter((_, pass) => pass % 2 === odd).map((pass) => pass[i] ?? []));
+    };
     return {
       way,
       embedding: slowest(passes.map((pass) => pass[i] ?? [])),
+      twice: [ofPasses(0), ofPasses(1)],
       ...(steps[i] ?? { step: Number.NaN, wall: Number.NaN }),
       predicted: { learned: placedCost(networks, placed), formulas: most("cost") },
       predictedStep: most("busy"),
@@ -193,6 +212,44 @@ async function stepMs(
   }));
 }
 
+/** How far learned plans are below those of a way, in the mean of the sets, and its error. */
+function againstRow(sets: readonly (readonly MeasuredPlan[])[], way: Way): BenchRow {
+  const below = sets.map((set) => {
+    const of = (own: Way) => set.find((plan) => plan.way === own)?.embedding ?? Number.NaN;
+    return 100 * (1 - of("learned") / of(way));
+  });
+  const figure = below.reduce((sum, value) => sum + value, 0) / below.length;
+  const squares = below.reduce((sum, value) => sum + (value - figure) ** 2, 0);
+  const error = Math.sqrt(squares / Math.max(1, below.length - 1) / below.length);
+  return {
+    ...{ name: `sharding.threads.against.${way}`, figure },
+    unit: `% below ${way}, mean of sets, standard error ${error.toFixed(2)}`,
+    spread: quantiles(below).spread,
+  };
+}
+
+/**
+ * What a second measurement of the same plans knows of the first, each of half of the passes. No
+ * prediction can be much better than that; against all passes it may be a little.
+ */
+function ceilingRows(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
+  const rank = (plans: readonly MeasuredPlan[]) =>
+    rankCorrelation(
+      plans.map(({ twice }) => twice[0]),
+      plans.map(({ twice }) => twice[1]),
+    );
+  const row = (name: string, values: readonly number[], unit: string): BenchRow => ({
+    ...{ name: `sharding.threads.${name}.ceiling`, unit, spread: quantiles(values).spread },
+    figure: values.reduce((sum, value) => sum + value, 0) / values.length,
+  });
+  const errors = sets.flat().map(({ twice: [one, other] }) => 100 * Math.abs(one / other - 1));
+  return [
+    row("rank", [rank(sets.flat())], "rank correlation of two measurements, all plans"),
+    row("rankInSets", sets.map(rank), "rank correlation of two measurements, plans of one set"),
+    row("error", errors, "% mean absolute difference of two measurements"),
+  ];
+}
+
 /** Means of each way, what the predictions are worth, and each plan. */
 function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
   const meanOf = (values: readonly number[]) =>
@@ -215,6 +272,8 @@ function rowsOf(sets: readonly (readonly MeasuredPlan[])[]): BenchRow[] {
       ...{ name: "sharding.threads.below", figure: below, spread: [below, below] },
       unit: "% below the best greedy, embedding part",
     },
+    ...againstWays.map((way) => againstRow(sets, way)),
+    ...ceilingRows(sets),
     ...predictors.flatMap((by) => {
       const predicted = (plan: MeasuredPlan) => plan.predicted[by];
       const embedding = ({ embedding: ms }: MeasuredPlan) => ms;

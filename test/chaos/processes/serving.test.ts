@@ -2,7 +2,7 @@
 // damaged delta and newer checkpoints come, it is killed and started again, all under load. Every
 // answer is held to the model of the version that it names.
 
-import { renameSync, writeFileSync } from "node:fs";
+import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
@@ -129,5 +129,33 @@ test("each answer is that of the version it names, whatever happens to the serve
   for (const { from, count, version, predictions } of load.answers) {
     const scored = await versions.get(version)?.predict(recordsOf(count, from));
     t.deepEqual(predictions, [...(scored ?? [])], `${version} ${from} ${count}`);
+  }
+});
+
+test("a server that is killed with rows on disk leaves none, and the next answers alike", async (t) => {
+  t.timeout(60_000);
+  const { directory, home } = await startModel(t, { rows: 4000 });
+  const tiers = join(home, "tiers");
+  const loaded = await loadModel(directory);
+  t.teardown(() => loaded.close());
+  const expected = [...(await loaded.predict(recordsOf(40)))];
+  for (let turn = 0; turn < 2; turn++) {
+    const more = ["--memory", "64KiB", "--tier-directory", tiers, "--json"];
+    const server = startCli(["serve", `m=${directory}`, "--port", "0", ...more], home);
+    t.teardown(() => server.kill("SIGKILL"));
+    const told = await server.line((line) => line.includes('"report":"serve"'));
+    const { url } = JSON.parse(told) as { url: string };
+    const response = await fetch(`${url}/v1/models/m:predict`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ instances: recordsOf(40) }),
+    });
+    const { predictions } = (await response.json()) as Answer;
+    t.deepEqual(predictions, expected, `start ${turn}`);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/); // Rows lay on disk.
+    server.kill("SIGKILL");
+    await server.ended;
+    t.deepEqual(readdirSync(tiers), []);
   }
 });

@@ -1,5 +1,5 @@
 // A server of one model in a process of its own, with the engine that it is told. Sends its address
-// to its parent, and ends with it.
+// to its parent, its processor time whenever it is asked, and ends with it.
 
 import { openServedModel } from "../../actors/serving/models/engine.ts";
 import { serve } from "../../actors/serving/serve.ts";
@@ -12,4 +12,5 @@ const open = engine === "onnx" ? openOnnxEngine : openServedModel;
 const options = { port: 0, models: { m: { path: directory, watch: false } }, deadlineMs: 60_000 };
 const server = await serve(options, { open });
 process.send?.(server.url);
+process.on("message", () => process.send?.(process.cpuUsage())); // Whatever it says, it asks that.
 process.on("disconnect", () => process.exit(0));

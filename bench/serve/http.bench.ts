@@ -1,8 +1,9 @@
 // Question: what does an answer cost over HTTP? A server in a process, its clients in another, both
 // on the machine's two cores; one record a request, in plain JSON, with Zipf-distributed ids. Rows
 // `.1`, `.8`, `.64`: as many clients, each of which asks again once it is answered. Rows `.load`:
-// the highest load, at fixed times, whose p99 stays below 10 ms. In alternation with ONNX Runtime
-// (WebAssembly, one thread) as the engine of the same server.
+// the highest load, at fixed times, whose p99 stays below 10 ms; `work`: processor time of the
+// server's process for a request, which other programs on the machine do not stretch as they do the
+// clock. In alternation with ONNX Runtime (WebAssembly, one thread) as the engine of that server.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -29,9 +30,13 @@ export interface HttpOptions {
 
 const configs = ["b", "w"] as const;
 const clientCounts = [1, 8, 64] as const;
+const measures = ["p50", "p99", "rate", "work"] as const;
+const units = { p50: "ms", p99: "ms", rate: "requests/s", work: "us" } as const;
 const engines = ["osiris", "onnx"] as const;
 const path = "/v1/models/m:predict";
 const bodyCount = 256;
+/** V8 compiles, WebAssembly twice: the second time in the background, while it is slow. */
+const warmSeconds = 4;
 /** The p99 that the highest load keeps. */
 const p99MsMax = 10;
 /** Loads that are tried on the way to the highest. */
@@ -42,16 +47,18 @@ export function httpMeasurements(options: HttpOptions): Measurement[] {
   const each = clientCounts.length * seconds + probes * (seconds + 0.5);
   return configs.map((config) => {
     const rows = clientCounts.flatMap((clients) =>
-      ["p50", "p99", "rate"].map((what) => `serve.http.${config}.${clients}.${what}`),
+      measures.map((what) => `serve.http.${config}.${clients}.${what}`),
     );
     const names = [...rows, `serve.http.${config}.load`];
-    return together(names, 20 + 2 * rounds * (each + 3), () => rowsOf(config, options));
+    return together(names, 20 + 2 * rounds * (each + warmSeconds + 2), () =>
+      rowsOf(config, options),
+    );
   });
 }
 
 /** What one engine has come to in one round. */
 interface Round {
-  readonly closed: readonly { readonly p50: number; readonly p99: number; readonly rate: number }[];
+  readonly closed: readonly Readonly<Record<(typeof measures)[number], number>>[];
   readonly load: number;
 }
 
@@ -79,9 +86,9 @@ async function rowsOf(
       return rowOf({ ...named, ...target }, found.osiris.map(of), found.onnx.map(of));
     };
     const closed = clientCounts.flatMap((clients, i) =>
-      (["p50", "p99", "rate"] as const).map((what) => {
-        const unit = what === "rate" ? "requests/s" : "ms";
-        return rowFor(`${clients}.${what}`, unit, (one) => one.closed[i]?.[what] ?? Number.NaN);
+      measures.map((what) => {
+        const name = `${clients}.${what}`;
+        return rowFor(name, units[what], (one) => one.closed[i]?.[what] ?? Number.NaN);
       }),
     );
     return [...closed, rowFor("load", "requests/s", ({ load }) => load, { target: [3, 6] })];
@@ -103,12 +110,16 @@ async function roundOf(
     const port = Number(new URL(url).port);
     const ask = (load: Omit<Load, "port" | "path" | "bodies">) =>
       measured(client, { port, path, bodies, ...load });
-    await ask({ connections: 8, seconds: Math.min(1, seconds) }); // V8 compiles.
+    await ask({ connections: 8, seconds: warmSeconds });
     const closed: Round["closed"][number][] = [];
     for (const connections of clientCounts) {
+      const before = await workUs(server);
+      const beginMs = performance.now();
       const { times, rate } = await ask({ connections, seconds });
+      const answers = (rate * (performance.now() - beginMs)) / 1000;
+      const work = ((await workUs(server)) - before) / answers;
       const at = quantileOf(times);
-      closed.push({ p50: at(0.5), p99: at(0.99), rate });
+      closed.push({ p50: at(0.5), p99: at(0.99), rate, work });
     }
     const most = Math.max(...closed.map(({ rate }) => rate));
     const load = await highestLoad(most, (rate) => ask({ connections: 64, seconds, rate }));
@@ -133,6 +144,13 @@ async function highestLoad(
     else missed = rate;
   }
   return kept;
+}
+
+/** Microseconds of processor time that a server's process has had. */
+async function workUs(server: ChildProcess): Promise<number> {
+  server.send("work");
+  const [{ user, system }] = (await once(server, "message")) as [NodeJS.CpuUsage];
+  return user + system;
 }
 
 async function measured(client: ChildProcess, load: Load): Promise<Measured> {

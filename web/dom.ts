@@ -4,7 +4,7 @@
 import htm from "htm";
 import { h, type VNode } from "preact";
 
-export { Component, render } from "preact";
+export { Component, render, type VNode } from "preact";
 export { useEffect, useMemo, useState } from "preact/hooks";
 
 /** A template with one element on top. */

@@ -1,6 +1,8 @@
 // Drawing in turns: what takes long is drawn one piece a frame, so that no frame waits for all of
 // it. A piece that is asked for again before its turn has come is drawn once, as it then is.
 
+import { Component, type VNode } from "./dom.ts";
+
 const waiting = new Map<object, () => void>();
 let isAsked = false;
 
@@ -43,5 +45,40 @@ export async function eachInSlices<Item>(
     if (performance.now() - beganMs < sliceMs) continue;
     await new Promise((resume) => setTimeout(resume));
     beganMs = performance.now();
+  }
+}
+
+interface InTurnProps {
+  readonly draw: () => VNode;
+  /** It does not wait: a report is drawn once, as a whole. */
+  readonly isNow: boolean;
+}
+
+/** A part of a view that waits for its turn, at first and whenever the view is drawn again. */
+export class InTurn extends Component<InTurnProps> {
+  #isDue = this.props.isNow;
+
+  override componentDidMount(): void {
+    if (!this.#isDue) this.#wait();
+  }
+
+  override shouldComponentUpdate({ isNow }: InTurnProps): boolean {
+    if (!isNow) this.#wait();
+    return isNow;
+  }
+
+  override componentWillUnmount(): void {
+    leaveTurn(this);
+  }
+
+  render() {
+    return this.#isDue ? this.props.draw() : null;
+  }
+
+  #wait(): void {
+    inTurn(this, () => {
+      this.#isDue = true;
+      this.forceUpdate();
+    });
   }
 }

@@ -7,6 +7,7 @@ import { replayKind, replayMark } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
 import { stageGroups, stageSharesOf } from "../model/stages.ts";
 import type { Store } from "../store.ts";
+import { InTurn } from "../turns.ts";
 
 interface Props {
   readonly store: Store;
@@ -21,12 +22,10 @@ export function RunView({ store, story }: Props) {
     <h2 id="run-title">${story.name || story.run} <span class=${`state ${story.state}`}>${story.state}</span></h2>
     <${Figures} story=${story} />
     <div class="charts">
-      <${LossChart} story=${story} />
-      <${MetricsChart} story=${story} />
-      <${StageChart} story=${story} />
-      <${StallChart} story=${story} />
-      <${RateChart} story=${story} />
-      <${SpeedChart} story=${story} />
+      ${runCharts.map(
+        (chart, at) => html`<${InTurn} key=${at} isNow=${store.isFile}
+        draw=${() => html`<${chart} story=${story} />`} />`,
+      )}
     </div>
     <${KeptStages} story=${story} />
     <${Stragglers} story=${story} />
@@ -34,6 +33,8 @@ export function RunView({ store, story }: Props) {
     <${Lines} story=${story} isFile=${store.isFile} />
   </section>`;
 }
+
+const runCharts = [LossChart, MetricsChart, StageChart, StallChart, RateChart, SpeedChart];
 
 function Figures({ story }: { readonly story: RunStory }) {
   const { step, steps, samplesPerSecond, progress, evaluations, generation } = story;

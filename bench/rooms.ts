@@ -124,7 +124,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/cluster": 800,
     "cli/commands/checkpoints": 1_260,
     "cli/commands/chaos": 450,
-    "cli/commands/serving": 270,
+    "cli/commands/serving": 300,
     "cli/commands/setup": 260,
     "cli/commands/warehouse": 520,
   },

@@ -4,15 +4,24 @@
 // Invariants
 //   N1. The digest in the manifest is computed from the parts, read back from the disk.
 //   N2. If the caller fails or is ended, the directory is as it was found: empty, or missing.
+//   N3. Where its process is killed, a mark says so, and the next caller begins anew. There is no
+//       checkpoint until then: what reads the directory finds none.
 
 import { join } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import type { Manifest, ManifestFields, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
-import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { openExistingStore, openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { formatVersion } from "../checkpoint-store/manifest.ts";
-import { onDisk } from "../disk/durable-files.ts";
+import { pathsOf } from "../checkpoint-store/store-paths.ts";
+import {
+  makeDurableDirectory,
+  onDisk,
+  readWhole,
+  replaceDurably,
+  temporarySuffix,
+} from "../disk/durable-files.ts";
 import type { Progress } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
 
@@ -31,11 +40,46 @@ export type WritePart = (
   pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ) => Promise<void>;
 
-/** @throws InputUnusableError where the directory holds something */
+/** Lies in a directory while its checkpoint is made, and names the process that does. */
+const markName = "unfinished";
+
+/**
+ * Removes what a killed process left of a checkpoint that it made here.
+ * @throws InputUnusableError where the directory holds something else
+ */
 export function checkEmpty(directory: string, disk: Disk): void {
+  onDisk("open", directory, () => removeUnfinished(directory, disk));
   if (onDisk("open", directory, () => disk.list(directory)).length === 0) return;
   const message = `Expected ${directory} to be new or empty, as a checkpoint is made there`;
   throw new InputUnusableError(directory, `${message}; name another directory`);
+}
+
+/** N3 @throws InputUnusableError where the process may still be at work */
+function removeUnfinished(directory: string, disk: Disk): void {
+  const mark = join(directory, markName);
+  // It was killed before its mark had a name: there is nothing else.
+  const begun = markName + temporarySuffix;
+  if (disk.list(directory).every((name) => name === begun)) disk.remove(join(directory, begun));
+  if (!disk.exists(mark)) return;
+  const writer = new TextDecoder().decode(readWhole(disk, mark));
+  if (!disk.isGone(writer)) {
+    const message = `Expected ${directory} to be new or empty, but another process makes a checkpoint`;
+    throw new InputUnusableError(directory, `${message} there; or remove it, if none does`);
+  }
+  if (isCommitted(directory, disk))
+    disk.remove(mark); // It was killed behind the commit.
+  else clear(directory, disk);
+}
+
+function isCommitted(directory: string, disk: Disk): boolean {
+  const isWhole = disk.exists(pathsOf(directory).job);
+  return isWhole && openExistingStore(directory, disk).latest() !== undefined;
+}
+
+/** Removes all names in a directory; the mark last, so that a kill in between changes nothing. */
+function clear(directory: string, disk: Disk): void {
+  const names = disk.list(directory).filter((name) => name !== markName);
+  for (const name of [...names, markName]) disk.remove(join(directory, name));
 }
 
 /**
@@ -51,6 +95,10 @@ export async function newCheckpoint(
   checkEmpty(directory, disk);
   const wasThere = disk.exists(directory);
   try {
+    onDisk("write", directory, () => {
+      makeDurableDirectory(disk, directory);
+      replaceDurably(disk, join(directory, markName), new TextEncoder().encode(disk.writer));
+    });
     const store = openStore({ directory, disk, jobIdentity, jobText });
     const { generation } = store.beginGeneration();
     const parts: PartRecord[] = [];
@@ -70,10 +118,14 @@ export async function newCheckpoint(
       ...{ ...fields, generation, parts, modelDigest: "" },
     };
     const modelDigest = await digestOfParts({ store, job, manifest }, progress); // N1
-    return store.commit({ ...fields, generation, parts, modelDigest });
+    const committed = store.commit({ ...fields, generation, parts, modelDigest });
+    disk.remove(join(directory, markName));
+    disk.syncDirectory(directory);
+    return committed;
   } catch (error) {
-    if (!wasThere) disk.remove(directory); // N2
-    for (const name of disk.list(directory)) disk.remove(join(directory, name));
+    if (!wasThere)
+      disk.remove(directory); // N2
+    else clear(directory, disk);
     throw error;
   }
 }

@@ -83,9 +83,11 @@ export class ModelWatch {
     const { sha256, modelDigest } = manifest;
     if (`sha256:${modelDigest}` === version.digest) this.#base = sha256;
     if (sha256 === this.#base) return undefined;
-    const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: sha256 };
+    // W1: another file may have the same manifest, and what was damaged in the one before it.
+    const own = this.#isFile() ? `${sha256} ${sign}` : sha256;
+    const newer: Newer = { kind: "checkpoint", manifest: sha256, sign: own };
     if (this.#isDue(newer)) return newer;
-    if (Number.isFinite(this.#tried.get(sha256))) this.#seen = ""; // Its time will come.
+    if (Number.isFinite(this.#tried.get(own))) this.#seen = ""; // Its time will come.
     return undefined;
   }
 
@@ -98,7 +100,14 @@ export class ModelWatch {
     this.#calibration = { digest, at };
     const isFirst = before?.digest !== digest;
     const isOther = isFirst ? !isFile && at > 0 !== (calibrated === true) : before.at !== at;
-    return isOther ? { kind: "calibration", sign: `calibration ${digest} ${at}` } : undefined;
+    if (!isOther || (isFile && this.#digestInFile() !== digest)) return undefined;
+    return { kind: "calibration", sign: `calibration ${digest} ${at}` };
+  }
+
+  /** Of the model in the file: another, or a damaged one, may lie in its place. */
+  #digestInFile(): string {
+    const { manifest } = openCheckpoint(this.#directory, this.#manifest, this.#disk);
+    return `sha256:${manifest.modelDigest}`;
   }
 
   /** Names of checkpoints, with the times of their manifests; 0: it is not committed so far. */

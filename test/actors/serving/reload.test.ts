@@ -1,12 +1,13 @@
 // Newer checkpoints, several versions, splits and shadows: which version answers, and that it is
 // the one that the answer names.
 
-import { cpSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { ModelWatch } from "../../../actors/serving/models/model-watch.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { exportModel } from "../../../storage/exports/export-model.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { exportDelta } from "../../../storage/serving/export-delta.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";
@@ -103,6 +104,31 @@ test("a model directory that vanishes takes nothing with it", async (t) => {
   renameSync(`${directory}-away`, directory);
   await model.train({ cut: 2 });
   await until(() => server.versions.m?.step === 2);
+});
+
+test("a file that is replaced is switched to; a damaged one in its place changes nothing", async (t) => {
+  const model = await startModel(t);
+  const path = join(model.home, "model.osiris");
+  const next = join(model.home, "next.osiris");
+  await exportModel(model.directory, path);
+  const { server, post, get } = await startServer(t, { models: { m: { path } } });
+  const predicted = async () => (await post(predict, { instances: records })).body.predictions;
+  const first = await scoresIn(model.directory);
+  t.deepEqual(await predicted(), first);
+  await model.train({ cut: 2 });
+  await exportModel(model.directory, next, { manifest: "last" });
+  cpSync(next, `${next}-damaged`);
+  const { size } = statSync(next);
+  flipByte(realDisk, `${next}-damaged`, size >> 1);
+  renameSync(`${next}-damaged`, path);
+  const failure = async () => (await get("/v2/models/m")).body.parameters.failure;
+  await until(async () => (await failure()) !== undefined);
+  t.is((await failure()).code, "CHECKPOINT_CORRUPT");
+  t.deepEqual(await predicted(), first);
+  renameSync(next, path);
+  await until(() => server.versions.m?.step === 2);
+  t.deepEqual(await predicted(), await scoresIn(model.directory));
+  t.is(await failure(), undefined);
 });
 
 test("a delta in the directory is switched to; a damaged one changes nothing", async (t) => {

@@ -11,7 +11,7 @@ type Rooms = Readonly<Record<string, number>>;
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
-  { "src/ports": 1700 },
+  { "src/ports": 1720 },
   {
     "src/data": 20_950,
     "src/kernels/contract": 1650,
@@ -131,7 +131,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 13_000,
+    bench: 13_200,
     docs: 340,
     web: 2600,
   },

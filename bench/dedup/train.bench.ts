@@ -1,8 +1,9 @@
 // Question: how much faster is a step on sessions whose lists are deduplicated (IKJT)? Pooled lists
 // alone, six long ones and twenty-six of the mean length of RM1 and RM2 (26 ids: Zhao et al., ISCA
-// 2022, Understanding Data Storage and Ingestion); sequences that are encoded; and an ablation, in which one optimization of RecD
-// (Zhao et al., MLSys 2023, section 5) comes after the other. Peer: the same model on the plain
-// lists, in turn in one run. The trainings of a row take turns of a few steps, on the same batches.
+// 2022, Understanding Data Storage and Ingestion); sequences that are encoded; and an ablation, in
+// which one optimization of RecD (Zhao et al., MLSys 2023, section 5) comes after the other. Peer:
+// the same model on the plain lists, in turn in one run. The trainings of a row take turns of a few
+// steps, on the same batches.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,8 +50,8 @@ export const trainBench: Bench<TrainOptions> = {
     };
     return [
       ...sessionSamples.flatMap((samples) => [
-        rows("pooled", samples, 15),
-        rows("lists", samples, 20),
+        rows("pooled", samples, 9),
+        rows("lists", samples, 10),
         rows("attention", samples, 55),
       ]),
       rows("ablation", 16, 50),

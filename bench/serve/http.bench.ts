@@ -131,8 +131,8 @@ async function roundOf(
 }
 
 /**
- * Halves the interval between a load that keeps the p99 and one that does not. A load that misses it
- * has a second try: one pause of the machine in a second is more than one percent of the answers.
+ * Halves the interval between a load that keeps the p99 and one that does not. A load that misses
+ * the p99 has a second try: one pause of the machine is more than one percent of the answers.
  */
 async function highestLoad(
   most: number,

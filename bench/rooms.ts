@@ -79,7 +79,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/threads": 4300,
-    "storage/exports": 2_620,
+    "storage/exports": 3_260,
     "storage/model": 2_050,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,

@@ -2,7 +2,7 @@
 // checkpoints. Tables are read as streams; the file gets its name only when all of it is right and
 // on disk.
 
-import { InputUnusableError } from "../../src/errors/errors.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { progressOf } from "../disk/progress.ts";
@@ -16,6 +16,7 @@ import type { ForeignKind } from "../dlrm-names/counterpart.ts";
 import { type ExportedModel, type ExportedOptions, openExported } from "./exported-model.ts";
 import { type PieceMark, pieceMark } from "./file-pieces.ts";
 import type { InputsFile } from "./onnx/inputs-file.ts";
+import { type InputIds, inputIds } from "./onnx/raw-ids.ts";
 import { writeSafetensors } from "./safetensors-model.ts";
 
 /** Options of `exportModel`. */
@@ -25,6 +26,12 @@ export interface ModelExportOptions extends ExportedOptions {
    * `.pt`. @default by the ending of the path
    */
   readonly format?: ModelExportReport["format"] | undefined;
+  /**
+   * Of ONNX: what inputs have of categorical features. `rows`: rows of tables; `raw`: ids as the
+   * columns have them, and the model makes the rows, of all features for which ONNX can say how.
+   * @default "rows"
+   */
+  readonly ids?: InputIds | undefined;
   /**
    * Of ONNX: the most bytes of all weights that lie in the model itself; with more, the tables lie
    * in `FILE.data` beside it. @default somewhat below 2 GiB, the limit of the format
@@ -77,7 +84,8 @@ export interface ModelExportReport {
  * aborted or had no room left `path.part` and `path.part.json`: this one goes on from its last
  * mark.
  * @throws InputUnusableError where `path` has another ending or cannot be written
- * @throws InvalidOptionError where the format has no place for something of the model
+ * @throws InvalidOptionError where the format has no place for something of the model, or no
+ * feature can have the raw ids that are asked for
  * @throws CheckpointMissingError, CheckpointCorruptError
  */
 export async function exportModel(
@@ -87,6 +95,7 @@ export async function exportModel(
 ): Promise<ModelExportReport> {
   const { disk = realDisk } = options;
   const format = formatOf(path, options.format);
+  checkIds(path, format, options.ids);
   const model = openExported(directory, options);
   const written = await formats[format](disk, path, model, options);
   const { manifest } = model.checkpoint;
@@ -125,9 +134,10 @@ const formats: Readonly<Record<ModelExportReport["format"], Writer>> = {
   },
   async onnx(disk, path, model, options) {
     const { writeOnnx } = await import("./onnx/write-model.ts");
-    const { inlineBytesMax: inlineMax, markBytes: everyBytes } = options;
+    const { ids, inlineBytesMax: inlineMax, markBytes: everyBytes } = options;
     const making = makingOf(model, options);
-    return writeOnnx(disk, path, model, progressOf(options), making, { inlineMax, everyBytes });
+    const form = { ids, inlineMax, everyBytes };
+    return writeOnnx(disk, path, model, progressOf(options), making, form);
   },
   async osiris(disk, path, model, options) {
     const { osirisMark, writeOsiris } = await import("./osiris-model.ts");
@@ -170,16 +180,25 @@ export function unfinishedExport(path: string, disk = realDisk) {
 
 /** What decides the bytes of a file: the checkpoint, and the options that its format has. */
 function makingOf(model: ExportedModel, options: ModelExportOptions): Making<PieceMark> {
-  const { withOptimizer = false, inlineBytesMax = 0, restart = false, signal } = options;
+  const { withOptimizer = false, inlineBytesMax = 0, ids, restart = false, signal } = options;
   const manifest = model.checkpoint.manifest.sha256;
   const { calibration } = model.notes;
   const known = { layout: layoutVersion, manifest, withOptimizer, inlineBytesMax };
-  const of = { ...known, ...(calibration !== undefined && { calibration }) };
+  const raw = ids === "raw" && { ids };
+  const of = { ...known, ...raw, ...(calibration !== undefined && { calibration }) };
   return { of, mark: pieceMark, restart, signal };
 }
 
 /** To be raised with every change of how files are laid out: no file is of two layouts. */
 const layoutVersion = 1;
+
+/** @throws InvalidOptionError where only a model of ONNX could have such inputs */
+function checkIds(path: string, format: ModelExportReport["format"], ids: InputIds = "rows"): void {
+  if (!inputIds.includes(ids)) throw expected("ids", "`rows` or `raw`", ids);
+  if (ids === "rows" || format === "onnx") return;
+  const message = `Expected a file ending in \`.onnx\` with \`ids: raw\`, got ${path}`;
+  throw new InvalidOptionError("ids", `${message}: others have tables, and no inputs`);
+}
 
 /** Formats that an ending says; a file of PyTorch may have the names of two programs. */
 const endings = ["safetensors", "onnx", "osiris"] as const;

@@ -6,6 +6,7 @@ import test from "ava";
 import { exportModel } from "../../storage/exports/export-model.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { startCutModel } from "../helpers/stores/cut-model.ts";
+import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { readTensorFile } from "../helpers/stores/tensor-file.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -35,6 +36,11 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
   const lines = await run("export", "checkpoints", "--to", "model.onnx");
   t.regex(lines.stdout, /^Inputs {15}model\.onnx\.json: .*, with 8 test vectors$/m);
 
+  const raw = ["export", "checkpoints", "--to", "raw.onnx", "--ids", "raw"];
+  t.is((await run(...raw)).code, 0);
+  const { features } = JSON.parse(readFileSync(join(directory, "raw.onnx.json"), "utf8"));
+  t.deepEqual([features[0].input, features[1].input], ["A.ids", "B.ids"]);
+
   const own = await run("export", "checkpoints", "--to", "model.osiris", "--json");
   t.like(lastJson(own), { ...report, format: "osiris", file: "model.osiris", resumedAt: 0 });
   const verified = await run("verify", "model.osiris");
@@ -57,6 +63,7 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
     [["checkpoints", "--to", "model.bin"], /Expected a file ending in .*, got model\.bin/],
     [["no/where", "--to", "m.safetensors"], /There is no directory no\/where here: expected the/],
     [["checkpoints", "--to", "a.safetensors", "--manifest", "best"], /no checkpoint .*the best/],
+    [["checkpoints", "--to", "a.onnx", "--ids", "text"], /`ids` to be `rows` or `raw`, got `text`/],
     [["checkpoints"], /required option '--to <FILE>'/],
   ];
   for (const [args, message] of wrong) {
@@ -69,6 +76,23 @@ test.serial("a trained model leaves in one file, with its digest", async (t) => 
     readdirSync(directory).filter((name) => /\.(temp|part)/.test(name)),
     [],
   );
+});
+
+test.serial("features that have no raw ids are told, by the reason", async (t) => {
+  const home = directoryOf(t);
+  const checkpoints = join(home, "checkpoints");
+  const names = ["city", "colour", "user"];
+  await drawModel({
+    model: { kind: "lr", tables: names.map((name) => ({ name, rows: 9, dim: 1 })) },
+    data: {
+      ...{ kind: "csv", paths: ["none.csv"], label: "clicked", dense: [], batchSize: 8 },
+      categorical: ["city", "colour", { column: "user", ids: "integer" }],
+    },
+    checkpoint: { directory: checkpoints },
+  });
+  const told = await runCli(["export", "checkpoints", "--to", "raw.onnx", "--ids", "raw"], home);
+  t.is(told.code, 0, told.stderr);
+  t.regex(told.stdout, /^No raw ids {11}of `city`, `colour`: rows are hashes of text, which ONNX/m);
 });
 
 test.serial(

@@ -6,6 +6,7 @@ import {
   exportDelta,
   exportModel,
   InvalidOptionError,
+  type ModelExportOptions,
   type ModelExportReport,
   type ProgressOptions,
   ServedModel,
@@ -25,6 +26,7 @@ import { runTask } from "../../views/task-view.ts";
 interface ExportOptions extends CommonOptions, ConnectionArguments {
   readonly to: string;
   readonly format?: ModelExportReport["format"];
+  readonly ids?: NonNullable<ModelExportOptions["ids"]>;
   readonly manifest?: string;
   readonly withOptimizer?: boolean;
   readonly restart?: boolean;
@@ -50,6 +52,11 @@ export function addExport(program: Command): void {
       "of .pt: dlrm (facebookresearch/dlrm) or torchrec (default: by the file's ending)",
     )
     .option(
+      "--ids <FORM>",
+      "of .onnx: what inputs have of ids; `raw`: integers as columns have them, where the model " +
+        "itself can make rows of them (default: rows)",
+    )
+    .option(
       "--manifest <HASH>",
       "another checkpoint: its manifest's hash, `best` or `last` (default: the best of a job that " +
         "stops early, else the newest)",
@@ -68,12 +75,13 @@ export function addExport(program: Command): void {
     "export checkpoints --to model.osiris",
     "export checkpoints --to model.safetensors",
     "export checkpoints --to model.onnx",
+    "export checkpoints --to model.onnx --ids raw",
     "export checkpoints --to model.pt --format torchrec",
     "export r12-1 --to model.safetensors --manifest best",
     "export r12-1 --since 4000 --to 4000-now.delta",
     "export r12-1 --manifest 4f1c --delta 4000-now.delta --to model.safetensors",
   ]).action(async (from: string, options: ExportOptions) => {
-    const { to, format, manifest, since, delta, withOptimizer, restart } = options;
+    const { to, format, ids, manifest, since, delta, withOptimizer, restart } = options;
     const directory = await runDirectory(from, options);
     if (since !== undefined) await writeDelta(directory, since, options);
     else if (delta !== undefined) await writeApplied(directory, delta, options);
@@ -82,7 +90,10 @@ export function addExport(program: Command): void {
         options,
         directory,
         (progress) =>
-          exportModel(directory, to, { format, manifest, withOptimizer, restart, ...progress }),
+          exportModel(directory, to, {
+            ...{ format, ids, manifest, withOptimizer, restart },
+            ...progress,
+          }),
         exportLines,
         () => leftOf(to),
       );
@@ -183,6 +194,15 @@ function inputsLine({
   return `${file}: how columns become them, with ${own}`;
 }
 
+/** Features without raw ids, by the reason. */
+function notRawLines({ notRaw = [] }: NonNullable<ModelExportReport["inputs"]>) {
+  const names = new Map<string, string[]>();
+  for (const { feature, why } of notRaw) {
+    names.set(why, [...(names.get(why) ?? []), `\`${feature}\``]);
+  }
+  return Array.from(names, ([why, own]) => `No raw ids           of ${own.join(", ")}: ${why}`);
+}
+
 function exportLines(report: ModelExportReport) {
   const { file, dataFile, inputs, bytes: size, parameters, tables, cut, digest } = report;
   const { resumedAt } = report;
@@ -191,7 +211,9 @@ function exportLines(report: ModelExportReport) {
   return [
     `${file}: ${plural(parameters, "dense parameter")}, ${whole}, ${bytes(size)}`,
     ...(dataFile === undefined ? [] : [`Tables               ${dataFile}, to be kept beside it`]),
-    ...(inputs === undefined ? [] : [`Inputs               ${inputsLine(inputs)}`]),
+    ...(inputs === undefined
+      ? []
+      : [`Inputs               ${inputsLine(inputs)}`, ...notRawLines(inputs)]),
     ...(resumedAt === 0
       ? []
       : [`Went on              from ${bytes(resumedAt)} of an earlier export`]),

@@ -1,6 +1,6 @@
 // Lookups of bags in ONNX, which has no operator for them. A feature has three inputs: the rows of
-// all samples behind each other, or their dynamic ids, how many each sample has, and their weights,
-// where it has weights. An id without a row is no part of its bag; in a sequence it is zeros.
+// all samples behind each other, or their ids, how many each sample has, and their weights, where
+// it has weights. An id without a row is no part of its bag; in a sequence it is zeros.
 //
 // The rows' vectors are gathered and added to their samples by ScatterElements, which adds them up
 // one after the other, in the order of the bag. A sample without ids has zeros. (ScatterND, the
@@ -11,8 +11,10 @@
 import type { Feature } from "../../../src/model/features.ts";
 import { type Name, withAxis } from "../../../src/model/graph/translation.ts";
 import { findRows, type IdsPlace } from "./dynamic-ids.ts";
+import { rowsOfRawIds } from "./hashed-ids.ts";
 import { types } from "./messages.ts";
 import type { Operators } from "./operators.ts";
+import type { FeatureInput } from "./raw-ids.ts";
 
 /** A feature as the graph looks it up. */
 export interface LookedUp {
@@ -32,21 +34,21 @@ export interface LookedUpTable {
   readonly isWeighted: boolean;
   /** Which dynamic id has which row; undefined: ids are rows. */
   readonly ids: IdsPlace | undefined;
+  readonly input: FeatureInput;
 }
 
 /** Adds a feature's inputs and its lookup. */
 export function lookUp(
   to: Operators,
   { name, pooling, positions, kept }: Feature,
-  { table, dim, isWeighted, ids: place }: LookedUpTable,
+  { table, dim, isWeighted, ids: place, input }: LookedUpTable,
 ): LookedUp {
   const count = `${name}.ids`;
-  const input = inputNameOf(name, place !== undefined);
-  const rows = to.input({ name: input, type: "int64", shape: [count] });
+  const given = to.input({ name: input.name, type: "int64", shape: [count] });
   const lengths = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
-  const found = place && findRows(to, rows, place);
-  const has = found && to.op("GreaterOrEqual", [found, to.integers([0])]);
-  const read = found === undefined ? rows : to.op("Max", [found, to.integers([0])]);
+  const found = rowsOf(to, given, input, place);
+  const has = place && to.op("GreaterOrEqual", [found, to.integers([0])]);
+  const read = place === undefined ? found : to.op("Max", [found, to.integers([0])]);
   const gathered = to.op("Gather", [table, read], { axis: 0 });
   const weights = isWeighted
     ? to.input({ name: `${name}.weights`, type: "float32", shape: [count] })
@@ -57,10 +59,10 @@ export function lookUp(
     has === undefined
       ? weighted
       : to.op("Where", [withAxis(to, has, 1), weighted, to.numbers([1, 1], [0])]);
-  const bags = bagsOf(to, rows, lengths);
+  const bags = bagsOf(to, given, lengths);
   const ids = to.op("Min", [lengths, to.integers([positions])]);
   if (pooling === "none") {
-    const own = { ...bags, rows, lengths, vectors, positions, kept, dim };
+    const own = { ...bags, given, lengths, vectors, positions, kept, dim };
     return { vectors: byPosition(to, own), lengths, ids };
   }
   const sums = addedUp(to, bags.samples, bags.sampleOf, vectors, dim);
@@ -70,17 +72,18 @@ export function lookUp(
   return { vectors: to.op("Div", [sums, withAxis(to, counts, 1)]), lengths, ids };
 }
 
-/** The input that a feature's ids come in: rows, unless they are dynamic. */
-export function inputNameOf(feature: string, isDynamic: boolean): string {
-  return isDynamic ? `${feature}.ids` : `${feature}.rows`;
+/** The row of each id that an input has, (n); of dynamic ids -1 where it has none. */
+function rowsOf(to: Operators, given: Name, { raw }: FeatureInput, place: IdsPlace | undefined) {
+  if (raw !== undefined) return rowsOfRawIds(to, given, raw, place);
+  return place === undefined ? given : findRows(to, given, place);
 }
 
 /** Which sample each id is of, (n), where bags begin, (B), and how many samples there are, (1). */
-function bagsOf(to: Operators, rows: Name, lengths: Name) {
+function bagsOf(to: Operators, given: Name, lengths: Name) {
   const axis = to.integers([0], []);
   const starts = to.op("CumSum", [lengths, axis], { exclusive: 1 });
   // A mark where a bag begins: the marks up to an id are the bags that began, its own the last.
-  const ids = to.op("Shape", [rows]);
+  const ids = to.op("Shape", [given]);
   const places = to.op("Add", [ids, to.integers([1])]); // Empty bags at the end begin behind it.
   const none = to.op("Expand", [to.integers([0]), places]);
   const samples = to.op("Shape", [lengths]);
@@ -114,7 +117,7 @@ function byPosition(
     samples: Name;
     starts: Name;
     sampleOf: Name;
-    rows: Name;
+    given: Name;
     lengths: Name;
     vectors: Name;
     positions: number;
@@ -124,7 +127,7 @@ function byPosition(
 ): Name {
   const { samples, starts, sampleOf, lengths, vectors, positions, kept, dim } = own;
   const [zero, all] = [to.integers([0]), to.integers([positions])];
-  const ones = to.op("Expand", [to.integers([1]), to.op("Shape", [own.rows])]);
+  const ones = to.op("Expand", [to.integers([1]), to.op("Shape", [own.given])]);
   const index = to.op("CumSum", [ones, to.integers([0], [])], { exclusive: 1 });
   const left = to.op("Max", [to.op("Sub", [lengths, all]), zero]);
   const first = kept === "last" ? to.op("Add", [starts, left]) : starts;

@@ -7,17 +7,17 @@ import { areNumeric, labelsOf } from "../../../src/data/targets.ts";
 import { weightedOf } from "../../../src/data/text/match-features.ts";
 import { featuresOf, shapesOf } from "../../../src/model/features.ts";
 import type { ExportedModel } from "../exported-model.ts";
-import { inputNameOf } from "./bags.ts";
+import type { FeatureInput, RawIds } from "./raw-ids.ts";
 
-/** The rules of a model, as JSON. */
-export function inputRulesOf(model: ExportedModel) {
+/** The rules of a model with these inputs, as JSON. */
+export function inputRulesOf(model: ExportedModel, inputs: readonly FeatureInput[]) {
   const { job } = model.checkpoint;
   const isNumber = areNumeric(job.data);
   const labels = labelsOf(job.data).map((column, i) => {
     return { column, prediction: isNumber[i] === true ? "value" : "probability" };
   });
   const transforms = transformsOf(job.data) ?? [];
-  return { labels, transforms, dense: denseRules(model), features: featureRules(model) };
+  return { labels, transforms, dense: denseRules(model), features: featureRules(model, inputs) };
 }
 
 function denseRules({ checkpoint: { job, manifest } }: ExportedModel) {
@@ -29,22 +29,31 @@ function denseRules({ checkpoint: { job, manifest } }: ExportedModel) {
   }));
 }
 
-function featureRules({ checkpoint: { job } }: ExportedModel) {
+function featureRules({ checkpoint: { job } }: ExportedModel, inputs: readonly FeatureInput[]) {
   const shapes = shapesOf(job.model);
   const { categorical } = columnsOf(job.data, shapes);
   const weighted = weightedOf(job.data, shapes);
   return featuresOf(job.model).map(({ name, table, pooling, positions, kept }, i) => {
     const spec = job.model.tables[table];
     const field = categorical[i];
-    if (spec === undefined || field === undefined) throw new RangeError(`No feature ${i}`);
-    const isDynamic = spec.dynamic !== undefined;
-    const { separator, list, weightSeparator, missing, isMade } = field;
+    const input = inputs[i];
+    if (spec === undefined || field === undefined || input === undefined) {
+      throw new RangeError(`No feature ${i}`);
+    }
+    const { raw, notRaw } = input;
+    const { column, separator, list, weightSeparator } = raw?.source ?? {
+      ...field,
+      column: field.name,
+    };
+    const madeByTransform = raw === undefined && field.isMade === true;
+    const { missing } = field;
     return {
-      ...{ feature: name, column: field.name, madeByTransform: isMade === true },
-      ...{ input: inputNameOf(name, isDynamic), table: spec.name, rows: spec.rows },
-      id: idRule(field, isDynamic),
+      ...{ feature: name, column, madeByTransform },
+      ...{ input: input.name, table: spec.name, rows: spec.rows },
+      id: raw === undefined ? idRule(field, spec.dynamic !== undefined) : rawRule(raw),
       ...{ separator, list, weighted: weighted[i] === true, weightSeparator, missing, pooling },
       ...(pooling === "none" && { positions, kept }),
+      notRaw,
     };
   });
 }
@@ -62,6 +71,14 @@ function idRule(
   const own = { kind: "integer", bits: isWide ? 64 : 32, offset };
   if (isDynamic) return { ...own, input: "id - offset" };
   return { ...own, beyond, input: beyondRules[beyond](isWide) };
+}
+
+/** Of raw ids: which there are, and what the model does with them. */
+function rawRule({ transforms, offset, bits, beyond, least, most }: RawIds) {
+  const computed = transforms.map(({ op, output }) => ({ op, output }));
+  const range = transforms.length === 0 && { least: String(least), most: String(most) };
+  const input = "the integer, as the column has it";
+  return { kind: "raw", ...range, computed, bits, offset, beyond, input };
 }
 
 /** What becomes of integers without a row (src/embedding/lookup/ids-to-rows.ts). */

@@ -8,6 +8,7 @@ import { writeWhole } from "../../disk/whole-file.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
 import { inputRulesOf } from "./input-rules.ts";
 import { opset } from "./messages.ts";
+import type { FeatureInput } from "./raw-ids.ts";
 import { type ReadRow, type TestVectors, testVectors } from "./test-vectors.ts";
 
 /** What was written. */
@@ -17,6 +18,8 @@ export interface InputsFile {
   readonly vectors: number;
   /** Why there are none; undefined: there are some. */
   readonly withoutVectors: string | undefined;
+  /** Of raw ids: the features that have none, and why. */
+  readonly notRaw?: readonly { readonly feature: string; readonly why: string }[];
 }
 
 /** A table in a file that was written: its rows, in float32, from byte `first` on. */
@@ -33,28 +36,34 @@ const version = 1;
 const tolerance = 1e-6;
 
 /**
- * Writes `path.json` for the model at `path`, whose tables lie at `written`.
+ * Writes `path.json` for the model at `path` with these inputs, whose tables lie at `written`.
  * @throws InputUnusableError where the file cannot be written
  */
 export async function writeInputs(
   disk: Disk,
   path: string,
   model: ExportedModel,
+  inputs: readonly FeatureInput[],
   written: readonly WrittenTable[],
 ): Promise<InputsFile> {
   const file = `${path}.json`;
   const { step, digest, manifest } = model.notes;
   const about = { version, model: basename(path), opset, step: Number(step), digest, manifest };
-  const vectors = vectorsOf(model, rowReader(disk, written));
+  const vectors = vectorsOf(model, inputs, rowReader(disk, written));
   const isMade = typeof vectors !== "string";
   const own = isMade ? { tolerance, ...vectors } : { leftOut: vectors };
-  const text = `${linesOf({ ...about, ...inputRulesOf(model), vectors: own }, 2)}\n`;
+  const text = `${linesOf({ ...about, ...inputRulesOf(model, inputs), vectors: own }, 2)}\n`;
   await writeWhole(disk, file, async (out) => out.write(new TextEncoder().encode(text), 0));
   return {
     file,
     vectors: isMade ? vectors.records.length : 0,
     withoutVectors: isMade ? undefined : vectors,
+    ...(inputs.some(({ raw }) => raw) && { notRaw: notRawOf(inputs) }),
   };
+}
+
+function notRawOf(inputs: readonly FeatureInput[]) {
+  return inputs.flatMap(({ feature, notRaw: why }) => (why === undefined ? [] : { feature, why }));
 }
 
 /** JSON with a line for each entry, down to a depth: a rule a line, and an input a line. */
@@ -72,9 +81,13 @@ function linesOf(value: unknown, depth: number): string {
 }
 
 /** The vectors, or why there are none: a model leaves without the vocabularies of its job, too. */
-function vectorsOf(model: ExportedModel, readRow: ReadRow): TestVectors | string {
+function vectorsOf(
+  model: ExportedModel,
+  inputs: readonly FeatureInput[],
+  readRow: ReadRow,
+): TestVectors | string {
   try {
-    return testVectors(model, readRow);
+    return testVectors(model, inputs, readRow);
   } catch (error) {
     if (error instanceof InputUnusableError || error instanceof InvalidOptionError) {
       return error.message;

@@ -5,7 +5,7 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import type { Attribute } from "../../../src/model/graph/translation.ts";
 
 /** Types of tensors, and their numbers. */
-export const types = { float32: 1, int64: 7 } as const;
+export const types = { float32: 1, int64: 7, uint64: 13 } as const;
 
 export type TensorType = keyof typeof types;
 

@@ -2,7 +2,8 @@
 //
 //   dense (B,W)                                 transformed dense features
 //   F.rows (n), F.lengths (B), F.weights (n)    of each feature F (bags.ts)
-//   F.ids (n)                                   in place of rows, of dynamic ids (dynamic-ids.ts)
+//   F.ids (n)                                   in place of rows, of dynamic ids (dynamic-ids.ts),
+//                                               and of raw ids (raw-ids.ts)
 //   logits (B,L)                                of the labels that the model predicts
 //   predictions (B,L)                           probabilities of 1; of a number, its value
 //   calibrated (B,L)                            the same, where a calibration is stored
@@ -18,6 +19,7 @@ import { type LookedUp, lookUp } from "./bags.ts";
 import { idsPlaceOf } from "./dynamic-ids.ts";
 import type { Port } from "./messages.ts";
 import { createOperators, type Operators } from "./operators.ts";
+import type { FeatureInput } from "./raw-ids.ts";
 
 /** A graph, complete but for the dense parameters and the rows of tables, which it names. */
 export interface ModelGraph {
@@ -34,10 +36,10 @@ interface PlacedFeature extends LookedUp {
 }
 
 /**
- * Translates a model, block by block.
+ * Translates a model, block by block. `inputs`: of each feature.
  * @throws InvalidOptionError naming what ONNX has no operators for
  */
-export function translateModel(model: ExportedModel): ModelGraph {
+export function translateModel(model: ExportedModel, inputs: readonly FeatureInput[]): ModelGraph {
   const { graph, checkpoint } = model;
   const operators = createOperators();
   const { dense, nodes } = graph;
@@ -45,7 +47,7 @@ export function translateModel(model: ExportedModel): ModelGraph {
   if (dense !== undefined) {
     operators.input({ name: "dense", type: "float32", shape: ["samples", width] });
   }
-  const features = placedFeatures(operators, model);
+  const features = placedFeatures(operators, model, inputs);
   const samples = () =>
     dense === undefined
       ? operators.op("Shape", [features[0]?.lengths ?? ""])
@@ -74,7 +76,11 @@ export function translateModel(model: ExportedModel): ModelGraph {
 }
 
 /** The lookups of all features. */
-function placedFeatures(operators: Operators, model: ExportedModel): PlacedFeature[] {
+function placedFeatures(
+  operators: Operators,
+  model: ExportedModel,
+  inputs: readonly FeatureInput[],
+): PlacedFeature[] {
   const { graph, tables, checkpoint } = model;
   const { job } = checkpoint;
   const weighted = weightedOf(job.data, shapesOf(job.model));
@@ -82,10 +88,13 @@ function placedFeatures(operators: Operators, model: ExportedModel): PlacedFeatu
   return featuresOf(job.model).map((feature, i): PlacedFeature => {
     const own = tables[feature.table];
     const place = graph.places[lookup];
-    if (own === undefined || place === undefined) throw new RangeError(`No lookup ${lookup}`);
+    const input = inputs[i];
+    if (own === undefined || place === undefined || input === undefined) {
+      throw new RangeError(`No lookup ${lookup}`);
+    }
     const { dim } = own.stored.spec;
     const ids = idsPlaceOf(own);
-    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true, ids };
+    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true, ids, input };
     const first = lookup;
     lookup += feature.positions;
     return { ...lookUp(operators, feature, at), ...place, lookup: first };

@@ -17,7 +17,9 @@ export interface Operators {
   readonly inputs: readonly Port[];
   input(port: Port): Name;
   numbers(shape: readonly number[], values: readonly number[]): Name;
-  integers(values: readonly number[], shape?: readonly number[]): Name;
+  integers(values: readonly (number | bigint)[], shape?: readonly number[]): Name;
+  /** A constant (1) of 64 bits without a sign. */
+  word(value: bigint): Name;
   op(type: string, inputs: readonly Name[], attributes?: Readonly<Record<string, Attribute>>): Name;
   /** Gives an operator's output a name that callers know. */
   named(name: Name, from: Name): void;
@@ -31,7 +33,7 @@ export function createOperators(): Operators {
   const constant = (
     type: TensorType,
     shape: readonly number[],
-    array: Float32Array | BigInt64Array,
+    array: Float32Array | BigInt64Array | BigUint64Array,
   ) => {
     const bytes = new Uint8Array(array.buffer);
     const key = `${type} ${shape} ${Buffer.from(bytes).toString("base64")}`;
@@ -52,6 +54,7 @@ export function createOperators(): Operators {
     numbers: (shape, values) => constant("float32", shape, Float32Array.from(values)),
     integers: (values, shape = [values.length]) =>
       constant("int64", shape, BigInt64Array.from(values, BigInt)),
+    word: (value) => constant("uint64", [1], BigUint64Array.of(value)),
     op(type, own, attributes = {}) {
       const output = `${type}.${nodes.length}`;
       nodes.push(nodeBytes(type, own, output, attributes));

@@ -21,7 +21,7 @@ import { featuresOf, shapesOf } from "../../../src/model/features.ts";
 import { Scorer, type ServedTable } from "../../../src/serving/scorer.ts";
 import type { Calibration } from "../../checkpoint-store/stored-calibration.ts";
 import type { ExportedModel, ExportedTable } from "../exported-model.ts";
-import { inputNameOf } from "./bags.ts";
+import type { FeatureInput, RawIds } from "./raw-ids.ts";
 import { drawnRecords } from "./sample-records.ts";
 
 /** Records of a file, at most; each must be one that the job's rules take. */
@@ -33,7 +33,7 @@ const idsMax = 64;
 /** What a client can check itself by. Numbers are float32, written out exactly. */
 export interface TestVectors {
   readonly records: readonly SampleRecord[];
-  /** By input of the model; `dense` is (B,·). Dynamic ids are text, as JSON rounds numbers. */
+  /** By input of the model; `dense` is (B,·). Ids are text, as JSON rounds numbers. */
   readonly inputs: Readonly<Record<string, readonly unknown[]>>;
   /** (B,L) */
   readonly logits: readonly (readonly number[])[];
@@ -50,13 +50,17 @@ export type ReadRow = (table: ExportedTable, row: number) => Float32Array;
  * @throws InvalidOptionError where the job's rules take none of the drawn records
  * @throws InputUnusableError where a vocabulary cannot be read
  */
-export function testVectors(model: ExportedModel, readRow: ReadRow): TestVectors {
+export function testVectors(
+  model: ExportedModel,
+  of: readonly FeatureInput[],
+  readRow: ReadRow,
+): TestVectors {
   const { job, manifest } = model.checkpoint;
   const { data } = job;
   const encoder = createRecordEncoder(data, shapesOf(job.model), manifest.means);
-  const records = takenRecords(model, encoder);
+  const records = takenRecords(model, of, encoder);
   const batch = encoder.encode(records);
-  const { lookups, inputs } = inputsOf(model, batch);
+  const { lookups, inputs } = inputsOf(model, of, batch, records);
   const { dense, samples } = batch;
   const width = dense.length / samples;
   const all = {
@@ -91,7 +95,11 @@ function firstIds(ids: NonNullable<ExportedTable["ids"]>): bigint[] {
 }
 
 /** Drawn records that the job's rules take, as training would take their lines. */
-function takenRecords(model: ExportedModel, encoder: RecordEncoder): SampleRecord[] {
+function takenRecords(
+  model: ExportedModel,
+  of: readonly FeatureInput[],
+  encoder: RecordEncoder,
+): SampleRecord[] {
   const ids = model.tables.map(({ ids: own }) => {
     return own && firstIds(own);
   });
@@ -100,7 +108,7 @@ function takenRecords(model: ExportedModel, encoder: RecordEncoder): SampleRecor
   let draws = 0;
   for (const record of drawnRecords(model.checkpoint.job, ids)) {
     try {
-      inputsOf(model, encoder.encode([record]));
+      inputsOf(model, of, encoder.encode([record]), [record]);
       taken.push(record);
     } catch (error) {
       if (!(error instanceof InvalidOptionError || error instanceof IdOutOfRangeError)) throw error;
@@ -114,7 +122,12 @@ function takenRecords(model: ExportedModel, encoder: RecordEncoder): SampleRecor
 }
 
 /** The inputs of a batch, and the ids of each table with their rows; of dynamic ids with -1. */
-function inputsOf({ tables, checkpoint: { job } }: ExportedModel, batch: EncodedBatch) {
+function inputsOf(
+  { tables, checkpoint: { job } }: ExportedModel,
+  of: readonly FeatureInput[],
+  batch: EncodedBatch,
+  records: readonly SampleRecord[],
+) {
   const features = featuresOf(job.model);
   const weighted = weightedOf(job.data, shapesOf(job.model));
   const specs = features.map(({ table }) => specOf(tables, table));
@@ -129,13 +142,24 @@ function inputsOf({ tables, checkpoint: { job } }: ExportedModel, batch: Encoded
       return isDynamic ? wholeId(row, batch.highs?.[first + at] ?? 0) : BigInt(row);
     });
     for (const id of own) lookups[table]?.set(id, isDynamic ? -1 : Number(id));
-    inputs[inputNameOf(name, isDynamic)] = own.map((id) => (isDynamic ? String(id) : Number(id)));
+    const { name: input = "", raw } = of[i] ?? {};
+    inputs[input] =
+      raw === undefined
+        ? own.map((id) => (isDynamic ? String(id) : Number(id)))
+        : records.flatMap((record) => rawIdsIn(record, raw));
     inputs[`${name}.lengths`] = [...lengths.subarray(i * batch.samples, (i + 1) * batch.samples)];
     if (weighted[i] === true) {
       inputs[`${name}.weights`] = [...(batch.weights?.subarray(first, end) ?? [])];
     }
   }
   return { inputs, lookups };
+}
+
+/** The ids of a drawn record's bag, as text: a list, or one. */
+function rawIdsIn(record: SampleRecord, { source: { column, weightSeparator } }: RawIds): string[] {
+  const entries = [record[column] ?? []].flat().map(String);
+  if (weightSeparator === undefined) return entries;
+  return entries.map((entry) => entry.slice(0, entry.lastIndexOf(weightSeparator)));
 }
 
 /** Sets the rows of those dynamic ids of a table that have one. */

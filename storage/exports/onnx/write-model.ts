@@ -26,6 +26,7 @@ import {
   tensorBytes,
 } from "./messages.ts";
 import { translateModel } from "./model-graph.ts";
+import { type FeatureInput, featureInputs, type InputIds } from "./raw-ids.ts";
 
 /** The most bytes of a message of protobuf, and room for what is no tensor. */
 export const inlineBytesMax = 2 ** 31 - 2 ** 24;
@@ -43,8 +44,9 @@ export interface WrittenOnnx {
   readonly inputs: InputsFile;
 }
 
-/** Sizes that decide how a model is written. */
-export interface OnnxSizes {
+/** What decides how a model is written. */
+export interface OnnxForm {
+  readonly ids?: InputIds | undefined;
   readonly inlineMax?: number | undefined;
   readonly everyBytes?: number | undefined;
 }
@@ -52,7 +54,8 @@ export interface OnnxSizes {
 /**
  * Puts a model at `path`; its tables into `path.data` where they, with all dense parameters, have
  * more than `inlineMax` bytes; and what its inputs are made of into `path.json`.
- * @throws InvalidOptionError (translateModel), InputUnusableError, CheckpointCorruptError
+ * @throws InvalidOptionError (translateModel, featureInputs), InputUnusableError,
+ * CheckpointCorruptError
  */
 export async function writeOnnx(
   disk: Disk,
@@ -60,13 +63,14 @@ export async function writeOnnx(
   model: ExportedModel,
   progress: Progress,
   making: Making<PieceMark>,
-  { inlineMax = inlineBytesMax, everyBytes }: OnnxSizes = {},
+  { ids, inlineMax = inlineBytesMax, everyBytes }: OnnxForm = {},
 ): Promise<WrittenOnnx> {
+  const inputs = featureInputs(model.checkpoint.job, ids);
   const dataFile = `${path}.data`;
   const ofTables = model.tables.reduce((sum, table) => sum + lengthOf(table), 0);
   const ofIds = model.tables.reduce((sum, table) => sum + 16 * (idsPlaceOf(table)?.count ?? 0), 0);
   const isBeside = ofTables + ofIds + 4 * model.graph.layout.length > inlineMax;
-  const { pieces, beside } = layOut(model, isBeside ? basename(dataFile) : undefined);
+  const { pieces, beside } = layOut(model, inputs, isBeside ? basename(dataFile) : undefined);
   for (const { stored } of model.tables) progress.expect(stored.bytes);
   progress.expect(ofTables + ofIds);
   const write = (file: string, placed: readonly PlacedPiece[]) =>
@@ -74,7 +78,7 @@ export async function writeOnnx(
       writePieces(unfinished, placed, progress, everyBytes),
     );
   const inputsOf = (file: string, placed: readonly PlacedPiece[]) =>
-    writeInputs(disk, path, model, tablesIn(file, placed));
+    writeInputs(disk, path, model, inputs, tablesIn(file, placed));
   if (!isBeside) {
     const placed = placedOf(pieces);
     const made = await write(path, placed);
@@ -86,8 +90,8 @@ export async function writeOnnx(
     for (const { piece, first } of placedOf(pieces)) file.write(piece as Uint8Array, first);
     data = await write(dataFile, beside);
   });
-  const inputs = await inputsOf(dataFile, beside);
-  return { bytes: bytes + data.bytes, resumedAt: data.resumedAt, dataFile, inputs };
+  const file = await inputsOf(dataFile, beside);
+  return { bytes: bytes + data.bytes, resumedAt: data.resumedAt, dataFile, inputs: file };
 }
 
 function tablesIn(file: string, placed: readonly PlacedPiece[]): WrittenTable[] {
@@ -107,8 +111,8 @@ function placedOf(pieces: readonly FilePiece[]): PlacedPiece[] {
 }
 
 /** The pieces of the model file in order, and the tables that lie beside it, in the file `data`. */
-function layOut(model: ExportedModel, data: string | undefined) {
-  const { operators, outputs } = translateModel(model);
+function layOut(model: ExportedModel, of: readonly FeatureInput[], data: string | undefined) {
+  const { operators, outputs } = translateModel(model, of);
   const { nodes, inputs, constants } = operators;
   const own: FilePiece[] = [
     graphBytes({ name: model.checkpoint.job.model.kind, nodes, inputs, outputs }),

@@ -26,8 +26,9 @@ interface FeatureRules {
   readonly column: string;
   readonly input: string;
   readonly rows: number;
+  readonly notRaw?: string;
   readonly id: {
-    readonly kind: "hash" | "integer";
+    readonly kind: "hash" | "integer" | "raw";
     readonly seed: number;
     readonly bits: 32 | 64;
     readonly offset: number;
@@ -71,7 +72,7 @@ export function inputsByRules(
       for (const entry of bag) {
         const at = weightSeparator === undefined ? -1 : entry.lastIndexOf(weightSeparator);
         const id = at < 0 ? entry : entry.slice(0, at);
-        ids.push(input.endsWith(".ids") ? String(wholeOf(id, rules)) : rowOf(id, rules));
+        ids.push(input.endsWith(".ids") ? givenOf(id, rules) : rowOf(id, rules));
         weights.push(at < 0 ? 1 : Number(entry.slice(at + 1)));
       }
       if (bag.length > 0 || missing !== "own") return bag.length;
@@ -82,6 +83,11 @@ export function inputsByRules(
     if (weighted) inputs[`${feature}.weights`] = weights;
   }
   return inputs;
+}
+
+/** An id of 64 bits, as text. */
+function givenOf(text: string, rules: FeatureRules): string {
+  return String(rules.id.kind === "raw" ? BigInt(text) : wholeOf(text, rules));
 }
 
 function wholeOf(text: string, { id: { offset } }: FeatureRules): bigint {

@@ -151,6 +151,16 @@ test.serial("another source, other options, damage or `restart` begin anew", asy
   }
 });
 
+test.serial("a model of rows is not gone on with as one of raw ids", async (t) => {
+  const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
+  if (path === undefined || whole === undefined) return t.fail();
+  await t.throwsAsync(stopped(path), { message: "stopped" });
+  const { resumedAt } = await exportModel(directory, path, { ids: "raw" });
+  t.is(resumedAt, 0);
+  await exportModel(directory, whole, { ids: "raw" });
+  t.true(readFileSync(path).equals(readFileSync(whole)));
+});
+
 test.serial("a file that another process writes is left to it", async (t) => {
   const path = join(startDirectory(t), "model.safetensors");
   const disk = dying(30);

@@ -1,0 +1,113 @@
+// What the inputs of categorical features have: rows of tables, or raw ids, which are the integers
+// of a feature's column as the data have them. The model then makes the rows itself, exactly, where
+// ONNX can say how. Of other features raw ids are not to be had, and it is said why.
+
+import { transformsOf } from "../../../src/data/data-kinds.ts";
+import { columnsOf } from "../../../src/data/records.ts";
+import type { TransformOf } from "../../../src/data/transforms/op.ts";
+import { outputsOf } from "../../../src/data/transforms/order.ts";
+import type { Transform, TransformInput } from "../../../src/data/transforms/transform-options.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { featuresOf, shapesOf } from "../../../src/model/features.ts";
+
+export const inputIds = ["rows", "raw"] as const;
+export type InputIds = (typeof inputIds)[number];
+
+/** The input of a categorical feature. */
+export interface FeatureInput {
+  readonly feature: string;
+  /** `FEATURE.ids`, of raw and of dynamic ids; or `FEATURE.rows`. */
+  readonly name: string;
+  readonly raw: RawIds | undefined;
+  /** Why it has no raw ids that were asked for. */
+  readonly notRaw: string | undefined;
+}
+
+/** How raw ids become rows. */
+export interface RawIds {
+  /** The column that has them, and how it is cut into bags. */
+  readonly source: TransformInput;
+  /** What the model makes of them first, in this order. */
+  readonly transforms: readonly IdTransform[];
+  /** What is then taken off, and the bits of what the table takes. */
+  readonly offset: number;
+  readonly bits: 32 | 64;
+  readonly rows: number;
+  /** The table's policy for what is beyond its rows; undefined: its ids are dynamic. */
+  readonly beyond: "reject" | "clamp" | "hash" | undefined;
+  /** Of what the transforms make, all that the job takes: the rest is refused. */
+  readonly least: bigint;
+  readonly most: bigint;
+}
+
+/** Transforms of one id into one other, for which ONNX has operators. */
+type IdTransform = TransformOf<"sigridHash"> | TransformOf<"positiveModulus">;
+
+const [int64Min, int64Max] = [-(2n ** 63n), 2n ** 63n - 1n];
+/** An id of 32 bits is a text of at most 15 digits (src/data/text/line-decoder.ts). */
+const digitsMax = 10n ** 15n - 1n;
+
+/**
+ * The inputs of all features, in their order.
+ * @throws InvalidOptionError where raw ids are asked for, and no feature can have them
+ */
+export function featureInputs(
+  { data, model }: Pick<JobSpec, "data" | "model">,
+  ids: InputIds = "rows",
+): FeatureInput[] {
+  const { categorical } = columnsOf(data, shapesOf(model));
+  const transforms = transformsOf(data) ?? [];
+  const inputs = featuresOf(model).map(({ name, table }, i): FeatureInput => {
+    const field = categorical[i];
+    if (field === undefined) throw new RangeError(`No feature ${i}`);
+    const isDynamic = model.tables[table]?.dynamic !== undefined;
+    const found = ids === "raw" ? rawIdsOf(field, transforms, isDynamic) : undefined;
+    const [raw, notRaw] = typeof found === "string" ? [undefined, found] : [found, undefined];
+    const isIds = isDynamic || raw !== undefined;
+    return { feature: name, name: `${name}.${isIds ? "ids" : "rows"}`, raw, notRaw };
+  });
+  if (ids === "rows" || inputs.some(({ raw }) => raw !== undefined)) return inputs;
+  const [first] = inputs;
+  const why = first === undefined ? "there is none" : `of \`${first.feature}\`, ${first.notRaw}`;
+  const message = `Expected a feature whose ids ONNX can make rows of, with \`ids: raw\`: ${why}`;
+  throw new InvalidOptionError("ids", `${message}; export without it`);
+}
+
+type Field = ReturnType<typeof columnsOf>["categorical"][number];
+
+/** How a column's ids become rows, or why that cannot be said. */
+function rawIdsOf(field: Field, all: readonly Transform[], isDynamic: boolean): RawIds | string {
+  const { name, ids, offset, rows, isWide, separator, list, weightSeparator } = field;
+  if (ids === "hash") return "rows are hashes of text, which ONNX has no operators for";
+  const way = wayOf({ column: name, separator, list, weightSeparator }, all);
+  if (typeof way === "string") return way;
+  const beyond = isDynamic ? undefined : field.beyond;
+  const shift = BigInt(offset);
+  const [low, high] = isWide ? [int64Min, int64Max] : [-digitsMax, digitsMax];
+  const [first, last] = beyond === "reject" ? [0n, BigInt(rows - 1)] : [int64Min, int64Max];
+  return {
+    ...way,
+    ...{ offset, bits: isWide ? 64 : 32, rows, beyond },
+    least: low > first + shift ? low : first + shift,
+    most: high < last + shift ? high : last + shift,
+  };
+}
+
+/** From the column of the data to this one, or the transform for which there is no operator. */
+function wayOf(
+  to: TransformInput,
+  all: readonly Transform[],
+): Pick<RawIds, "source" | "transforms"> | string {
+  const maker = all.find((transform) => outputsOf(transform).includes(to.column));
+  if (maker === undefined) {
+    // A weight in a list stands behind its id, as text (src/data/records.ts).
+    const weights = to.list === "weighted" && { weightSeparator: ":" };
+    return { source: { ...to, ...weights }, transforms: [] };
+  }
+  if (maker.op !== "sigridHash" && maker.op !== "positiveModulus") {
+    return `\`${to.column}\` is made by \`${maker.op}\`, and not of one integer each`;
+  }
+  const way = wayOf(maker.input, all);
+  return typeof way === "string" ? way : { ...way, transforms: [...way.transforms, maker] };
+}

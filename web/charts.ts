@@ -33,7 +33,7 @@ export interface ChartProps {
   readonly yMax?: number;
 }
 
-/** Beyond so many points a line is one pixel wide: a wider one takes three times as long to paint. */
+/** Beyond so many points a line is one pixel wide: wider ones take three times as long to paint. */
 const denseFrom = 300;
 
 const palette = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];

@@ -23,6 +23,8 @@ const rankOf = (file) => {
 export default {
   files: ["dist/test/**/*.test.js"],
   timeout: "10m",
+  // Linux counts processor time by process, so that a profile needs one for each file.
+  workerThreads: process.env.OSIRIS_TEST_PROFILE === undefined,
   concurrency: availableParallelism() + 1,
   // No plan of a run depends on what this machine was measured to do.
   environmentVariables: { OSIRIS_CONSTANTS: "v100" },

@@ -3,6 +3,7 @@
 
 import test from "ava";
 import { note } from "./notes.ts";
+import { beginProfile, profileVariable } from "./profile.ts";
 
 const file = decodeURI(test.meta.file)
   .replace(/^.*\/dist\/test\//, "")
@@ -14,3 +15,8 @@ note({ kind: "begun", file });
 process.on("exit", () => {
   note({ kind: "ended", file, seconds: (performance.now() - begunMs) / 1000 });
 });
+
+if (process.env[profileVariable] !== undefined) {
+  const cost = beginProfile();
+  process.on("exit", () => note({ kind: "cost", file, cost: cost() }));
+}

@@ -3,10 +3,12 @@
 // was skipped. Without that variable, as in `npx ava FILE`, nothing is noted.
 
 import { appendFileSync, readFileSync } from "node:fs";
+import type { FileCost } from "./profile.ts";
 
 export type Note =
   | { readonly kind: "begun"; readonly file: string }
   | { readonly kind: "ended"; readonly file: string; readonly seconds: number }
+  | { readonly kind: "cost"; readonly file: string; readonly cost: FileCost }
   | { readonly kind: "skipped"; readonly title: string; readonly reason: string };
 
 export const notesVariable = "OSIRIS_TEST_NOTES";

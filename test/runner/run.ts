@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { notesVariable, readNotes, turnVariable } from "./notes.ts";
+import { profileOf, profileVariable } from "./profile.ts";
 import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
 
 const progressEveryMs = 10_000;
@@ -18,6 +19,7 @@ const memoryMinBytes = 2 * 2 ** 30;
 
 const args = process.argv.slice(2);
 const isSoak = args.includes("--soak");
+const isProfile = args.includes("--profile");
 const named = args.filter((arg) => arg.endsWith(".js"));
 
 // What tests write lies in memory where there is room: tests sync thousands of small files, and a
@@ -31,13 +33,14 @@ const files =
 
 const turn = process.env[turnVariable] ?? `${turnOfCommit()}`;
 const ava = fileURLToPath(new URL("cli.mjs", import.meta.resolve("ava")));
-const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--soak")], {
+const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--soak" && arg !== "--profile")], {
   stdio: ["inherit", "pipe", "inherit"],
   env: {
     ...process.env,
     [notesVariable]: path,
     ...(named.length > 0 ? {} : { [turnVariable]: turn }),
     ...(isSoak ? { SOAK: "1" } : {}),
+    ...(isProfile ? { [profileVariable]: "1" } : {}),
     TMPDIR: directory,
     ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
   },
@@ -65,6 +68,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => ch
 
 child.on("close", (code) => {
   clearInterval(progress);
+  if (isProfile) say(profileOf(readNotes(path)));
   say(summaryOf(readNotes(path), counts, failures, seconds()));
   rmSync(directory, { recursive: true, force: true });
   process.exitCode = code ?? 1;

@@ -9,7 +9,7 @@ import { parseAllDocuments } from "yaml";
 import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
 import { startNatsServer } from "./helpers/nats/nats.ts";
-import { lacks, natsServer } from "./helpers/needs.ts";
+import { natsServer, testIf } from "./helpers/needs.ts";
 import { lastJson, runCli, startCli } from "./helpers/processes/cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
@@ -160,10 +160,9 @@ test.serial("the services of compose.yaml run commands that there are", async (t
   }
 });
 
-test.serial(
+testIf(natsServer).serial(
   "as processes, those services train a job, also if the root is restarted",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const directory = directoryOf(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";

@@ -13,7 +13,7 @@ import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { groupWords } from "../../src/data/targets.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
+import { dataHome } from "../helpers/needs.ts";
 
 /** A directory that is removed after the test. */
 export function startDirectory(t: ExecutionContext): string {
@@ -101,9 +101,8 @@ export function wholeId(low: number, high = 0): bigint {
   return BigInt(high) * 2n ** 32n + BigInt(low >>> 0);
 }
 
-/** Path of a file of the real data; undefined if the file is missing: the test is skipped. */
-export function realData(t: ExecutionContext, file: string): string | undefined {
-  if (lacks(t, dataFile(file))) return undefined;
+/** Path of a file of the real data. Tests that read it have the need `dataFile`. */
+export function realData(file: string): string {
   return resolve(dataHome, file);
 }
 

@@ -11,7 +11,7 @@ import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
 import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
-import { lacks, natsPy, natsServer } from "../helpers/needs.ts";
+import { leavesOut, natsPy, natsServer, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
@@ -20,8 +20,7 @@ test("Python and shell submit a job, and follow it to its end", async (t) => {
   await followJobs(t, {});
 });
 
-test("so they do over a nats-server", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("so they do over a nats-server", async (t) => {
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);
   await followJobs(t, { nats: server.url, token });
@@ -32,7 +31,7 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   await using cluster = await Cluster.start({ devices: 1, ...broker });
   const { url, token = "" } = cluster;
-  const isReal = !lacks(t, natsPy);
+  const isReal = !leavesOut(t, natsPy);
   const tokenFile = join(directory, "token");
   writeFileSync(tokenFile, `${token}\n`);
   const bin = join(directory, "bin");

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import test from "ava";
-import { realData } from "../data/data-files.ts";
+import { dataFile, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 
@@ -17,19 +17,21 @@ async function resultOf(
   return JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
 }
 
-test("Criteo: both models beat chance on the same split", async (t) => {
-  if (realData(t, "criteo/criteo_kaggle_4584_full39.csv.gz") === undefined) return;
-  const { results } = await resultOf("criteo", ["--seeds", "1", "--devices", "1"]);
-  const slices = results as { pairs: { logistic: number; dlrm: number }[] }[];
-  t.is(slices.length, 2);
-  for (const { pairs } of slices) {
-    t.is(pairs.length, 1);
-    for (const { logistic, dlrm } of pairs) {
-      t.true(logistic > 0.68 && logistic < 0.8, `logistic regression ${logistic}`);
-      t.true(dlrm > 0.68 && dlrm < 0.8, `DLRM ${dlrm}`);
+testIf(dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
+  "Criteo: both models beat chance on the same split",
+  async (t) => {
+    const { results } = await resultOf("criteo", ["--seeds", "1", "--devices", "1"]);
+    const slices = results as { pairs: { logistic: number; dlrm: number }[] }[];
+    t.is(slices.length, 2);
+    for (const { pairs } of slices) {
+      t.is(pairs.length, 1);
+      for (const { logistic, dlrm } of pairs) {
+        t.true(logistic > 0.68 && logistic < 0.8, `logistic regression ${logistic}`);
+        t.true(dlrm > 0.68 && dlrm < 0.8, `DLRM ${dlrm}`);
+      }
     }
-  }
-});
+  },
+);
 
 test("tables that are larger than their memory train the bits of those that fit", async (t) => {
   const { isSame, from, bytes, budget } = await resultOf("larger-than-memory", []);

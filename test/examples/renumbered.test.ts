@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import test from "ava";
 import { connect } from "nats";
 import { startBroker } from "../../src/wire/broker/broker.ts";
-import { lacks, natsPy } from "../helpers/needs.ts";
+import { leavesOut, natsPy } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const run = "r1";
@@ -43,7 +43,7 @@ test("the examples go on after numbers that are left out", async (t) => {
     PATH: process.env.PATH,
     OSIRIS_NATS: broker.url,
     OSIRIS_TOKEN_FILE: tokenFile,
-    PYTHONPATH: !lacks(t, natsPy) ? process.env.PYTHONPATH : resolve("test/examples/clients"),
+    PYTHONPATH: !leavesOut(t, natsPy) ? process.env.PYTHONPATH : resolve("test/examples/clients"),
     PYTHONDONTWRITEBYTECODE: "1",
   };
   const options = { env, timeout: 30_000 };

@@ -6,29 +6,30 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import test from "ava";
-import { curl, lacks } from "../helpers/needs.ts";
+import { curl, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 
-test("train, export, verify, import, serve: Python and curl get the same numbers", async (t) => {
-  if (lacks(t, curl)) return;
-  const home = mkdtempSync(join(tmpdir(), "osiris-serving-"));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
-  const env = {
-    ...{ OSIRIS_CONSTANTS: "v100", OSIRIS_CALIBRATION: "brief", ...process.env },
-    OSIRIS: `${process.execPath} ${resolve("dist/cli/main.js")}`,
-  };
-  const script = resolve("examples/serving/serve.sh");
-  const { stdout } = await execute("sh", [script], { cwd: home, env });
-  const [, auc] = /^AUC +(0\.\d+)/m.exec(stdout) ?? [];
-  t.true(Number(auc) > 0.7, stdout);
-  const digest = /^Digest +(sha256:[0-9a-f]{64})/m.exec(stdout)?.[1] ?? "";
-  t.true(stdout.includes(`Leads to the digest  ${digest}`), stdout);
-  t.regex(stdout, /^Proven +dense network, table user, table article$/m);
-  t.regex(stdout, /The file, Python and curl agree on 5 predictions\.\n$/);
-  const probabilities = readFileSync(join(home, "expected.txt"), "utf8").trim().split("\n");
-  t.is(probabilities.length, 5);
-  t.true(new Set(probabilities).size === 5 && probabilities.every((one) => Number(one) > 0));
-  t.false(readdirSync(home).some((name) => /part|temp/.test(name)));
-});
+testIf(curl)(
+  "train, export, verify, import, serve: Python and curl get the same numbers",
+  async (t) => {
+    const home = mkdtempSync(join(tmpdir(), "osiris-serving-"));
+    t.teardown(() => rmSync(home, { recursive: true, force: true }));
+    const env = {
+      ...{ OSIRIS_CONSTANTS: "v100", OSIRIS_CALIBRATION: "brief", ...process.env },
+      OSIRIS: `${process.execPath} ${resolve("dist/cli/main.js")}`,
+    };
+    const script = resolve("examples/serving/serve.sh");
+    const { stdout } = await execute("sh", [script], { cwd: home, env });
+    const [, auc] = /^AUC +(0\.\d+)/m.exec(stdout) ?? [];
+    t.true(Number(auc) > 0.7, stdout);
+    const digest = /^Digest +(sha256:[0-9a-f]{64})/m.exec(stdout)?.[1] ?? "";
+    t.true(stdout.includes(`Leads to the digest  ${digest}`), stdout);
+    t.regex(stdout, /^Proven +dense network, table user, table article$/m);
+    t.regex(stdout, /The file, Python and curl agree on 5 predictions\.\n$/);
+    const probabilities = readFileSync(join(home, "expected.txt"), "utf8").trim().split("\n");
+    t.is(probabilities.length, 5);
+    t.true(new Set(probabilities).size === 5 && probabilities.every((one) => Number(one) > 0));
+    t.false(readdirSync(home).some((name) => /part|temp/.test(name)));
+  },
+);

@@ -5,8 +5,7 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import test from "ava";
-import { realData } from "../data/data-files.ts";
-import { lacks, nativeKernels } from "../helpers/needs.ts";
+import { dataFile, nativeKernels, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const page = readFileSync("docs/models.md", "utf8");
@@ -29,12 +28,13 @@ test("the recorded sessions: attention beats the mean, seed by seed, by more tha
   t.true(Number(told) > 2 * Number(deviation));
 });
 
-test("a short run on sessions gives the recorded model", async (t) => {
-  const file = "session/yoochoose100k_train.tsv.gz";
-  if (realData(t, file) === undefined || lacks(t, nativeKernels)) return;
-  const [, command = "", digest = ""] =
-    page.match(/^\| `node (dist\/examples\/sessions.*?)` \| `(.*?)` \|$/m) ?? [];
-  const { stdout } = await execute(process.execPath, command.split(" "));
-  t.true(stdout.trimEnd().endsWith(digest), stdout);
-  t.regex(digest, /^sha256:[0-9a-f]{64}$/);
-});
+testIf(dataFile("session/yoochoose100k_train.tsv.gz"), nativeKernels)(
+  "a short run on sessions gives the recorded model",
+  async (t) => {
+    const [, command = "", digest = ""] =
+      page.match(/^\| `node (dist\/examples\/sessions.*?)` \| `(.*?)` \|$/m) ?? [];
+    const { stdout } = await execute(process.execPath, command.split(" "));
+    t.true(stdout.trimEnd().endsWith(digest), stdout);
+    t.regex(digest, /^sha256:[0-9a-f]{64}$/);
+  },
+);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import test, { type ExecutionContext } from "ava";
 import { RandomStream } from "../../src/ports/random.ts";
-import { dataFile, dataHome, lacks } from "../helpers/needs.ts";
+import { dataFile, dataHome, testIf } from "../helpers/needs.ts";
 import { runCli } from "../helpers/processes/cli.ts";
 import { textOf } from "../helpers/tree.ts";
 
@@ -151,10 +151,9 @@ test("the page has six kinds of data, and commands from a check to a prediction"
 });
 
 for (const [name, { file, needs, days, auc }] of Object.entries(shapes)) {
-  test.serial(
+  testIf(...(needs === undefined ? [] : [dataFile(needs)])).serial(
     `${name}: from train to predict, and on to the next day, by the page alone`,
     async (t) => {
-      if (needs !== undefined && lacks(t, dataFile(needs))) return;
       const { header, lines } = days();
       const split = Math.floor(lines.length * 0.9);
       const write = (path: string, some: readonly string[]) =>

@@ -2,10 +2,9 @@
 // real memory, threads and connections do the same, and what happens when a process is gone.
 
 import { type ChildProcess, fork } from "node:child_process";
-import test from "ava";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../helpers/needs.ts";
+import { natsServer, testIf } from "../helpers/needs.ts";
 import type { HostReport, HostTask } from "./bridged-process.ts";
 
 const pairs = [0, 0, 1, 1];
@@ -57,45 +56,56 @@ async function startServer(kind: "broker" | "nats-server") {
 }
 
 for (const kind of ["broker", "nats-server"] as const) {
+  const needs = kind === "nats-server" ? [natsServer] : [];
   for (const [title, hostOf] of Object.entries(placements)) {
-    test(`two processes, ${title}, exchange what they were told to, over a ${kind}`, async (t) => {
-      if (kind === "nats-server" && lacks(t, natsServer)) return;
-      const { broker, stop } = await startServer(kind);
-      const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 60_000 });
-      await Promise.all(hosts.map(({ done }) => done));
-      for (const { process } of hosts) process.send("end");
-      for (const { devices, bridge, traffic } of await Promise.all(hosts.map((one) => one.ended))) {
-        t.is(bridge, null);
-        for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
-        // Devices hand over the bytes that bridges send.
-        const sums = Object.fromEntries(
-          Object.keys(traffic.bytes).map((name) => [
-            name,
-            devices.reduce((sum, { sent }) => sum + (sent?.[name as "ids"]?.wire ?? 0), 0),
-          ]),
-        );
-        t.deepEqual(sums, traffic.bytes);
-      }
-      await stop();
-    });
+    testIf(...needs)(
+      `two processes, ${title}, exchange what they were told to, over a ${kind}`,
+      async (t) => {
+        const { broker, stop } = await startServer(kind);
+        const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 60_000 });
+        await Promise.all(hosts.map(({ done }) => done));
+        for (const { process } of hosts) process.send("end");
+        for (const { devices, bridge, traffic } of await Promise.all(
+          hosts.map((one) => one.ended),
+        )) {
+          t.is(bridge, null);
+          for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
+          // Devices hand over the bytes that bridges send.
+          const sums = Object.fromEntries(
+            Object.keys(traffic.bytes).map((name) => [
+              name,
+              devices.reduce((sum, { sent }) => sum + (sent?.[name as "ids"]?.wire ?? 0), 0),
+            ]),
+          );
+          t.deepEqual(sums, traffic.bytes);
+        }
+        await stop();
+      },
+    );
   }
 
-  test(`a process that is killed is named within the deadline, over a ${kind}`, async (t) => {
-    if (kind === "nats-server" && lacks(t, natsServer)) return;
-    if (kind === "nats-server" && lacks(t, natsServer)) return;
-    const { broker, stop } = await startServer(kind);
-    const deadlineMs = 6000;
-    const [left, lost] = await startHosts({ broker, hostOf: pairs, rounds: 1_000_000, deadlineMs });
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    lost.process.kill("SIGKILL");
-    const killedMs = performance.now();
-    const { devices, bridge } = await left.ended;
-    t.true(performance.now() - killedMs < deadlineMs);
-    t.is(bridge?.message, "Lost host:1: not heard for 3000 ms, half the step deadline");
-    t.deepEqual(
-      devices.map(({ error }) => error?.code),
-      ["GENERATION_ABORTED", "GENERATION_ABORTED"],
-    );
-    await stop();
-  });
+  testIf(...needs)(
+    `a process that is killed is named within the deadline, over a ${kind}`,
+    async (t) => {
+      const { broker, stop } = await startServer(kind);
+      const deadlineMs = 6000;
+      const [left, lost] = await startHosts({
+        broker,
+        hostOf: pairs,
+        rounds: 1_000_000,
+        deadlineMs,
+      });
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      lost.process.kill("SIGKILL");
+      const killedMs = performance.now();
+      const { devices, bridge } = await left.ended;
+      t.true(performance.now() - killedMs < deadlineMs);
+      t.is(bridge?.message, "Lost host:1: not heard for 3000 ms, half the step deadline");
+      t.deepEqual(
+        devices.map(({ error }) => error?.code),
+        ["GENERATION_ABORTED", "GENERATION_ABORTED"],
+      );
+      await stop();
+    },
+  );
 }

@@ -1,17 +1,19 @@
 // What a test needs that a machine may lack: a nats-server, the native kernels, RocksDB, real data.
-// A test that lacks one of them says so with `lacks` and ends, or leaves a part out; `npm test`
-// lists such tests and the reasons at its end. In CI (CI=true) a test fails where it lacks what CI
-// can have. The golden trainings are in the repository: a test without them fails anywhere.
+// A test that needs one of them is declared by `testIf`, which skips it where the need is not met;
+// `npm test` lists the skipped tests and the reasons at its end. In CI (CI=true) a test fails where
+// the machine lacks what CI can have. The golden trainings are in the repository: a test without
+// them fails anywhere.
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
-import type { ExecutionContext } from "ava";
+import test, { type ExecutionContext, type Implementation, type SerialFn, type SkipFn } from "ava";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
 import { note } from "../runner/notes.ts";
 import { hasNatsServer } from "./nats/nats.ts";
 import { hasNamespaces } from "./nats/network-namespaces.ts";
+import { isTestAll } from "./thinned.ts";
 
 /** Where real data lie, if anywhere. */
 export const dataHome = "../shared/data";
@@ -128,38 +130,98 @@ export function dataFile(file: string): Need {
   };
 }
 
-/** An instruction set. Where the processor has it, `isMet` limits the native kernels to it. */
-export function instructionSet(isa: Parameters<typeof limitIsa>[0]): Need {
+/** An instruction set: the processor has it, and the native kernels were compiled for it. */
+export function instructionSet(isa: (typeof instructionSets)[number]): Need {
   return {
-    isMet: () => limitIsa(isa),
-    reason: `This processor has no ${isa}.`,
+    isMet: () => hasIsa(isa),
+    reason: `This processor, or this build of the kernels, has no ${isa}.`,
     isRequired: false,
   };
 }
 
+/** Not what every change runs: another test, cheaper, holds the promise on every change. */
+export const testAll: Need = {
+  isMet: () => isTestAll,
+  reason: "`npm run test:all` runs these:",
+  isRequired: false,
+};
+
+const instructionSets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
+
+/** Whether the native kernels have an instruction set. They keep the best one of this processor. */
+function hasIsa(isa: (typeof instructionSets)[number]): boolean {
+  const has = limitIsa(isa);
+  resetIsa();
+  return has;
+}
+
+/** Gives the native kernels of this thread their best instruction set again. */
+export function resetIsa(): void {
+  instructionSets.some(limitIsa);
+}
+
+/** Declares a test: `declare(title, run)`, or `declare.serial(title, run)`. */
+export interface DeclareTest {
+  (title: string, run: Implementation<[]>): void;
+  serial(title: string, run: Implementation<[]>): void;
+}
+
 /**
- * Whether the test lacks a need. If so it is noted as skipped, and has to return or to leave out
- * the part that has the need; in CI it has failed if the need is required.
+ * Declares tests that have needs. Where one is not met ava skips the tests, and `npm test` lists
+ * them with the reason; in CI they fail if the need is required.
  */
-export function lacks(t: ExecutionContext, ...needs: readonly Need[]): boolean {
-  const missing = needs.find((need) => !need.isMet());
-  if (missing === undefined) return false;
-  if (missing.isRequired && process.env.CI === "true") {
-    t.fail(`${missing.reason} CI has to run this test.`);
-    return true;
+export function testIf(...needs: readonly Need[]): DeclareTest {
+  const outcome = outcomeOf(needs, { isCi: process.env.CI === "true" });
+  const declare =
+    (run: SerialFn, skip: SkipFn) =>
+    (title: string, body: Implementation<[]>): void => {
+      if (outcome === "runs") {
+        run(title, body);
+      } else if ("fails" in outcome) {
+        run(title, (t) => void t.fail(`${outcome.fails} CI has to run this test.`));
+      } else {
+        note({ kind: "skipped", title, reason: outcome.skipped });
+        skip(title, body);
+      }
+    };
+  const serial = declare(test.serial, test.serial.skip);
+  return Object.assign(declare(test, test.skip), { serial });
+}
+
+/** What becomes of a test that has needs. */
+export function outcomeOf(
+  needs: readonly Need[],
+  { isCi }: { readonly isCi: boolean },
+): "runs" | { readonly skipped: string } | { readonly fails: string } {
+  const missing = needs.find((need) => !isMet(need));
+  if (missing === undefined) return "runs";
+  return missing.isRequired && isCi ? { fails: missing.reason } : { skipped: missing.reason };
+}
+
+/**
+ * Whether a test leaves out the part of it that has a need: the runner notes it. In CI the test
+ * fails if the need is required.
+ */
+export function leavesOut(t: ExecutionContext, need: Need): boolean {
+  if (isMet(need)) return false;
+  if (need.isRequired && process.env.CI === "true") {
+    t.fail(`${need.reason} CI has to run this test.`);
+  } else {
+    note({ kind: "some", cases: `${t.title}: a part is left out. ${need.reason}` });
   }
-  noteSkipped(t, missing.reason);
-  t.pass();
   return true;
 }
 
-/** Whether the test lacks a store of rows or runs, as `lacks` says. */
-export function lacksStore(t: ExecutionContext, store: string): boolean {
-  return store === "rocksdb" && lacks(t, rocksDb);
+/** Whether a need is met; asked once, because some of the answers start a process. */
+export function isMet(need: Need): boolean {
+  const known = answers.get(need.isMet) ?? need.isMet();
+  answers.set(need.isMet, known);
+  return known;
 }
 
-/** Notes that the rest of a test was left out, and why. */
-export function noteSkipped(t: ExecutionContext, reason: string): void {
-  t.log(`skipped: ${reason}`);
-  note({ kind: "skipped", title: t.title, reason });
+const answers = new Map<Need["isMet"], boolean>();
+
+/** The need of a store of rows or of runs. */
+export function storeNeeds(store: string): Need[] {
+  return store === "rocksdb" ? [rocksDb] : [];
 }

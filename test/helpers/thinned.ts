@@ -1,64 +1,36 @@
-// Tests of many cases that are alike: some of them on every change, all of them in the soak
-// (`npm run test:soak`).
+// Tests of many cases that are alike: some of them on every change, all of them in
+// `npm run test:all`.
 
-import { createHash } from "node:crypto";
-import type { ExecutionContext } from "ava";
-import { note, turnVariable } from "../runner/notes.ts";
+import { note, testAllVariable } from "../runner/notes.ts";
 
-/** Whether this is the soak. */
-export const isSoak = process.env.SOAK === "1";
+/** Whether this is `npm run test:all`. */
+export const isTestAll = process.env[testAllVariable] !== undefined;
 
-/** Every third case, or so; all of them in the soak. `what` names the cases. */
+/** Every third case, or so; all of them in `npm run test:all`. `what` names the cases. */
 export function thinned<Case>(what: string, cases: readonly Case[], nth = 3): Case[] {
-  if (isSoak) return [...cases];
+  if (isTestAll) return [...cases];
   const some = cases.filter((_, i) => i % nth === 0);
-  noteSoak(`${what}: ${some.length} of ${cases.length}`);
+  noteSome(`${what}: ${some.length} of ${cases.length}`);
   return some;
 }
 
-/** How many times something random is tried: a few on every change, many in the soak. */
-export function rounds(what: string, usual: number, soak: number): number {
-  if (!isSoak) noteSoak(`${what}: ${usual} of ${soak}`);
-  return isSoak ? soak : usual;
+/** How many times something random is tried: a few on every change, many in `npm run test:all`. */
+export function rounds(what: string, usual: number, all: number): number {
+  if (!isTestAll) noteSome(`${what}: ${usual} of ${all}`);
+  return isTestAll ? all : usual;
 }
 
-/** `some` of the cases on every change, all of them in the soak. */
-export function inSoak<Case>(
+/** `some` of the cases on every change, all of them in `npm run test:all`. */
+export function someOrAll<Case>(
   what: string,
   some: readonly Case[],
   all: readonly Case[],
 ): readonly Case[] {
-  if (!isSoak && some.length < all.length) noteSoak(`${what}: ${some.length} of ${all.length}`);
-  return isSoak ? all : some;
+  if (!isTestAll && some.length < all.length) noteSome(`${what}: ${some.length} of ${all.length}`);
+  return isTestAll ? all : some;
 }
 
-/**
- * Whether a whole test is left to the soak: another test, in the simulator or beside it, holds its
- * part of a promise on every change.
- */
-export function leftToSoak(t: ExecutionContext): boolean {
-  if (isSoak) return false;
-  noteSoak(t.title);
-  t.pass();
-  return true;
-}
-
-/**
- * Whether a whole test is left to another change: of tests that are alike, `npm test` runs every
- * `nth`, by their titles and the last commit, so that the next commits run the others. The soak and
- * whoever names a file run all.
- */
-export function waitsForTurn(t: ExecutionContext, nth = 2): boolean {
-  const turn = process.env[turnVariable];
-  if (isSoak || turn === undefined) return false;
-  const own = createHash("sha256").update(t.title).digest().readUInt32LE();
-  if ((own + Number(turn)) % nth === 0) return false;
-  note({ kind: "skipped", title: t.title, reason: `alike tests take turns, this is ${turn}:` });
-  t.pass();
-  return true;
-}
-
-/** Notes what is left to the soak. */
-function noteSoak(title: string): void {
-  note({ kind: "skipped", title, reason: "`npm run test:soak` runs all of these:" });
+/** Notes that a test tries some of its cases: `npm run test:all` tries all. */
+function noteSome(cases: string): void {
+  note({ kind: "some", cases });
 }

@@ -5,7 +5,7 @@ import { type CachePolicy, createPlacedMemory } from "../../src/kernels/contract
 import { openKernels } from "../../src/kernels/index.ts";
 import { limitIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { lacks, nativeKernels } from "../helpers/needs.ts";
+import { nativeKernels, testIf } from "../helpers/needs.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
 /** Everything that a random use of a cache does and leaves behind. */
@@ -34,10 +34,9 @@ function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
   return [...trace, ...left.map((list) => [...list])];
 }
 
-test.serial(
+testIf(nativeKernels).serial(
   "every instruction set places rows as the reference does, and leaves the same cache",
   (t) => {
-    if (lacks(t, nativeKernels)) return;
     const reference = openKernels("reference");
     for (const policy of ["lru", "lfu"] as const) {
       for (let seed = 1; seed <= 10; seed++) {

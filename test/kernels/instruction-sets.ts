@@ -4,12 +4,14 @@ import type { ExecutionContext } from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { limitIsa } from "../../src/kernels/native/native.ts";
-import { instructionSet, noteSkipped } from "../helpers/needs.ts";
+import { instructionSet, leavesOut, resetIsa } from "../helpers/needs.ts";
 
 /** Calls `use` with the kernels of every instruction set that is here. */
 export function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {
   for (const isa of ["portable", "avx2", "avx512", "avx512bf16"] as const) {
-    if (limitIsa(isa)) use(openKernels("native"), isa);
-    else noteSkipped(t, instructionSet(isa).reason);
+    if (leavesOut(t, instructionSet(isa))) continue;
+    limitIsa(isa);
+    use(openKernels("native"), isa);
   }
+  resetIsa();
 }

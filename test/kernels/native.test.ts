@@ -6,7 +6,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
 import { ofThisVersion } from "../../src/ports/addon.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
+import { instructionSet, leavesOut, nativeKernels, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
 import { blockScenarios } from "./blocks/block-cases.ts";
 import { random, scenarios } from "./scenarios.ts";
@@ -16,7 +16,7 @@ const count = rounds("seeds of random kernel inputs", 8, 25);
 const seeds = Array.from({ length: count }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {
-  return lacks(t, nativeKernels) ? undefined : openKernels("native");
+  return leavesOut(t, nativeKernels) ? undefined : openKernels("native");
 }
 
 /** The largest distance, relative to values of 1 and more; NaN where only one is a number. */
@@ -47,21 +47,23 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
     }
   });
 
-  test.serial(`AVX2 and AVX-512 give the same bits: ${name}`, (t) => {
-    const native = startNative(t);
-    if (native === undefined) return;
-    if (lacks(t, instructionSet("avx512"))) return;
-    for (const seed of seeds) {
-      limitIsa("avx512");
-      const wide = scenario(native, new RandomStream(seed, 1));
-      t.true(limitIsa("avx2"));
-      const narrow = scenario(native, new RandomStream(seed, 1));
-      limitFastest();
-      wide.forEach((values, i) => {
-        t.true(sameBits(values, narrow[i]), `seed ${seed}, output ${i}`);
-      });
-    }
-  });
+  testIf(nativeKernels, instructionSet("avx512"), instructionSet("avx2")).serial(
+    `AVX2 and AVX-512 give the same bits: ${name}`,
+    (t) => {
+      const native = startNative(t);
+      if (native === undefined) return;
+      for (const seed of seeds) {
+        limitIsa("avx512");
+        const wide = scenario(native, new RandomStream(seed, 1));
+        t.true(limitIsa("avx2"));
+        const narrow = scenario(native, new RandomStream(seed, 1));
+        limitFastest();
+        wide.forEach((values, i) => {
+          t.true(sameBits(values, narrow[i]), `seed ${seed}, output ${i}`);
+        });
+      }
+    },
+  );
 
   test.serial(`portable kernels agree with the reference within 1e-5: ${name}`, (t) => {
     if (startNative(t) === undefined) return;
@@ -123,12 +125,12 @@ test("pooled vectors and squares, which hold no fused product, have the referenc
 });
 
 for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
-  test.serial(
+  testIf(nativeKernels, instructionSet(isa)).serial(
     `layers in bfloat16 have the reference's bits, tiny numbers included: ${isa}`,
     (t) => {
       const native = startNative(t);
       if (native === undefined) return;
-      if (lacks(t, instructionSet(isa))) return;
+      limitIsa(isa);
       for (const seed of seeds) {
         const actual = bfloat16Layer(native, new RandomStream(seed, 1));
         const expected = bfloat16Layer(openKernels("reference"), new RandomStream(seed, 1));

@@ -9,12 +9,15 @@ export type Note =
   | { readonly kind: "begun"; readonly file: string }
   | { readonly kind: "ended"; readonly file: string; readonly seconds: number }
   | { readonly kind: "cost"; readonly file: string; readonly cost: FileCost }
-  | { readonly kind: "skipped"; readonly title: string; readonly reason: string };
+  /** A test that did not run. */
+  | { readonly kind: "skipped"; readonly title: string; readonly reason: string }
+  /** A test that tried some of its cases: "crash points: 5 of 23". */
+  | { readonly kind: "some"; readonly cases: string };
 
 export const notesVariable = "OSIRIS_TEST_NOTES";
 
-/** A number: which of the tests that are alike have their turn (test/helpers/thinned.ts). */
-export const turnVariable = "OSIRIS_TEST_TURN";
+/** Set in `npm run test:all`, which leaves nothing out. */
+export const testAllVariable = "OSIRIS_TEST_ALL";
 
 /** Appends a note. Lines are short, so that those of several processes do not mix. */
 export function note(one: Note): void {

@@ -1,4 +1,4 @@
-// The lines that `npm test` adds to ava's report: progress, what was skipped, the slowest files and
+// The lines that `npm test` adds to ava's report: progress, the skipped tests, the slowest files and
 // the counts.
 
 import type { Note } from "./notes.ts";
@@ -6,6 +6,7 @@ import type { Note } from "./notes.ts";
 export interface Counts {
   passed: number;
   failed: number;
+  skipped: number;
 }
 
 const slowestMax = 10;
@@ -14,6 +15,7 @@ const slowestMax = 10;
 export function countsOf(line: string, counts: Counts): void {
   if (/^ *✔ /.test(line)) counts.passed++;
   if (/^ *✘ /.test(line)) counts.failed++;
+  if (/^ *- \[skip\] /.test(line)) counts.skipped++;
 }
 
 /** Whether a line of ava's report begins its end: what failed, and why. */
@@ -38,7 +40,7 @@ export function progressOf(
 }
 
 /**
- * What was skipped and why, by reason; the slowest files; what failed, as ava tells it; the counts
+ * The skipped tests by reason; the tests that try some of their cases; the slowest files; what failed, as ava tells it; the counts
  * in the last line.
  */
 export function summaryOf(
@@ -53,7 +55,7 @@ export function summaryOf(
     const titles = byReason.get(one.reason) ?? [];
     if (!titles.includes(one.title)) byReason.set(one.reason, [...titles, one.title]);
   }
-  const skipped = [...byReason.values()].reduce((sum, titles) => sum + titles.length, 0);
+  const some = [...new Set(notes.flatMap((one) => (one.kind === "some" ? [one.cases] : [])))];
   const reasons = [...byReason].flatMap(([reason, titles]) => [
     `  ${reason}`,
     ...titles.map((title) => `    - ${title}`),
@@ -64,14 +66,18 @@ export function summaryOf(
     .slice(0, slowestMax);
   return [
     "",
-    skipped === 0 ? "Nothing was skipped." : "Skipped, in full or in part:",
+    byReason.size === 0 ? "No test was skipped." : "Skipped tests:",
     ...reasons,
+    ...(some.length === 0
+      ? []
+      : ["", "Tests that tried some of their cases (npm run test:all: all):"]),
+    ...some.map((cases) => `    - ${cases}`),
     "",
     "The slowest files:",
     ...slowest.map((one) => `  ${one.seconds.toFixed(1).padStart(6)} s  ${one.file}`),
     ...failures,
     "",
-    `${counts.passed} tests passed, ${counts.failed} failed, ${skipped} skipped in full or in part, in ${timeOf(seconds)}`,
+    `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped, in ${timeOf(seconds)}`,
   ].join("\n");
 }
 

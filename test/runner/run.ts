@@ -1,6 +1,6 @@
-// `npm test`: runs ava, says every few seconds how far it is, and ends with what was skipped and
-// why, the slowest files, and one line of counts, which `.ci/run` reads. `--soak` runs all cases of
-// tests that try some of many; other arguments go to ava.
+// `npm test`: runs ava, prints its progress every few seconds, and ends with the skipped tests and
+// their reasons, the slowest files, and one line of counts, which `.ci/run` reads. `--all` leaves
+// nothing out, `--profile` adds a table of processor time; other arguments go to ava.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
-import { notesVariable, readNotes, turnVariable } from "./notes.ts";
+import { notesVariable, readNotes, testAllVariable } from "./notes.ts";
 import { profileOf, profileVariable } from "./profile.ts";
 import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
 
@@ -18,35 +18,37 @@ const progressEveryMs = 10_000;
 const memoryMinBytes = 2 * 2 ** 30;
 
 const args = process.argv.slice(2);
-const isSoak = args.includes("--soak");
+const isAll = args.includes("--all");
 const isProfile = args.includes("--profile");
 const named = args.filter((arg) => arg.endsWith(".js"));
 
 // What tests write lies in memory where there is room: tests sync thousands of small files, and a
-// disk takes milliseconds for each. The soak syncs to the disk.
-const directory = mkdtempSync(join(isSoak ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
+// disk takes milliseconds for each. `--all` syncs to the disk.
+const directory = mkdtempSync(join(isAll ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
 const path = join(directory, "notes");
 writeFileSync(path, "");
 const all = readdirSync("dist/test", { recursive: true, encoding: "utf8" });
 const files =
   named.length > 0 ? named.length : all.filter((name) => name.endsWith(".test.js")).length;
 
-const turn = process.env[turnVariable] ?? `${turnOfCommit()}`;
 const ava = fileURLToPath(new URL("cli.mjs", import.meta.resolve("ava")));
-const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--soak" && arg !== "--profile")], {
-  stdio: ["inherit", "pipe", "inherit"],
-  env: {
-    ...process.env,
-    [notesVariable]: path,
-    ...(named.length > 0 ? {} : { [turnVariable]: turn }),
-    ...(isSoak ? { SOAK: "1" } : {}),
-    ...(isProfile ? { [profileVariable]: "1" } : {}),
-    TMPDIR: directory,
-    ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
+const child = spawn(
+  process.execPath,
+  [ava, ...args.filter((arg) => arg !== "--all" && arg !== "--profile")],
+  {
+    stdio: ["inherit", "pipe", "inherit"],
+    env: {
+      ...process.env,
+      [notesVariable]: path,
+      ...(isAll ? { [testAllVariable]: "1" } : {}),
+      ...(isProfile ? { [profileVariable]: "1" } : {}),
+      TMPDIR: directory,
+      ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
+    },
   },
-});
+);
 
-const counts: Counts = { passed: 0, failed: 0 };
+const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
 const lines = createInterface({ input: child.stdout });
 /** What ava says of failures at its end: kept for our end, which a log that was cut still has. */
 const failures: string[] = [];
@@ -88,20 +90,6 @@ function memoryDirectory(): string {
     return tmpdir(); // No such directory, or it is mounted so that nothing runs in it.
   } finally {
     rmSync(probe, { force: true });
-  }
-}
-
-/** A number that the last commit decides: who runs its tests again runs the same ones. */
-function turnOfCommit(): number {
-  try {
-    const stdio = ["ignore", "pipe", "ignore"] as const;
-    const commit = execFileSync("git", ["rev-parse", "HEAD"], {
-      encoding: "utf8",
-      stdio: [...stdio],
-    });
-    return Number.parseInt(commit.slice(0, 4), 16) % 60;
-  } catch {
-    return 0; // No clone, or no git.
   }
 }
 

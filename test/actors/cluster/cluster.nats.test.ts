@@ -4,10 +4,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { Cluster, type JobOptions } from "../../../index.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 
 function jobIn(directory: string, epochs: number): JobOptions {
   const tables = ["A", "B", "C"].map((name) => ({ name, rows: 200, dim: 8 }));
@@ -34,14 +33,12 @@ async function digestOn(options: { nats?: string }): Promise<string> {
   return digest;
 }
 
-test("a real nats-server carries the same run to the same digest", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a real nats-server carries the same run to the same digest", async (t) => {
   await using server = await startNatsServer();
   t.is(await digestOn({ nats: server.url }), await digestOn({}));
 });
 
-test("a run outlives the death of its nats-server", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a run outlives the death of its nats-server", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const first = await startNatsServer();
   const port = new URL(first.url).port;

@@ -1,68 +1,68 @@
 // What a person does on the page, by clicks in a real browser; and what the page shows when a real
 // thread and a real process are killed under a run.
 
-import test from "ava";
 import { openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { lacks } from "../../helpers/needs.ts";
+import { testIf } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 
-test.serial("a job is submitted, paused, resumed, scaled and cancelled by clicks", async (t) => {
-  if (lacks(t, realBrowser)) return;
-  const browser = await startBrowser();
-  t.teardown(() => browser.close());
-  await using place = await startTestCluster(2, { dashboard: { allow: ["control"] } });
-  const { cluster } = place;
-  await using tab = await openTab(browser, cluster.dashboard?.url ?? "");
-  const { page } = tab;
-  const endless = { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 };
-  const job = place.job({ name: "clicked", data: endless as never });
-  // What cannot be a job is refused where it was asked for.
-  await page.click("summary:text('Submit a job')");
-  await page.fill("textarea", JSON.stringify({ ...job, model: { kind: "none" } }));
-  await page.click('button:text-is("Submit")');
-  await page.waitForSelector('[role="alert"]');
-  await page.click('button:text-is("Dismiss")');
-  await page.fill("textarea", JSON.stringify(job));
-  await page.click('button:text-is("Submit")');
-  await page.waitForSelector('tr:has(td:text-is("clicked")) .state:text-is("running")');
-  const [line] = await cluster.client.list();
-  t.like(line, { name: "clicked", status: "running" });
-  const run = cluster.client.run(line?.run ?? "");
-  await run.limitReaders({ samplesPerSecond: 5000 }); // The browser needs a core too.
-  const row = `tr:has(a:text-is("${run.run}"))`;
-  const state = (name: string) => page.waitForSelector(`${row} .state:text-is("${name}")`);
-  const click = (what: string) => page.click(`button[aria-label="${what} ${run.run}"]`);
+testIf(realBrowser).serial(
+  "a job is submitted, paused, resumed, scaled and cancelled by clicks",
+  async (t) => {
+    const browser = await startBrowser();
+    t.teardown(() => browser.close());
+    await using place = await startTestCluster(2, { dashboard: { allow: ["control"] } });
+    const { cluster } = place;
+    await using tab = await openTab(browser, cluster.dashboard?.url ?? "");
+    const { page } = tab;
+    const endless = { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 };
+    const job = place.job({ name: "clicked", data: endless as never });
+    // What cannot be a job is refused where it was asked for.
+    await page.click("summary:text('Submit a job')");
+    await page.fill("textarea", JSON.stringify({ ...job, model: { kind: "none" } }));
+    await page.click('button:text-is("Submit")');
+    await page.waitForSelector('[role="alert"]');
+    await page.click('button:text-is("Dismiss")');
+    await page.fill("textarea", JSON.stringify(job));
+    await page.click('button:text-is("Submit")');
+    await page.waitForSelector('tr:has(td:text-is("clicked")) .state:text-is("running")');
+    const [line] = await cluster.client.list();
+    t.like(line, { name: "clicked", status: "running" });
+    const run = cluster.client.run(line?.run ?? "");
+    await run.limitReaders({ samplesPerSecond: 5000 }); // The browser needs a core too.
+    const row = `tr:has(a:text-is("${run.run}"))`;
+    const state = (name: string) => page.waitForSelector(`${row} .state:text-is("${name}")`);
+    const click = (what: string) => page.click(`button[aria-label="${what} ${run.run}"]`);
 
-  await click("Pause");
-  await state("paused");
-  t.is((await run.status()).status, "paused");
-  await click("Resume");
-  await state("running");
-  page.removeAllListeners("dialog");
-  page.once("dialog", (dialog) => void dialog.accept("1"));
-  await click("Scale");
-  for await (const event of run.events()) {
-    if (event.type === "run.started" && event.devices === 1) break;
-  }
-  await page.click(`${row} a`);
-  await page.waitForSelector('.figures div:has(dt:text-is("Devices")) dd:text-is("1")');
-  await page.click('nav a:text-is("Runs")');
-  await click("Cancel");
-  await state("cancelled");
-  t.is((await run.status()).status, "cancelled");
-  t.is(await page.locator(`${row} button`).count(), 0, "nothing more can be done with it");
-  // The browser itself tells of the answer to what was refused.
-  t.deepEqual(
-    tab.problems.filter((one) => !one.includes("status of 4")),
-    [],
-  );
-});
+    await click("Pause");
+    await state("paused");
+    t.is((await run.status()).status, "paused");
+    await click("Resume");
+    await state("running");
+    page.removeAllListeners("dialog");
+    page.once("dialog", (dialog) => void dialog.accept("1"));
+    await click("Scale");
+    for await (const event of run.events()) {
+      if (event.type === "run.started" && event.devices === 1) break;
+    }
+    await page.click(`${row} a`);
+    await page.waitForSelector('.figures div:has(dt:text-is("Devices")) dd:text-is("1")');
+    await page.click('nav a:text-is("Runs")');
+    await click("Cancel");
+    await state("cancelled");
+    t.is((await run.status()).status, "cancelled");
+    t.is(await page.locator(`${row} button`).count(), 0, "nothing more can be done with it");
+    // The browser itself tells of the answer to what was refused.
+    t.deepEqual(
+      tab.problems.filter((one) => !one.includes("status of 4")),
+      [],
+    );
+  },
+);
 
-test.serial(
+testIf(realBrowser).serial(
   "a thread and a host's process are killed: tree and timeline show it, and the digest is the same",
   async (t) => {
-    if (lacks(t, realBrowser)) return;
     const calm = await calmResult(4);
     const browser = await startBrowser();
     t.teardown(() => browser.close());

@@ -8,7 +8,7 @@ import { connect } from "../../../index.ts";
 import { directoryOf } from "../../cli/jobs.ts";
 import { brokenBoxes, openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { lacks } from "../../helpers/needs.ts";
+import { leavesOut } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 
 const hostile = "</script><img src=x onerror=alert(1)>";
@@ -33,7 +33,7 @@ test("a run that is over, and the checkpoints that are left of it, are shown by 
   const text = readFileSync(join(directory, "live.html"), "utf8");
   t.is(text.match(/<\/script>/gi)?.length, 2, "no name ends a script");
   t.notRegex(text, /src="http|href="http/);
-  if (lacks(t, realBrowser)) return;
+  if (leavesOut(t, realBrowser)) return;
   const browser = await startBrowser();
   t.teardown(() => browser.close());
   for (const file of ["live.html", "kept.html"]) {

@@ -6,7 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import type { Run } from "../../../index.ts";
 import { brokenBoxes, openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
 import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { lacks } from "../../helpers/needs.ts";
+import { testIf } from "../../helpers/needs.ts";
 
 const views = ["runs", "run", "tree", "incidents", "tiers", "plan", "hosts", "chaos"];
 const wide = { width: 1280, height: 900 };
@@ -91,20 +91,20 @@ async function lookAtAll(t: ExecutionContext, size: typeof wide, scheme: "light"
   t.deepEqual(tab.problems, []);
 }
 
-test.serial("every view shows a live run at 1,280 pixels, names with markup as text", async (t) => {
-  if (lacks(t, realBrowser)) return;
-  await lookAtAll(t, wide, "light");
-});
+testIf(realBrowser).serial(
+  "every view shows a live run at 1,280 pixels, names with markup as text",
+  async (t) => {
+    await lookAtAll(t, wide, "light");
+  },
+);
 
-test.serial("every view fits into 390 pixels, in the dark", async (t) => {
-  if (lacks(t, realBrowser)) return;
+testIf(realBrowser).serial("every view fits into 390 pixels, in the dark", async (t) => {
   await lookAtAll(t, narrow, "dark");
 });
 
-test.serial(
+testIf(realBrowser).serial(
   "a device that fails is seen: its branch flashes and counts, its incident is timed",
   async (t) => {
-    if (lacks(t, realBrowser)) return;
     const { browser, run, url } = await scene();
     await using tab = await openTab(browser, url);
     await using tree = await openTab(browser, url);
@@ -142,43 +142,46 @@ const noteFlash = `new MutationObserver(() => {
   if (document.querySelector('[data-actor="device:1"].flash') !== null) window.hasFlashed = true;
 }).observe(document.body, { subtree: true, childList: true, attributes: true })`;
 
-test.serial("the keyboard alone reaches every view, and looks into an actor", async (t) => {
-  if (lacks(t, realBrowser)) return;
-  const { browser, url } = await scene();
-  await using tab = await openTab(browser, url);
-  const { page } = tab;
-  await page.waitForSelector("tbody th a");
-  const focused = () => page.evaluate<string>("document.activeElement.textContent.trim()");
-  const isIn = (role: string) =>
-    page.evaluate<boolean>(`document.activeElement.getAttribute("role") === "${role}"`);
-  await page.keyboard.press("Tab");
-  t.is(await focused(), "Skip to content");
-  const reached: string[] = [];
-  for (const _ of views) {
+testIf(realBrowser).serial(
+  "the keyboard alone reaches every view, and looks into an actor",
+  async (t) => {
+    const { browser, url } = await scene();
+    await using tab = await openTab(browser, url);
+    const { page } = tab;
+    await page.waitForSelector("tbody th a");
+    const focused = () => page.evaluate<string>("document.activeElement.textContent.trim()");
+    const isIn = (role: string) =>
+      page.evaluate<boolean>(`document.activeElement.getAttribute("role") === "${role}"`);
     await page.keyboard.press("Tab");
-    reached.push(await focused());
-  }
-  t.deepEqual(reached, ["Runs", "Run", "Tree", "Incidents", "Tiers", "Plan", "Hosts", "Chaos"]);
-  await page.focus('nav a:text-is("Tree")');
-  await page.keyboard.press("Enter");
-  await page.waitForSelector('[data-actor="device:0"]');
-  for (let presses = 0; presses < 12 && !(await isIn("treeitem")); presses++) {
-    await page.keyboard.press("Tab");
-  }
-  for (let presses = 0; presses < 20 && !(await focused()).includes("device:0"); presses++) {
-    await page.keyboard.press("ArrowDown");
-  }
-  t.regex(await focused(), /device:0/);
-  await page.keyboard.press("Enter");
-  await page.waitForSelector('section[aria-label="Actor device:0"] dd');
-  await page.waitForSelector('section[aria-label="Actor device:0"] .messages li b:text("device.")');
-  t.deepEqual(tab.problems, []);
-});
+    t.is(await focused(), "Skip to content");
+    const reached: string[] = [];
+    for (const _ of views) {
+      await page.keyboard.press("Tab");
+      reached.push(await focused());
+    }
+    t.deepEqual(reached, ["Runs", "Run", "Tree", "Incidents", "Tiers", "Plan", "Hosts", "Chaos"]);
+    await page.focus('nav a:text-is("Tree")');
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('[data-actor="device:0"]');
+    for (let presses = 0; presses < 12 && !(await isIn("treeitem")); presses++) {
+      await page.keyboard.press("Tab");
+    }
+    for (let presses = 0; presses < 20 && !(await focused()).includes("device:0"); presses++) {
+      await page.keyboard.press("ArrowDown");
+    }
+    t.regex(await focused(), /device:0/);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('section[aria-label="Actor device:0"] dd');
+    await page.waitForSelector(
+      'section[aria-label="Actor device:0"] .messages li b:text("device.")',
+    );
+    t.deepEqual(tab.problems, []);
+  },
+);
 
-test.serial(
+testIf(realBrowser).serial(
   "whoever listens instead of looking hears a name of every field and chart",
   async (t) => {
-    if (lacks(t, realBrowser)) return;
     const { browser, url } = await scene();
     await using tab = await openTab(browser, url);
     for (const view of views) {
@@ -196,29 +199,31 @@ const findNameless = `[...document.querySelectorAll(
   return !labelled && !one.textContent.trim() && !(one.labels && one.labels.length > 0);
 }).map((one) => one.outerHTML.slice(0, 120))`;
 
-test.serial("a page finds the server that was started again, and its figures go on", async (t) => {
-  if (lacks(t, realBrowser)) return;
-  const { browser } = await scene();
-  const token = "the-same-token-again";
-  await using first = await startTestCluster(1, { dashboard: { token } });
-  const { url = "" } = first.cluster.dashboard ?? {};
-  const port = Number(new URL(url).port);
-  const tab = await openTab(browser, url);
-  await tab.page.waitForSelector(".live.on");
-  await first.cluster.close();
-  await tab.page.waitForSelector(".live.off");
-  await using second = await startTestCluster(1, { dashboard: { token, port } });
-  await tab.page.waitForSelector(".live.on");
-  const run = await second.cluster.submit(second.job({ name: "after" }));
-  await tab.page.waitForSelector('td.name:text-is("after")');
-  await run.result();
-  await tab.page.waitForSelector('.state:text-is("finished")');
-  // The browser itself tells of the connections that were refused meanwhile.
-  t.deepEqual(
-    tab.problems.filter(
-      (one) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE/.test(one),
-    ),
-    [],
-  );
-  await tab[Symbol.asyncDispose]();
-});
+testIf(realBrowser).serial(
+  "a page finds the server that was started again, and its figures go on",
+  async (t) => {
+    const { browser } = await scene();
+    const token = "the-same-token-again";
+    await using first = await startTestCluster(1, { dashboard: { token } });
+    const { url = "" } = first.cluster.dashboard ?? {};
+    const port = Number(new URL(url).port);
+    const tab = await openTab(browser, url);
+    await tab.page.waitForSelector(".live.on");
+    await first.cluster.close();
+    await tab.page.waitForSelector(".live.off");
+    await using second = await startTestCluster(1, { dashboard: { token, port } });
+    await tab.page.waitForSelector(".live.on");
+    const run = await second.cluster.submit(second.job({ name: "after" }));
+    await tab.page.waitForSelector('td.name:text-is("after")');
+    await run.result();
+    await tab.page.waitForSelector('.state:text-is("finished")');
+    // The browser itself tells of the connections that were refused meanwhile.
+    t.deepEqual(
+      tab.problems.filter(
+        (one) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE/.test(one),
+      ),
+      [],
+    );
+    await tab[Symbol.asyncDispose]();
+  },
+);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Cluster, checkJob, diagnose, type JobOptions } from "../../../index.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
-import { lacksStore, rocksDb } from "../../helpers/needs.ts";
+import { leavesOut, rocksDb } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 
 /** The lines of a CSV file of 300 samples, with these names and this label. */
@@ -202,7 +202,7 @@ test("the store of rows below memory is told: the usual one, or the one that has
   const { stores } = await (await cluster.submit(inFiles)).result();
   t.deepEqual(stores, ["file"]);
   t.deepEqual(await storeOf(cached), ["ok", "file, which has rows of the run"]);
-  if (lacksStore(t, "rocksdb")) return;
+  if (leavesOut(t, rocksDb)) return;
   t.deepEqual(await storeOf({ ...cached, tiers: { ssd: "rocksdb" } }), [
     "fail",
     "rocksdb, but file has rows of the run",

@@ -10,7 +10,7 @@ import { deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 
 const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
@@ -110,8 +110,7 @@ test("every deadline is a share of the step deadline, within the one that it is 
   }
 });
 
-test("a real nats-server is asked: JetStream, login, its clock", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a real nats-server is asked: JetStream, login, its clock", async (t) => {
   const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(store, { recursive: true, force: true }));
   await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);

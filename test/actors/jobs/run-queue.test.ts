@@ -13,7 +13,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacksStore } from "../../helpers/needs.ts";
+import { storeNeeds, testIf } from "../../helpers/needs.ts";
 
 /** Follows a run; `on` gets every event. Resolves to all events, in order. */
 async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
@@ -112,10 +112,9 @@ test.serial("a run is saved when asked, paused, and resumed to the same bits", a
 });
 
 for (const store of ["file", "rocksdb"] as const) {
-  test.serial(
+  testIf(...storeNeeds(store)).serial(
     `${store}: runs outlive the process: finished, running, paused and queued`,
     async (t) => {
-      if (lacksStore(t, store)) return;
       const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
       t.teardown(() => rmSync(directory, { recursive: true, force: true }));
       const options = { state: { directory, store } } as const;

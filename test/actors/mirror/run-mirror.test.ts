@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { jetstream } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { lostQueue } from "../../../actors/cluster/queue-recovery.ts";
 import { jetstreamOptions, openMirrorLink } from "../../../actors/mirror/mirror-link.ts";
 import type { QueueEntry } from "../../../actors/mirror/queue-entry.ts";
@@ -23,7 +23,7 @@ import { dialNats } from "../../../src/wire/transports/nats-transport.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 
 function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-mirror-"));
@@ -127,179 +127,187 @@ async function readAll(url: string, subject: string, from = 1): Promise<RunEvent
   }
 }
 
-test("a server that comes back empty has all events again, each once and in order", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const server = await startServer(t);
-  const { url } = server;
-  const directory = directoryOf(t);
-  const leader = await startLeader(t, url);
-  const over = leader.registry.add(resolveJob(jobIn(directory, "over")));
-  live(over, 30);
-  end(over);
-  const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
-  live(runs, 150); // More than one round of the mirror copies.
-  await leader.copied();
-  const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
-  t.deepEqual(await readAll(url, first), over.since(0));
-  t.deepEqual(await readAll(url, second), runs.since(0));
-  const late = await readAll(url, second, 100);
-  t.true(late.length > 50 && late.length < 151);
-  t.deepEqual(late, runs.since(0).slice(-late.length));
+testIf(natsServer)(
+  "a server that comes back empty has all events again, each once and in order",
+  async (t) => {
+    const server = await startServer(t);
+    const { url } = server;
+    const directory = directoryOf(t);
+    const leader = await startLeader(t, url);
+    const over = leader.registry.add(resolveJob(jobIn(directory, "over")));
+    live(over, 30);
+    end(over);
+    const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
+    live(runs, 150); // More than one round of the mirror copies.
+    await leader.copied();
+    const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
+    t.deepEqual(await readAll(url, first), over.since(0));
+    t.deepEqual(await readAll(url, second), runs.since(0));
+    const late = await readAll(url, second, 100);
+    t.true(late.length > 50 && late.length < 151);
+    t.deepEqual(late, runs.since(0).slice(-late.length));
 
-  // Events that are not in the journal yet exist nowhere else.
-  const before = runs.since(0);
-  leader.state.isTelling = false;
-  live(runs, 2);
-  runs.scale(1);
-  await leader.copied();
-  t.deepEqual(await readAll(url, second), before);
-  leader.state.isTelling = true;
-  live(runs, 1);
-  await leader.copied();
-  t.deepEqual(await readAll(url, second), runs.since(0));
+    // Events that are not in the journal yet exist nowhere else.
+    const before = runs.since(0);
+    leader.state.isTelling = false;
+    live(runs, 2);
+    runs.scale(1);
+    await leader.copied();
+    t.deepEqual(await readAll(url, second), before);
+    leader.state.isTelling = true;
+    live(runs, 1);
+    await leader.copied();
+    t.deepEqual(await readAll(url, second), runs.since(0));
 
-  // Another leader with the same journal adds only the missing events.
-  leader.state.isLeading = false;
-  live(runs, 3);
-  const next = await startLeader(t, url, { former: leader.registry.entries(), term: 2 });
-  await next.copied();
-  t.deepEqual(await readAll(url, second), runs.since(0));
-  t.is(next.mirror?.report.events, 3);
+    // Another leader with the same journal adds only the missing events.
+    leader.state.isLeading = false;
+    live(runs, 3);
+    const next = await startLeader(t, url, { former: leader.registry.entries(), term: 2 });
+    await next.copied();
+    t.deepEqual(await readAll(url, second), runs.since(0));
+    t.is(next.mirror?.report.events, 3);
 
-  await server.kill();
-  const again = await startServer(t, ["-p", new URL(url).port]);
-  live(next.registry.get(runs.run) ?? runs, 2);
-  await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 159);
-  await next.copied();
-  t.deepEqual(await readAll(url, first), over.since(0));
-  t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
-  t.deepEqual(leader.told, []);
+    await server.kill();
+    const again = await startServer(t, ["-p", new URL(url).port]);
+    live(next.registry.get(runs.run) ?? runs, 2);
+    await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 159);
+    await next.copied();
+    t.deepEqual(await readAll(url, first), over.since(0));
+    t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
+    t.deepEqual(leader.told, []);
 
-  // Without a leader, our client reads them too.
-  await using client = await connect({ nats: url });
-  const past: RunEvent[] = [];
-  for await (const event of client.run(over.run).events()) past.push(event);
-  t.deepEqual(past, over.since(0));
-});
+    // Without a leader, our client reads them too.
+    await using client = await connect({ nats: url });
+    const past: RunEvent[] = [];
+    for await (const event of client.run(over.run).events()) past.push(event);
+    t.deepEqual(past, over.since(0));
+  },
+);
 
-test("two roots that both write leave nothing twice, and the one that leads has the queue", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const { url } = await startServer(t);
-  const directory = directoryOf(t);
-  const zombie = await startLeader(t, url);
-  const record = zombie.registry.add(resolveJob(jobIn(directory, "job")), { key: "k" });
-  await zombie.copied();
-  const leader = await startLeader(t, url, { former: zombie.registry.entries(), term: 2 });
-  const own = leader.registry.get(record.run);
-  if (own === undefined) return t.fail();
-  for (let round = 0; round < 20; round++) {
-    live(record, 2);
-    live(own, 2);
-    await sleep(10);
-  }
-  await zombie.copied();
-  zombie.state.isLeading = false;
-  record.cancel();
-  live(own, 1);
-  own.scale(1);
-  await leader.copied();
-  const seqs = (await readAll(url, `osiris.c1.stream.${record.run}`)).map(({ seq }) => seq);
-  t.deepEqual(
-    seqs,
-    [...new Set(seqs)].sort((a, b) => a - b),
-  );
+testIf(natsServer)(
+  "two roots that both write leave nothing twice, and the one that leads has the queue",
+  async (t) => {
+    const { url } = await startServer(t);
+    const directory = directoryOf(t);
+    const zombie = await startLeader(t, url);
+    const record = zombie.registry.add(resolveJob(jobIn(directory, "job")), { key: "k" });
+    await zombie.copied();
+    const leader = await startLeader(t, url, { former: zombie.registry.entries(), term: 2 });
+    const own = leader.registry.get(record.run);
+    if (own === undefined) return t.fail();
+    for (let round = 0; round < 20; round++) {
+      live(record, 2);
+      live(own, 2);
+      await sleep(10);
+    }
+    await zombie.copied();
+    zombie.state.isLeading = false;
+    record.cancel();
+    live(own, 1);
+    own.scale(1);
+    await leader.copied();
+    const seqs = (await readAll(url, `osiris.c1.stream.${record.run}`)).map(({ seq }) => seq);
+    t.deepEqual(
+      seqs,
+      [...new Set(seqs)].sort((a, b) => a - b),
+    );
 
-  const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
-  t.teardown(() => connection.close());
-  const bucket = await new Kvm(connection).open("osiris-queue-c1");
-  const entry = (await bucket.get(record.run))?.json<QueueEntry>();
-  t.like(entry, {
-    run: record.run,
-    status: "running",
-    priority: 0,
-    key: "k",
-    attempts: 1,
-    term: 2,
-  });
-  t.deepEqual(entry?.wishes, [{ devices: 1 }]);
-  t.is(entry?.digest.length, 64);
-});
+    const connection = await dialNats({ servers: url, name: "reader", deadlineMs: 2000 });
+    t.teardown(() => connection.close());
+    const bucket = await new Kvm(connection).open("osiris-queue-c1");
+    const entry = (await bucket.get(record.run))?.json<QueueEntry>();
+    t.like(entry, {
+      run: record.run,
+      status: "running",
+      priority: 0,
+      key: "k",
+      attempts: 1,
+      term: 2,
+    });
+    t.deepEqual(entry?.wishes, [{ devices: 1 }]);
+    t.is(entry?.digest.length, 64);
+  },
+);
 
-test("a queue that only JetStream has is taken up once, and only what may go on", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const { url } = await startServer(t);
-  const directory = directoryOf(t);
-  const lost = await startLeader(t, url);
-  const add = (name: string) => lost.registry.add(resolveJob(jobIn(join(directory, name), name)));
-  const names = ["over", "waits", "cut", "paused"] as const;
-  const [over, waits, cut, paused] = names.map(add);
-  if (!over || !waits || !cut || !paused) return t.fail();
-  end(over);
-  paused.pause();
-  const saved = { step: 10, digest: "d", best: false, bytes: 1, stallMs: 0, waitedMs: 0 };
-  cut.append(1, { type: "run.checkpointed", ...saved });
-  await lost.copied();
-  lost.state.isLeading = false;
+testIf(natsServer)(
+  "a queue that only JetStream has is taken up once, and only what may go on",
+  async (t) => {
+    const { url } = await startServer(t);
+    const directory = directoryOf(t);
+    const lost = await startLeader(t, url);
+    const add = (name: string) => lost.registry.add(resolveJob(jobIn(join(directory, name), name)));
+    const names = ["over", "waits", "cut", "paused"] as const;
+    const [over, waits, cut, paused] = names.map(add);
+    if (!over || !waits || !cut || !paused) return t.fail();
+    end(over);
+    paused.pause();
+    const saved = { step: 10, digest: "d", best: false, bytes: 1, stallMs: 0, waitedMs: 0 };
+    cut.append(1, { type: "run.checkpointed", ...saved });
+    await lost.copied();
+    lost.state.isLeading = false;
 
-  const { network, link, told } = await startLeader(t, url, { term: 2 });
-  const service = network.transport.subscribe("osiris.c1.jobs.list", ({ reply = "" }) => {
-    network.transport.publish(reply, new Uint8Array());
-  });
-  t.deepEqual(await lostQueue(link, network), []);
-  t.regex(told.join("\n"), /jobs of another leader, which answers/);
-  service.unsubscribe();
-  await network.transport.flush();
-  t.deepEqual(await lostQueue({ ...link, queue: "tell" }, network), []);
-  t.deepEqual(await lostQueue({ ...link, queue: "off" }, network), []);
-  const entries = await lostQueue(link, network);
-  t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
+    const { network, link, told } = await startLeader(t, url, { term: 2 });
+    const service = network.transport.subscribe("osiris.c1.jobs.list", ({ reply = "" }) => {
+      network.transport.publish(reply, new Uint8Array());
+    });
+    t.deepEqual(await lostQueue(link, network), []);
+    t.regex(told.join("\n"), /jobs of another leader, which answers/);
+    service.unsubscribe();
+    await network.transport.flush();
+    t.deepEqual(await lostQueue({ ...link, queue: "tell" }, network), []);
+    t.deepEqual(await lostQueue({ ...link, queue: "off" }, network), []);
+    const entries = await lostQueue(link, network);
+    t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
 
-  const taken = await startLeader(t, url, { former: entries, term: 3, isWhole: false });
-  t.deepEqual(
-    taken.registry
-      .all()
-      .map(({ run, job, status, isPauseAsked }) => [run, job.name, status, isPauseAsked]),
-    [
-      [waits.run, "waits", "queued", false],
-      [paused.run, "paused", "queued", true],
-    ],
-  );
-  await taken.copied();
-  const events = await readAll(url, `osiris.c1.stream.${waits.run}`);
-  t.deepEqual(
-    events.map(({ seq, type }) => [seq, type]),
-    [
-      [0, "run.queued"],
-      [1, "run.queued"],
-      [1002, "run.renumbered"],
-    ],
-  );
-  t.regex(taken.told.join("\n"), new RegExp(`does not know: ${cut.run}$`, "m"));
-});
+    const taken = await startLeader(t, url, { former: entries, term: 3, isWhole: false });
+    t.deepEqual(
+      taken.registry
+        .all()
+        .map(({ run, job, status, isPauseAsked }) => [run, job.name, status, isPauseAsked]),
+      [
+        [waits.run, "waits", "queued", false],
+        [paused.run, "paused", "queued", true],
+      ],
+    );
+    await taken.copied();
+    const events = await readAll(url, `osiris.c1.stream.${waits.run}`);
+    t.deepEqual(
+      events.map(({ seq, type }) => [seq, type]),
+      [
+        [0, "run.queued"],
+        [1, "run.queued"],
+        [1002, "run.renumbered"],
+      ],
+    );
+    t.regex(taken.told.join("\n"), new RegExp(`does not know: ${cut.run}$`, "m"));
+  },
+);
 
-test("a server that refuses costs a line and a count, and is asked again", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const directory = directoryOf(t);
-  const config = join(directory, "refusing.conf");
-  const user = (deny: string) => `no_auth_user: u
+testIf(natsServer)(
+  "a server that refuses costs a line and a count, and is asked again",
+  async (t) => {
+    const directory = directoryOf(t);
+    const config = join(directory, "refusing.conf");
+    const user = (deny: string) => `no_auth_user: u
 authorization { users: [ { user: u, password: p, permissions: { publish: { deny: [${deny}] } } } ] }
 jetstream { store_dir: "${directory}" }
 `;
-  writeFileSync(config, user('"$JS.API.STREAM.CREATE.>"'));
-  const server = await startNatsServer(["-c", config]);
-  t.teardown(() => server.kill());
-  const leader = await startLeader(t, server.url);
-  const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
-  live(record, 5);
-  await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
-  t.is(leader.told.length, 1, leader.told.join("\n"));
-  t.regex(leader.told[0] ?? "", /does not take copies of runs, which is tried again: /);
-  t.is(record.since(0).length, 6);
+    writeFileSync(config, user('"$JS.API.STREAM.CREATE.>"'));
+    const server = await startNatsServer(["-c", config]);
+    t.teardown(() => server.kill());
+    const leader = await startLeader(t, server.url);
+    const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
+    live(record, 5);
+    await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
+    t.is(leader.told.length, 1, leader.told.join("\n"));
+    t.regex(leader.told[0] ?? "", /does not take copies of runs, which is tried again: /);
+    t.is(record.since(0).length, 6);
 
-  writeFileSync(config, user('"nothing"'));
-  await server.kill();
-  const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
-  t.teardown(() => again.kill());
-  await until(t, () => leader.mirror?.report.events === 6);
-  await until(t, () => leader.told.at(-1) === "JetStream takes copies of runs again");
-});
+    writeFileSync(config, user('"nothing"'));
+    await server.kill();
+    const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
+    t.teardown(() => again.kill());
+    await until(t, () => leader.mirror?.report.events === 6);
+    await until(t, () => leader.told.at(-1) === "JetStream takes copies of runs again");
+  },
+);

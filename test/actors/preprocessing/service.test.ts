@@ -34,7 +34,7 @@ import {
   smallGenerationSpec,
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const blocks = 120;
 
@@ -201,7 +201,7 @@ async function until(clock: SimulatedClock, what: Promise<unknown>, hoursMax = 1
   await done;
 }
 
-for (const seed of inSoak("seeds of the preprocessing service", few(12), few(200))) {
+for (const seed of someOrAll("seeds of the preprocessing service", few(12), few(200))) {
   test(`every split comes, whatever is lost: seed ${seed}`, async (t) => {
     const world = startWorld(seed);
     const { clock, broker, stream } = world;

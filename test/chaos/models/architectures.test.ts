@@ -1,7 +1,6 @@
 // Every architecture on real threads: no bit depends on the number of devices, on the kernels of a
 // placement or on a kill, and the trained model scores as the run did.
 
-import test from "ava";
 import { type JobOptions, loadModel } from "../../../index.ts";
 import {
   runJob,
@@ -9,7 +8,8 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 const top = [8, 1];
@@ -79,10 +79,9 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
 for (const [title, model] of Object.entries(models)) {
-  test(`a ${title} has one model on 1, 2 and 3 devices, and after a kill`, async (t) => {
-    if (waitsForTurn(t)) return;
+  testIf(testAll)(`a ${title} has one model on 1, 2 and 3 devices, and after a kill`, async (t) => {
     const digests: string[] = [];
-    for (const devices of inSoak(`devices, ${title}`, [1, 3], [1, 2, 3])) {
+    for (const devices of someOrAll(`devices, ${title}`, [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, jobOn(place, model));

@@ -9,7 +9,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const tables = ["user", "seen", "item"].map((name) => ({ name, rows: 400, dim: 8 }));
 
@@ -38,38 +38,44 @@ function jobOn(place: TestCluster, more: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model, ...more, data: { ...data, ikjt: "auto" } as JobOptions["data"] });
 }
 
-test("deduplicated lists have one model on 1 and 3 devices, through tiers and after kills", async (t) => {
-  if (waitsForTurn(t)) return;
-  const digests: string[] = [];
-  for (const devices of [1, 3]) {
-    await using place = await startTestCluster(devices);
-    const { result, events } = await runJob(place, jobOn(place));
-    digests.push(result.digest);
-    const { dedupeFactor = 0 } = result.times ?? {};
-    t.true(dedupeFactor > 1.5 && dedupeFactor < 8, `${dedupeFactor}`);
-    const prepared = events.find(({ type }) => type === "run.prepared");
-    t.like(prepared, { ikjt: [{ features: ["user"], isChosen: true }] }, JSON.stringify(prepared));
-    if (devices === 1) {
-      const shallow = await runJob(place, jobOn(place, { pipeline: { depth: 1 } }));
-      digests.push(shallow.result.digest);
-      continue;
+testIf(testAll)(
+  "deduplicated lists have one model on 1 and 3 devices, through tiers and after kills",
+  async (t) => {
+    const digests: string[] = [];
+    for (const devices of [1, 3]) {
+      await using place = await startTestCluster(devices);
+      const { result, events } = await runJob(place, jobOn(place));
+      digests.push(result.digest);
+      const { dedupeFactor = 0 } = result.times ?? {};
+      t.true(dedupeFactor > 1.5 && dedupeFactor < 8, `${dedupeFactor}`);
+      const prepared = events.find(({ type }) => type === "run.prepared");
+      t.like(
+        prepared,
+        { ikjt: [{ features: ["user"], isChosen: true }] },
+        JSON.stringify(prepared),
+      );
+      if (devices === 1) {
+        const shallow = await runJob(place, jobOn(place, { pipeline: { depth: 1 } }));
+        digests.push(shallow.result.digest);
+        continue;
+      }
+      const trained = await loadModel(result.directory);
+      const { auc, logLoss } = await trained.evaluate();
+      t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+      await trained.close();
+      const cached = tables.map((table) => ({ ...table, tier: "cached" as const }));
+      const tiered = { model: { ...model, tables: cached } } as Partial<JobOptions>;
+      digests.push((await runJob(place, jobOn(place, tiered))).result.digest);
+      for (const actor of ["device:1", "reader:0"] as const) {
+        place.threads.plan([{ actor, generation: 1, step: 17, point: 5, effect: "exit" }]);
+        const killed = await runJob(place, jobOn(place));
+        t.is(killed.result.generation, actor === "device:1" ? 2 : 1);
+        digests.push(killed.result.digest);
+      }
     }
-    const trained = await loadModel(result.directory);
-    const { auc, logLoss } = await trained.evaluate();
-    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-    await trained.close();
-    const cached = tables.map((table) => ({ ...table, tier: "cached" as const }));
-    const tiered = { model: { ...model, tables: cached } } as Partial<JobOptions>;
-    digests.push((await runJob(place, jobOn(place, tiered))).result.digest);
-    for (const actor of ["device:1", "reader:0"] as const) {
-      place.threads.plan([{ actor, generation: 1, step: 17, point: 5, effect: "exit" }]);
-      const killed = await runJob(place, jobOn(place));
-      t.is(killed.result.generation, actor === "device:1" ? 2 : 1);
-      digests.push(killed.result.digest);
-    }
-  }
-  t.is(new Set(digests).size, 1, digests.join("\n"));
-});
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
 
 test("where no list repeats, `auto` chooses nothing, and the model is that of plain lists", async (t) => {
   await using place = await startTestCluster(1);

@@ -17,7 +17,8 @@ import {
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
@@ -63,18 +64,20 @@ for (const [title, jobOn] of [
   ["of a number", numberJob],
   ["with a task of each kind", taskJob],
 ] as const) {
-  test.serial(`a model ${title} is one on 1, 2 and 3 devices, and after a kill`, async (t) => {
-    if (waitsForTurn(t)) return;
-    const found: string[] = [];
-    for (const devices of inSoak("devices, labels that are numbers", [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
-      if (devices === 3) place.threads.plan([exit]);
-      const { result } = await runJob(place, jobOn(place));
-      t.is(result.generation, devices === 3 ? 2 : 1);
-      found.push(told(result));
-    }
-    t.is(new Set(found).size, 1, found.join("\n"));
-  });
+  testIf(testAll).serial(
+    `a model ${title} is one on 1, 2 and 3 devices, and after a kill`,
+    async (t) => {
+      const found: string[] = [];
+      for (const devices of someOrAll("devices, labels that are numbers", [1, 3], [1, 2, 3])) {
+        await using place = await startTestCluster(devices);
+        if (devices === 3) place.threads.plan([exit]);
+        const { result } = await runJob(place, jobOn(place));
+        t.is(result.generation, devices === 3 ? 2 : 1);
+        found.push(told(result));
+      }
+      t.is(new Set(found).size, 1, found.join("\n"));
+    },
+  );
 }
 
 test.serial("a number is predicted as it is, and compared by its own metrics", async (t) => {

@@ -16,7 +16,8 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
@@ -24,32 +25,35 @@ function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOpti
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-test("a model of the user's own is one model on 1, 2 and 3 devices, and after a kill", async (t) => {
-  if (waitsForTurn(t)) return;
-  const digests: string[] = [];
-  for (const devices of inSoak("devices, own model", [1, 3], [1, 2, 3])) {
-    await using place = await startTestCluster(devices);
-    if (devices === 3) place.threads.plan([exit]);
-    const own: Partial<JobOptions> = devices === 3 ? { pipeline: { depth: 1 } } : {};
-    const { result } = await runJob(place, jobOf(place, own));
-    t.is(result.generation, devices === 3 ? 2 : 1);
-    digests.push(result.digest);
-    if (devices !== 3) continue;
-    await using trained = await loadModel(result.directory);
-    const { auc, logLoss } = await trained.evaluate();
-    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-    t.true((await verifyRun(result.directory)).isEqual);
-    const slow = await runJob(place, jobOf(place, { arithmetic: "reference" }));
-    digests.push(slow.result.digest);
-  }
-  t.is(new Set(digests).size, 1, digests.join("\n"));
-});
+testIf(testAll)(
+  "a model of the user's own is one model on 1, 2 and 3 devices, and after a kill",
+  async (t) => {
+    const digests: string[] = [];
+    for (const devices of someOrAll("devices, own model", [1, 3], [1, 2, 3])) {
+      await using place = await startTestCluster(devices);
+      if (devices === 3) place.threads.plan([exit]);
+      const own: Partial<JobOptions> = devices === 3 ? { pipeline: { depth: 1 } } : {};
+      const { result } = await runJob(place, jobOf(place, own));
+      t.is(result.generation, devices === 3 ? 2 : 1);
+      digests.push(result.digest);
+      if (devices !== 3) continue;
+      await using trained = await loadModel(result.directory);
+      const { auc, logLoss } = await trained.evaluate();
+      t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+      t.true((await verifyRun(result.directory)).isEqual);
+      const slow = await runJob(place, jobOf(place, { arithmetic: "reference" }));
+      digests.push(slow.result.digest);
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
 
-test("a module of sequences with two tasks is one model on 1 and 2 devices, and after a kill", async (t) => {
-  if (waitsForTurn(t)) return;
-  const path = moduleOf(
-    directoryOf(t),
-    `export default defineModel({
+testIf(testAll)(
+  "a module of sequences with two tasks is one model on 1 and 2 devices, and after a kill",
+  async (t) => {
+    const path = moduleOf(
+      directoryOf(t),
+      `export default defineModel({
       build(graph, features) {
         const vector = blocks.reshaped(features.vectors({ of: ["a"] }), [8]);
         const options = { name: "pooled", hidden: [6] };
@@ -58,28 +62,29 @@ test("a module of sequences with two tasks is one model on 1 and 2 devices, and 
         return blocks.mlp(graph, x, { name: "top", widths: [8, features.tasks.length] });
       },
     });`,
-  );
-  const model: JobOptions["model"] = {
-    ...{ kind: "custom", path, dense: 0, tables: twoTowers.tables.slice(0, 2), dim: 8 },
-    features: [
-      { column: "a" },
-      { column: "seen", table: "a", pooling: "none", maxLength: 4, kept: "last" },
-      { column: "b" },
-    ],
-    tasks: [{ name: "label" }, { name: "label2" }],
-  };
-  const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
-  const data = { ...smallData, dense: 0, labels: 2, perFeature };
-  const digests: string[] = [];
-  for (const devices of [1, 2]) {
-    await using place = await startTestCluster(devices);
-    if (devices === 2) place.threads.plan([exit]);
-    const { result } = await runJob(place, place.job({ model, data }));
-    digests.push(result.digest);
-    t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
-  }
-  t.is(new Set(digests).size, 1, digests.join("\n"));
-});
+    );
+    const model: JobOptions["model"] = {
+      ...{ kind: "custom", path, dense: 0, tables: twoTowers.tables.slice(0, 2), dim: 8 },
+      features: [
+        { column: "a" },
+        { column: "seen", table: "a", pooling: "none", maxLength: 4, kept: "last" },
+        { column: "b" },
+      ],
+      tasks: [{ name: "label" }, { name: "label2" }],
+    };
+    const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
+    const data = { ...smallData, dense: 0, labels: 2, perFeature };
+    const digests: string[] = [];
+    for (const devices of [1, 2]) {
+      await using place = await startTestCluster(devices);
+      if (devices === 2) place.threads.plan([exit]);
+      const { result } = await runJob(place, place.job({ model, data }));
+      digests.push(result.digest);
+      t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
 
 test("a run whose module changes on the way ends, and goes on with the old contents", async (t) => {
   const path = join(directoryOf(t), "two-towers.ts");

@@ -4,7 +4,7 @@
 import test from "ava";
 import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const optimizer = {
   dense: {
@@ -35,22 +35,24 @@ async function digestOf(devices: number, overrides?: Partial<JobOptions>): Promi
   return result.digest;
 }
 
-test("schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed", async (t) => {
-  if (waitsForTurn(t)) return;
-  const digests = [await digestOf(1), await digestOf(2)];
-  await using place = await startTestCluster(3);
-  place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
-  const { result } = await runJob(place, jobOn(place));
-  t.is(result.generation, 2);
-  digests.push(result.digest);
-  t.is(new Set(digests).size, 1, digests.join("\n"));
-  const trained = await loadModel(result.directory);
-  const { auc, logLoss } = await trained.evaluate();
-  t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-  await trained.close();
-  const { isEqual, leaves } = await verifyRun(result.directory);
-  t.true(isEqual, JSON.stringify(leaves));
-});
+testIf(testAll)(
+  "schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed",
+  async (t) => {
+    const digests = [await digestOf(1), await digestOf(2)];
+    await using place = await startTestCluster(3);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
+    const { result } = await runJob(place, jobOn(place));
+    t.is(result.generation, 2);
+    digests.push(result.digest);
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+    const trained = await loadModel(result.directory);
+    const { auc, logLoss } = await trained.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    await trained.close();
+    const { isEqual, leaves } = await verifyRun(result.directory);
+    t.true(isEqual, JSON.stringify(leaves));
+  },
+);
 
 test("each part of the recipe decides bits", async (t) => {
   const { schedule: _dense, ...steadyDense } = optimizer.dense;

@@ -7,7 +7,7 @@ import test from "ava";
 import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const ema = { decay: 0.9 };
 const optimizer = {
@@ -33,24 +33,28 @@ for (const [name, table] of Object.entries({
   "in memory": {},
   "behind a cache, in few bits": { tier: "cached", precision: "bfloat16" },
 })) {
-  test(`averages of rows ${name} are one model on 1 and 3 devices, and after a kill`, async (t) => {
-    if (waitsForTurn(t)) return;
-    await using alone = await startTestCluster(1);
-    const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }, table));
-    await using place = await startTestCluster(3);
-    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
-    const differential = { differential: "consecutive" } as const;
-    const { result } = await runJob(place, jobOn(place, differential, table));
-    t.is(result.generation, 2);
-    t.is(result.digest, expected.digest);
-    t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
-    const model = await loadModel(result.directory);
-    const { auc, logLoss } = await model.evaluate();
-    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-    await model.close();
-    const { isEqual, leaves } = await verifyRun(result.directory);
-    t.true(isEqual, JSON.stringify(leaves));
-  });
+  testIf(testAll)(
+    `averages of rows ${name} are one model on 1 and 3 devices, and after a kill`,
+    async (t) => {
+      await using alone = await startTestCluster(1);
+      const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }, table));
+      await using place = await startTestCluster(3);
+      place.threads.plan([
+        { actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" },
+      ]);
+      const differential = { differential: "consecutive" } as const;
+      const { result } = await runJob(place, jobOn(place, differential, table));
+      t.is(result.generation, 2);
+      t.is(result.digest, expected.digest);
+      t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
+      const model = await loadModel(result.directory);
+      const { auc, logLoss } = await model.evaluate();
+      t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+      await model.close();
+      const { isEqual, leaves } = await verifyRun(result.directory);
+      t.true(isEqual, JSON.stringify(leaves));
+    },
+  );
 }
 
 /** The numbers of an exported CSV file, line by line: of a row, its id first. */

@@ -1,10 +1,9 @@
 // Tables whose rows decay together, in whole runs: no bit depends on the devices, on a kill or on
 // when cuts are made, and the saved model predicts as the run did.
 
-import test from "ava";
 import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const optimizer = {
   sparse: {
@@ -24,20 +23,22 @@ function jobOn(place: TestCluster, checkpoint: NonNullable<JobOptions["checkpoin
   };
 }
 
-test("decay in closed form gives one model on 1 and 3 devices, after a kill, and replayed", async (t) => {
-  if (waitsForTurn(t)) return;
-  await using alone = await startTestCluster(1);
-  const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }));
-  await using place = await startTestCluster(3);
-  place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
-  const { result } = await runJob(place, jobOn(place));
-  t.is(result.generation, 2);
-  t.is(result.digest, expected.digest);
-  t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
-  const model = await loadModel(result.directory);
-  const { auc, logLoss } = await model.evaluate();
-  t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-  await model.close();
-  const { isEqual, leaves } = await verifyRun(result.directory);
-  t.true(isEqual, JSON.stringify(leaves));
-});
+testIf(testAll)(
+  "decay in closed form gives one model on 1 and 3 devices, after a kill, and replayed",
+  async (t) => {
+    await using alone = await startTestCluster(1);
+    const { result: expected } = await runJob(alone, jobOn(alone, { everySteps: 7 }));
+    await using place = await startTestCluster(3);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
+    const { result } = await runJob(place, jobOn(place));
+    t.is(result.generation, 2);
+    t.is(result.digest, expected.digest);
+    t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
+    const model = await loadModel(result.directory);
+    const { auc, logLoss } = await model.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    await model.close();
+    const { isEqual, leaves } = await verifyRun(result.directory);
+    t.true(isEqual, JSON.stringify(leaves));
+  },
+);

@@ -9,7 +9,8 @@ import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 
@@ -43,14 +44,13 @@ function jobOn(place: TestCluster, path: string, own: { weight?: string; group?:
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-test.serial(
+testIf(testAll).serial(
   "weights and groups give the same model and GAUC on 1, 2 and 3 devices, and after a kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
     const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
     const own = { weight: "w", group: "user" };
     const found: string[] = [];
-    for (const devices of inSoak("devices, weights and groups", [1, 3], [1, 2, 3])) {
+    for (const devices of someOrAll("devices, weights and groups", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, jobOn(place, path, own));
@@ -94,12 +94,11 @@ test.serial("GAUC without groups, and labels without tasks, are refused", async 
   });
 });
 
-test.serial(
+testIf(testAll).serial(
   "PLE on two labels has one model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
     const digests: string[] = [];
-    for (const devices of inSoak("devices, weights and tasks", [1, 3], [1, 2, 3])) {
+    for (const devices of someOrAll("devices, weights and tasks", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, pleOn(place));

@@ -8,7 +8,7 @@ import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel, predictFile, tableIds } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const samples = 1200;
 type Click = { readonly brand: string; readonly tags: string; readonly price: string };
@@ -65,10 +65,9 @@ function jobOn(place: TestCluster, { path, brands }: { path: string; brands: str
   return { ...job, data: csv(path, data) } satisfies JobOptions;
 }
 
-test.serial(
+testIf(testAll).serial(
   "a job with transforms is the same model on 1 and 2 devices, and after a kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
     const files = writeFiles(t);
     const found: string[] = [];
     for (const devices of [1, 2]) {

@@ -2,7 +2,6 @@
 // pauses, and goes on. With SOAK=1 for 60 s, at the usual step deadline.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import test from "ava";
 import {
   calmResult,
   inEpochs,
@@ -11,17 +10,16 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const epochs = 4;
 const stepDeadlineMs = rounds("ms of a step deadline under a silent broker", 3000, 30_000);
 
-test.serial(
+testIf(natsServer).serial(
   "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const calm = await calmResult(epochs);
     await using server = await startNatsServer();
     await using place = await startTestCluster(1, { nats: server.url, minDevices: 2 });

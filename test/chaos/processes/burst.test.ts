@@ -19,7 +19,7 @@ import {
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { leavesOut, natsServer } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
@@ -31,7 +31,7 @@ const samples = 256;
 /** A broker that outlives the process that takes the jobs. */
 async function startServer(t: ExecutionContext): Promise<{ url: string; token: string }> {
   const token = "t";
-  const server = lacks(t, natsServer)
+  const server = leavesOut(t, natsServer)
     ? await startBroker({ auth: { token } })
     : await startNatsServer(["--auth", token]);
   t.teardown(() => ("kill" in server ? server.kill() : server.close()));

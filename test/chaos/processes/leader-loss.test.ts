@@ -5,9 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
-import { leftToSoak } from "../../helpers/thinned.ts";
 
 /** Long enough to lose the leader in the middle of the job. */
 const epochs = 12;
@@ -162,10 +162,9 @@ test.serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "a shard that was to move moves under the next leader, where the root is killed",
   async (t) => {
-    if (leftToSoak(t)) return;
     const { place, root, standby } = await startTwo(t, 2);
     const run = await place.client.submit(place.job({ ...long, sharding: "as-written" }));
     const story = await follow(run, async () => {

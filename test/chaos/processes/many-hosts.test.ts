@@ -17,8 +17,9 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
-import { leftToSoak, thinned } from "../../helpers/thinned.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
   { name: "a", rows: 200, dim: 8 },
@@ -77,10 +78,9 @@ for (const arithmetic of thinned("two processes, by arithmetic", ["auto", "refer
   );
 }
 
-test.serial(
+testIf(testAll).serial(
   "unequal hosts, and a cluster that has a device itself, make the same model",
   async (t) => {
-    if (leftToSoak(t)) return;
     const calm = await calmResult();
     await using place = await startTestCluster(1, { minDevices: 6 });
     await startHost(t, place.cluster, { devices: 3 });
@@ -143,25 +143,26 @@ test.serial(
   },
 );
 
-test.serial("a device that ends on one host releases the other host at once", async (t) => {
-  if (leftToSoak(t)) return;
-  const calm = await calmResult();
-  await using place = await startTestCluster(2, { minDevices: 4 });
-  const { cluster } = place;
-  const threads = breakableLauncher();
-  threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
-  await using host = await joinHere(cluster, { launcher: threads.launcher });
-  t.is(await host.joined, 1);
-  const { result, events } = await runJob(place, place.job({ stepDeadlineMs: 120_000 }));
-  t.is(result.digest, calm.digest);
-  t.is(result.generation, 2);
-  t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
-  const [recovered] = only(events, "run.recovered");
-  t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
-});
+testIf(testAll).serial(
+  "a device that ends on one host releases the other host at once",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(2, { minDevices: 4 });
+    const { cluster } = place;
+    const threads = breakableLauncher();
+    threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
+    await using host = await joinHere(cluster, { launcher: threads.launcher });
+    t.is(await host.joined, 1);
+    const { result, events } = await runJob(place, place.job({ stepDeadlineMs: 120_000 }));
+    t.is(result.digest, calm.digest);
+    t.is(result.generation, 2);
+    t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
+    const [recovered] = only(events, "run.recovered");
+    t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
+  },
+);
 
-test.serial("a reader of one host may end, and the thread between two", async (t) => {
-  if (leftToSoak(t)) return;
+testIf(testAll).serial("a reader of one host may end, and the thread between two", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster(1, { minDevices: 2 });
   const threads = breakableLauncher();

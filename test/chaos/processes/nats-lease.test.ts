@@ -8,7 +8,7 @@ import test from "ava";
 import { Cluster, startBroker } from "../../../index.ts";
 import { calmResult, inEpochs, only } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
 const epochs = 8;
@@ -24,10 +24,9 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
   t.regex(error?.message ?? "", /is kept in NATS, and nats:.* has no JetStream: start that server/);
 });
 
-test.serial(
+testIf(natsServer).serial(
   "P9, P10: a lease in NATS, whose server forgets it: the root is killed, and another takes over",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));

@@ -2,38 +2,39 @@
 // pulled out in mid-run. Skipped without the right to make namespaces, or without a nats-server:
 // the embedded broker listens on this machine only.
 
-import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { startNamespace } from "../../helpers/nats/network-namespaces.ts";
-import { lacks, natsServer, networkNamespaces } from "../../helpers/needs.ts";
+import { natsServer, networkNamespaces, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
-test("hosts on networks of their own: same model, and one that is cut off comes back", async (t) => {
-  if (lacks(t, natsServer, networkNamespaces)) return;
-  await using one = await startTestCluster(4);
-  const job = { data: { epochs: 2 } as JobOptions["data"] };
-  const { result: calm } = await runJob(one, one.job(job));
-  await using server = await startNatsServer(["-a", "0.0.0.0"]);
-  const { port } = new URL(server.url);
-  const nats = `nats://127.0.0.1:${port}`;
-  await using place = await startTestCluster(0, { minDevices: 4, nats });
-  const { cluster } = place;
-  const networks = [startNamespace(t, 0), startNamespace(t, 1)] as const;
-  for (const { gateway, inside } of networks) {
-    await startHost(t, cluster, { nats: `nats://${gateway}:${port}`, inside });
-  }
-  const { result, events } = await runJob(place, place.job(job), (event) => {
-    if (event.type === "run.checkpointed" && event.generation === 1) networks[1].cut();
-  });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.deepEqual(
-    only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
-    [[1, 2], [1]],
-  );
-  t.regex(only(events, "run.incident")[0]?.error.message ?? "", /^Lost host:2: /);
-  networks[1].mend();
-  await untilHosts(cluster, [1, 2]);
-});
+testIf(natsServer, networkNamespaces)(
+  "hosts on networks of their own: same model, and one that is cut off comes back",
+  async (t) => {
+    await using one = await startTestCluster(4);
+    const job = { data: { epochs: 2 } as JobOptions["data"] };
+    const { result: calm } = await runJob(one, one.job(job));
+    await using server = await startNatsServer(["-a", "0.0.0.0"]);
+    const { port } = new URL(server.url);
+    const nats = `nats://127.0.0.1:${port}`;
+    await using place = await startTestCluster(0, { minDevices: 4, nats });
+    const { cluster } = place;
+    const networks = [startNamespace(t, 0), startNamespace(t, 1)] as const;
+    for (const { gateway, inside } of networks) {
+      await startHost(t, cluster, { nats: `nats://${gateway}:${port}`, inside });
+    }
+    const { result, events } = await runJob(place, place.job(job), (event) => {
+      if (event.type === "run.checkpointed" && event.generation === 1) networks[1].cut();
+    });
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.deepEqual(
+      only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
+      [[1, 2], [1]],
+    );
+    t.regex(only(events, "run.incident")[0]?.error.message ?? "", /^Lost host:2: /);
+    networks[1].mend();
+    await untilHosts(cluster, [1, 2]);
+  },
+);

@@ -4,18 +4,16 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { Cluster, connect, type RunEvent } from "../../../index.ts";
 import { calmResult, inEpochs, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 
 const epochs = 4;
 
-test.serial(
+testIf(natsServer).serial(
   "jobs whose queue is lost with its disk run once, and end as they would have",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));

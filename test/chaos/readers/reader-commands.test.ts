@@ -14,7 +14,8 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 /** Pauses after this many steps, long enough for the steps to be reported and for a request. */
 const rest = (generation: number, step: number) =>
@@ -43,11 +44,10 @@ async function refusalOf(asked: Promise<unknown>): Promise<string> {
 for (const readers of [1, 2, 3]) {
   const orders = ["global", "split"] as const;
   const usual = orders.filter((_, i) => i === readers % 2);
-  for (const order of inSoak(`orders of ${readers} drained readers`, usual, orders)) {
-    test.serial(
+  for (const order of someOrAll(`orders of ${readers} drained readers`, usual, orders)) {
+    testIf(testAll).serial(
       `${readers} readers drained in mid-run, ${order} order, change no bit`,
       async (t) => {
-        if (waitsForTurn(t)) return;
         await using place = await startTestCluster(3);
         place.threads.plan([rest(1, 8), { ...rest(1, 20), actor: "device:1" }]);
         const seen: ReaderReport[] = [];

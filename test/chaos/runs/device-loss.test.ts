@@ -9,7 +9,8 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { thinned, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const exit = (actor: string, generation: number, step: number, point = 5): ThreadFault => ({
   actor,
@@ -57,10 +58,9 @@ for (const [depth, count] of [
   [1, 23],
   [3, 18],
 ] as const) {
-  test.serial(
+  testIf(testAll).serial(
     `a device's thread may end at every store and every wait of a step: depth ${depth}`,
     async (t) => {
-      if (waitsForTurn(t)) return;
       await using place = await startTestCluster();
       const job = () => place.job({ evaluation: { everySteps: 40 }, pipeline: { depth } });
       const { result: calm } = await runJob(place, job());

@@ -24,8 +24,8 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
-import { thinned, waitsForTurn } from "../../helpers/thinned.ts";
+import { linux, storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -44,37 +44,38 @@ const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.director
 const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
 for (const ssd of ["file", "rocksdb"] as const) {
-  test.serial(`${ssd}: a run that goes on finds its durable rows where it left them`, async (t) => {
-    if (waitsForTurn(t)) return;
-    if (lacksStore(t, ssd)) return;
-    const calm = await calmResult(3);
-    await using place = await startTestCluster(1);
-    const job = place.job({ model, tiers: { ...small, ssd } });
-    const first = await runJob(place, inEpochs(job, 1));
-    t.is(first.result.status, "finished");
-    const [kept] = only(first.events, "run.durable");
-    t.like(kept, { action: "kept", device: 0, reason: undefined });
-    t.true((kept?.rows ?? 0) > 100);
-    t.is(allAtRest(job).length, 1);
-    const leftOut = { ...job, tiers: small };
-    const second = await runJob(place, inEpochs(leftOut, 3));
-    t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
-    t.is(second.result.digest, calm.digest);
-    t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
-    t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
-    const other = ssd === "file" ? "rocksdb" : "file";
-    const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 4));
-    const error = await t.throwsAsync(refused, { code: "INVALID_OPTION" });
-    t.regex(
-      error?.message ?? "",
-      new RegExp(
-        `^Expected \`tiers.ssd\` to be left out, or \`${ssd}\`, whose rows this run has in \\S+, or delete that directory, got \`${other}\``,
-      ),
-    );
-    t.is(allAtRest(job).length, 1, "the rows are still there");
-    await place.cluster.close();
-    t.deepEqual(readdirSync(tiersOf(job)).length, 1);
-  });
+  testIf(testAll, ...storeNeeds(ssd)).serial(
+    `${ssd}: a run that goes on finds its durable rows where it left them`,
+    async (t) => {
+      const calm = await calmResult(3);
+      await using place = await startTestCluster(1);
+      const job = place.job({ model, tiers: { ...small, ssd } });
+      const first = await runJob(place, inEpochs(job, 1));
+      t.is(first.result.status, "finished");
+      const [kept] = only(first.events, "run.durable");
+      t.like(kept, { action: "kept", device: 0, reason: undefined });
+      t.true((kept?.rows ?? 0) > 100);
+      t.is(allAtRest(job).length, 1);
+      const leftOut = { ...job, tiers: small };
+      const second = await runJob(place, inEpochs(leftOut, 3));
+      t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
+      t.is(second.result.digest, calm.digest);
+      t.deepEqual(second.result.stores, [ssd], "what is on disk decides");
+      t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
+      const other = ssd === "file" ? "rocksdb" : "file";
+      const refused = runJob(place, inEpochs({ ...job, tiers: { ...small, ssd: other } }, 4));
+      const error = await t.throwsAsync(refused, { code: "INVALID_OPTION" });
+      t.regex(
+        error?.message ?? "",
+        new RegExp(
+          `^Expected \`tiers.ssd\` to be left out, or \`${ssd}\`, whose rows this run has in \\S+, or delete that directory, got \`${other}\``,
+        ),
+      );
+      t.is(allAtRest(job).length, 1, "the rows are still there");
+      await place.cluster.close();
+      t.deepEqual(readdirSync(tiersOf(job)).length, 1);
+    },
+  );
 }
 
 /** The directories of rows at rest. */
@@ -147,31 +148,32 @@ const damages = [
 ] as const;
 
 for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages)) {
-  test.serial(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
-    if (waitsForTurn(t)) return;
-    if (lacksStore(t, ssd)) return;
-    if (what.includes("read") && lacks(t, linux)) return;
-    const calm = await calmResult(3);
-    await using place = await startTestCluster(1);
-    const job = place.job({ model, tiers: { ...small, ssd } });
-    await runJob(place, inEpochs(job, 1));
-    damage(atRest(job));
-    const { result, events } = await runJob(place, inEpochs(job, 3));
-    t.is(result.digest, calm.digest);
-    const found = only(events, "run.durable").filter(({ action }) => action === "found");
-    const incidents = only(events, "run.incident");
-    if (typeof told === "string") {
-      t.true((found[0]?.rows ?? 0) > 0);
-      t.deepEqual(
-        incidents.map(({ offender, error }) => [offender, error.code]),
-        [["tier:0", told]],
-      );
-    } else {
-      t.deepEqual(incidents, []);
-      t.is(found[0]?.rows, 0);
-      t.regex(found[0]?.reason ?? "", told);
-    }
-  });
+  const needs = what.includes("read") ? [linux] : [];
+  testIf(testAll, ...storeNeeds(ssd), ...needs).serial(
+    `${ssd}: ${what}, and the rows come from the checkpoint`,
+    async (t) => {
+      const calm = await calmResult(3);
+      await using place = await startTestCluster(1);
+      const job = place.job({ model, tiers: { ...small, ssd } });
+      await runJob(place, inEpochs(job, 1));
+      damage(atRest(job));
+      const { result, events } = await runJob(place, inEpochs(job, 3));
+      t.is(result.digest, calm.digest);
+      const found = only(events, "run.durable").filter(({ action }) => action === "found");
+      const incidents = only(events, "run.incident");
+      if (typeof told === "string") {
+        t.true((found[0]?.rows ?? 0) > 0);
+        t.deepEqual(
+          incidents.map(({ offender, error }) => [offender, error.code]),
+          [["tier:0", told]],
+        );
+      } else {
+        t.deepEqual(incidents, []);
+        t.is(found[0]?.rows, 0);
+        t.regex(found[0]?.reason ?? "", told);
+      }
+    },
+  );
 }
 
 test.serial("rows at rest under the stamp of another checkpoint are not taken", async (t) => {

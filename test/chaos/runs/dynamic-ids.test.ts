@@ -20,7 +20,7 @@ import { progressOf } from "../../../storage/disk/progress.ts";
 import { writeText } from "../../data/data-files.ts";
 import { edges, mix64 } from "../../helpers/batches/wide-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** Cuts at 5, 10 …; ids lose rows before steps 5, 10 … and 4, 8 … */
 const everySteps = 5;
@@ -141,25 +141,27 @@ test.serial(
 );
 
 for (const tier of ["memory", "cached"] as const) {
-  test.serial(`a kill around a decision costs a restore and no row: ${tier}`, async (t) => {
-    if (waitsForTurn(t)) return;
-    const { digest, dynamicIds, logLoss } = await calmRun();
-    await using place = await startTestCluster(2);
-    place.threads.plan([
-      // In the step before an eviction step, in its first waits, behind it, and at the eviction
-      // step of a cut.
-      { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
-      { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
-      { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },
-      { actor: "device:0", generation: 4, step: 10, point: 1, effect: "exit" },
-      { actor: "device:0", generation: 5, step: 26, point: 4, effect: "exit" },
-    ]);
-    const { result } = await runJob(place, jobOf(place, tier));
-    t.is(result.generation, 6);
-    t.is(result.digest, digest);
-    t.is(result.logLoss, logLoss);
-    t.deepEqual(result.dynamicIds, dynamicIds);
-  });
+  testIf(testAll).serial(
+    `a kill around a decision costs a restore and no row: ${tier}`,
+    async (t) => {
+      const { digest, dynamicIds, logLoss } = await calmRun();
+      await using place = await startTestCluster(2);
+      place.threads.plan([
+        // In the step before an eviction step, in its first waits, behind it, and at the eviction
+        // step of a cut.
+        { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
+        { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
+        { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },
+        { actor: "device:0", generation: 4, step: 10, point: 1, effect: "exit" },
+        { actor: "device:0", generation: 5, step: 26, point: 4, effect: "exit" },
+      ]);
+      const { result } = await runJob(place, jobOf(place, tier));
+      t.is(result.generation, 6);
+      t.is(result.digest, digest);
+      t.is(result.logLoss, logLoss);
+      t.deepEqual(result.dynamicIds, dynamicIds);
+    },
+  );
 }
 
 test.serial(

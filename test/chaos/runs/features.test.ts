@@ -4,12 +4,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { jobOfCheckpoint, tableIds } from "../../../storage/table-files/table-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1200;
 const items = 30;
@@ -62,22 +63,24 @@ function jobOn(place: TestCluster, path: string): JobOptions {
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-test("shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill", async (t) => {
-  if (waitsForTurn(t)) return;
-  const path = writeSessions(t);
-  const digests: string[] = [];
-  for (const devices of inSoak("devices, features", [1, 3], [1, 2, 3])) {
-    await using place = await startTestCluster(devices);
-    if (devices === 3) place.threads.plan([exit]);
-    const { result } = await runJob(place, jobOn(place, path));
-    t.is(result.generation, devices === 3 ? 2 : 1);
-    digests.push(result.digest);
-    if (devices !== 3) continue;
-    t.true((result.auc ?? 0) > 0.6, `AUC ${result.auc}`);
-    await predictAndList(t, result.directory, [result.auc, result.logLoss]);
-  }
-  t.is(new Set(digests).size, 1, digests.join("\n"));
-});
+testIf(testAll)(
+  "shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill",
+  async (t) => {
+    const path = writeSessions(t);
+    const digests: string[] = [];
+    for (const devices of someOrAll("devices, features", [1, 3], [1, 2, 3])) {
+      await using place = await startTestCluster(devices);
+      if (devices === 3) place.threads.plan([exit]);
+      const { result } = await runJob(place, jobOn(place, path));
+      t.is(result.generation, devices === 3 ? 2 : 1);
+      digests.push(result.digest);
+      if (devices !== 3) continue;
+      t.true((result.auc ?? 0) > 0.6, `AUC ${result.auc}`);
+      await predictAndList(t, result.directory, [result.auc, result.logLoss]);
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
 
 /** The saved model evaluates as the run did, and one text is one row, whichever feature has it. */
 async function predictAndList(

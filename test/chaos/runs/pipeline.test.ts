@@ -15,21 +15,21 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
-// Each depth and each number of devices comes once or twice; all pairs in the soak.
+// Each depth and each number of devices comes once or twice; all pairs in `npm run test:all`.
 for (const [depth, some] of [
   [1, [3]],
   [2, [2, 3]],
   [3, [1, 2]],
 ] as const) {
-  test.serial(
+  testIf(testAll).serial(
     `three devices and fewer, killed and cancelled on the way, at depth ${depth}: one model`,
     async (t) => {
-      if (waitsForTurn(t)) return;
       const calm = await calmResult();
       await using place = await startTestCluster(3);
-      for (const devices of inSoak(`devices at depth ${depth}`, some, [1, 2, 3])) {
+      for (const devices of someOrAll(`devices at depth ${depth}`, some, [1, 2, 3])) {
         const job = place.job({ devices, pipeline: { depth } });
         const actor = `device:${devices - 1}`;
         place.threads.plan([{ actor, generation: 1, step: 17, point: 6, effect: "exit" }]);

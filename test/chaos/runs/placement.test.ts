@@ -9,7 +9,8 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, leftToSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
@@ -47,12 +48,11 @@ const jobs: Record<string, Partial<JobOptions>> = {
 };
 
 for (const [name, overrides] of Object.entries(jobs)) {
-  test.serial(`a model is one on any number of devices: ${name}`, async (t) => {
-    if (waitsForTurn(t)) return;
+  testIf(testAll).serial(`a model is one on any number of devices: ${name}`, async (t) => {
     await using place = await startTestCluster(3);
     const results: RunResult[] = [];
     const some = name === "the defaults" ? [1, 2, 3] : [1, 3];
-    for (const devices of inSoak(`devices, ${name}`, some, [1, 2, 3])) {
+    for (const devices of someOrAll(`devices, ${name}`, some, [1, 2, 3])) {
       results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
     }
     const [first, ...others] = results;
@@ -65,18 +65,20 @@ for (const [name, overrides] of Object.entries(jobs)) {
   });
 }
 
-test.serial("the reference kernels agree with themselves on any number of devices", async (t) => {
-  if (leftToSoak(t)) return;
-  await using place = await startTestCluster(3);
-  const digests: string[] = [];
-  for (const devices of [1, 2, 3]) {
-    const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
-    const { result } = await runJob(place, { ...job, arithmetic: "reference" });
-    t.regex(result.arithmetic, /^reference/);
-    digests.push(result.digest);
-  }
-  t.is(new Set(digests).size, 1);
-});
+testIf(testAll).serial(
+  "the reference kernels agree with themselves on any number of devices",
+  async (t) => {
+    await using place = await startTestCluster(3);
+    const digests: string[] = [];
+    for (const devices of [1, 2, 3]) {
+      const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
+      const { result } = await runJob(place, { ...job, arithmetic: "reference" });
+      t.regex(result.arithmetic, /^reference/);
+      digests.push(result.digest);
+    }
+    t.is(new Set(digests).size, 1);
+  },
+);
 
 test.serial("P7: a run that loses a device may go on with another number of them", async (t) => {
   await using place = await startTestCluster(3);

@@ -15,7 +15,8 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const epochs = 2;
 
@@ -54,11 +55,10 @@ const tables = [
   { rows: 90, ids: "hash" as const, sharding: "data-parallel" as const },
 ];
 
-test.serial(
+testIf(testAll).serial(
   "repaired ids are counted by table, the same on any devices and after any kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
-    for (const devices of inSoak("devices of repaired ids", [1, 3], [1, 2, 3])) {
+    for (const devices of someOrAll("devices of repaired ids", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       const { job, expected } = await jobOf(place, tables);
       t.deepEqual(

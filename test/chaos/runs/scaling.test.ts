@@ -10,8 +10,9 @@ import {
   type Story,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
-import { thinned, waitsForTurn } from "../../helpers/thinned.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 /** The reference run's result; one generation for each number of devices, none after a failure. */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
@@ -73,10 +74,9 @@ function launcherThatTells(command: string, hear: () => void): Launcher {
 
 const told = ["run", "evaluate", "save"] as const;
 for (const command of thinned("what a device has been told when devices are asked for", told)) {
-  test.serial(
+  testIf(testAll).serial(
     `devices may be asked for when a device has just been told to ${command}`,
     async (t) => {
-      if (waitsForTurn(t)) return;
       let ask = () => {};
       const launcher = launcherThatTells(command, () => ask());
       await using place = await startTestCluster(3, { launcher });
@@ -133,10 +133,9 @@ for (const [when, generation] of [
   ["that is told to pause", 1],
   ["of the generation that begins", 2],
 ] as const) {
-  test.serial(
+  testIf(testAll).serial(
     `a device ${when} may die: the run has the devices that were asked for`,
     async (t) => {
-      if (waitsForTurn(t)) return;
       await using place = await startTestCluster(4);
       const { threads } = place;
       const held = { ...rest(1, 20), actor: "device:1" };

@@ -9,8 +9,9 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 /** One table is stale and cut, one is stale and replicated. */
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
@@ -20,10 +21,9 @@ function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOpti
   return { ...job, model: { ...job.model, tables } };
 }
 
-test.serial(
+testIf(testAll).serial(
   "stale tables: the same digest and counts on any devices, after any kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
     await using alone = await startTestCluster(1);
     const { result: calm } = await runJob(alone, jobOf(alone, { pipeline: { depth: 1 } }));
     const late = calm.staleness?.tables.map(({ table, rows }) => ({ table, isLate: rows > 0 }));
@@ -32,7 +32,7 @@ test.serial(
       { table: "c", isLate: true },
     ]);
     t.is(calm.staleness?.freshSteps, 6); // Windows end at 10, 15, 20, 30, 40 and 43.
-    for (const devices of inSoak("devices of stale tables", [3], [2, 3])) {
+    for (const devices of someOrAll("devices of stale tables", [3], [2, 3])) {
       await using place = await startTestCluster(devices);
       place.threads.plan([
         { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },

@@ -16,7 +16,6 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import test from "ava";
 import { Cluster, type JobOptions } from "../../../index.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
 import {
@@ -28,14 +27,14 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
+import { linux, rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
 import { openFilesIn } from "../../helpers/processes/open-files.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const kinds = ["file", "rocksdb"] as const;
-/** One of the kinds on every change, the other in the soak. */
-const kindsWith = (what: string, usual: (typeof kinds)[number]) => inSoak(what, [usual], kinds);
+/** One of the kinds on every change, the other in `npm run test:all`. */
+const kindsWith = (what: string, usual: (typeof kinds)[number]) => someOrAll(what, [usual], kinds);
 
 /** The model of the other tests, its tables cached, with some rows. */
 function modelOf(rows: number, keep: "spill" | "durable" = "spill"): JobOptions["model"] {
@@ -87,11 +86,9 @@ async function runFull(
 }
 
 for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
-  test.serial(
+  testIf(...storeNeeds(ssd), linux).serial(
     `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
-      if (lacksStore(t, ssd)) return;
-      if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
       const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
       const { told, digest, pausedSeconds } = await runFull(job, true);
@@ -103,11 +100,9 @@ for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
     },
   );
 
-  test.serial(
+  testIf(...storeNeeds(ssd), linux).serial(
     `P11: ${ssd}: a disk that stays full ends the run, and says what to do`,
     async (t) => {
-      if (lacksStore(t, ssd)) return;
-      if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
       const tiers = { ...small, ssd, diskFullWaitMs: 1000 };
       const job = place.job({ ...long, model: modelOf(60_000), tiers });
@@ -118,39 +113,46 @@ for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
   );
 }
 
-test.serial("P11: a disk that is full for longer than a step may take is waited for", async (t) => {
-  if (lacks(t, linux)) return;
-  await using place = await startTestCluster(1);
-  const model = modelOf(60_000);
-  const stepDeadlineMs = 1000;
-  const job = place.job({ ...long, model, stepDeadlineMs, tiers: { ...small, ssd: "file" } });
-  const { told, digest, pausedSeconds = 0 } = await runFull(job, true, 4000);
-  t.deepEqual(told, ["paused", "serving"]);
-  t.is(digest, await calmLongDigest());
-  t.true(pausedSeconds > 3, `${pausedSeconds} s`);
-});
+testIf(linux).serial(
+  "P11: a disk that is full for longer than a step may take is waited for",
+  async (t) => {
+    await using place = await startTestCluster(1);
+    const model = modelOf(60_000);
+    const stepDeadlineMs = 1000;
+    const job = place.job({ ...long, model, stepDeadlineMs, tiers: { ...small, ssd: "file" } });
+    const { told, digest, pausedSeconds = 0 } = await runFull(job, true, 4000);
+    t.deepEqual(told, ["paused", "serving"]);
+    t.is(digest, await calmLongDigest());
+    t.true(pausedSeconds > 3, `${pausedSeconds} s`);
+  },
+);
 
 // A slow disk ----
 
 for (const ssd of kindsWith("stores of rows on a slow disk", "rocksdb")) {
-  test.serial(`P11: ${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
-    if (lacksStore(t, ssd)) return;
-    const calm = await calmResult();
-    const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
-    const launcher: Launcher = {
-      start: (entry, data, name) =>
-        workerLauncher.start(name.startsWith("tier-") ? slow : entry, data, name),
-    };
-    await using place = await startTestCluster(1);
-    await using cluster = await Cluster.start({ devices: 1, launcher });
-    const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
-    const { result, events } = await runJob({ ...place, cluster }, job);
-    t.is(result.digest, calm.digest);
-    const [first] = only(events, "run.tier");
-    t.like(first, { device: 0, state: "slow" });
-    t.regex(first?.message ?? "", /^Tier of device 0: its disk took more than 0.5 s for a request/);
-    t.true((result.disk?.slowSeconds ?? 0) > 0);
-  });
+  testIf(...storeNeeds(ssd)).serial(
+    `P11: ${ssd}: a slow disk is told of, and changes nothing`,
+    async (t) => {
+      const calm = await calmResult();
+      const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
+      const launcher: Launcher = {
+        start: (entry, data, name) =>
+          workerLauncher.start(name.startsWith("tier-") ? slow : entry, data, name),
+      };
+      await using place = await startTestCluster(1);
+      await using cluster = await Cluster.start({ devices: 1, launcher });
+      const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
+      const { result, events } = await runJob({ ...place, cluster }, job);
+      t.is(result.digest, calm.digest);
+      const [first] = only(events, "run.tier");
+      t.like(first, { device: 0, state: "slow" });
+      t.regex(
+        first?.message ?? "",
+        /^Tier of device 0: its disk took more than 0.5 s for a request/,
+      );
+      t.true((result.disk?.slowSeconds ?? 0) > 0);
+    },
+  );
 }
 
 // Damage ----
@@ -175,77 +177,83 @@ const damages = [
 ] as const;
 
 for (const [what, damage] of damages) {
-  test.serial(`P11: file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
-    if (lacks(t, linux)) return;
-    const calm = await calmResult();
-    await using place = await startTestCluster(1);
-    const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
-    let isDone = false;
-    const { result, events } = await runJob(place, job, (event) => {
-      if (event.type !== "run.checkpointed" || isDone) return;
-      isDone = true;
-      for (const descriptor of openRecordFiles(directoryOf(job))) {
-        const file = openSync(`/proc/self/fd/${descriptor}`, "r+");
-        damage(file, fstatSync(file).size);
-        closeSync(file);
-      }
-    });
-    t.is(result.digest, calm.digest);
-    t.deepEqual(
-      only(events, "run.incident").map(({ offender, error }) => [offender, error.code]),
-      [["tier:0", "RECORD_CORRUPT"]],
-    );
-  });
+  testIf(linux).serial(
+    `P11: file: ${what} under a run cost a restore, and no row is wrong`,
+    async (t) => {
+      const calm = await calmResult();
+      await using place = await startTestCluster(1);
+      const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
+      let isDone = false;
+      const { result, events } = await runJob(place, job, (event) => {
+        if (event.type !== "run.checkpointed" || isDone) return;
+        isDone = true;
+        for (const descriptor of openRecordFiles(directoryOf(job))) {
+          const file = openSync(`/proc/self/fd/${descriptor}`, "r+");
+          damage(file, fstatSync(file).size);
+          closeSync(file);
+        }
+      });
+      t.is(result.digest, calm.digest);
+      t.deepEqual(
+        only(events, "run.incident").map(({ offender, error }) => [offender, error.code]),
+        [["tier:0", "RECORD_CORRUPT"]],
+      );
+    },
+  );
 }
 
-test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong", async (t) => {
-  if (lacksStore(t, "rocksdb")) return;
-  const calm = await calmResult(3);
-  await using place = await startTestCluster(1);
-  const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
-  await runJob(place, inEpochs(job, 1));
-  // Opening a database makes tables of its log; a few more steps leave most rows there.
-  const pause = { effect: "pause", pauseMs: 3000 } as const;
-  place.threads.plan([
-    { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
-  ]);
-  await runJob(place, inEpochs(job, 3), (event, run) => {
-    return event.type === "run.started" ? run.cancel() : undefined;
-  });
-  const tiers = join(directoryOf(job), "tiers");
-  const [name = ""] = readdirSync(tiers).filter((one) => one.includes("-kept-"));
-  const tables = readdirSync(join(tiers, name, "rocksdb")).filter((one) => one.endsWith(".sst"));
-  t.true(tables.length > 0);
-  for (const table of tables) {
-    const path = join(tiers, name, "rocksdb", table);
-    const bytes = readFileSync(path);
-    writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
-  }
-  const { result, events } = await runJob(place, inEpochs(job, 3));
-  t.is(result.digest, calm.digest);
-  const [found] = only(events, "run.durable");
-  const codes = only(events, "run.incident").map(({ error }) => error.code);
-  if (found?.reason === undefined) t.deepEqual(codes, ["RECORD_CORRUPT"]);
-  else t.deepEqual(codes, [], found.reason);
-});
+testIf(rocksDb).serial(
+  "P11: rocksdb: a corrupt block costs a restore, and no row is wrong",
+  async (t) => {
+    const calm = await calmResult(3);
+    await using place = await startTestCluster(1);
+    const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
+    await runJob(place, inEpochs(job, 1));
+    // Opening a database makes tables of its log; a few more steps leave most rows there.
+    const pause = { effect: "pause", pauseMs: 3000 } as const;
+    place.threads.plan([
+      { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
+    ]);
+    await runJob(place, inEpochs(job, 3), (event, run) => {
+      return event.type === "run.started" ? run.cancel() : undefined;
+    });
+    const tiers = join(directoryOf(job), "tiers");
+    const [name = ""] = readdirSync(tiers).filter((one) => one.includes("-kept-"));
+    const tables = readdirSync(join(tiers, name, "rocksdb")).filter((one) => one.endsWith(".sst"));
+    t.true(tables.length > 0);
+    for (const table of tables) {
+      const path = join(tiers, name, "rocksdb", table);
+      const bytes = readFileSync(path);
+      writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
+    }
+    const { result, events } = await runJob(place, inEpochs(job, 3));
+    t.is(result.digest, calm.digest);
+    const [found] = only(events, "run.durable");
+    const codes = only(events, "run.incident").map(({ error }) => error.code);
+    if (found?.reason === undefined) t.deepEqual(codes, ["RECORD_CORRUPT"]);
+    else t.deepEqual(codes, [], found.reason);
+  },
+);
 
 for (const ssd of kindsWith("stores of rows that vanish", "rocksdb")) {
-  test.serial(`${ssd}: a directory that vanishes under a run changes no bit`, async (t) => {
-    if (lacksStore(t, ssd)) return;
-    const calm = await calmResult();
-    await using place = await startTestCluster(1);
-    const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
-    const { result, events } = await runJob(place, job, (event) => {
-      if (event.type === "run.checkpointed" && event.step === 20) {
-        rmSync(join(directoryOf(job), "tiers"), { recursive: true, force: true });
-      }
-    });
-    t.is(result.status, "finished");
-    t.is(result.digest, calm.digest);
-    // An open file stays readable: only rows that should stay on disk are lost.
-    t.deepEqual(only(events, "run.incident"), []);
-    const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");
-    t.is(kept?.rows, 0);
-    t.regex(kept?.reason ?? "", /^Cannot write .*ENOENT|No such file/);
-  });
+  testIf(...storeNeeds(ssd)).serial(
+    `${ssd}: a directory that vanishes under a run changes no bit`,
+    async (t) => {
+      const calm = await calmResult();
+      await using place = await startTestCluster(1);
+      const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
+      const { result, events } = await runJob(place, job, (event) => {
+        if (event.type === "run.checkpointed" && event.step === 20) {
+          rmSync(join(directoryOf(job), "tiers"), { recursive: true, force: true });
+        }
+      });
+      t.is(result.status, "finished");
+      t.is(result.digest, calm.digest);
+      // An open file stays readable: only rows that should stay on disk are lost.
+      t.deepEqual(only(events, "run.incident"), []);
+      const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");
+      t.is(kept?.rows, 0);
+      t.regex(kept?.reason ?? "", /^Cannot write .*ENOENT|No such file/);
+    },
+  );
 }

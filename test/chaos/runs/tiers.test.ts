@@ -12,8 +12,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { lacksStore, rocksDb } from "../../helpers/needs.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { rocksDb, storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -25,27 +24,28 @@ const model: JobOptions["model"] = {
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 
 for (const ssd of ["file", "rocksdb"] as const) {
-  test.serial(`a run whose rows lie in ${ssd} trains the bits of one in memory`, async (t) => {
-    if (waitsForTurn(t)) return;
-    if (lacksStore(t, ssd)) return;
-    const calm = await calmResult();
-    await using place = await startTestCluster(2);
-    const directories: string[] = [];
-    for (const [devices, prefetch] of [
-      [1, 0],
-      [2, 1],
-      [2, 3],
-    ] as const) {
-      const job = place.job({ model, devices, tiers: { ...small, ssd, prefetch } });
-      const { result } = await runJob(place, job);
-      t.is(result.status, "finished");
-      t.is(result.digest, calm.digest, `${devices} devices, ${prefetch} ahead`);
-      t.deepEqual(result.history.at(-1)?.evaluation, calm.history.at(-1)?.evaluation);
-      directories.push(directoryOf(job));
-    }
-    await place.cluster.close();
-    for (const directory of directories) t.deepEqual(readdirSync(join(directory, "tiers")), []);
-  });
+  testIf(testAll, ...storeNeeds(ssd)).serial(
+    `a run whose rows lie in ${ssd} trains the bits of one in memory`,
+    async (t) => {
+      const calm = await calmResult();
+      await using place = await startTestCluster(2);
+      const directories: string[] = [];
+      for (const [devices, prefetch] of [
+        [1, 0],
+        [2, 1],
+        [2, 3],
+      ] as const) {
+        const job = place.job({ model, devices, tiers: { ...small, ssd, prefetch } });
+        const { result } = await runJob(place, job);
+        t.is(result.status, "finished");
+        t.is(result.digest, calm.digest, `${devices} devices, ${prefetch} ahead`);
+        t.deepEqual(result.history.at(-1)?.evaluation, calm.history.at(-1)?.evaluation);
+        directories.push(directoryOf(job));
+      }
+      await place.cluster.close();
+      for (const directory of directories) t.deepEqual(readdirSync(join(directory, "tiers")), []);
+    },
+  );
 }
 
 test.serial("tiers that die, and devices above them, cost a restore and no bit", async (t) => {

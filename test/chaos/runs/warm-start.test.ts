@@ -10,7 +10,7 @@ import { exportModel } from "../../../storage/exports/export-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 interface Days {
   readonly home: string;
@@ -52,8 +52,7 @@ for (const [what, model] of [
   ["Adam and rows in float16", float16],
   ["tables below memory", cached],
 ] as const) {
-  test.serial(`two days are one run, byte for byte: ${what}`, async (t) => {
-    if (waitsForTurn(t)) return;
+  testIf(testAll).serial(`two days are one run, byte for byte: ${what}`, async (t) => {
     const days = writeDays(t, model);
     await using place = await startTestCluster();
     const options = { tiers: { directory: join(days.home, "tiers") } };

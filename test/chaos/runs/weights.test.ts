@@ -7,7 +7,8 @@ import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1500;
 const items = 40;
@@ -58,13 +59,12 @@ function jobOn(
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-test.serial(
+testIf(testAll).serial(
   "a weighted run has the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
-    if (waitsForTurn(t)) return;
     const { clicks } = writeClicks(t);
     const digests: string[] = [];
-    for (const devices of inSoak("devices, weights of ids", [1, 3], [1, 2, 3])) {
+    for (const devices of someOrAll("devices, weights of ids", [1, 3], [1, 2, 3])) {
       await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, jobOn(place, clicks));

@@ -12,7 +12,8 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const shardings = {
   "table-wise": {},
@@ -102,12 +103,11 @@ const moves = [
   [3, "table-wise"],
 ] as const;
 for (const devices of [2, 3]) {
-  for (const [, sharding] of inSoak("moves", moves.slice(0, 2), moves).filter(
+  for (const [, sharding] of someOrAll("moves", moves.slice(0, 2), moves).filter(
     ([of]) => of === devices,
   )) {
     const what = `a ${sharding} shard that moves among ${devices} devices`;
-    test.serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
-      if (waitsForTurn(t)) return;
+    testIf(testAll).serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
       await using place = await startTestCluster(devices);
       const to = devices - 1;
       let moved: ShardReport | undefined;

@@ -1,4 +1,4 @@
-// Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in the soak.
+// Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in `npm run test:all`.
 
 import test from "ava";
 import { drawScenario } from "../../../chaos/simulation/scenario.ts";

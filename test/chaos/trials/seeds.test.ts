@@ -5,7 +5,7 @@
 import test from "ava";
 import { chaos, type JobOptions, type ReferenceRun, sentenceOf } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { isSoak } from "../../helpers/thinned.ts";
+import { isTestAll } from "../../helpers/thinned.ts";
 
 const job: JobOptions = {
   model: smallModel,
@@ -15,7 +15,7 @@ const job: JobOptions = {
   stepDeadlineMs: 5000,
 };
 
-const [first = 1, last = first] = (process.env.SEEDS ?? (isSoak ? "1-20" : "2-3"))
+const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "2-3"))
   .split("-")
   .map(Number);
 let reference: Promise<ReferenceRun> | undefined;

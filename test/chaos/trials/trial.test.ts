@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import test from "ava";
 import { type ChaosOptions, chaos, type JobOptions, PromiseBrokenError } from "../../../index.ts";
 import { smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
-import { leftToSoak } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const job = (seed = 0): JobOptions => ({
   model: smallModel,
@@ -65,23 +65,25 @@ test.serial("shards move and freeze between two deaths: the same bits", async (t
   t.true(trial.generations >= 4, `${trial.generations} generations: two moves, two deaths`);
 });
 
-test.serial("readers are drained and limited between two deaths: the same bits", async (t) => {
-  if (leftToSoak(t)) return;
-  const trial = await chaos({ ...job(), readers: 2 })
-    .limitReaders(2000, { deadlines: 0.2 })
-    .at({ step: 6 })
-    .drainReader(1)
-    .at({ step: 10 })
-    .kill("device:1")
-    .at({ step: 16 })
-    .drainReader(0)
-    .at({ step: 26 })
-    .kill("root")
-    .at({ step: 32 })
-    .verify();
-  t.is(trial.digest, trial.referenceDigest);
-  t.true(trial.faults.every(({ injected }) => injected));
-});
+testIf(testAll).serial(
+  "readers are drained and limited between two deaths: the same bits",
+  async (t) => {
+    const trial = await chaos({ ...job(), readers: 2 })
+      .limitReaders(2000, { deadlines: 0.2 })
+      .at({ step: 6 })
+      .drainReader(1)
+      .at({ step: 10 })
+      .kill("device:1")
+      .at({ step: 16 })
+      .drainReader(0)
+      .at({ step: 26 })
+      .kill("root")
+      .at({ step: 32 })
+      .verify();
+    t.is(trial.digest, trial.referenceDigest);
+    t.true(trial.faults.every(({ injected }) => injected));
+  },
+);
 
 test.serial(
   "a loss that is no number ends a run; submitted again, it is its reference run",

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import test from "ava";
 import { chaos, type JobOptions, sentenceOf } from "../../../index.ts";
 import { dataOfDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
-import { isSoak } from "../../helpers/thinned.ts";
+import { isTestAll } from "../../helpers/thinned.ts";
 
-const [first = 1, last = first] = (process.env.SEEDS ?? (isSoak ? "1-20" : "3"))
+const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "3"))
   .split("-")
   .map(Number);
 

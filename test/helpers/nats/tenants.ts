@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
-import { lacks, natsServer } from "../needs.ts";
 import { runCli } from "../processes/cli.ts";
 import { startNatsServer } from "./nats.ts";
 
@@ -29,9 +28,8 @@ export function directoryOf(t: ExecutionContext): string {
   return directory;
 }
 
-/** A server with that configuration; undefined where there is no nats-server. */
+/** A server with that configuration. */
 export async function placeOf(t: ExecutionContext) {
-  if (lacks(t, natsServer)) return undefined;
   const directory = directoryOf(t);
   const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
   const written = await runCli(["nats-config", ...flags], directory);

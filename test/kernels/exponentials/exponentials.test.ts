@@ -1,12 +1,11 @@
 // The logistic function and the softmax of the native kernels have the bits of JavaScript's own
 // exponentials, on every instruction set.
 
-import test from "ava";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { limitIsa } from "../../../src/kernels/native/native.ts";
 import { valuesOf } from "../../../src/kernels/reference/memory.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { instructionSet, lacks, nativeKernels } from "../../helpers/needs.ts";
+import { instructionSet, nativeKernels, resetIsa, testIf } from "../../helpers/needs.ts";
 
 /** Where the method branches, where it rounds, and the ends of float32. */
 const special = [
@@ -27,35 +26,37 @@ function inputs(seed: number, count: number): Float32Array {
 }
 
 for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
-  test.serial(`sigmoid and softmax have the bits of Math.exp: ${isa}`, (t) => {
-    if (lacks(t, nativeKernels) || lacks(t, instructionSet(isa))) return;
-    const [native, reference] = [openKernels("native"), openKernels("reference")];
-    limitIsa(isa);
-    const rowOf = (name: "native" | "reference", values: Float32Array, dim: number) => {
-      const kernels = name === "native" ? native : reference;
-      const shape = [values.length / dim, dim];
-      const [x, out, soft] = [0, 1, 2].map(() => kernels.tensor(shape));
-      const [d, dX] = [kernels.tensor(shape), kernels.tensor(shape)];
-      if (x === undefined || out === undefined || soft === undefined) throw new Error("tensors");
-      valuesOf(x).set(values);
-      valuesOf(d).set(values.map((v) => (Number.isFinite(v) ? v / 3 : 1)));
-      kernels.sigmoid(out, x);
-      kernels.softmax(soft, x);
-      kernels.dSoftmax(dX, d, soft);
-      kernels.dSigmoid(d, out);
-      return [out, soft, dX, d].map((tensor) => valuesOf(tensor));
-    };
-    // Widths with and without a rest behind whole vectors.
-    for (const [seed, dim] of [1, 3, 8, 37, 64].entries()) {
-      const values = inputs(seed, dim * 4000);
-      const actual = rowOf("native", values, dim);
-      for (const [i, expected] of rowOf("reference", values, dim).entries()) {
-        const name = ["sigmoid", "softmax", "dSoftmax", "dSigmoid"][i];
-        const wrong = expected.findIndex((value, at) => !Object.is(value, actual[i]?.[at]));
-        const got = `${actual[i]?.[wrong]} instead of ${expected[wrong]}`;
-        t.is(wrong, -1, `${name} of ${values[wrong]}, rows of ${dim}: ${got}`);
+  testIf(nativeKernels, instructionSet(isa)).serial(
+    `sigmoid and softmax have the bits of Math.exp: ${isa}`,
+    (t) => {
+      const [native, reference] = [openKernels("native"), openKernels("reference")];
+      limitIsa(isa);
+      const rowOf = (name: "native" | "reference", values: Float32Array, dim: number) => {
+        const kernels = name === "native" ? native : reference;
+        const shape = [values.length / dim, dim];
+        const [x, out, soft] = [0, 1, 2].map(() => kernels.tensor(shape));
+        const [d, dX] = [kernels.tensor(shape), kernels.tensor(shape)];
+        if (x === undefined || out === undefined || soft === undefined) throw new Error("tensors");
+        valuesOf(x).set(values);
+        valuesOf(d).set(values.map((v) => (Number.isFinite(v) ? v / 3 : 1)));
+        kernels.sigmoid(out, x);
+        kernels.softmax(soft, x);
+        kernels.dSoftmax(dX, d, soft);
+        kernels.dSigmoid(d, out);
+        return [out, soft, dX, d].map((tensor) => valuesOf(tensor));
+      };
+      // Widths with and without a rest behind whole vectors.
+      for (const [seed, dim] of [1, 3, 8, 37, 64].entries()) {
+        const values = inputs(seed, dim * 4000);
+        const actual = rowOf("native", values, dim);
+        for (const [i, expected] of rowOf("reference", values, dim).entries()) {
+          const name = ["sigmoid", "softmax", "dSoftmax", "dSigmoid"][i];
+          const wrong = expected.findIndex((value, at) => !Object.is(value, actual[i]?.[at]));
+          const got = `${actual[i]?.[wrong]} instead of ${expected[wrong]}`;
+          t.is(wrong, -1, `${name} of ${values[wrong]}, rows of ${dim}: ${got}`);
+        }
       }
-    }
-    limitIsa("avx512bf16");
-  });
+      resetIsa();
+    },
+  );
 }

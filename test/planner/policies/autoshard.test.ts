@@ -8,7 +8,7 @@ import {
   trainAutoShard,
 } from "../../../src/planner/policies/autoshard/train-autoshard.ts";
 import { placeByPolicy } from "../../../src/planner/policies/placement-policy.ts";
-import { lacks, nativeKernels } from "../../helpers/needs.ts";
+import { nativeKernels, testIf } from "../../helpers/needs.ts";
 import { plainCosts, sizedTables, smallSubject } from "../../helpers/policies.ts";
 
 const short = { updates: 2, episodes: 2, costUpdates: 3 };
@@ -21,13 +21,15 @@ test("a training repeats bit for bit, and another seed gives another policy", (t
   t.notDeepEqual(train(1).weights, train(2).weights);
 });
 
-test("a training has the same bits on the native kernels as on the reference", (t) => {
-  if (lacks(t, nativeKernels)) return;
-  const train = (kind: "native" | "reference") => {
-    return trainAutoShard(openKernels(kind), smallSubject(2), short);
-  };
-  t.deepEqual(train("native"), train("reference"));
-});
+testIf(nativeKernels)(
+  "a training has the same bits on the native kernels as on the reference",
+  (t) => {
+    const train = (kind: "native" | "reference") => {
+      return trainAutoShard(openKernels(kind), smallSubject(2), short);
+    };
+    t.deepEqual(train("native"), train("reference"));
+  },
+);
 
 test("a training makes plans more even, and those of unseen tables too", (t) => {
   const kernels = openKernels("auto");

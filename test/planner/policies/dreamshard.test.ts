@@ -7,7 +7,7 @@ import { slowestOf } from "../../../src/planner/learned/cost-networks.ts";
 import { trainDreamShard } from "../../../src/planner/policies/dreamshard/train-dreamshard.ts";
 import { placeByPolicy } from "../../../src/planner/policies/placement-policy.ts";
 import type { SizedTable } from "../../../src/planner/policies/table-pool.ts";
-import { lacks, nativeKernels } from "../../helpers/needs.ts";
+import { nativeKernels, testIf } from "../../helpers/needs.ts";
 import { allPlacements, plainCosts, sizedTables, smallSubject } from "../../helpers/policies.ts";
 
 const short = { turns: 2, plans: 4, costUpdates: 10, policyUpdates: 3, episodes: 3 };
@@ -20,13 +20,15 @@ test("a training repeats bit for bit, and another seed gives another policy", (t
   t.notDeepEqual(train(1).weights, train(2).weights);
 });
 
-test("a training has the same bits on the native kernels as on the reference", (t) => {
-  if (lacks(t, nativeKernels)) return;
-  const train = (kind: "native" | "reference") => {
-    return trainDreamShard(openKernels(kind), smallSubject(2), short);
-  };
-  t.deepEqual(train("native"), train("reference"));
-});
+testIf(nativeKernels)(
+  "a training has the same bits on the native kernels as on the reference",
+  (t) => {
+    const train = (kind: "native" | "reference") => {
+      return trainDreamShard(openKernels(kind), smallSubject(2), short);
+    };
+    t.deepEqual(train("native"), train("reference"));
+  },
+);
 
 test("plans of unseen tables are near the best of all placements", (t) => {
   const kernels = openKernels("auto");

@@ -6,43 +6,47 @@ import { dreamRows } from "../../../bench/sharding/policies/dream-rows.ts";
 import { publishedHome } from "../../../bench/sharding/published.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
-import { dataFile, lacks } from "../../helpers/needs.ts";
+import { dataFile, testIf } from "../../helpers/needs.ts";
 
-test("DreamShard's plans cost less than greedy ones, and less than without predicted costs", (t) => {
-  if (lacks(t, dataFile("sharding/tables856.json.gz"))) return;
-  const rows = dreamRows(openKernels("auto"), 4, { data: publishedHome, tasks: 10 });
-  const figureOf = (size: number, row: string) => {
-    return (
-      rows.find(({ name }) => name === `sharding.dream.4.${size}.${row}`)?.figure ?? Number.NaN
-    );
-  };
-  for (const [size, fasterMin] of [
-    [20, 28],
-    [60, 19],
-    [100, 19],
-  ] as const) {
-    t.true(figureOf(size, "faster") >= fasterMin);
-    for (const other of ["dim", "size", "lookup", "random", "noCosts"]) {
-      t.true(figureOf(size, "cost") < figureOf(size, other), `${size}, ${other}`);
+testIf(dataFile("sharding/tables856.json.gz"))(
+  "DreamShard's plans cost less than greedy ones, and less than without predicted costs",
+  (t) => {
+    const rows = dreamRows(openKernels("auto"), 4, { data: publishedHome, tasks: 10 });
+    const figureOf = (size: number, row: string) => {
+      return (
+        rows.find(({ name }) => name === `sharding.dream.4.${size}.${row}`)?.figure ?? Number.NaN
+      );
+    };
+    for (const [size, fasterMin] of [
+      [20, 28],
+      [60, 19],
+      [100, 19],
+    ] as const) {
+      t.true(figureOf(size, "faster") >= fasterMin);
+      for (const other of ["dim", "size", "lookup", "random", "noCosts"]) {
+        t.true(figureOf(size, "cost") < figureOf(size, other), `${size}, ${other}`);
+      }
     }
-  }
-});
+  },
+);
 
-test("AutoShard's plans are more even than greedy ones, and than without predicted costs", (t) => {
-  if (lacks(t, dataFile("sharding/tables856.json.gz"))) return;
-  const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 20 });
-  const figureOf = (size: string, row: string) => {
-    return rows.find(({ name }) => name === `sharding.auto.${size}.${row}`)?.figure ?? Number.NaN;
-  };
-  t.true(figureOf("80", "balance") >= 85);
-  t.true(figureOf("80", "speedUp") >= 1.65);
-  t.true(figureOf("80.unseen", "speedUp") >= 1.65);
-  for (const size of ["80", "80.unseen", "160.unseen", "800", "800.unseen"]) {
-    for (const other of ["dim", "size", "lookup", "sizeLookup", "random", "noCosts"]) {
-      t.true(figureOf(size, "balance") > figureOf(size, other), `${size}, ${other}`);
+testIf(dataFile("sharding/tables856.json.gz"))(
+  "AutoShard's plans are more even than greedy ones, and than without predicted costs",
+  (t) => {
+    const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 20 });
+    const figureOf = (size: string, row: string) => {
+      return rows.find(({ name }) => name === `sharding.auto.${size}.${row}`)?.figure ?? Number.NaN;
+    };
+    t.true(figureOf("80", "balance") >= 85);
+    t.true(figureOf("80", "speedUp") >= 1.65);
+    t.true(figureOf("80.unseen", "speedUp") >= 1.65);
+    for (const size of ["80", "80.unseen", "160.unseen", "800", "800.unseen"]) {
+      for (const other of ["dim", "size", "lookup", "sizeLookup", "random", "noCosts"]) {
+        t.true(figureOf(size, "balance") > figureOf(size, other), `${size}, ${other}`);
+      }
     }
-  }
-});
+  },
+);
 
 test("the shipped policies say how they were made", (t) => {
   for (const name of [

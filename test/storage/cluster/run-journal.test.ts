@@ -8,7 +8,7 @@ import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import { openRunJournal } from "../../../storage/cluster/open-journal.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
-import { lacksStore } from "../../helpers/needs.ts";
+import { rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
 
 type Entry = JournalEntry<string>;
 
@@ -26,43 +26,47 @@ const fileJournal = (disk: Disk, term: number) =>
   openRunJournal<string>({ disk, directory: "/lease", term, kind: "file" });
 
 for (const kind of ["file", "rocksdb"] as const) {
-  test(`${kind}: a journal holds what the one before held, and what was added since`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { open } = startJournals(t, kind);
-    const first = await open(1);
-    t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
-    first.begin([]);
-    const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
-    first.append(entries.slice(0, 1));
-    first.append(entries.slice(1));
-    await first.synced();
-    await first.close();
-    const second = await open(3);
-    const former = second.readFormer();
-    t.deepEqual(former, { entries, damaged: 0 });
-    second.begin(former.entries);
-    second.append([{ kind: "wish", run: "a", cancel: true }]);
-    await second.close();
-    const third = await open(4);
-    const all = [...entries, { kind: "wish", run: "a", cancel: true }];
-    t.deepEqual(third.readFormer().entries, all);
-    await third.close();
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: a journal holds what the one before held, and what was added since`,
+    async (t) => {
+      const { open } = startJournals(t, kind);
+      const first = await open(1);
+      t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
+      first.begin([]);
+      const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
+      first.append(entries.slice(0, 1));
+      first.append(entries.slice(1));
+      await first.synced();
+      await first.close();
+      const second = await open(3);
+      const former = second.readFormer();
+      t.deepEqual(former, { entries, damaged: 0 });
+      second.begin(former.entries);
+      second.append([{ kind: "wish", run: "a", cancel: true }]);
+      await second.close();
+      const third = await open(4);
+      const all = [...entries, { kind: "wish", run: "a", cancel: true }];
+      t.deepEqual(third.readFormer().entries, all);
+      await third.close();
+    },
+  );
 
-  test(`${kind}: what is forgotten is gone when it begins anew, and the rest is not`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { open } = startJournals(t, kind);
-    const first = await open(1);
-    first.begin([run("a"), run("b"), event("a", "x"), event("b", "y")]);
-    first.forget("a");
-    first.append([event("b", "z")]);
-    await first.close();
-    const second = await open(2);
-    const left = second.readFormer().entries.filter((entry) => entry.run !== "a");
-    t.deepEqual(left, [run("b"), event("b", "y"), event("b", "z")]);
-    if (kind === "rocksdb") t.deepEqual(second.readFormer().entries, left);
-    await second.close();
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: what is forgotten is gone when it begins anew, and the rest is not`,
+    async (t) => {
+      const { open } = startJournals(t, kind);
+      const first = await open(1);
+      first.begin([run("a"), run("b"), event("a", "x"), event("b", "y")]);
+      first.forget("a");
+      first.append([event("b", "z")]);
+      await first.close();
+      const second = await open(2);
+      const left = second.readFormer().entries.filter((entry) => entry.run !== "a");
+      t.deepEqual(left, [run("b"), event("b", "y"), event("b", "z")]);
+      if (kind === "rocksdb") t.deepEqual(second.readFormer().entries, left);
+      await second.close();
+    },
+  );
 }
 
 test("a directory keeps the kind that it was begun with", async (t) => {
@@ -76,8 +80,7 @@ test("a directory keeps the kind that it was begun with", async (t) => {
   await second.close();
 });
 
-test("RocksDB lets one in at a time, and says who is refused what", async (t) => {
-  if (lacksStore(t, "rocksdb")) return;
+testIf(rocksDb)("RocksDB lets one in at a time, and says who is refused what", async (t) => {
   const { open, directory } = startJournals(t, "rocksdb");
   const first = await open(1);
   const error = await t.throwsAsync(open(2), { code: "INPUT_UNUSABLE" });

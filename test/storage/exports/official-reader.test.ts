@@ -11,7 +11,7 @@ import { realDisk } from "../../../src/ports/disk.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { formatOf } from "../../../storage/table-files/formats.ts";
 import { importTable } from "../../../storage/table-files/import-table.ts";
-import { lacks, officialSafetensors } from "../../helpers/needs.ts";
+import { officialSafetensors, testIf } from "../../helpers/needs.ts";
 import { contentOf, tables, trainedTables } from "../../helpers/stores/tables.ts";
 import { bitsOf, readTensorFile } from "../../helpers/stores/tensor-file.ts";
 
@@ -19,23 +19,25 @@ const execute = promisify(execFile);
 const fixtures = "test/fixtures/safetensors";
 const names = { F32: "float32", I64: "int64" } as Readonly<Record<string, string>>;
 
-test("the official reader finds every tensor of a model, with its bits, and the notes", async (t) => {
-  if (lacks(t, officialSafetensors)) return;
-  const { home, directory } = await trainedTables(t);
-  const path = join(home, "model.safetensors");
-  await exportModel(directory, path);
-  const script = "test/storage/exports/check_safetensors.py";
-  const { stdout } = await execute("python3", [script, path], { maxBuffer: 2 ** 24 });
-  const found = JSON.parse(stdout);
-  const { tensors, notes } = readTensorFile(path);
-  t.deepEqual(found.notes, notes);
-  const own = [...tensors].map(([name, tensor]) => {
-    const sha256 = createHash("sha256").update(bitsOf(tensor)).digest("hex");
-    return [name, { dtype: names[tensor.dtype], shape: [...tensor.shape], sha256 }];
-  });
-  t.deepEqual(found.tensors, Object.fromEntries(own));
-  t.true(own.length > tables.length);
-});
+testIf(officialSafetensors)(
+  "the official reader finds every tensor of a model, with its bits, and the notes",
+  async (t) => {
+    const { home, directory } = await trainedTables(t);
+    const path = join(home, "model.safetensors");
+    await exportModel(directory, path);
+    const script = "test/storage/exports/check_safetensors.py";
+    const { stdout } = await execute("python3", [script, path], { maxBuffer: 2 ** 24 });
+    const found = JSON.parse(stdout);
+    const { tensors, notes } = readTensorFile(path);
+    t.deepEqual(found.notes, notes);
+    const own = [...tensors].map(([name, tensor]) => {
+      const sha256 = createHash("sha256").update(bitsOf(tensor)).digest("hex");
+      return [name, { dtype: names[tensor.dtype], shape: [...tensor.shape], sha256 }];
+    });
+    t.deepEqual(found.tensors, Object.fromEntries(own));
+    t.true(own.length > tables.length);
+  },
+);
 
 test("rows that the official library wrote are read, and imported, bit for bit", async (t) => {
   const path = join(fixtures, "rows.safetensors");

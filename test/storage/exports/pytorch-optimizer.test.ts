@@ -18,7 +18,7 @@ import { openTorchPath } from "../../../storage/torch-files/read-torch-file.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { apart, expectedOfPyTorch, pytorchFile } from "../../helpers/models/pytorch.ts";
-import { lacks, pyTorch, pythonWithTorch } from "../../helpers/needs.ts";
+import { pyTorch, pythonWithTorch, testIf } from "../../helpers/needs.ts";
 
 const fixtures = {
   "dlrm.pt": ["dlrm", "opt_state_dict"],
@@ -176,8 +176,7 @@ test("what PyTorch has no state of is refused, and nothing is written", async (t
   await t.throwsAsync(refused, { instanceOf: InputUnusableError, message });
 });
 
-test("real PyTorch trains on from it as if nothing had been between", async (t) => {
-  if (lacks(t, pyTorch)) return;
+testIf(pyTorch)("real PyTorch trains on from it as if nothing had been between", async (t) => {
   const home = startDirectory(t);
   // A file does not say its rates here: the job does, and PyTorch gets them from `param_groups`.
   const { job } = await importModel(pytorchFile("dlrm.pt"), { out: join(home, "made") });

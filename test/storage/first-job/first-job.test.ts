@@ -22,7 +22,7 @@ import {
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { dataFile, dataHome, lacks } from "../../helpers/needs.ts";
+import { dataFile, dataHome, testIf } from "../../helpers/needs.ts";
 
 /** The lines of a packed file. */
 async function linesOf(name: string, most: number): Promise<string[]> {
@@ -164,30 +164,33 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
-test.serial("ten real files of different shapes give jobs that train", async (t) => {
-  const wanted = ["frappe/test.csv.gz", "session/ml100k_u.data.gz"];
-  if (wanted.some((file) => lacks(t, dataFile(file)))) return;
-  const home = startDirectory(t);
-  await using place = await startTestCluster(1);
-  for (const [i, [title, { roles, make, expected }]] of Object.entries(shapes).entries()) {
-    const directory = join(home, `${i}`);
-    mkdirSync(directory);
-    const data = await profileColumns([await make(directory)]);
-    const assigned = assignRoles(data, roles);
-    const found = new Map(assigned.map(({ profile, role }) => [profile.name, role]));
-    for (const [name, role] of Object.entries(expected))
-      t.is(found.get(name), role, `${title}: ${name}`);
-    const job = parse(firstJob(data, assigned)) as JobOptions;
-    const { result } = await runJob(place, {
-      ...job,
-      data: { ...job.data, epochs: 1, cache: join(directory, "cache") } as JobOptions["data"],
-      checkpoint: { directory: join(directory, "run") },
-      stepDeadlineMs: 5000,
-    });
-    const measured = result.auc ?? result.rmse;
-    t.true(result.step > 0 && Number.isFinite(measured), `${title}: ${measured}`);
-  }
-});
+const realFiles = ["frappe/test.csv.gz", "session/ml100k_u.data.gz"].map(dataFile);
+
+testIf(...realFiles).serial(
+  "ten real files of different shapes give jobs that train",
+  async (t) => {
+    const home = startDirectory(t);
+    await using place = await startTestCluster(1);
+    for (const [i, [title, { roles, make, expected }]] of Object.entries(shapes).entries()) {
+      const directory = join(home, `${i}`);
+      mkdirSync(directory);
+      const data = await profileColumns([await make(directory)]);
+      const assigned = assignRoles(data, roles);
+      const found = new Map(assigned.map(({ profile, role }) => [profile.name, role]));
+      for (const [name, role] of Object.entries(expected))
+        t.is(found.get(name), role, `${title}: ${name}`);
+      const job = parse(firstJob(data, assigned)) as JobOptions;
+      const { result } = await runJob(place, {
+        ...job,
+        data: { ...job.data, epochs: 1, cache: join(directory, "cache") } as JobOptions["data"],
+        checkpoint: { directory: join(directory, "run") },
+        stepDeadlineMs: 5000,
+      });
+      const measured = result.auc ?? result.rmse;
+      t.true(result.step > 0 && Number.isFinite(measured), `${title}: ${measured}`);
+    }
+  },
+);
 
 /** A file of text, and its first job. */
 async function jobOf(

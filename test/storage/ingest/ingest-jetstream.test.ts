@@ -3,10 +3,10 @@
 
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { type IngestReport, ingest } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli, startNode } from "../../helpers/processes/cli.ts";
 import { hashesOf, rowsOf } from "./ingested.ts";
 import { clicks, requests, startStreams, type TestStreams, tick } from "./nats-streams.ts";
@@ -29,30 +29,31 @@ async function startFilled(t: ExecutionContext, count: number): Promise<TestStre
   return streams;
 }
 
-test.serial("killed again and again, an ingestion has the files of one that was not", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const streams = await startFilled(t, 3000);
-  const home = startDirectory(t);
-  const files = ["--file-rows", "100", "--row-group", "40"];
-  const calm = lastJson<IngestReport>(await runCli(argsOf(streams, "calm", files), home));
-  t.true(calm.counts.rows > 2900 && calm.counts.rows < 3000, `${calm.counts.rows} rows`);
-  let killed = 0;
-  for (let i = 0; i < 3; i++) {
-    const running = startCli(argsOf(streams, "killed", files), home);
-    await running.line((line) => line.includes("ingest.finished")).catch(() => undefined);
-    running.kill("SIGKILL");
-    if ((await running.ended).code === null) killed++;
-  }
-  t.true(killed > 0);
-  const ended = await runCli(argsOf(streams, "killed", files), home);
-  t.is(ended.code, 0, ended.stderr);
-  t.deepEqual(hashesOf(join(home, "killed")), hashesOf(join(home, "calm")));
-  t.deepEqual(lastJson<IngestReport>(ended).counts, calm.counts);
-  t.log(`${killed} of 3 were killed; ${calm.files.length} files`);
-});
+testIf(natsServer).serial(
+  "killed again and again, an ingestion has the files of one that was not",
+  async (t) => {
+    const streams = await startFilled(t, 3000);
+    const home = startDirectory(t);
+    const files = ["--file-rows", "100", "--row-group", "40"];
+    const calm = lastJson<IngestReport>(await runCli(argsOf(streams, "calm", files), home));
+    t.true(calm.counts.rows > 2900 && calm.counts.rows < 3000, `${calm.counts.rows} rows`);
+    let killed = 0;
+    for (let i = 0; i < 3; i++) {
+      const running = startCli(argsOf(streams, "killed", files), home);
+      await running.line((line) => line.includes("ingest.finished")).catch(() => undefined);
+      running.kill("SIGKILL");
+      if ((await running.ended).code === null) killed++;
+    }
+    t.true(killed > 0);
+    const ended = await runCli(argsOf(streams, "killed", files), home);
+    t.is(ended.code, 0, ended.stderr);
+    t.deepEqual(hashesOf(join(home, "killed")), hashesOf(join(home, "calm")));
+    t.deepEqual(lastJson<IngestReport>(ended).counts, calm.counts);
+    t.log(`${killed} of 3 were killed; ${calm.files.length} files`);
+  },
+);
 
-test.serial("each request has one row, in the partition of its day", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer).serial("each request has one row, in the partition of its day", async (t) => {
   const streams = await startFilled(t, 900);
   const home = startDirectory(t);
   await streams.publish("features", [tick(5000)]);
@@ -76,10 +77,9 @@ test.serial("each request has one row, in the partition of its day", async (t) =
   t.regex(looked.stdout, /^tags +list<INT64> /m);
 });
 
-test.serial(
+testIf(natsServer).serial(
   "the example of the documents fills streams, is ingested, and trained on",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const { url } = await startStreams(t);
     const home = startDirectory(t);
     const filled = await startNode([example, "--nats", url, "--requests", "2000"], home).ended;
@@ -94,10 +94,9 @@ test.serial(
   },
 );
 
-test.serial(
+testIf(natsServer).serial(
   "the example fills logs in shards, which are ingested, and clustered by user",
   async (t) => {
-    if (lacks(t, natsServer)) return;
     const { url } = await startStreams(t);
     const home = startDirectory(t);
     const shards = ["--shards", "3"];
@@ -116,29 +115,30 @@ test.serial(
   },
 );
 
-test.serial("an ingestion follows its streams, also over the end of their server", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const streams = await startFilled(t, 300);
-  const home = startDirectory(t);
-  const files = ["--file-rows", "100"];
-  const running = startCli(argsOf(streams, "followed", ["--follow", ...files]), home);
-  await running.line((line) => line.includes("part-0000000000000101."));
-  await streams.restart();
-  await streams.publish("features", requests(300, 300));
-  await streams.publish("events", clicks(300, 300));
-  await running.line((line) => line.includes("part-0000000000000401."));
-  running.kill("SIGINT");
-  const ended = await running.ended;
-  t.is(ended.code, 0, ended.stderr);
-  t.is(lastJson<IngestReport>(ended).stopped, true);
-  const again = await runCli(argsOf(streams, "followed", files), home);
-  t.is(again.code, 0, again.stderr);
-  t.is((await runCli(argsOf(streams, "calm", files), home)).code, 0);
-  t.deepEqual(hashesOf(join(home, "followed")), hashesOf(join(home, "calm")));
-});
+testIf(natsServer).serial(
+  "an ingestion follows its streams, also over the end of their server",
+  async (t) => {
+    const streams = await startFilled(t, 300);
+    const home = startDirectory(t);
+    const files = ["--file-rows", "100"];
+    const running = startCli(argsOf(streams, "followed", ["--follow", ...files]), home);
+    await running.line((line) => line.includes("part-0000000000000101."));
+    await streams.restart();
+    await streams.publish("features", requests(300, 300));
+    await streams.publish("events", clicks(300, 300));
+    await running.line((line) => line.includes("part-0000000000000401."));
+    running.kill("SIGINT");
+    const ended = await running.ended;
+    t.is(ended.code, 0, ended.stderr);
+    t.is(lastJson<IngestReport>(ended).stopped, true);
+    const again = await runCli(argsOf(streams, "followed", files), home);
+    t.is(again.code, 0, again.stderr);
+    t.is((await runCli(argsOf(streams, "calm", files), home)).code, 0);
+    t.deepEqual(hashesOf(join(home, "followed")), hashesOf(join(home, "calm")));
+  },
+);
 
-test.serial("streams that cannot be ingested are refused by name", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer).serial("streams that cannot be ingested are refused by name", async (t) => {
   const streams = await startFilled(t, 200);
   const { url: nats, manager } = streams;
   const home = startDirectory(t);

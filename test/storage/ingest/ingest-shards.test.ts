@@ -9,7 +9,7 @@ import type { IngestJoinOptions } from "../../../storage/ingest/ingest-options.t
 import { ingestShards } from "../../../storage/ingest/ingest-shards.ts";
 import { logShardOf } from "../../../storage/ingest/log-shards.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { hashesOf, ingestInto, quickDisk, rowsOf } from "./ingested.ts";
 import { startStreams } from "./nats-streams.ts";
@@ -148,28 +148,41 @@ test("a shard that was trimmed is named, and no shards are none", async (t) => {
   });
 });
 
-test.serial("from a shell, shards of a server become the partitions of a table", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const streams = await startStreams(t);
-  const home = startDirectory(t);
-  const [own, others] = [sharded(features, bySession, end), sharded(events, bySession, eventsEnd)];
-  for (let shard = 0; shard < shards; shard++) {
-    for (const [log, messages] of [
-      ["impressions", own[shard] ?? []],
-      ["clicks", others[shard] ?? []],
-    ] as const) {
-      const subjects = [`osiris.log.${log}.${shard}`];
-      await streams.add(`${log}-${shard}`, { subjects });
-      await streams.publish(subjects[0] ?? "", messages);
+testIf(natsServer).serial(
+  "from a shell, shards of a server become the partitions of a table",
+  async (t) => {
+    const streams = await startStreams(t);
+    const home = startDirectory(t);
+    const [own, others] = [
+      sharded(features, bySession, end),
+      sharded(events, bySession, eventsEnd),
+    ];
+    for (let shard = 0; shard < shards; shard++) {
+      for (const [log, messages] of [
+        ["impressions", own[shard] ?? []],
+        ["clicks", others[shard] ?? []],
+      ] as const) {
+        const subjects = [`osiris.log.${log}.${shard}`];
+        await streams.add(`${log}-${shard}`, { subjects });
+        await streams.publish(subjects[0] ?? "", messages);
+      }
     }
-  }
-  const args = ["ingest", "--nats", streams.url, "--features", "impressions", "--events", "clicks"];
-  const ended = await runCli([...args, "-o", "table", "--shards", "4", "--json"], home);
-  t.is(ended.code, 0, ended.stderr);
-  t.like(lastJson<{ counts: object }>(ended).counts, { rows: 600, matchedEvents: 200 });
-  const looked = await runCli(["warehouse", "inspect", "table"], home);
-  t.regex(looked.stdout, /^shard=3\/date=1970-01-01 /m);
-  const missing = await runCli([...args, "-o", "more", "--shards", "5"], home);
-  t.is(missing.code, 2);
-  t.regex(missing.stderr, /has no stream (impressions|clicks)-4/);
-});
+    const args = [
+      "ingest",
+      "--nats",
+      streams.url,
+      "--features",
+      "impressions",
+      "--events",
+      "clicks",
+    ];
+    const ended = await runCli([...args, "-o", "table", "--shards", "4", "--json"], home);
+    t.is(ended.code, 0, ended.stderr);
+    t.like(lastJson<{ counts: object }>(ended).counts, { rows: 600, matchedEvents: 200 });
+    const looked = await runCli(["warehouse", "inspect", "table"], home);
+    t.regex(looked.stdout, /^shard=3\/date=1970-01-01 /m);
+    const missing = await runCli([...args, "-o", "more", "--shards", "5"], home);
+    t.is(missing.code, 2);
+    t.regex(missing.stderr, /has no stream (impressions|clicks)-4/);
+  },
+);

@@ -24,7 +24,7 @@ import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
 import { type OpenRecordFile, recordFiles } from "../../../storage/records/record-file.ts";
 import type { RecordShard } from "../../../storage/records/record-store.ts";
-import { lacks, lacksStore, linux } from "../../helpers/needs.ts";
+import { linux, rocksDb, testIf } from "../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
 const shard: RecordShard = { name: "user", rows: 100_000, recordBytes: 260 };
@@ -97,28 +97,29 @@ for (const [name, files] of kinds) {
     await store.close();
   });
 
-  test(`${name} file: a full disk is named, and what it did not take is not read`, async (t) => {
-    if (lacks(t, linux)) return;
-    const directory = place(t);
-    mkdirSync(directory);
-    symlinkSync("/dev/full", join(directory, "shard-0.rows"));
-    const store = open(directory);
-    const error = t.throws(() => store.write(0, rows, recordsOf(shard, rows, 1)), {
-      code: "TIER_DISK_FULL",
-    });
-    t.regex(
-      error?.message ?? "",
-      /^Expected room for row 0 of `user` in .*the disk is full \(ENOSPC\)/,
-    );
-    t.is(store.count(0), 0);
-    t.throws(() => void readRows(store, 0, shard, Int32Array.of(7)), { code: "TIER_DISK_FULL" });
-    t.deepEqual(readRows(store, 0, shard, Int32Array.of(8)), [undefined]);
-    t.throws(() => store.sync("step 4"), { code: "TIER_DISK_FULL" });
-    await store.close();
-  });
+  testIf(linux)(
+    `${name} file: a full disk is named, and what it did not take is not read`,
+    async (t) => {
+      const directory = place(t);
+      mkdirSync(directory);
+      symlinkSync("/dev/full", join(directory, "shard-0.rows"));
+      const store = open(directory);
+      const error = t.throws(() => store.write(0, rows, recordsOf(shard, rows, 1)), {
+        code: "TIER_DISK_FULL",
+      });
+      t.regex(
+        error?.message ?? "",
+        /^Expected room for row 0 of `user` in .*the disk is full \(ENOSPC\)/,
+      );
+      t.is(store.count(0), 0);
+      t.throws(() => void readRows(store, 0, shard, Int32Array.of(7)), { code: "TIER_DISK_FULL" });
+      t.deepEqual(readRows(store, 0, shard, Int32Array.of(8)), [undefined]);
+      t.throws(() => store.sync("step 4"), { code: "TIER_DISK_FULL" });
+      await store.close();
+    },
+  );
 
-  test(`${name} file: a disk that cannot be read is named`, async (t) => {
-    if (lacks(t, linux)) return;
+  testIf(linux)(`${name} file: a disk that cannot be read is named`, async (t) => {
     const directory = place(t);
     const path = await written(directory);
     rmSync(path);
@@ -196,8 +197,7 @@ const openRocks = (directory: string) =>
 
 const everyRow = Int32Array.from({ length: 5000 }, (_, i) => i);
 
-test("rocksdb: a flipped bit in a table is found", async (t) => {
-  if (lacksStore(t, "rocksdb")) return;
+testIf(rocksDb)("rocksdb: a flipped bit in a table is found", async (t) => {
   const directory = place(t);
   const [path] = await writtenRocks(directory, ".sst");
   if (path === undefined) throw new Error("There is no table");
@@ -214,8 +214,7 @@ test("rocksdb: a flipped bit in a table is found", async (t) => {
   await store.close();
 });
 
-test("rocksdb: a log that lost its end is found, before any row is read", async (t) => {
-  if (lacksStore(t, "rocksdb")) return;
+testIf(rocksDb)("rocksdb: a log that lost its end is found, before any row is read", async (t) => {
   const directory = place(t);
   for (const path of await writtenRocks(directory, ".log")) {
     truncateSync(path, Math.floor(statSync(path).size / 2));
@@ -227,8 +226,7 @@ test("rocksdb: a log that lost its end is found, before any row is read", async 
   await again.close();
 });
 
-test("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
-  if (lacksStore(t, "rocksdb")) return;
+testIf(rocksDb)("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
   // A separate process with a limit on file size: a log meets it as it meets a full disk.
   const directory = place(t);
   const program = new URL("../../helpers/processes/full-disk-entry.js", import.meta.url);

@@ -11,7 +11,7 @@ import { openRecords } from "../../../storage/records/open-records.ts";
 import { createRecordCache } from "../../../storage/records/record-cache.ts";
 import { recordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
-import { lacks, nativeKernels, rocksDb } from "../../helpers/needs.ts";
+import { nativeKernels, rocksDb, testIf } from "../../helpers/needs.ts";
 import {
   type RecordsUnderTest,
   recordShards,
@@ -61,7 +61,7 @@ for (const [name, files] of [
   ["portable file", portable],
 ] as const) {
   if (files === undefined) {
-    test(`the suites of records: ${name}`, (t) => void lacks(t, nativeKernels));
+    testIf(nativeKernels)(`the suites of records: ${name}`, (t) => t.fail());
     continue;
   }
   testRecords(test, name, fileStore("spill", files));
@@ -75,29 +75,31 @@ if (rocksDb.isMet()) {
   testRecords(test, "rocksdb", rocksStore("spill"));
   testDurableRecords(test, "rocksdb", rocksStore("durable"));
 } else {
-  test("the suites of records: rocksdb", (t) => void lacks(t, rocksDb));
+  testIf(rocksDb)("the suites of records: rocksdb", (t) => t.fail());
 }
 
-test("a spill store in RocksDB leaves nothing, and clears what a killed one left", async (t) => {
-  if (lacks(t, rocksDb)) return;
-  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  const directory = join(root, "tier");
-  const options = { directory, shards: recordShards, keep: "spill" } as const;
-  const first = await openRecords("rocksdb", options);
-  first.write(0, Int32Array.of(5), new Uint8Array(36));
-  first.sync("a");
-  await first.close();
-  t.false(existsSync(directory));
-  mkdirSync(join(directory, "rocksdb"), { recursive: true });
-  writeFileSync(join(directory, "rocksdb", "CURRENT"), "what a killed process left");
-  const second = await openRecords("rocksdb", options);
-  t.is(second.count(0), 0);
-  await second.close();
-});
+testIf(rocksDb)(
+  "a spill store in RocksDB leaves nothing, and clears what a killed one left",
+  async (t) => {
+    const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
+    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const directory = join(root, "tier");
+    const options = { directory, shards: recordShards, keep: "spill" } as const;
+    const first = await openRecords("rocksdb", options);
+    first.write(0, Int32Array.of(5), new Uint8Array(36));
+    first.sync("a");
+    await first.close();
+    t.false(existsSync(directory));
+    mkdirSync(join(directory, "rocksdb"), { recursive: true });
+    writeFileSync(join(directory, "rocksdb", "CURRENT"), "what a killed process left");
+    const second = await openRecords("rocksdb", options);
+    t.is(second.count(0), 0);
+    await second.close();
+  },
+);
 
-test("files that one wrote, the other reads", async (t) => {
-  if (native === undefined) return void lacks(t, nativeKernels);
+testIf(nativeKernels)("files that one wrote, the other reads", async (t) => {
+  if (native === undefined) throw new Error("There are no native kernels.");
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const rows = Int32Array.of(0, 1, 2, 9, 400, 39_999);

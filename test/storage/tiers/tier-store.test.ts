@@ -15,7 +15,7 @@ import {
   type TierStoreOptions,
   tierDirectory,
 } from "../../../storage/tiers/tier-store.ts";
-import { lacksStore, rocksDb } from "../../helpers/needs.ts";
+import { rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
 const user: TierRecordShard = {
@@ -56,104 +56,114 @@ for (const kind of ["file", "rocksdb"] as const) {
   const readAll = (store: TierStore) => readRows(store, 1, user, rows);
   const allOf = (version: number) => Array.from(rows, (row) => recordOf(user, row, version));
 
-  test(`${kind}: the next generation has the durable rows, and no other one has`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { root, open } = start(t);
-    const first = await open(1);
-    t.is(first.found, undefined, "nothing to go on from");
-    write(first, 1);
-    first.sync(older);
-    t.is(await first.rest(), rows.length);
-    await first.close();
-    const second = await open(2, older);
-    t.deepEqual(second.found, { rows: rows.length });
-    t.deepEqual([0, 1].map(second.isKept), [false, true]);
-    t.is(second.count(0), 0);
-    t.deepEqual(readAll(second), allOf(1));
-    const third = await open(3, older);
-    t.like(third.found, { rows: 0, reason: "none are at rest under its stamp" });
-    t.is(third.count(1), 0);
-    await third.close();
-    await second.close().catch((error: unknown) => t.like(error, { code: "TIER_WRITE" }));
-    t.deepEqual(
-      readdirSync(root).filter((name) => name.includes("kept")),
-      [],
-    );
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: the next generation has the durable rows, and no other one has`,
+    async (t) => {
+      const { root, open } = start(t);
+      const first = await open(1);
+      t.is(first.found, undefined, "nothing to go on from");
+      write(first, 1);
+      first.sync(older);
+      t.is(await first.rest(), rows.length);
+      await first.close();
+      const second = await open(2, older);
+      t.deepEqual(second.found, { rows: rows.length });
+      t.deepEqual([0, 1].map(second.isKept), [false, true]);
+      t.is(second.count(0), 0);
+      t.deepEqual(readAll(second), allOf(1));
+      const third = await open(3, older);
+      t.like(third.found, { rows: 0, reason: "none are at rest under its stamp" });
+      t.is(third.count(1), 0);
+      await third.close();
+      await second.close().catch((error: unknown) => t.like(error, { code: "TIER_WRITE" }));
+      t.deepEqual(
+        readdirSync(root).filter((name) => name.includes("kept")),
+        [],
+      );
+    },
+  );
 
-  test(`${kind}: unasked, the next generation takes the store that has the rows`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { root, open } = start(t);
-    const first = await open(1);
-    t.is(first.kind, kind);
-    write(first, 1);
-    first.sync(older);
-    await first.rest();
-    await first.close();
-    t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), [kind]);
-    const error = await t.throwsAsync(open(2, older, others[kind]), { code: "INVALID_OPTION" });
-    t.true(error?.message.startsWith(`Expected \`tiers.ssd\` to be left out, or \`${kind}\`, `));
-    const third = await open(3, older, "auto");
-    t.is(third.kind, kind);
-    t.deepEqual(third.found, { rows: rows.length });
-    t.deepEqual(readAll(third), allOf(1));
-    await third.close();
-    t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), []);
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: unasked, the next generation takes the store that has the rows`,
+    async (t) => {
+      const { root, open } = start(t);
+      const first = await open(1);
+      t.is(first.kind, kind);
+      write(first, 1);
+      first.sync(older);
+      await first.rest();
+      await first.close();
+      t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), [kind]);
+      const error = await t.throwsAsync(open(2, older, others[kind]), { code: "INVALID_OPTION" });
+      t.true(error?.message.startsWith(`Expected \`tiers.ssd\` to be left out, or \`${kind}\`, `));
+      const third = await open(3, older, "auto");
+      t.is(third.kind, kind);
+      t.deepEqual(third.found, { rows: rows.length });
+      t.deepEqual(readAll(third), allOf(1));
+      await third.close();
+      t.deepEqual(storesAtRest(realDisk, { root, owner: "c0ffee" }), []);
+    },
+  );
 
-  test(`${kind}: what a generation that is over lays to rest late is of its own stamp`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { root, open } = start(t);
-    const zombie = await open(1);
-    write(zombie, 1);
-    const next = await open(2);
-    write(next, 2);
-    next.sync(newer);
-    await next.rest();
-    t.throws(() => zombie.sync(older), { code: "TIER_WRITE" }, "its directory is gone");
-    await zombie.rest();
-    const third = await open(3, newer);
-    t.deepEqual(third.found, { rows: rows.length });
-    t.deepEqual(readAll(third), allOf(2));
-    t.deepEqual(
-      readdirSync(root).filter((name) => name.includes("kept")),
-      [],
-    );
-    for (const store of [zombie, next, third]) await store.close().catch(() => {});
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: what a generation that is over lays to rest late is of its own stamp`,
+    async (t) => {
+      const { root, open } = start(t);
+      const zombie = await open(1);
+      write(zombie, 1);
+      const next = await open(2);
+      write(next, 2);
+      next.sync(newer);
+      await next.rest();
+      t.throws(() => zombie.sync(older), { code: "TIER_WRITE" }, "its directory is gone");
+      await zombie.rest();
+      const third = await open(3, newer);
+      t.deepEqual(third.found, { rows: rows.length });
+      t.deepEqual(readAll(third), allOf(2));
+      t.deepEqual(
+        readdirSync(root).filter((name) => name.includes("kept")),
+        [],
+      );
+      for (const store of [zombie, next, third]) await store.close().catch(() => {});
+    },
+  );
 
-  test(`${kind}: the first write takes the stamp away, before any row changes`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { root, open, directoryOf } = start(t);
-    const first = await open(1);
-    write(first, 1);
-    first.sync(older);
-    await first.rest();
-    const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
-    const second = await open(2, older);
-    second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
-    // A crash at this point: the rows on the disk lie there for the next generation.
-    cpSync(join(directoryOf(2), "durable"), join(root, "crashed"), { recursive: true });
-    await second.close();
-    renameSync(join(root, "crashed"), join(root, name));
-    const third = await open(3, older);
-    t.like(third.found, { rows: 0, reason: "they have no stamp" });
-    t.is(third.count(1), 0);
-    await third.close();
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: the first write takes the stamp away, before any row changes`,
+    async (t) => {
+      const { root, open, directoryOf } = start(t);
+      const first = await open(1);
+      write(first, 1);
+      first.sync(older);
+      await first.rest();
+      const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
+      const second = await open(2, older);
+      second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
+      // A crash at this point: the rows on the disk lie there for the next generation.
+      cpSync(join(directoryOf(2), "durable"), join(root, "crashed"), { recursive: true });
+      await second.close();
+      renameSync(join(root, "crashed"), join(root, name));
+      const third = await open(3, older);
+      t.like(third.found, { rows: 0, reason: "they have no stamp" });
+      t.is(third.count(1), 0);
+      await third.close();
+    },
+  );
 
-  test(`${kind}: rows that changed since the stamp are not laid to rest`, async (t) => {
-    if (lacksStore(t, kind)) return;
-    const { root, open } = start(t);
-    const store = await open(1);
-    write(store, 1);
-    t.is(await store.rest(), 0);
-    await store.close();
-    t.deepEqual(
-      readdirSync(root).filter((name) => name.includes("kept")),
-      [],
-    );
-  });
+  testIf(...storeNeeds(kind))(
+    `${kind}: rows that changed since the stamp are not laid to rest`,
+    async (t) => {
+      const { root, open } = start(t);
+      const store = await open(1);
+      write(store, 1);
+      t.is(await store.rest(), 0);
+      await store.close();
+      t.deepEqual(
+        readdirSync(root).filter((name) => name.includes("kept")),
+        [],
+      );
+    },
+  );
 }
 
 test("unasked and without rows at rest, a tier is in RocksDB; on a simulated disk in files", async (t) => {
@@ -169,32 +179,34 @@ test("unasked and without rows at rest, a tier is in RocksDB; on a simulated dis
   await simulated.close();
 });
 
-test("where RocksDB has no binary a tier is in files, and says why it has no rows", async (t) => {
-  if (lacksStore(t, "rocksdb")) return;
-  const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  const options = { shards, place: { root, owner: "c0ffee", generation: 1, device: 0 } };
-  const first = await openTierStore({
-    ...options,
-    kind: "rocksdb",
-    stamp: undefined,
-    disk: realDisk,
-  });
-  first.write(1, rows, recordsOf(user, rows, 1));
-  first.sync(older);
-  await first.rest();
-  await first.close();
-  const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url));
-  const again = { ...options, kind: "auto", stamp: older };
-  const script = `
+testIf(rocksDb)(
+  "where RocksDB has no binary a tier is in files, and says why it has no rows",
+  async (t) => {
+    const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
+    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const options = { shards, place: { root, owner: "c0ffee", generation: 1, device: 0 } };
+    const first = await openTierStore({
+      ...options,
+      kind: "rocksdb",
+      stamp: undefined,
+      disk: realDisk,
+    });
+    first.write(1, rows, recordsOf(user, rows, 1));
+    first.sync(older);
+    await first.rest();
+    await first.close();
+    const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url));
+    const again = { ...options, kind: "auto", stamp: older };
+    const script = `
     const { openTierStore } = await import(${url("storage/tiers/tier-store.js")});
     const { realDisk } = await import(${url("src/ports/disk.js")});
     const store = await openTierStore({ ...${JSON.stringify(again)}, disk: realDisk });
     process.stdout.write(JSON.stringify([store.kind, store.found]));
     await store.close();`;
-  const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
-  const words = ["--input-type=module", "-e", script];
-  const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
-  const reason = "they are in rocksdb, which this machine cannot open";
-  t.is(stdout, JSON.stringify(["file", { rows: 0, reason }]), stderr);
-});
+    const env = { ...process.env, npm_config_arch: "mips" }; // The binding looks for this.
+    const words = ["--input-type=module", "-e", script];
+    const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
+    const reason = "they are in rocksdb, which this machine cannot open";
+    t.is(stdout, JSON.stringify(["file", { rows: 0, reason }]), stderr);
+  },
+);

@@ -42,7 +42,8 @@ import {
   type WholeBatch,
 } from "../../helpers/devices/local-devices.ts";
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
-import { inSoak, waitsForTurn } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 /** The last block of the second table is short, and the last block of the fourth is empty. */
 const rows = [40, 13, 30, 9, 20];
@@ -281,13 +282,15 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
     const isWukong = at % 3 === 1;
     const kinds = `${isMixed ? ", shared" : ""}${isWukong ? ", of another architecture" : ""}`;
     const how = `${kinds}${isNative ? ", native" : ""}`;
-    test(`any plan trains the bits of whole tables on one device: ${title}${how}`, async (t) => {
-      if (waitsForTurn(t, 3)) return;
-      const own = { ...choice, isNative, isMixed, isWukong };
-      const some = isNative ? [at % 2 === 0 ? 1 : 3] : [at % 2 === 0 ? 0 : 2];
-      const drawn = inSoak(`clusters of ${title}`, some, [0, 1, 2, 3]);
-      await anyPlanIsEqual(t, own, new RandomStream(1, title.length, isNative ? 1 : 0), drawn);
-    });
+    testIf(testAll)(
+      `any plan trains the bits of whole tables on one device: ${title}${how}`,
+      async (t) => {
+        const own = { ...choice, isNative, isMixed, isWukong };
+        const some = isNative ? [at % 2 === 0 ? 1 : 3] : [at % 2 === 0 ? 0 : 2];
+        const drawn = someOrAll(`clusters of ${title}`, some, [0, 1, 2, 3]);
+        await anyPlanIsEqual(t, own, new RandomStream(1, title.length, isNative ? 1 : 0), drawn);
+      },
+    );
   }
 }
 
@@ -298,17 +301,18 @@ for (const [at, [title, choice]] of Object.entries(cases).entries()) {
   const isMixed = at % 2 === 0;
   const isWukong = at % 3 === 1;
   const isNative = at % 4 < 2;
-  test(`any plan trains the same bits where lists are deduplicated: ${title}`, async (t) => {
-    if (waitsForTurn(t, 3)) return;
-    const own = { ...choice, isNative, isMixed, isWukong, ikjt: ikjtOf(isMixed) };
-    const drawn = inSoak(`clusters of deduplicated ${title}`, [at % 4], [0, 1, 2, 3]);
-    await anyPlanIsEqual(t, own, new RandomStream(2, title.length, isNative ? 1 : 0), drawn);
-  });
+  testIf(testAll)(
+    `any plan trains the same bits where lists are deduplicated: ${title}`,
+    async (t) => {
+      const own = { ...choice, isNative, isMixed, isWukong, ikjt: ikjtOf(isMixed) };
+      const drawn = someOrAll(`clusters of deduplicated ${title}`, [at % 4], [0, 1, 2, 3]);
+      await anyPlanIsEqual(t, own, new RandomStream(2, title.length, isNative ? 1 : 0), drawn);
+    },
+  );
 }
 
 for (const scheme of schemes) {
-  test(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
-    if (waitsForTurn(t)) return;
+  testIf(testAll)(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
     const isCutByRows = ["row-wise", "table-row-wise", "grid"].includes(scheme);
     for (const exchange of [
       { forward: "float32", backward: "float32" },

@@ -19,7 +19,7 @@ import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
-import { inSoak } from "../../helpers/thinned.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const depths: readonly PipelineSpec["depth"][] = [1, 2, 3];
 const batchSize = 16;
@@ -118,7 +118,7 @@ test("devices, plans, depths and interleavings change no bit of it, nor what is 
     for (const [place, sharding] of shardings.entries()) {
       if (isQuantised && sharding.some(({ dedup }) => dedup)) continue;
       const all = [1, 2, 3];
-      for (const devices of inSoak("devices of stale tables", [1 + ((place + 1) % 3)], all)) {
+      for (const devices of someOrAll("devices of stale tables", [1 + ((place + 1) % 3)], all)) {
         for (const depth of depths) {
           const own = {
             input: inputOf(sharding, exchange),
@@ -288,7 +288,7 @@ test("a pause makes the step after it fresh, as a cut there would, and the count
 test("a refused id ends the run in the step before, which waits for its bags", async (t) => {
   const bad = batchOf(6);
   bad.ids[bad.ids.length - 1] = 9;
-  for (const devices of inSoak("devices, a refused id", [2], [1, 2, 3])) {
+  for (const devices of someOrAll("devices, a refused id", [2], [1, 2, 3])) {
     for (const depth of depths) {
       const spoilt = { ...same, batches: batches.with(6, bad) };
       const { error, losses } = await trainPiped({ ...spoilt, input: inputOf([]), devices, depth });

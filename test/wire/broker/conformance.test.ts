@@ -7,7 +7,7 @@ import { connect, headers } from "nats";
 import { type Broker, startBroker } from "../../../src/wire/broker/broker.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
@@ -61,8 +61,7 @@ async function answersOf(port: number, lines: readonly string[]): Promise<string
 }
 
 for (const [title, lines] of Object.entries(conversations)) {
-  test(`a nats-server answers the same: ${title}`, async (t) => {
-    if (lacks(t, natsServer)) return;
+  testIf(natsServer)(`a nats-server answers the same: ${title}`, async (t) => {
     await using real = await startNatsServer();
     await using ours = await startBroker({ auth: "open" });
     const expected = await answersOf(Number(new URL(real.url).port), lines);

@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { type BrokerSettings, startBroker } from "../../../src/wire/broker/broker.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { type RawClient, startRawClient } from "../../helpers/nats/raw-client.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { chapters, type ProtocolLine } from "./protocol-lines.ts";
 
 interface Served extends AsyncDisposable {
@@ -70,11 +70,13 @@ function testBoth(
   body: (t: ExecutionContext, server: Served) => Promise<void>,
 ): void {
   for (const [name, start] of Object.entries(servers)) {
-    test.serial(`${name}: ${title}`, async (t) => {
-      if (name === "nats-server" && lacks(t, natsServer)) return;
-      await using server = await start(settings);
-      await body(t, server);
-    });
+    testIf(...(name === "nats-server" ? [natsServer] : [])).serial(
+      `${name}: ${title}`,
+      async (t) => {
+        await using server = await start(settings);
+        await body(t, server);
+      },
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 // Streams of a real nats-server, read in order: what is deleted, dropped or stopped meanwhile.
 
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import {
   openStreamSource,
@@ -8,7 +8,7 @@ import {
   type StreamSource,
 } from "../../../src/wire/jetstream/stream-reader.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { startStreams, type TestStreams } from "../../storage/ingest/nats-streams.ts";
 
 const numbers = (first: number, last: number) =>
@@ -45,47 +45,52 @@ async function forgetConsumers({ manager }: TestStreams): Promise<number> {
   return forgotten;
 }
 
-test("messages come in order from any one on, up to any one, without those that were deleted", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const { streams, source, read } = await startReader(t, 10);
-  t.deepEqual(await all(read(8, 10)), [8, 8, 9, 9, 10, 10]);
-  t.deepEqual(await all(read(2, 3)), [2, 2, 3, 3]);
-  t.deepEqual(await all(read(11, 10)), []);
-  await streams.manager.streams.deleteMessage("s", 9);
-  t.deepEqual(await all(read(8, 10)), [8, 8, 10, 10]);
-  // The last ones: what does not come any more is not waited for.
-  await streams.manager.streams.deleteMessage("s", 10);
-  t.deepEqual(await all(read(7, 10)), [7, 7, 8, 8]);
-  t.deepEqual(await all(read(10, 10)), []);
-  const { first, last } = await source.facts("s");
-  t.deepEqual([first, last], [1, 10]);
-  t.is(await forgetConsumers(streams), 0); // Each reader has seen to it.
-});
+testIf(natsServer)(
+  "messages come in order from any one on, up to any one, without those that were deleted",
+  async (t) => {
+    const { streams, source, read } = await startReader(t, 10);
+    t.deepEqual(await all(read(8, 10)), [8, 8, 9, 9, 10, 10]);
+    t.deepEqual(await all(read(2, 3)), [2, 2, 3, 3]);
+    t.deepEqual(await all(read(11, 10)), []);
+    await streams.manager.streams.deleteMessage("s", 9);
+    t.deepEqual(await all(read(8, 10)), [8, 8, 10, 10]);
+    // The last ones: what does not come any more is not waited for.
+    await streams.manager.streams.deleteMessage("s", 10);
+    t.deepEqual(await all(read(7, 10)), [7, 7, 8, 8]);
+    t.deepEqual(await all(read(10, 10)), []);
+    const { first, last } = await source.facts("s");
+    t.deepEqual([first, last], [1, 10]);
+    t.is(await forgetConsumers(streams), 0); // Each reader has seen to it.
+  },
+);
 
-test("a consumer that the server has forgotten is made again, at the next message", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const { streams, read } = await startReader(t, 3);
-  const reader = read(1);
-  const next = async () => (await reader.next()).value?.sequence;
-  t.deepEqual([await next(), await next(), await next()], [1, 2, 3]);
-  t.is(await forgetConsumers(streams), 1);
-  await streams.publish("s", numbers(4, 5));
-  t.deepEqual([await next(), await next()], [4, 5]);
-});
+testIf(natsServer)(
+  "a consumer that the server has forgotten is made again, at the next message",
+  async (t) => {
+    const { streams, read } = await startReader(t, 3);
+    const reader = read(1);
+    const next = async () => (await reader.next()).value?.sequence;
+    t.deepEqual([await next(), await next(), await next()], [1, 2, 3]);
+    t.is(await forgetConsumers(streams), 1);
+    await streams.publish("s", numbers(4, 5));
+    t.deepEqual([await next(), await next()], [4, 5]);
+  },
+);
 
-test("messages that a stream drops before they are read are an error, and no gap", async (t) => {
-  if (lacks(t, natsServer)) return;
-  const { streams, read } = await startReader(t, 300);
-  const reader = read(2);
-  await reader.next();
-  await streams.manager.streams.purge("s", { seq: 250 });
-  const message = /the stream s: its messages from \d+ to 249 are gone/;
-  await t.throwsAsync(all(reader), { code: "STREAM_TRIMMED", message });
-  await t.throwsAsync(all(read(1, 300)), { code: "STREAM_TRIMMED" });
-});
+testIf(natsServer)(
+  "messages that a stream drops before they are read are an error, and no gap",
+  async (t) => {
+    const { streams, read } = await startReader(t, 300);
+    const reader = read(2);
+    await reader.next();
+    await streams.manager.streams.purge("s", { seq: 250 });
+    const message = /the stream s: its messages from \d+ to 249 are gone/;
+    await t.throwsAsync(all(reader), { code: "STREAM_TRIMMED", message });
+    await t.throwsAsync(all(read(1, 300)), { code: "STREAM_TRIMMED" });
+  },
+);
 
-test("a stopped reader ends, waiting or not", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a stopped reader ends, waiting or not", async (t) => {
   const { read, controller } = await startReader(t, 2);
   const reader = read(1);
   await reader.next();
@@ -96,8 +101,7 @@ test("a stopped reader ends, waiting or not", async (t) => {
   t.deepEqual(await all(read(1, 2)), []);
 });
 
-test("a server that stays silent is lost, after a minute", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a server that stays silent is lost, after a minute", async (t) => {
   const { streams } = await startReader(t, 1);
   const clock = new SimulatedClock();
   // Dialled in real time: the clock is for the reader.
@@ -125,8 +129,7 @@ test("a server that stays silent is lost, after a minute", async (t) => {
   await failed;
 });
 
-test("a server without JetStream is refused", async (t) => {
-  if (lacks(t, natsServer)) return;
+testIf(natsServer)("a server without JetStream is refused", async (t) => {
   const server = await startNatsServer();
   t.teardown(() => server.kill());
   const opened = openStreamSource({ servers: server.url, name: "t", deadlineMs: 20_000 });

@@ -1,73 +1,79 @@
 // Attempts of legitimate users to exceed their rights on a cluster: on a real nats-server, with the
 // configuration that `osiris nats-config` writes.
 
-import test from "ava";
 import { Cluster, connect } from "../../../index.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { placeOf } from "../../helpers/nats/tenants.ts";
 
-test("no answer is a command, no header a fault, and who floods is alone with it", async (t) => {
-  const place = await placeOf(t);
-  if (place === undefined) return;
-  const { url: nats, as } = place;
-  const incidents: string[] = [];
-  const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
-  await using _root = await Cluster.start({
-    ...{ nats, ...as.root, devices: 0, minDevices: 1, tenants },
-    onIncident: ({ reason }) => incidents.push(`${reason.code} ${reason.message}`),
-  });
-  await using asAdmin = await connect({ nats, ...as.admin });
-  const refused = async () => (await asAdmin.inspect()).processes[0]?.refusedFrames;
-  const before = (await refused()) ?? 0;
-
-  // The leader (user `root`) may publish where an admin may not: asked to answer there, it is
-  // silent.
-  const [{ transport: house }, { transport: admin }] = [
-    await place.dial("root"),
-    await place.dial("admin"),
-  ];
-  const said: string[] = [];
-  house.subscribe("osiris.c1.forged.>", ({ subject }) => said.push(subject));
-  await house.flush();
-  for (const asked of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs", "$SRV.PING"]) {
-    admin.publish(asked, new TextEncoder().encode("{}"), { reply: `osiris.c1.forged.${asked}` });
-    admin.publish(asked, new TextEncoder().encode("{}"), { reply: "$JS.API.STREAM.PURGE.x" });
-  }
-  await admin.flush();
-  t.is(await refused(), before + 6);
-  await house.flush();
-  t.deepEqual(said, []);
-
-  // Invalid headers count as invalid messages, and are no failure of the transport.
-  using raw = await startRawClient(Number(new URL(nats).port));
-  const login = { ...{ user: "other.bob", pass: "correct-horse" }, headers: true, verbose: false };
-  raw.send(`CONNECT ${JSON.stringify(login)}`, "SUB _INBOX.raw 1");
-  const head = "NATS/1.0\r\nno name: x\r\n\r\n";
-  for (let sent = 0; sent < 3; sent++) {
-    raw.send(`HPUB osiris.c1.jobs.other.list _INBOX.raw ${head.length} ${head.length + 2}`);
-    raw.send(`${head}{}`);
-  }
-  raw.send("PUB osiris.c1.jobs.other.list _INBOX.raw 2", "{}");
-  await raw.until('"runs"');
-  t.is(await refused(), before + 9);
-  t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
-
-  // Enough of a flood is refused to show that it is one; the rest reaches no actor.
-  const { transport: ada } = await place.dial("ada");
-  let answers = 0;
-  ada.subscribe("_INBOX.flood", () => answers++);
-  const many = 20_000;
-  for (let asked = 0; asked < many; asked++) {
-    ada.publish("osiris.c1.jobs.acme.list", new TextEncoder().encode("{}"), {
-      reply: "_INBOX.flood",
+testIf(natsServer)(
+  "no answer is a command, no header a fault, and who floods is alone with it",
+  async (t) => {
+    const place = await placeOf(t);
+      const { url: nats, as } = place;
+    const incidents: string[] = [];
+    const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
+    await using _root = await Cluster.start({
+      ...{ nats, ...as.root, devices: 0, minDevices: 1, tenants },
+      onIncident: ({ reason }) => incidents.push(`${reason.code} ${reason.message}`),
     });
-  }
-  await using bob = await connect({ nats, ...as.bob, tenant: "other" });
-  t.deepEqual(await bob.list(), []);
-  await ada.flush();
-  t.deepEqual(await bob.list(), []);
-  t.true(answers > 0 && answers < many / 2, `${answers} answers`);
-  await using asAda = await connect({ nats, ...as.ada, tenant: "acme" });
-  t.deepEqual(await asAda.list(), [], "it is heard again");
-});
+    await using asAdmin = await connect({ nats, ...as.admin });
+    const refused = async () => (await asAdmin.inspect()).processes[0]?.refusedFrames;
+    const before = (await refused()) ?? 0;
+
+    // The leader (user `root`) may publish where an admin may not: asked to answer there, it is
+    // silent.
+    const [{ transport: house }, { transport: admin }] = [
+      await place.dial("root"),
+      await place.dial("admin"),
+    ];
+    const said: string[] = [];
+    house.subscribe("osiris.c1.forged.>", ({ subject }) => said.push(subject));
+    await house.flush();
+    for (const asked of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs", "$SRV.PING"]) {
+      admin.publish(asked, new TextEncoder().encode("{}"), { reply: `osiris.c1.forged.${asked}` });
+      admin.publish(asked, new TextEncoder().encode("{}"), { reply: "$JS.API.STREAM.PURGE.x" });
+    }
+    await admin.flush();
+    t.is(await refused(), before + 6);
+    await house.flush();
+    t.deepEqual(said, []);
+
+    // Invalid headers count as invalid messages, and are no failure of the transport.
+    using raw = await startRawClient(Number(new URL(nats).port));
+    const login = {
+      ...{ user: "other.bob", pass: "correct-horse" },
+      headers: true,
+      verbose: false,
+    };
+    raw.send(`CONNECT ${JSON.stringify(login)}`, "SUB _INBOX.raw 1");
+    const head = "NATS/1.0\r\nno name: x\r\n\r\n";
+    for (let sent = 0; sent < 3; sent++) {
+      raw.send(`HPUB osiris.c1.jobs.other.list _INBOX.raw ${head.length} ${head.length + 2}`);
+      raw.send(`${head}{}`);
+    }
+    raw.send("PUB osiris.c1.jobs.other.list _INBOX.raw 2", "{}");
+    await raw.until('"runs"');
+    t.is(await refused(), before + 9);
+    t.true(incidents.every((incident) => incident.startsWith("FRAME_CORRUPT")));
+
+    // Enough of a flood is refused to show that it is one; the rest reaches no actor.
+    const { transport: ada } = await place.dial("ada");
+    let answers = 0;
+    ada.subscribe("_INBOX.flood", () => answers++);
+    const many = 20_000;
+    for (let asked = 0; asked < many; asked++) {
+      ada.publish("osiris.c1.jobs.acme.list", new TextEncoder().encode("{}"), {
+        reply: "_INBOX.flood",
+      });
+    }
+    await using bob = await connect({ nats, ...as.bob, tenant: "other" });
+    t.deepEqual(await bob.list(), []);
+    await ada.flush();
+    t.deepEqual(await bob.list(), []);
+    t.true(answers > 0 && answers < many / 2, `${answers} answers`);
+    await using asAda = await connect({ nats, ...as.ada, tenant: "acme" });
+    t.deepEqual(await asAda.list(), [], "it is heard again");
+  },
+);

@@ -15,7 +15,7 @@ import type { Credentials } from "../../../src/wire/transports/credentials.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
-import { lacks, natsServer } from "../../helpers/needs.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 import { startCli } from "../../helpers/processes/cli.ts";
 
 function directoryOf(t: ExecutionContext): string {
@@ -25,7 +25,6 @@ function directoryOf(t: ExecutionContext): string {
 }
 
 async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer | undefined> {
-  if (lacks(t, natsServer)) return undefined;
   const file = join(directoryOf(t), "server.conf");
   writeFileSync(file, config);
   return startNatsServer(["-c", file]);
@@ -51,7 +50,7 @@ const tls = (verify: boolean) => `tls {
 }
 `;
 
-test("a user and a password", async (t) => {
+testIf(natsServer)("a user and a password", async (t) => {
   await using server = (await serverOf(t, "authorization { user: ada, password: s3 }")) ?? null;
   if (server === null) return;
   t.true(await speaks(server.url, { user: "ada", pass: "s3" }));
@@ -61,22 +60,26 @@ test("a user and a password", async (t) => {
   }
 });
 
-test("a password that stands in the address is in no output of `up` and `host`", async (t) => {
-  await using server = (await serverOf(t, "authorization { user: ada, password: s3cret }")) ?? null;
-  if (server === null) return;
-  const at = ["--nats", server.url.replace("//", "//ada:s3cret@"), "--devices"];
-  const up = startCli(["up", ...at, "0"], directoryOf(t));
-  t.true((await up.line((line) => line.startsWith("Submit:"))).includes(server.url));
-  const host = startCli(["host", ...at, "1"], directoryOf(t));
-  await host.line((line) => line.startsWith("Joined"));
-  const running = [host, up];
-  for (const one of running) one.kill("SIGKILL");
-  for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
-    t.notRegex(stdout + stderr, /s3cret/);
-  }
-});
+testIf(natsServer)(
+  "a password that stands in the address is in no output of `up` and `host`",
+  async (t) => {
+    await using server =
+      (await serverOf(t, "authorization { user: ada, password: s3cret }")) ?? null;
+    if (server === null) return;
+    const at = ["--nats", server.url.replace("//", "//ada:s3cret@"), "--devices"];
+    const up = startCli(["up", ...at, "0"], directoryOf(t));
+    t.true((await up.line((line) => line.startsWith("Submit:"))).includes(server.url));
+    const host = startCli(["host", ...at, "1"], directoryOf(t));
+    await host.line((line) => line.startsWith("Joined"));
+    const running = [host, up];
+    for (const one of running) one.kill("SIGKILL");
+    for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
+      t.notRegex(stdout + stderr, /s3cret/);
+    }
+  },
+);
 
-test("an nkey, whose seed never leaves this machine", async (t) => {
+testIf(natsServer)("an nkey, whose seed never leaves this machine", async (t) => {
   const { publicKey, file } = writeSeed(directoryOf(t));
   const other = writeSeed(directoryOf(t));
   const config = `authorization { users: [ { nkey: ${publicKey} } ] }`;
@@ -89,7 +92,7 @@ test("an nkey, whose seed never leaves this machine", async (t) => {
   });
 });
 
-test("a credentials file", async (t) => {
+testIf(natsServer)("a credentials file", async (t) => {
   const { config, file } = writeCredentials(directoryOf(t));
   const other = writeCredentials(directoryOf(t));
   await using server = (await serverOf(t, config)) ?? null;
@@ -100,7 +103,7 @@ test("a credentials file", async (t) => {
   });
 });
 
-test("TLS: the server is who it says, or there is no connection", async (t) => {
+testIf(natsServer)("TLS: the server is who it says, or there is no connection", async (t) => {
   await using server = (await serverOf(t, tls(false))) ?? null;
   if (server === null) return;
   t.true(await speaks(server.url, { tls: { ca: pem("ca") } }));
@@ -110,7 +113,7 @@ test("TLS: the server is who it says, or there is no connection", async (t) => {
   }
 });
 
-test("TLS is not given up where the server has none", async (t) => {
+testIf(natsServer)("TLS is not given up where the server has none", async (t) => {
   await using server = (await serverOf(t, "")) ?? null;
   if (server === null) return;
   await t.throwsAsync(speaks(server.url, { tls: { ca: pem("ca") } }), {
@@ -118,7 +121,7 @@ test("TLS is not given up where the server has none", async (t) => {
   });
 });
 
-test("mutual TLS: a whole cluster of two hosts trains behind it", async (t) => {
+testIf(natsServer)("mutual TLS: a whole cluster of two hosts trains behind it", async (t) => {
   await using server = (await serverOf(t, tls(true))) ?? null;
   if (server === null) return;
   const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];

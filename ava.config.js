@@ -1,27 +1,22 @@
-// How ava runs the tests. One file more than there are cores runs at a time: tests of processes wait
-// for leases and deadlines. The long files come first, so that no core waits for one of them at the
-// end.
+// How ava runs the tests: each compiled file by itself, as in `npx ava FILE`, or, in `npm test`, the
+// files of a room rolled up into one (test/runner/rooms.ts). One file more than there are cores runs
+// at a time: tests of processes wait for leases and deadlines. The long rooms come first, so that no
+// core waits for one of them at the end.
 
 import { availableParallelism } from "node:os";
 
-/** Beginnings of paths, the longest files first; all others follow in order of their names. */
-const first = [
-  "chaos/processes/",
-  "chaos/simulation/",
-  "chaos/trials/",
-  "chaos/runs/",
-  "actors/cluster/",
-  "training/step/",
-  "wire/broker/protocol",
-];
+/** Beginnings of names, the longest rooms first; all others follow in order of their names. */
+const first = ["chaos-simulation", "chaos-", "actors-", "cli", "training-step", "storage-"];
 
 const rankOf = (file) => {
-  const rank = first.findIndex((start) => file.includes(`/dist/test/${start}`));
+  const rank = first.findIndex((start) => file.includes(`/dist/rooms/${start}`));
   return rank === -1 ? first.length : rank;
 };
 
+const areRooms = process.env.OSIRIS_TEST_ROOMS !== undefined;
+
 export default {
-  files: ["dist/test/**/*.test.js"],
+  files: areRooms ? ["dist/rooms/*.test.js"] : ["dist/test/**/*.test.js"],
   timeout: "10m",
   // Linux counts processor time by process, so that a profile needs one for each file.
   workerThreads: process.env.OSIRIS_TEST_PROFILE === undefined,

@@ -1,5 +1,5 @@
 // The file that a thread or a process starts with: an entry as it was compiled, or the rollup of
-// that entry (rollup.config.js), which starts in half of the time.
+// that entry (rolldown.config.js), which starts in half of the time.
 
 import { statSync } from "node:fs";
 import { basename } from "node:path";

@@ -6,7 +6,7 @@ import { note } from "./notes.ts";
 import { beginProfile, profileVariable } from "./profile.ts";
 
 const file = decodeURI(test.meta.file)
-  .replace(/^.*\/dist\/test\//, "")
+  .replace(/^.*\/dist\/(test|rooms)\//, "")
   .replace(/\.test\.js$/, "");
 
 const begunMs = performance.now();

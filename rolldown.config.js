@@ -1,13 +1,12 @@
 // The programs of threads and of processes as a few files instead of hundreds of modules, so that
 // each starts in half of the processor time (docs/decisions/0019-threads-load-rollups.md). They are
 // CommonJS, which Node reads and links at once: modules are found one after another. Packages stay
-// where they are, but for zod, which has a hundred modules.
+// where they are, but for zod, which has a hundred modules. Also the dashboard's page.
 
-import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
@@ -16,14 +15,13 @@ const placesPlugin = {
   name: "places",
   resolveId(id, from) {
     if (id !== "zod" || from === undefined) return null;
-    const file = fileURLToPath(import.meta.resolve(id, pathToFileURL(from)));
-    return { id: file, moduleSideEffects: false };
+    return { id: createRequire(from).resolve(id).replace(/\.cjs$/, ".js"), moduleSideEffects: false };
   },
   /** Each module of ours finds its neighbours from where it was compiled, not from its rollup. */
-  resolveImportMeta(property, { moduleId }) {
-    if (property !== "url") return null;
-    const path = JSON.stringify(`../${relative("dist", moduleId)}`);
-    return `require("node:url").pathToFileURL(require("node:path").join(__dirname, ${path})).href`;
+  transform(code, id) {
+    if (id.startsWith(zodFolder) || !code.includes("import.meta.url")) return null;
+    const path = JSON.stringify(`../${relative("dist", id)}`);
+    return code.replaceAll("import.meta.url", `placeOfModule(${path})`);
   },
   /** What V8 compiles of the rollups, with the flags that threads have: src/ports/code-cache.ts. */
   async generateBundle({ dir }, bundle) {
@@ -49,25 +47,29 @@ const placesPlugin = {
   },
 };
 
-const rolled = (dir, minBytes, input) => ({
+/** Where a module was compiled, as a URL. A declaration is hoisted above everything of its file. */
+const placeOfModule = `function placeOfModule(path) {
+  return require("node:url").pathToFileURL(require("node:path").join(__dirname, path)).href;
+}`;
+
+const rolled = (dir, input) => ({
   input,
+  platform: "node",
   plugins: [placesPlugin],
   external: (id) => id !== "zod" && /^[^./]/.test(id),
   output: {
-    ...{ dir: join("dist", dir), format: "cjs", experimentalMinChunkSize: minBytes },
+    dir: join("dist", dir),
+    format: "cjs",
     dynamicImportInCjs: dir !== "threads", // A script of the code cache cannot import.
-    ...{ entryFileNames: "[name].cjs", chunkFileNames: "[name].cjs" },
+    entryFileNames: "[name].cjs",
+    chunkFileNames: "[name].cjs",
+    strict: true,
+    intro: placeOfModule,
     // As its licence asks.
     banner: ({ moduleIds }) =>
       moduleIds.some((id) => id.startsWith(zodFolder))
         ? `/* zod:\n${readFileSync(`${zodFolder}/LICENSE`, "utf8")}*/`
         : "",
-  },
-  onwarn(warning, warn) {
-    // The compiler's own helper, at the top of a module that imports by a name it computes.
-    if (warning.code === "THIS_IS_UNDEFINED") return;
-    if (warning.code === "INVALID_ANNOTATION") return; // Zod's, for another bundler.
-    warn(warning);
   },
 });
 
@@ -76,17 +78,13 @@ const licenceOf = (name) =>
   `/*! ${name}:\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8")}*/`;
 
 // The dashboard's page (web/) with the libraries that draw it: three files that no server but ours
-// has to have (docs/decisions/0031-the-page.md).
+// has to have (docs/decisions/0031-the-page.md). .ci/run checks its types.
 const pagePlugin = {
   name: "page",
-  /** It is compiled by itself: it alone has a document. Its types are checked by .ci/run. */
-  buildStart() {
-    execFileSync(join("node_modules", ".bin", "tsc"), ["-p", "web", "--noCheck"], { stdio: "inherit" });
-  },
   resolveId(id, from) {
     if (from === undefined || /^[./]/.test(id)) return null;
     if (id === "uplot") return join(process.cwd(), "node_modules/uplot/dist/uPlot.esm.js");
-    return fileURLToPath(import.meta.resolve(id, pathToFileURL(from)));
+    return null;
   },
   generateBundle() {
     const styles = ["node_modules/uplot/dist/uPlot.min.css", "web/page.css"];
@@ -98,7 +96,8 @@ const pagePlugin = {
 };
 
 const page = {
-  input: { page: "dist/web-build/web/main.js" },
+  input: { page: "web/main.ts" },
+  platform: "browser",
   plugins: [pagePlugin],
   output: {
     ...{ dir: "dist/page", format: "es", entryFileNames: "[name].js" },
@@ -106,19 +105,53 @@ const page = {
   },
 };
 
+// The tests of each room as one file (test/runner/rooms.ts), where tests were compiled.
+const tests = "dist/test";
+const rooms = existsSync(tests) ? (await import("./dist/test/runner/rooms.js")).roomsOf(tests) : new Map();
+const roomsPlugin = {
+  name: "rooms",
+  resolveId: (id) => (rooms.has(id.slice("room:".length)) ? id : null),
+  load(id) {
+    if (!id.startsWith("room:")) return null;
+    const files = rooms.get(id.slice("room:".length));
+    return files.map((file) => `import ${JSON.stringify(join(process.cwd(), tests, file))};`).join("\n");
+  },
+  transform(code, id) {
+    if (!code.includes("import.meta.")) return null;
+    const path = JSON.stringify(`../${relative("dist", id)}`);
+    return code
+      .replaceAll("import.meta.url", `placeOfModule(${path})`)
+      .replaceAll("import.meta.dirname", `folderOfModule(${path})`);
+  },
+};
+const rolledRooms = {
+  input: Object.fromEntries([...rooms.keys()].map((room) => [room, `room:${room}`])),
+  platform: "node",
+  plugins: [roomsPlugin],
+  external: (id) => !id.startsWith("room:") && /^[^./]/.test(id),
+  output: {
+    ...{ dir: "dist/rooms", format: "es", entryFileNames: "[name].test.js", chunkFileNames: "[name].js" },
+    cleanDir: true,
+    intro: `import { fileURLToPath as pathOfModule } from "node:url";
+function placeOfModule(path) { return new URL(path, import.meta.url).href; }
+function folderOfModule(path) { return pathOfModule(new URL(".", placeOfModule(path))).replace(/\\/$/, ""); }`,
+  },
+};
+
 export default [
   page,
-  rolled("threads", 60_000, [
-    "dist/actors/threads/thread-entry.js",
-    "dist/chaos/faults/breaking-entry.js",
-    "dist/chaos/faults/faulty-entry.js",
-    "dist/src/wire/broker/broker-main.js",
-    "dist/src/ports/cached-entry.js",
-  ]),
-  rolled("processes", 200_000, [
-    "dist/index.js",
-    "dist/cli/osiris.js",
-    "dist/cli/support/broker-process.js",
-    "dist/chaos/trials/process-entry.js",
-  ]),
+  ...(rooms.size === 0 ? [] : [rolledRooms]),
+  rolled("threads", {
+    "thread-entry": "dist/actors/threads/thread-entry.js",
+    "breaking-entry": "dist/chaos/faults/breaking-entry.js",
+    "faulty-entry": "dist/chaos/faults/faulty-entry.js",
+    "broker-main": "dist/src/wire/broker/broker-main.js",
+    "cached-entry": "dist/src/ports/cached-entry.js",
+  }),
+  rolled("processes", {
+    index: "dist/index.js",
+    osiris: "dist/cli/osiris.js",
+    "broker-process": "dist/cli/support/broker-process.js",
+    "process-entry": "dist/chaos/trials/process-entry.js",
+  }),
 ];

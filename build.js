@@ -1,0 +1,114 @@
+// Builds a clone: compiles the TypeScript into dist/, rolls up the programs (rolldown.config.js) and
+// compiles the kernels (native/build.sh) at the same time. Stops all of it at the first failure.
+//
+//   node build.js            the product: what `npm start` needs
+//   node build.js --all      the tests, benches and examples too
+//   node build.js --package  the types too, checked, and without tests: what `npm pack` needs
+//
+// Types are not checked but for a package: `npm run check` does it. Nothing is built again where no
+// source is newer than the last build.
+
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "rolldown";
+
+const product = ["src", "storage", "actors", "chaos", "cli"];
+const beside = ["examples", "bench", "docs", "test"];
+const configuration = ["index.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
+const programs = ["build.js", "rolldown.config.js", "web"];
+/** What was built, and when. */
+const stamp = "dist/.built";
+
+const isPackage = process.argv.includes("--package");
+// A clone that has compiled tests keeps them current.
+const isAll = !isPackage && (process.argv.includes("--all") || existsSync("dist/test"));
+const kind = isPackage ? "package" : isAll ? "all" : "product";
+const startedMs = Date.now();
+const running = new Set();
+
+process.chdir(import.meta.dirname);
+await Promise.all([compileKernels(), compileTypeScript()]);
+if (isPackage) await run("sh", ["native/package.sh"]);
+
+async function compileKernels() {
+  await run("sh", ["native/build.sh"]);
+}
+
+async function compileTypeScript() {
+  if (isCurrent()) return;
+  rmSync(stamp, { force: true });
+  const project = isAll ? "." : "tsconfig.product.json";
+  const types = isPackage ? [] : ["--noCheck", "--declaration", "false"];
+  // A file of the compiler's own state would make the rollups seem stale (src/ports/entry-file.ts).
+  rmSync("dist/.tsbuildinfo", { force: true });
+  const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
+  await run("node_modules/.bin/tsc", ["-p", project, ...types, ...alone]);
+  for (const folder of [...product, ...beside]) removeLeftOvers(folder);
+  const { default: rollups } = await import("./rolldown.config.js");
+  await build(rollups.map((one) => ({ ...one, onLog: tell })));
+  writeFileSync(stamp, kind);
+  say(`compiled and rolled up the TypeScript in ${((Date.now() - startedMs) / 1000).toFixed(0)} s`);
+}
+
+/** Whether the last build made all of this, and no source has changed since. */
+function isCurrent() {
+  const builtMs = changedMs(stamp);
+  if (builtMs === 0 || changedMs("dist/.tsbuildinfo") > builtMs) return false;
+  if (readFileSync(stamp, "utf8") !== kind) return false;
+  const sources = [...product, ...(isAll ? beside : []), ...configuration, ...programs];
+  return sources.every((source) => newestMs(source) <= builtMs);
+}
+
+function newestMs(path) {
+  const status = statSync(path);
+  if (!status.isDirectory()) return status.mtimeMs;
+  const within = readdirSync(path).map((name) => newestMs(join(path, name)));
+  return Math.max(status.mtimeMs, ...within); // A folder changes when a file of it is removed.
+}
+
+function changedMs(path) {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+/** Removes what an earlier build made of a source that is no longer here. */
+function removeLeftOvers(folder) {
+  const compiled = join("dist", folder);
+  if (!existsSync(compiled)) return;
+  for (const name of readdirSync(compiled, { recursive: true, encoding: "utf8" })) {
+    const [, source] = name.match(/^(.*?)(\.d\.ts|\.js)$/) ?? [];
+    if (source !== undefined && !existsSync(join(folder, `${source}.ts`))) {
+      rmSync(join(compiled, name));
+    }
+  }
+}
+
+/** Prints the warnings of rolldown, but for those of modules that one thread loads later than another. */
+function tell(level, { code, message }) {
+  if (level === "warn" && code !== "INEFFECTIVE_DYNAMIC_IMPORT") say(message);
+}
+
+/** Runs a program to its end. If it fails, the others are ended, and so is this one. */
+function run(program, args) {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { stdio: ["ignore", 2, 2] });
+    running.add(child);
+    child.on("error", (error) => fail(`cannot run ${program}: ${error.message}`));
+    child.on("close", (code, signal) => {
+      running.delete(child);
+      if (code === 0) resolve();
+      else fail(`${[program, ...args].join(" ")} ended with ${signal ?? `exit code ${code}`}`);
+    });
+  });
+}
+
+function fail(reason) {
+  if (process.exitCode !== undefined) return; // The end of the others follows from the first.
+  process.exitCode = 1;
+  say(`the build failed: ${reason}`);
+  for (const child of running) child.kill();
+}
+
+function say(line) {
+  process.stderr.write(`osiris: ${line}\n`);
+}

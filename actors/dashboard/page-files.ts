@@ -1,4 +1,4 @@
-// The page's files, as the build rolled them up beside the programs (rolldown.config.js): read once,
+// The page's files, as the build rolled them up beside the programs: read once,
 // each as it is and packed with gzip.
 
 import { createHash } from "node:crypto";

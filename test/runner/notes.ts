@@ -3,7 +3,21 @@
 // was skipped. Without that variable, as in `npx ava FILE`, nothing is noted.
 
 import { appendFileSync, readFileSync } from "node:fs";
-import type { FileCost } from "./profile.ts";
+
+/** What one file of tests cost. Seconds are of processor time, but for `wall`. */
+export interface FileCost {
+  readonly wall: number;
+  /** Node, ava, and the modules that the file imports. */
+  readonly loading: number;
+  /** The thread that runs the tests. */
+  readonly tests: number;
+  /** The threads that the tests start, and the process's own: compiler and garbage collector. */
+  readonly threads: number;
+  /** The processes that the tests start and wait for. */
+  readonly processes: number;
+  readonly threadsStarted: number;
+  readonly processesStarted: number;
+}
 
 export type Note =
   | { readonly kind: "begun"; readonly file: string }

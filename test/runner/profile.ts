@@ -6,22 +6,7 @@ import childProcess from "node:child_process";
 import { readFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import workerThreads from "node:worker_threads";
-import type { Note } from "./notes.ts";
-
-/** What one file of tests cost. Seconds are of processor time, but for `wall`. */
-export interface FileCost {
-  readonly wall: number;
-  /** Node, ava, and the modules that the file imports. */
-  readonly loading: number;
-  /** The thread that runs the tests. */
-  readonly tests: number;
-  /** The threads that the tests start, and the process's own: compiler and garbage collector. */
-  readonly threads: number;
-  /** The processes that the tests start and wait for. */
-  readonly processes: number;
-  readonly threadsStarted: number;
-  readonly processesStarted: number;
-}
+import type { FileCost, Note } from "./notes.ts";
 
 export const profileVariable = "OSIRIS_TEST_PROFILE";
 

@@ -1,5 +1,5 @@
-// The lines that `npm test` adds to ava's report: progress, the skipped tests, the slowest files and
-// the counts.
+// The lines that `npm test` adds to ava's report: its progress, the skipped tests, the slowest files
+// and the counts.
 
 import type { Note } from "./notes.ts";
 
@@ -60,6 +60,7 @@ export function summaryOf(
     `  ${reason}`,
     ...titles.map((title) => `    - ${title}`),
   ]);
+  const sum = `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped`;
   const slowest = notes
     .flatMap((one) => (one.kind === "ended" ? [one] : []))
     .sort((a, b) => b.seconds - a.seconds)
@@ -68,16 +69,14 @@ export function summaryOf(
     "",
     byReason.size === 0 ? "No test was skipped." : "Skipped tests:",
     ...reasons,
-    ...(some.length === 0
-      ? []
-      : ["", "Tests that tried some of their cases (npm run test:all: all):"]),
+    ...(some.length === 0 ? [] : ["", "Tried in part here, in full by `npm run test:all`:"]),
     ...some.map((cases) => `    - ${cases}`),
     "",
     "The slowest files:",
     ...slowest.map((one) => `  ${one.seconds.toFixed(1).padStart(6)} s  ${one.file}`),
     ...failures,
     "",
-    `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped, in ${timeOf(seconds)}`,
+    `${sum}, in ${timeOf(seconds)}`,
   ].join("\n");
 }
 

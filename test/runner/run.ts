@@ -1,14 +1,21 @@
 // `npm test`: runs ava, prints its progress every few seconds, and ends with the skipped tests and
-// their reasons, the slowest files, and one line of counts, which `.ci/run` reads. `--all` leaves
-// nothing out, `--profile` adds a table of processor time; other arguments go to ava.
+// their reasons, the slowest files, and one line of counts, which `.ci/run` reads.
+//
+//   npm test                                  every room in one worker (test/runner/rooms.ts)
+//   npm test -- dist/test/job/loss.test.js    these files alone
+//   npm test -- --all                         nothing left out: what `npm run test:all` runs
+//   npm test -- --profile [FILE...]           ends with processor time by file and cause
+//   npm test -- --load 8 --times 3            three times, with eight busy processes beside
+//
+// Other arguments go to ava.
 
-import { execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { stripVTControlCharacters } from "node:util";
+import { parseArgs, stripVTControlCharacters } from "node:util";
 import { notesVariable, readNotes, testAllVariable } from "./notes.ts";
 import { profileOf, profileVariable } from "./profile.ts";
 import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.ts";
@@ -16,65 +23,110 @@ import { type Counts, countsOf, isEndOf, progressOf, summaryOf } from "./report.
 const progressEveryMs = 10_000;
 /** Tests of one run write less than half of it. */
 const memoryMinBytes = 2 * 2 ** 30;
+/** A busy process ends by itself, should its parent be killed. */
+const busyMaxSeconds = 3 * 3600;
 
-const args = process.argv.slice(2);
-const isAll = args.includes("--all");
-const isProfile = args.includes("--profile");
-const named = args.filter((arg) => arg.endsWith(".js"));
+const options = {
+  all: { type: "boolean", default: false },
+  profile: { type: "boolean", default: false },
+  load: { type: "string", default: "0" },
+  times: { type: "string", default: "1" },
+} as const;
+const parsed = parseArgs({ options, strict: false, tokens: true });
+const { all: isAll, profile: isProfile } = parsed.values;
+/** What is not ours goes to ava as it was given. */
+const rest = process.argv
+  .slice(2)
+  .filter((_, index) => !parsed.tokens.some((token) => isOwn(token, index)));
+const areFilesNamed = rest.some((arg) => arg.endsWith(".js"));
+const areRooms = !areFilesNamed && isProfile !== true;
 
-// What tests write lies in memory where there is room: tests sync thousands of small files, and a
-// disk takes milliseconds for each. `--all` syncs to the disk.
-const directory = mkdtempSync(join(isAll ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
-const path = join(directory, "notes");
-writeFileSync(path, "");
-const all = readdirSync("dist/test", { recursive: true, encoding: "utf8" });
-const files =
-  named.length > 0 ? named.length : all.filter((name) => name.endsWith(".test.js")).length;
+let running: ChildProcess | undefined;
+let isStopped = false;
+const busy = Array.from({ length: Number(parsed.values.load) }, startBusy);
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    isStopped = true;
+    running?.kill(signal);
+  });
+}
 
-const ava = fileURLToPath(new URL("cli.mjs", import.meta.resolve("ava")));
-const child = spawn(
-  process.execPath,
-  [ava, ...args.filter((arg) => arg !== "--all" && arg !== "--profile")],
-  {
+for (let time = 0; time < Number(parsed.values.times) && !isStopped; time++) {
+  const code = await runAva();
+  if (code !== 0) process.exitCode = code;
+}
+for (const child of busy) child.kill("SIGKILL");
+
+type Token = (typeof parsed.tokens)[number];
+
+/** Whether an argument, or its value, is one of the options above. */
+function isOwn(token: Token, index: number): boolean {
+  if (token.kind !== "option" || !Object.hasOwn(options, token.name)) return false;
+  const isValueBehind = token.value !== undefined && !token.inlineValue;
+  return index === token.index || (isValueBehind && index === token.index + 1);
+}
+
+/** Runs ava once, to its end. Returns its exit code. */
+async function runAva(): Promise<number> {
+  // What tests write lies in memory where there is room: tests sync thousands of small files, and a
+  // disk takes milliseconds for each. `--all` syncs to the disk.
+  const directory = mkdtempSync(join(isAll ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
+  const notes = join(directory, "notes");
+  writeFileSync(notes, "");
+  const startedMs = performance.now();
+  const seconds = (): number => (performance.now() - startedMs) / 1000;
+  const ava = fileURLToPath(new URL("cli.mjs", import.meta.resolve("ava")));
+  const child = spawn(process.execPath, [ava, ...rest], {
     stdio: ["inherit", "pipe", "inherit"],
     env: {
       ...process.env,
-      [notesVariable]: path,
+      [notesVariable]: notes,
+      ...(areRooms ? { OSIRIS_TEST_ROOMS: "1" } : {}),
       ...(isAll ? { [testAllVariable]: "1" } : {}),
       ...(isProfile ? { [profileVariable]: "1" } : {}),
       TMPDIR: directory,
       ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
     },
-  },
-);
-
-const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
-const lines = createInterface({ input: child.stdout });
-/** What ava says of failures at its end: kept for our end, which a log that was cut still has. */
-const failures: string[] = [];
-let isEnd = false;
-lines.on("line", (line) => {
-  const plain = stripVTControlCharacters(line);
-  countsOf(plain, counts);
-  if (isEndOf(plain)) isEnd = true;
-  if (isEnd) failures.push(line);
-  else say(line);
-});
-
-const seconds = (): number => process.uptime();
-const progress = setInterval(() => {
-  say(progressOf(readNotes(path), counts, files, seconds()));
-}, progressEveryMs);
-
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.kill(signal));
-
-child.on("close", (code) => {
+  });
+  running = child;
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
+  /** What ava says of failures at its end: kept for our end, which a log that was cut still has. */
+  const failures: string[] = [];
+  let isEnd = false;
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    const plain = stripVTControlCharacters(line);
+    countsOf(plain, counts);
+    if (isEndOf(plain)) isEnd = true;
+    if (isEnd) failures.push(line);
+    else say(line);
+  });
+  const files = countFiles();
+  const progress = setInterval(() => {
+    say(progressOf(readNotes(notes), counts, files, seconds()));
+  }, progressEveryMs);
+  const code = await new Promise<number>((resolve) => {
+    child.on("close", (exit) => resolve(exit ?? 1));
+  });
   clearInterval(progress);
-  if (isProfile) say(profileOf(readNotes(path)));
-  say(summaryOf(readNotes(path), counts, failures, seconds()));
+  if (isProfile) say(profileOf(readNotes(notes)));
+  say(summaryOf(readNotes(notes), counts, failures, seconds()));
   rmSync(directory, { recursive: true, force: true });
-  process.exitCode = code ?? 1;
-});
+  return code;
+}
+
+function countFiles(): number {
+  if (areFilesNamed) return rest.filter((arg) => arg.endsWith(".js")).length;
+  const names = readdirSync(areRooms ? "dist/rooms" : "dist/test", { recursive: true });
+  return names.filter((name) => String(name).endsWith(".test.js")).length;
+}
+
+/** A process that keeps a core busy until it is killed, or its parent has gone. */
+function startBusy(): ChildProcess {
+  const program = `
+    const parent = process.ppid, endMs = Date.now() + ${busyMaxSeconds * 1000};
+    while (process.ppid === parent && Date.now() < endMs) for (let i = 0; i < 1e7; i++);`;
+  return spawn(process.execPath, ["-e", program], { stdio: "ignore" });
+}
 
 /** A directory in memory that has room for tests, and runs the scripts that tests write. */
 function memoryDirectory(): string {

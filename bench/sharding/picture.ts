@@ -3,16 +3,17 @@
 // bench has printed:
 //
 //   npm run bench -- sharding --only sharding.threads --costs FILE --json
-//     > docs/pictures/learned-sharding.jsonl
+//     | gzip -9n > docs/pictures/learned-sharding.jsonl.gz
 //   node dist/bench/sharding/picture.js
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { gunzipSync } from "node:zlib";
 import { scaleLog } from "d3-scale";
 import { z } from "zod";
 
 export const files = {
-  rows: "docs/pictures/learned-sharding.jsonl",
+  rows: "docs/pictures/learned-sharding.jsonl.gz",
   picture: "docs/pictures/learned-sharding.svg",
 };
 
@@ -24,6 +25,11 @@ export interface PredictedPlan {
   readonly measured: number;
   readonly networks: number;
   readonly formulas: number;
+}
+
+/** The text that the bench printed, as it lies packed in the repository. */
+export function readRows(): string {
+  return gunzipSync(readFileSync(files.rows)).toString("utf8");
 }
 
 const planName = /^sharding\.threads\.plan\.(\d+)\.(.+)$/;
@@ -116,5 +122,5 @@ function text(left: number, baseline: number, words: string, kind: string): stri
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  writeFileSync(files.picture, drawPredictions(plansIn(readFileSync(files.rows, "utf8"))));
+  writeFileSync(files.picture, drawPredictions(plansIn(readRows())));
 }

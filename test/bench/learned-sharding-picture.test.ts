@@ -2,10 +2,10 @@
 
 import { readFileSync } from "node:fs";
 import test from "ava";
-import { drawPredictions, files, plansIn } from "../../bench/sharding/picture.ts";
+import { drawPredictions, files, plansIn, readRows } from "../../bench/sharding/picture.ts";
 
 test("the picture of predictions is drawn from the rows that the bench printed", (t) => {
-  const plans = plansIn(readFileSync(files.rows, "utf8"));
+  const plans = plansIn(readRows());
   t.true(plans.length >= 100);
   t.is(readFileSync(files.picture, "utf8"), drawPredictions(plans));
 });

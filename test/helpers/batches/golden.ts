@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import type { LossSpec } from "../../../src/model/options/loss-options.ts";
 import { renamed } from "./golden-names.ts";
 
@@ -55,10 +56,15 @@ export interface Golden {
   tensor(name: string): Float64Array;
 }
 
+/** The tensors of a golden, unpacked; its manifest has where each begins. */
+export function goldenBytes(path: string): Uint8Array {
+  return gunzipSync(readFileSync(path));
+}
+
 /** The golden of that name. */
 export function readGolden(name: string): Golden {
   const manifest = JSON.parse(readFileSync(`${goldenFolder}/${name}.json`, "utf8"));
-  const bytes = readFileSync(join(dirname(`${goldenFolder}/${name}`), manifest.file));
+  const bytes = goldenBytes(join(dirname(`${goldenFolder}/${name}`), manifest.file));
   const entries: [string, TensorEntry][] = Object.entries(manifest.tensors);
   const tensors = new Map(
     entries.map(([key, entry]) => {

@@ -8,7 +8,12 @@ import test from "ava";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
-import { type Golden, goldenFolder, readGolden } from "../../helpers/batches/golden.ts";
+import {
+  type Golden,
+  goldenBytes,
+  goldenFolder,
+  readGolden,
+} from "../../helpers/batches/golden.ts";
 import { beginsLike, followCurve } from "../../helpers/devices/follow-golden.ts";
 import { architectureOf, batchesOf, startGolden } from "../../helpers/devices/golden-devices.ts";
 import type { LocalDevices } from "../../helpers/devices/local-devices.ts";
@@ -35,7 +40,7 @@ const sharedModel = {
 
 for (const name of ["dlrm", "features", "wukong", "wukong_fullfm"]) {
   test(`the golden ${name} is the one that its README tells of, and whole`, (t) => {
-    const bytes = readFileSync(`${goldenFolder}/${name}.bin`);
+    const bytes = goldenBytes(`${goldenFolder}/${name}.bin.gz`);
     const hash = createHash("sha256").update(bytes).digest("hex");
     const page = readFileSync(`${goldenFolder}/README.md`, "utf8");
     const [row = ""] = page.match(new RegExp(`^\\| \`${name}\` .*$`, "m")) ?? [];

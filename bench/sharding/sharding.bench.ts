@@ -35,6 +35,7 @@ interface ShardingOptions {
   readonly costs?: string;
   readonly oracle?: string;
   readonly devices: number;
+  readonly ablations: boolean;
 }
 
 export const shardingBench: Bench<ShardingOptions> = {
@@ -48,6 +49,10 @@ export const shardingBench: Bench<ShardingOptions> = {
       .default(20),
     new Option("--seed <number>", "of these sets").argParser(positive).default(727),
     new Option("--devices <count>", "threads that train these sets").argParser(positive).default(2),
+    new Option(
+      "--ablations",
+      "also train AutoShard policies that are told no costs, and compare them",
+    ).default(false),
     new Option(
       "--costs <file>",
       "of `osiris plan --calibrate --learn`: measures plans on threads, too",
@@ -63,7 +68,7 @@ export const shardingBench: Bench<ShardingOptions> = {
 };
 
 /** What trained policies make of tasks of the same tables. */
-function policiesOf({ data, tasks: all }: ShardingOptions): Measurement[] {
+function policiesOf({ data, tasks: all, ablations }: ShardingOptions): Measurement[] {
   if (!hasPublished(data)) return [];
   const tasks = Math.min(50, all);
   const dreams = ([4, 8] as const).map((devices) => {
@@ -71,7 +76,9 @@ function policiesOf({ data, tasks: all }: ShardingOptions): Measurement[] {
       return dreamRows(openKernels("auto"), devices, { data, tasks });
     });
   });
-  const auto = together(autoRowNames(), 20, () => autoRows(openKernels("auto"), { data, tasks }));
+  const auto = together(autoRowNames(ablations), ablations ? 140 : 20, () => {
+    return autoRows(openKernels("auto"), { data, tasks, hasAblations: ablations });
+  });
   return [...dreams, auto];
 }
 

@@ -34,13 +34,7 @@ const trainings: Readonly<Record<string, () => PlacementPolicy>> = {
     return trainDream(kernels, 4, { data: flags.data, seed, say, hasCosts: false });
   },
   autoshard: () => trainAuto(kernels, { data: flags.data, seed, say }),
-  "autoshard-no-costs": () => {
-    return trainAuto(kernels, { data: flags.data, seed, say, hasCosts: false });
-  },
   "autoshard-half": () => trainAuto(kernels, { data: flags.data, seed, say, isHalf: true }),
-  "autoshard-half-no-costs": () => {
-    return trainAuto(kernels, { data: flags.data, seed, say, isHalf: true, hasCosts: false });
-  },
 };
 
 if (hasPublished(flags.data)) {

@@ -78,7 +78,7 @@ function measureOf(tables: readonly SizedTable[]) {
 }
 
 const greedyNames = Object.keys(greedyCosts) as GreedyCost[];
-const ways = ["policy", "noCosts", ...greedyNames, "random"] as const;
+const others = [...greedyNames, "random"] as const;
 
 /** Sizes of tasks, the tables that they are of, and how many tasks of each are planned. */
 const parts = [
@@ -95,23 +95,37 @@ const speedUpMin = 1.65;
 /** Seconds that 800 tables may take. */
 const secondsMax = 6;
 
-export function autoRowNames(): string[] {
-  return parts.flatMap(({ name }) => {
-    const of = (row: string) => `sharding.auto.${name}.${row}`;
-    return [of("balance"), of("speedUp"), of("seconds"), ...ways.slice(1).map(of)];
-  });
+/** The seed of the policies in bench/sharding/networks, and so of those trained beside them. */
+const seedOfNetworks = 1;
+
+export interface AutoRowsOptions {
+  readonly data: string;
+  readonly tasks: number;
+  /** Whether policies that are told no costs are trained and compared: about two minutes more. */
+  readonly hasAblations: boolean;
+}
+
+export function autoRowNames(hasAblations: boolean): string[] {
+  const rows = ["balance", "speedUp", "seconds", ...(hasAblations ? ["noCosts"] : []), ...others];
+  return parts.flatMap(({ name }) => rows.map((row) => `sharding.auto.${name}.${row}`));
 }
 
 export function autoRows(
   kernels: Kernels,
-  { data, tasks }: { readonly data: string; readonly tasks: number },
+  { data, tasks, hasAblations }: AutoRowsOptions,
 ): BenchRow[] {
-  const policyOf = (name: string) => {
-    return readPolicy(resolve("bench/sharding/networks", `${name}.safetensors`)).policy;
+  const trained = (name: string, isHalf: boolean) => {
+    const { policy } = readPolicy(resolve("bench/sharding/networks", `${name}.safetensors`));
+    const options = { data, isHalf, seed: seedOfNetworks, hasCosts: false };
+    return { policy, blind: hasAblations ? trainAuto(kernels, options) : undefined };
   };
+  const policies = {
+    test: trained("autoshard", false),
+    testHalf: trained("autoshard-half", true),
+  };
+  const ways = ["policy", ...(hasAblations ? ["noCosts"] : []), ...others];
   return parts.flatMap(({ name, size, of, tasksMax }) => {
-    const trained = of === "test" ? "autoshard" : "autoshard-half";
-    const [policy, blind] = [policyOf(trained), policyOf(`${trained}-no-costs`)];
+    const { policy, blind } = policies[of];
     const found = autoTasks(data, of, size);
     const measure = measureOf(found.tables);
     const outcomes = found.tasks.slice(0, Math.min(tasks, tasksMax)).map((task, index) => {
@@ -121,7 +135,7 @@ export function autoRows(
       const seconds = (performance.now() - startMs) / 1000;
       const plans = [
         placed,
-        placeByPolicy(kernels, blind, tables, task.room),
+        ...(blind === undefined ? [] : [placeByPolicy(kernels, blind, tables, task.room)]),
         ...greedyNames.map((cost) => placeByCost(tables, task.room, cost)),
         placeAtRandom(tables.length, size.devices, index),
       ];
@@ -134,7 +148,7 @@ export function autoRows(
         slowest: costs.map((one) => Math.max(...one.map(({ compute }) => compute))),
       };
     });
-    return rowsOf(name, outcomes);
+    return rowsOf(name, ways, outcomes);
   });
 }
 
@@ -145,7 +159,7 @@ interface Outcome {
   readonly slowest: readonly number[];
 }
 
-function rowsOf(size: string, outcomes: readonly Outcome[]): BenchRow[] {
+function rowsOf(size: string, ways: readonly string[], outcomes: readonly Outcome[]): BenchRow[] {
   const name = (row: string) => `sharding.auto.${size}.${row}`;
   const balanceOfWay = (way: number) => outcomes.map(({ balances }) => balances[way] ?? 0);
   const slowestOfWay = (way: number) => meanOf(outcomes.map(({ slowest }) => slowest[way] ?? 0));

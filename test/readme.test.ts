@@ -1,13 +1,26 @@
 // The README: its picture is the command's output, made from the tree, and from the times and sizes
 // in documents and code; its job file is valid. test/package.sh runs its program.
 
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import test from "ava";
 import { loadJob } from "../cli/support/job-file.ts";
+import { programs } from "../docs/pictures/draw.ts";
 import { drawPicture, pictureFile } from "../docs/pictures/make.ts";
 
-test("the picture of the README is up to date: `npm run picture` draws it", (t) => {
+test("the picture of the README is up to date: `npm run draw -- picture` draws it", (t) => {
   t.is(readFileSync(pictureFile, "utf8"), drawPicture());
+});
+
+test("each picture that `npm run draw` names has a program, and no other name has one", (t) => {
+  const from = new URL("../", import.meta.url);
+  t.true(Object.keys(programs).includes("picture"));
+  for (const program of Object.values(programs)) t.true(existsSync(new URL(program, from)));
+  const path = fileURLToPath(new URL("docs/pictures/draw.js", from));
+  const { status, stderr } = spawnSync(process.execPath, [path, "nothing"], { encoding: "utf8" });
+  t.is(status, 2);
+  t.regex(stderr, /npm run draw -- picture\|charts\|screens/);
 });
 
 test("the picture has every actor of the architecture's tree, and when its failure is noticed", (t) => {

@@ -2,7 +2,7 @@
 // the targets beside. The rows are those that the bench has printed:
 //
 //   npm run bench -- dedup --json --data DIRECTORY > docs/pictures/recd.jsonl
-//   node dist/bench/dedup/picture.js
+//   npm run draw -- savings
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";

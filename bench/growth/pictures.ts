@@ -1,7 +1,7 @@
 // The pictures of docs/performance.md: how the cost of a step grows, and figures of other benches
 // beside their limits. One command measures, in some ten minutes, and draws:
 //
-//   npm run charts                        # with -- --draw: draws the rows that lie there, again
+//   npm run draw -- charts                # with --draw: draws the rows that lie there, again
 //
 // A test compares the committed pictures with what this program draws of the rows beside them.
 

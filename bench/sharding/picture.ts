@@ -4,7 +4,7 @@
 //
 //   npm run bench -- sharding --only sharding.threads --costs FILE --json
 //     | gzip -9n > docs/pictures/learned-sharding.jsonl.gz
-//   node dist/bench/sharding/picture.js
+//   npm run draw -- predictions
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";

@@ -1,5 +1,5 @@
-// Draws the picture of the README: who supervises whom, and where a row lies. `npm run picture`
-// writes it; a test compares the committed file with what this program draws.
+// Draws the picture of the README: who supervises whom, and where a row lies. `npm run draw --
+// picture` writes it; a test compares the committed file with what this program draws.
 //
 // The tree is the one that docs/architecture.md draws, the times are those of docs/failure.md, and
 // the sizes are the defaults of a job, so that the picture says nothing that they do not.

@@ -1,5 +1,6 @@
 // Makes the screenshots of docs/watching/dashboard.md: a cluster with a run on cached tables, a
-// device that is made to throw, and each view in a real browser. `npm run screens` writes them.
+// device that is made to throw, and each view in a real browser. `npm run draw -- screens` writes
+// them.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

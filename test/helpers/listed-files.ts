@@ -1,0 +1,121 @@
+// Which files of the repository may be binary, and which may be large: each with the reason why it
+// lies here. The tidy test refuses all others, so that none is swept in by a commit unnoticed.
+
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { listTree } from "./tree.ts";
+
+/** A file of more bytes has to be listed. */
+export const listedAboveBytes = 200_000;
+
+/** Files that are allowed, and why. */
+export interface Listed {
+  readonly paths: RegExp;
+  readonly reason: string;
+}
+
+/** Files that are no text. */
+export const binaries: readonly Listed[] = [
+  {
+    paths: /^bench\/sharding\/networks\/cpu-(4|8|16)\.safetensors$/,
+    reason: "cost networks trained with published costs: the bench's stand-in for hardware",
+  },
+  {
+    paths:
+      /^bench\/sharding\/networks\/(dreamshard-(4|8|4-no-costs)|autoshard(-half)?)\.safetensors$/,
+    reason: "placement policies that the bench's figures and a test of their plans rest on",
+  },
+  { paths: /^docs\/pictures\/[\w-]+\.png$/, reason: "screenshots of documents" },
+  { paths: /^docs\/pictures\/[\w-]+\.jsonl\.gz$/, reason: "rows that a picture is drawn from" },
+  {
+    paths: /^test\/fixtures\/golden\/(\w+\/tensors\/)?\w+\.bin\.gz$/,
+    reason: "trainings of PyTorch, packed: tests compare ours with them",
+  },
+  {
+    paths: /^test\/fixtures\/arrow\/[\w-]+\.(arrows?|feather)$/,
+    reason: "files that pyarrow wrote: our reader has to read them",
+  },
+  {
+    paths: /^test\/fixtures\/parquet\/(\w+\/)?[\w-]+\.parquet$/,
+    reason: "files that pyarrow wrote: our reader has to read them",
+  },
+  {
+    paths: /^test\/fixtures\/pytorch\/[\w-]+\.(pt|safetensors)$/,
+    reason: "models that PyTorch, DLRM and TorchRec saved: imports have to read them",
+  },
+  {
+    paths: /^test\/fixtures\/safetensors\/rows\.safetensors$/,
+    reason: "a file that the official library wrote: our reader has to read it",
+  },
+  {
+    paths: /^test\/storage\/checkpoints\/before-rooms\/checkpoints\/[\w-]+\/[\w-]+$/,
+    reason: "checkpoints of an earlier build: a run has to go on from them with the same bits",
+  },
+];
+
+/** Files above `listedAboveBytes`, text or not. */
+export const largeFiles: readonly Listed[] = [
+  {
+    paths: /^bench\/sharding\/networks\/autoshard(-half)?\.safetensors$/,
+    reason: "130,000 weights in float32, which hardly pack: the policy has an LSTM of two layers",
+  },
+  {
+    paths: /^test\/fixtures\/golden\/(dlrm|wukong|wukong_fullfm)\.bin\.gz$/,
+    reason: "the data, weights, gradients and losses of a whole training; packed already",
+  },
+];
+
+/** A file as the lists see it. */
+export interface SeenFile {
+  readonly path: string;
+  readonly bytes: Uint8Array;
+}
+
+/** A sentence for each file that is binary or large and in no list. */
+export function unlistedOf(files: Iterable<SeenFile>): string[] {
+  const found: string[] = [];
+  for (const { path, bytes } of files) {
+    if (isBinary(bytes) && !isListed(binaries, path)) {
+      found.push(`${path} is binary and not listed`);
+    }
+    if (bytes.length > listedAboveBytes && !isListed(largeFiles, path)) {
+      found.push(`${path} has ${bytes.length} bytes and is not listed`);
+    }
+  }
+  return found;
+}
+
+/** Text is UTF-8 without a zero byte. */
+export function isBinary(bytes: Uint8Array): boolean {
+  if (bytes.includes(0)) return true;
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+function isListed(list: readonly Listed[], path: string): boolean {
+  return list.some(({ paths }) => paths.test(path));
+}
+
+/** The files that git tracks and that are still there; without git all of the rooms and the root. */
+export function committedFiles(): string[] {
+  const paths = existsSync(".git") ? trackedFiles() : undefined;
+  return (paths ?? listTree()).filter((path) => !path.endsWith(".tgz") && existsSync(path));
+}
+
+function trackedFiles(): string[] | undefined {
+  try {
+    const options = { encoding: "utf8", maxBuffer: 2 ** 24 } as const;
+    return execFileSync("git", ["ls-files", "-z"], options).split("\0").filter(Boolean);
+  } catch {
+    return undefined; // No git here, or one that does not trust the folder's owner.
+  }
+}
+
+/** A file of `committedFiles`, read. */
+export function seenFile(path: string): SeenFile {
+  return { path, bytes: readFileSync(path) };
+}

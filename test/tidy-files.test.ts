@@ -1,0 +1,78 @@
+// What lies in the repository beside code and documents: no binary file and no large one that a
+// list does not name, and no install script that package.json does not answer for.
+
+import test from "ava";
+import {
+  binaries,
+  committedFiles,
+  isBinary,
+  largeFiles,
+  listedAboveBytes,
+  seenFile,
+  unlistedOf,
+} from "./helpers/listed-files.ts";
+import { textOf } from "./helpers/tree.ts";
+
+const paths = committedFiles();
+
+test("every binary file, and every file above 200 KB, is listed with its reason", (t) => {
+  t.true(paths.length > 1000, `${paths.length} files`);
+  t.deepEqual(unlistedOf(paths.map(seenFile)), []);
+});
+
+test("a list names no file that is gone, and none that is not what the list is of", (t) => {
+  const matching = (pattern: RegExp) => paths.filter((path) => pattern.test(path)).map(seenFile);
+  for (const { paths: pattern, reason } of binaries) {
+    const files = matching(pattern);
+    t.true(files.length > 0, `${pattern} names no file`);
+    t.true(reason.length > 20, reason);
+    t.deepEqual(
+      files.filter(({ bytes }) => !isBinary(bytes)).map(({ path }) => path),
+      [],
+    );
+  }
+  for (const { paths: pattern, reason } of largeFiles) {
+    const files = matching(pattern);
+    t.true(files.length > 0, `${pattern} names no file`);
+    t.true(reason.length > 20, reason);
+    t.true(files.every(({ bytes }) => bytes.length > listedAboveBytes));
+  }
+});
+
+test("a stray wheel, a stray large text and a fixture of another kind are seen by this test", (t) => {
+  const zip = Uint8Array.from([0x50, 0x4b, 3, 4, 0, 0]);
+  const text = (count: number) => new Uint8Array(count).fill(0x61);
+  t.deepEqual(unlistedOf([{ path: "safetensors-0.8.0.whl", bytes: zip }]), [
+    "safetensors-0.8.0.whl is binary and not listed",
+  ]);
+  t.deepEqual(unlistedOf([{ path: "test/fixtures/pytorch/model.zip", bytes: zip }]), [
+    "test/fixtures/pytorch/model.zip is binary and not listed",
+  ]);
+  t.deepEqual(unlistedOf([{ path: "docs/rows.jsonl", bytes: text(listedAboveBytes + 1) }]), [
+    "docs/rows.jsonl has 200001 bytes and is not listed",
+  ]);
+  t.deepEqual(unlistedOf([{ path: "docs/latin.txt", bytes: Uint8Array.of(0x66, 0xfc) }]), [
+    "docs/latin.txt is binary and not listed",
+  ]);
+  t.deepEqual(unlistedOf([{ path: "docs/rows.jsonl", bytes: text(listedAboveBytes) }]), []);
+});
+
+interface LockedPackage {
+  readonly name?: string;
+  readonly hasInstallScript?: boolean;
+}
+
+test("package.json answers for each install script that the lockfile has, and runs none", (t) => {
+  const { allowScripts } = JSON.parse(textOf("package.json")) as {
+    allowScripts: Record<string, boolean>;
+  };
+  const { packages } = JSON.parse(textOf("package-lock.json")) as {
+    packages: Record<string, LockedPackage>;
+  };
+  // npm matches the name in the registry, which the lockfile tells where a package has an alias.
+  const scripted = Object.entries(packages)
+    .filter(([, { hasInstallScript }]) => hasInstallScript === true)
+    .map(([path, { name }]) => name ?? path.replace(/^.*node_modules\//, ""));
+  t.deepEqual(Object.keys(allowScripts).sort(), [...new Set(scripted)].sort());
+  t.true(Object.values(allowScripts).every((isAllowed) => !isAllowed));
+});

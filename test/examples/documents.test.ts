@@ -2,7 +2,7 @@
 // with the declarations of the built package; each job is valid.
 
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -54,12 +54,13 @@ function compile(programs: ReadonlyMap<string, string>): Promise<string> {
   const compilerOptions = {
     ...JSON.parse(compilerOptionsText),
     typeRoots: [resolve("node_modules/@types")],
-    paths: { "osiris-train": [resolve("dist/index.d.ts")] },
     noEmit: true,
   };
   const files = [...programs.keys()];
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(resolve("."), join(folder, "node_modules/osiris-train"));
   for (const [name, text] of programs) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -73,6 +74,15 @@ function compile(programs: ReadonlyMap<string, string>): Promise<string> {
   });
 }
 
+/** A program in CommonJS: types and values have the names that modules import. */
+const required = [
+  'import osiris = require("osiris-train");',
+  'import { type ClusterOptions, sgd } from "osiris-train";',
+  "const options: ClusterOptions = { devices: 2 };",
+  "export const cluster: Promise<osiris.Cluster> = osiris.Cluster.start(options);",
+  "export const same: typeof sgd = osiris.sgd;\n",
+].join("\n");
+
 test("every program of the documents compiles strictly, as a user's own", async (t) => {
   t.timeout(120_000);
   const programs = new Map<string, string>();
@@ -84,6 +94,7 @@ test("every program of the documents compiles strictly, as a user's own", async 
   }
   t.true(programs.has("job.ts"));
   t.true(programs.size >= 9, `${programs.size} programs`);
+  programs.set("required.cts", required);
   t.is(await compile(programs), "");
 });
 
@@ -113,7 +124,15 @@ test("the job of docs/jobs.md trains, and the program of docs/models.md predicts
 test("a program that does not compile is seen by this test", async (t) => {
   t.timeout(120_000);
   const wrong = 'import { dlrm } from "osiris-train";\ndlrm({ tables: 7 });\n';
-  t.regex(await compile(new Map([["wrong.ts", wrong]])), /wrong\.ts.*error TS2322/);
+  const wrongly = required.replace("typeof sgd", "number");
+  const said = await compile(
+    new Map([
+      ["wrong.ts", wrong],
+      ["wrong.cts", wrongly],
+    ]),
+  );
+  t.regex(said, /wrong\.ts.*error TS2322/);
+  t.regex(said, /wrong\.cts.*error TS2322/);
 });
 
 test("every job of the documents is valid, and each part of one is valid in a job", (t) => {

@@ -1,20 +1,27 @@
 // The rollups of processes: what `import "osiris-train"` loads, and what `osiris` runs.
 
 import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
 import test from "ava";
 import * as modules from "../../index.ts";
 import { entryFile } from "../../src/ports/entry-file.ts";
 
 const compiled = new URL("../..", import.meta.url);
 
-test("the package exports the rollup, which has the public names and no other", async (t) => {
-  const manifest = readFileSync(new URL("../package.json", compiled), "utf8");
-  const { exports } = JSON.parse(manifest) as { exports: { ".": { default: string } } };
-  const file = new URL(exports["."].default.replace("./dist/", ""), compiled);
-  t.is(file.href, new URL("processes/index.cjs", compiled).href);
-  const rolled = (await import(file.href)) as Record<string, unknown>;
-  const names = Object.keys(rolled).filter((name) => name !== "default");
-  t.deepEqual(names.sort(), Object.keys(modules).sort());
+test("the package has its public names and no other, the same by `import` and by `require`", async (t) => {
+  // By the package's own name, as a program of a user finds it in node_modules.
+  const name = "osiris-train";
+  const require = createRequire(import.meta.url);
+  t.is(pathToFileURL(require.resolve(name)).href, new URL("processes/index.cjs", compiled).href);
+  const required = require(name) as Record<string, unknown>;
+  const imported = (await import(name)) as Record<string, unknown>;
+  t.is(imported, await import(new URL("index.mjs", compiled).href));
+  t.deepEqual(Object.keys(required).sort(), Object.keys(modules).sort());
+  t.deepEqual(Object.keys(imported), Object.keys(modules).sort());
+  const others = Object.keys(modules).filter((key) => imported[key] !== required[key]);
+  t.deepEqual(others, [], "an error that one of them threw is an instance of the other's class");
+  t.is(typeof imported.Cluster, "function");
 });
 
 test("the rollups of processes have each error once, and the command line loads one of them", (t) => {

@@ -12,6 +12,7 @@ import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords, holdCells, ringDoorbell } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
+import { someOrAll } from "../helpers/thinned.ts";
 import { roundsShape } from "./rounds.ts";
 
 interface Outcome {
@@ -54,26 +55,32 @@ function startThreads(options: {
   };
 }
 
-for (const devices of [1, 2, 3]) {
-  test(`${devices} threads exchange what they were told to, round after round`, async (t) => {
-    const ranks = Array.from({ length: devices }, (_, rank) => rank);
-    const threads = startThreads({ devices, ranks, rounds: 200, deadlineMs: 60_000 });
-    for (const { wrong, error } of await threads.outcomes) {
-      t.is(error, undefined);
-      t.deepEqual(wrong, []);
-    }
-  });
+for (const devices of someOrAll("threads of an exchange", [3], [1, 2, 3])) {
+  test.serial(
+    `${devices} threads exchange what they were told to, round after round`,
+    async (t) => {
+      const ranks = Array.from({ length: devices }, (_, rank) => rank);
+      const threads = startThreads({ devices, ranks, rounds: 200, deadlineMs: 60_000 });
+      for (const { wrong, error } of await threads.outcomes) {
+        t.is(error, undefined);
+        t.deepEqual(wrong, []);
+      }
+    },
+  );
 }
 
-test("a missing device becomes a timeout that names it, on every device that waits", async (t) => {
-  const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });
-  for (const { error } of await threads.outcomes) {
-    t.is(error?.code, "STEP_TIMEOUT");
-    t.is(error?.message, "Waited 3000 ms for the ids of device 1 (round 1)");
-  }
-});
+test.serial(
+  "a missing device becomes a timeout that names it, on every device that waits",
+  async (t) => {
+    const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });
+    for (const { error } of await threads.outcomes) {
+      t.is(error?.code, "STEP_TIMEOUT");
+      t.is(error?.message, "Waited 3000 ms for the ids of device 1 (round 1)");
+    }
+  },
+);
 
-test("an abort releases everybody who waits, long before the deadline", async (t) => {
+test.serial("an abort releases everybody who waits, long before the deadline", async (t) => {
   const threads = startThreads({ devices: 3, ranks: [0, 1], rounds: 5, deadlineMs: 600_000 });
   await threads.started;
   threads.abort();

@@ -13,6 +13,7 @@ import {
 } from "../../src/exchange/batch-ring.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { rounds } from "../helpers/thinned.ts";
 
 const shape: RingShape = {
   devices: 3,
@@ -110,7 +111,7 @@ async function serve(
 
 test("readers that die at any point lose no batch and repeat none", async (t) => {
   const batches = { training: 12, evaluation: 6 };
-  for (let seed = 0; seed < 60; seed++) {
+  for (let seed = 0; seed < rounds("seeds of a batch ring", 12, 60); seed++) {
     const readers = 1 + (seed % 2);
     const ring = startRing({ seed, readers });
     const random = new RandomStream(seed, purposes.faults, 1);

@@ -12,6 +12,7 @@ import type { Exchange } from "../../src/exchange/exchange.ts";
 import { encodeFrame, headerRoom } from "../../src/exchange/frame.ts";
 import { routesOf } from "../../src/exchange/routes.ts";
 import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { type BridgedHosts, startBridgedHosts } from "./bridged-hosts.ts";
 import { exchangeRounds, gradientLength, roundsShape } from "./rounds.ts";
 
@@ -33,7 +34,7 @@ const weathers: Readonly<Record<string, MemoryFaults>> = {
 for (const hostOf of placements) {
   for (const [weather, faults] of Object.entries(weathers)) {
     test(`devices of hosts ${hostOf} exchange what they were told to: ${weather}`, async (t) => {
-      for (let seed = 0; seed < 6; seed++) {
+      for (let seed = 0; seed < rounds("seeds of bridged devices", 2, 6); seed++) {
         const shape = roundsShape(hostOf.length);
         const hosts = startBridgedHosts({ shape, hostOf, seed, faults });
         const wrong: string[] = [];
@@ -48,7 +49,7 @@ for (const hostOf of placements) {
 
 test("parts that take many frames, and windows of one frame, change nothing", async (t) => {
   const hostOf = [0, 0, 1];
-  for (let seed = 0; seed < 6; seed++) {
+  for (let seed = 0; seed < rounds("seeds of small frames", 2, 6); seed++) {
     const shape = roundsShape(hostOf.length);
     const small = { frameBytesMax: headerRoom + 24, windowBytes: 1 };
     const hosts = startBridgedHosts({ shape, hostOf, seed, faults: stormy, ...small });

@@ -4,7 +4,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
-import { natsServer, testIf } from "../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../helpers/needs.ts";
 import type { HostReport, HostTask } from "./bridged-process.ts";
 
 const pairs = [0, 0, 1, 1];
@@ -55,14 +55,18 @@ async function startServer(kind: "broker" | "nats-server") {
   return { broker: { servers: server.url, ...login }, stop: () => server.close() };
 }
 
+// On every change each placement has one of the two servers, and one process is killed.
+const onEveryChange = ["two devices each, broker", "one device each, nats-server"];
+
 for (const kind of ["broker", "nats-server"] as const) {
-  const needs = kind === "nats-server" ? [natsServer] : [];
+  const server = kind === "nats-server" ? [natsServer] : [];
   for (const [title, hostOf] of Object.entries(placements)) {
-    testIf(...needs)(
+    const needs = onEveryChange.includes(`${title}, ${kind}`) ? server : [...server, testAll];
+    testIf(...needs).serial(
       `two processes, ${title}, exchange what they were told to, over a ${kind}`,
       async (t) => {
         const { broker, stop } = await startServer(kind);
-        const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 60_000 });
+        const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 300_000 });
         await Promise.all(hosts.map(({ done }) => done));
         for (const { process } of hosts) process.send("end");
         for (const { devices, bridge, traffic } of await Promise.all(
@@ -84,23 +88,20 @@ for (const kind of ["broker", "nats-server"] as const) {
     );
   }
 
-  testIf(...needs)(
-    `a process that is killed is named within the deadline, over a ${kind}`,
+  testIf(...(kind === "broker" ? [] : [...server, testAll])).serial(
+    `a process that is killed is named after half of the deadline, over a ${kind}`,
     async (t) => {
       const { broker, stop } = await startServer(kind);
-      const deadlineMs = 6000;
+      const deadlineMs = 20_000; // A busy machine does not keep a process silent for half of it.
       const [left, lost] = await startHosts({
         broker,
         hostOf: pairs,
         rounds: 1_000_000,
         deadlineMs,
       });
-      await new Promise((resolve) => setTimeout(resolve, 1500));
       lost.process.kill("SIGKILL");
-      const killedMs = performance.now();
       const { devices, bridge } = await left.ended;
-      t.true(performance.now() - killedMs < deadlineMs);
-      t.is(bridge?.message, "Lost host:1: not heard for 3000 ms, half the step deadline");
+      t.is(bridge?.message, "Lost host:1: not heard for 10000 ms, half the step deadline");
       t.deepEqual(
         devices.map(({ error }) => error?.code),
         ["GENERATION_ABORTED", "GENERATION_ABORTED"],

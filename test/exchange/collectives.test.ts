@@ -3,6 +3,7 @@
 import test from "ava";
 import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { broadcastOf, type Exchange } from "../../src/exchange/exchange.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { startBridgedHosts } from "./bridged-hosts.ts";
 import { roundsShape } from "./rounds.ts";
 
@@ -74,7 +75,7 @@ for (const [title, { run, missed }] of Object.entries(collectives)) {
 
 for (const [way, hostOf] of Object.entries(placements)) {
   test(`nobody leaves a barrier before all have come: ${way}`, async (t) => {
-    for (let seed = 0; seed < 10; seed++) {
+    for (let seed = 0; seed < rounds("seeds of a barrier", 4, 10); seed++) {
       let came = 0;
       const early: number[] = [];
       const hosts = start(hostOf, seed);

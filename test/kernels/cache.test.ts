@@ -6,6 +6,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { limitIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { nativeKernels, testIf } from "../helpers/needs.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
 /** Everything that a random use of a cache does and leaves behind. */
@@ -39,7 +40,7 @@ testIf(nativeKernels).serial(
   (t) => {
     const reference = openKernels("reference");
     for (const policy of ["lru", "lfu"] as const) {
-      for (let seed = 1; seed <= 10; seed++) {
+      for (let seed = 1; seed <= rounds("seeds of a row cache", 3, 10); seed++) {
         const expected = traceOf(reference, policy, seed);
         eachIsa(t, (native, isa) => {
           t.deepEqual(traceOf(native, policy, seed), expected, `${isa} ${policy}, seed ${seed}`);

@@ -6,6 +6,7 @@ import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
 import { encode, type Precision, packedBytes } from "../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { list, of } from "./cases.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
@@ -49,7 +50,7 @@ function through(k: Kernels, from: Tensor, columns: number, precision: Precision
 
 test.serial("every instruction set packs, unpacks and folds as the reference does", (t) => {
   const stream = new RandomStream(8, 8);
-  for (let round = 0; round < 30; round++) {
+  for (let round = 0; round < rounds("random columns to pack", 8, 30); round++) {
     const [samples, columns] = [1 + stream.below(9), 1 + stream.below(150)];
     const all = values(stream, samples * (columns + 2));
     for (const precision of precisions) {
@@ -68,7 +69,7 @@ test.serial("every instruction set packs, unpacks and folds as the reference doe
 
 test.serial("every instruction set bears rows as the reference does", (t) => {
   const stream = new RandomStream(9, 9);
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < rounds("random rows to bear", 6, 20); round++) {
     const shape = { rows: 1 + stream.below(5), dim: 1 + stream.below(150), stateWidth: 0 };
     const scale = 2 ** -stream.below(30);
     for (const precision of precisions) {

@@ -12,6 +12,7 @@ import {
 } from "../../src/kernels/contract/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { blockCases } from "./blocks/block-cases.ts";
 import { caches } from "./cache-cases.ts";
@@ -197,7 +198,8 @@ const byHand: Cases = {
 
 /** Runs `body` on as many random streams as give every shape a chance. */
 function repeat(body: (stream: RandomStream, seed: number) => void): void {
-  for (let seed = 1; seed <= 8; seed++) body(new RandomStream(seed, 2), seed);
+  for (let seed = 1; seed <= rounds("seeds of the laws of bits", 3, 8); seed++)
+    body(new RandomStream(seed, 2), seed);
 }
 
 /** The same of layers in both precisions. */

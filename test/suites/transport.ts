@@ -1,6 +1,6 @@
 // What every transport does, whichever broker stands behind it.
 
-import type { ExecutionContext, TestFn } from "ava";
+import type { ExecutionContext } from "ava";
 import {
   FrameTooLargeError,
   InvalidOptionError,
@@ -19,7 +19,7 @@ const text = (frame: Frame): string => new TextDecoder().decode(frame.payload);
 
 /** Registers the suite; each test starts a bed of its own. */
 export function transportSuite(
-  test: TestFn,
+  test: (title: string, run: (t: ExecutionContext) => Promise<void>) => void,
   name: string,
   start: () => Promise<TransportBed>,
 ): void {

@@ -16,7 +16,7 @@ import {
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
-const [rows, dim] = [2000, 64];
+const [rows, dim] = [400, 64];
 const stream = new RandomStream(1, 2, 3);
 const weights = Float32Array.from({ length: rows * dim }, () => 0.05 * stream.normal());
 
@@ -65,9 +65,9 @@ test("a row of 64 takes 7.1, 9.1 and 12.8 times less in 4, 3 and 2 bits, and 3.6
 test("differences in 4 bits write at least 6 times less than all rows in float32", async (t) => {
   const sum = (values: readonly number[]) => values.reduce((total, one) => total + one, 0);
   for (const share of [0.1, 0.35]) {
-    const full = sum(await writtenBytes("none", 32, share, 3000));
+    const full = sum(await writtenBytes("none", 32, share, 600));
     for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {
-      const times = full / sum(await writtenBytes(policy, 4, share, 3000));
+      const times = full / sum(await writtenBytes(policy, 4, share, 600));
       t.true(times >= 6, `${policy}, ${share}: ${times}`);
     }
   }

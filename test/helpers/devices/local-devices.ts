@@ -132,30 +132,35 @@ export function startLocalDevices(options: {
 export function localPart(topology: Topology, rank: number, batch: WholeBatch): LocalBatch {
   const { first, count } = samplesOf(topology, rank, batch.samples);
   const { dense, idsMax } = { dense: topology.input.model.dense, ...topology.input };
-  const lengths: number[] = [];
-  const ids: number[] = [];
-  const highs: number[] = [];
-  const weights: number[] = [];
   const { labels = 1 } = topology.input.targets ?? {};
   const { sampleWeights, groups } = batch;
+  const lengths = new Int32Array(idsMax.length * count);
+  /** Where the ids of each feature's own samples lie. */
+  const own: [from: number, to: number][] = [];
   let at = 0;
   for (let feature = 0; feature < idsMax.length; feature++) {
-    for (let sample = 0; sample < batch.samples; sample++) {
-      const length = batch.lengths[feature * batch.samples + sample] ?? 0;
-      if (sample >= first && sample < first + count) {
-        lengths.push(length);
-        ids.push(...batch.ids.subarray(at, at + length));
-        highs.push(...(batch.highs ?? []).slice(at, at + length));
-        weights.push(...(batch.weights ?? []).slice(at, at + length));
-      }
-      at += length;
-    }
+    const start = feature * batch.samples;
+    const all = batch.lengths.subarray(start, start + batch.samples);
+    lengths.set(all.subarray(first, first + count), feature * count);
+    const from = at + sumOf(all.subarray(0, first));
+    const to = from + sumOf(all.subarray(first, first + count));
+    own.push([from, to]);
+    at = to + sumOf(all.subarray(first + count));
   }
+  const idCount = own.reduce((sum, [from, to]) => sum + to - from, 0);
+  const partOf = <List extends Int32Array | Float32Array>(from: List, part: List): List => {
+    let filled = 0;
+    for (const [start, end] of own) {
+      part.set(from.subarray(start, end), filled);
+      filled += end - start;
+    }
+    return part;
+  };
   const plain: LocalBatch = {
     ticket: 0,
     samples: count,
     batchSamples: batch.samples,
-    idCount: ids.length,
+    idCount,
     dense: batch.dense.slice(first * dense, (first + count) * dense),
     labels: batch.labels.slice(labels * first, labels * (first + count)),
     sampleWeights: sampleWeights?.slice(first, first + count),
@@ -163,18 +168,24 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
       const sample = i % batch.samples;
       return sample >= first && sample < first + count;
     }),
-    lengths: Int32Array.from(lengths),
-    ids: Int32Array.from(ids),
-    highs: batch.highs && Int32Array.from(highs),
-    weights: batch.weights && Float32Array.from(weights),
+    lengths,
+    ids: partOf(batch.ids, new Int32Array(idCount)),
+    highs: batch.highs && partOf(batch.highs, new Int32Array(idCount)),
+    weights: batch.weights && partOf(batch.weights, new Float32Array(idCount)),
   };
   const { ikjt = [], weighted = [] } = topology.input;
   if (ikjt.length === 0) return plain;
   const { bounds } = slicesIn(topology, rank, batch.samples);
-  const own = { ...plain, inverse: new Int32Array(ikjt.length * count) };
+  const made = { ...plain, inverse: new Int32Array(ikjt.length * count) };
   const wide = wideOf(topology.bagTables);
   const maker = new IkjtMaker(ikjt, { wide, weighted: wide.map((_, i) => weighted[i] === true) });
-  const idCount = maker.make(own, bounds);
-  const kept = own.ids.subarray(0, idCount);
-  return { ...own, idCount, ids: kept, weights: own.weights?.subarray(0, idCount) };
+  const left = maker.make(made, bounds);
+  const kept = made.ids.subarray(0, left);
+  return { ...made, idCount: left, ids: kept, weights: made.weights?.subarray(0, left) };
+}
+
+function sumOf(lengths: Int32Array): number {
+  let sum = 0;
+  for (const length of lengths) sum += length;
+  return sum;
 }

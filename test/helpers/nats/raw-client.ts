@@ -17,32 +17,39 @@ export async function startRawClient(port: number): Promise<RawClient> {
   const socket = connect(port, "127.0.0.1");
   let arrived = "";
   let isClosed = false;
-  const waiting = new Set<() => void>();
-  const wake = () => {
-    for (const look of [...waiting]) look();
+  const waiting = new Set<(chunk: string) => void>();
+  const wake = (chunk: string) => {
+    for (const look of [...waiting]) look(chunk);
   };
   const closed = new Promise<void>((resolve) => {
     socket.on("close", () => {
       isClosed = true;
-      wake();
+      wake("");
       resolve();
     });
   });
   socket.on("error", () => undefined);
   socket.on("data", (chunk: Buffer) => {
-    arrived += chunk.toString("latin1");
-    wake();
+    const text = chunk.toString("latin1");
+    arrived += text;
+    wake(text);
   });
   const until = (part: string) =>
     new Promise<string>((resolve, reject) => {
-      const look = () => {
-        if (!arrived.includes(part) && !isClosed) return;
+      // The end of what was looked through: a chunk is not compared with the megabytes before it.
+      let end = "";
+      const look = (chunk: string) => {
+        const text = end + chunk;
+        if (!text.includes(part)) {
+          end = text.slice(Math.max(0, text.length - part.length + 1));
+          if (!isClosed) return;
+        }
         waiting.delete(look);
-        if (arrived.includes(part)) resolve(arrived);
-        else reject(new Error(`Closed before "${part}"; arrived: ${arrived}`));
+        if (text.includes(part)) resolve(arrived);
+        else reject(new Error(`Closed before "${part}"; arrived: ${arrived.slice(-10_000)}`));
       };
       waiting.add(look);
-      look();
+      look(arrived);
     });
   const client: RawClient = {
     socket,

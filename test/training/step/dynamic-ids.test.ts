@@ -7,7 +7,6 @@ import type { TableOptions } from "../../../src/embedding/tables/options.ts";
 import { tiersOptions } from "../../../src/embedding/tables/tier-options.ts";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { keyOf, purposes } from "../../../src/ports/random.ts";
 import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
 import type { TopologyInput } from "../../../src/training/topology/topology.ts";
@@ -28,6 +27,9 @@ import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { bytesOfParts } from "../../helpers/devices/parts.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
+
+const usual = () => openKernels("auto");
 
 /** The result of a run in memory on one device. */
 const expected = (async () => {
@@ -38,7 +40,7 @@ const expected = (async () => {
   return { local, losses, scores: [...logits], digest: await local.digest() };
 })();
 
-function start(input: TopologyInput, devices: number, kernels: () => Kernels = createReference) {
+function start(input: TopologyInput, devices: number, kernels: () => Kernels = usual) {
   return startLocalDevices({ input, recipe, devices, kernels });
 }
 
@@ -100,15 +102,15 @@ test("decisions that take rows away come out alike on any devices, cut as they m
   }
 });
 
-test("the native kernels train alike on any devices and tiers too", async (t) => {
+test("the reference trains alike on any devices and tiers too", async (t) => {
   const digests = new Set<string>();
   for (const tier of ["memory", "cached"] as const) {
     for (const devices of [1, 2]) {
       const tiers = tiersOptions.parse({ hbmBytes: 1 });
       const own = tables.map((table) => ({ ...table, tier, sharding: "row-wise" as const }));
-      const native = start(inputOf(own, { tiers }), devices, () => openKernels("native"));
-      for (const [step, batch] of batches.entries()) await native.train(batch, step);
-      digests.add(await native.digest());
+      const local = start(inputOf(own, { tiers }), devices, () => openKernels("reference"));
+      for (const [step, batch] of batches.entries()) await local.train(batch, step);
+      digests.add(await local.digest());
     }
   }
   t.is(digests.size, 1);
@@ -116,17 +118,22 @@ test("the native kernels train alike on any devices and tiers too", async (t) =>
 
 test("any depth, any tiers, any batches ahead, and a pause: the same table", async (t) => {
   const { losses, scores, digest } = await expected;
-  const run = { recipe, batches, heldOut, window: 7 };
-  for (const devices of [1, 2, 3]) {
-    for (const depth of [1, 2, 3] as const) {
+  const run = { recipe, batches, heldOut, window: 7, kernels: usual };
+  const all = [1, 2, 3];
+  const depths = [1, 2, 3] as const;
+  for (const depth of depths) {
+    for (const devices of someOrAll("devices of a depth", [1 + (depth % 3)], all)) {
       const input = inputOf(tables.map((table) => ({ ...table, sharding: "row-wise" as const })));
       const piped = await trainPiped({ ...run, input, devices, depth, seed: depth });
       t.like(piped, { losses, scores, digest, error: undefined }, `${devices}, depth ${depth}`);
     }
-    for (const prefetch of [0, 1, 4]) {
-      const tiers = tiersOptions.parse({ hbmBytes: 1, prefetch, policy: "lfu" });
-      const cached = tables.map((table) => ({ ...table, tier: "cached" as const }));
-      for (const pauseAt of [undefined, 3, 4]) {
+  }
+  for (const prefetch of [0, 1, 4]) {
+    const tiers = tiersOptions.parse({ hbmBytes: 1, prefetch, policy: "lfu" });
+    const cached = tables.map((table) => ({ ...table, tier: "cached" as const }));
+    for (const [at, pauseAt] of [undefined, 3, 4].entries()) {
+      const some = [1 + ((prefetch + at) % 3)];
+      for (const devices of someOrAll("devices of a pause", some, all)) {
         const more = pauseAt === undefined ? {} : { pauseAt };
         const input = inputOf(cached, { tiers });
         const piped = await trainPiped({

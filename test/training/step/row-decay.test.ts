@@ -37,7 +37,7 @@ function start(options: {
   devices?: number;
   native?: boolean;
 }) {
-  const { sparse = kinds[0], table, devices = 1, native = false } = options;
+  const { sparse = kinds[0], table, devices = 1, native = true } = options;
   const tables = rows.map((count, i) => {
     const own = { name: `T${i}`, rows: count, dim: 40, pooling: i === 1 ? "mean" : "sum" };
     return { ...own, ...table } as TableOptions;

@@ -10,7 +10,7 @@ import {
 } from "../../../src/embedding/tables/options.ts";
 import { type ChannelName, channelNames, type Exchange } from "../../../src/exchange/exchange.ts";
 import type { ExchangeSpec } from "../../../src/exchange/options.ts";
-import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
 import { assessPlan } from "../../../src/planner/assess.ts";
 import { place } from "../../../src/planner/placement.ts";
@@ -58,6 +58,8 @@ function inputOf(table: Partial<TableOptions> = {}, exchange: ExchangeSpec = exa
   });
   return { model, batchSize, slices, idsMax: new Array<number>(T).fill(P), exchange };
 }
+
+const kernels = () => openKernels("auto");
 
 const recipe = {
   optimizer: {
@@ -107,8 +109,8 @@ async function sentInStep(
   input: TopologyInput,
   batch: WholeBatch,
 ): Promise<Record<ChannelName, number>[]> {
-  const local = startLocalDevices({ input, recipe, devices: W, kernels: createReference });
-  const alone = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
+  const local = startLocalDevices({ input, recipe, devices: W, kernels });
+  const alone = startLocalDevices({ input, recipe, devices: 1, kernels });
   t.is(await local.train(batch, 0), await alone.train(batch, 0));
   t.is(await local.digest(), await alone.digest());
   return local.states.map(({ exchange }) => {
@@ -126,7 +128,7 @@ const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {
   const input = inputOf();
-  const local = startLocalDevices({ input, recipe, devices: W, kernels: createReference });
+  const local = startLocalDevices({ input, recipe, devices: W, kernels });
   for (const tables of local.topology.heldBy) t.is(tables.length, T / W);
   for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
   const n = local.topology.gradientLength;
@@ -337,7 +339,7 @@ async function trainOnHosts(
   const faults = { delayMs: [0, 5], drop: 0.02, reorder: 0.1 } as const;
   const hosts = startBridgedHosts({ shape: exchangeShapeOf(topology), hostOf, seed: 4, faults });
   const states = hosts.exchanges.map((exchange, rank) =>
-    createDeviceState({ rank, topology, recipe, kernels: createReference(), exchange }),
+    createDeviceState({ rank, topology, recipe, kernels: kernels(), exchange }),
   );
   await hosts.run(async ({ rank }) => {
     for (let step = 0; step < steps; step++) {
@@ -355,7 +357,7 @@ async function trainOnHosts(
     }
   }
   const leaves = await leavesOfParts(states);
-  const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
+  const local = startLocalDevices({ input, recipe, devices: 1, kernels });
   for (let step = 0; step < steps; step++) await local.train(makeBatch(step), step);
   t.is(digestOf(leaves, input.model.tables), await local.digest());
   return hosts.exchanges;

@@ -15,6 +15,7 @@ import { edges, rowOf } from "../../helpers/batches/wide-ids.ts";
 import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { readAll, startTrained } from "../../helpers/devices/trained.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const samples = 90;
 const rows = { user: 23, items: 11, day: 7 };
@@ -114,13 +115,27 @@ for (const sharding of ["table-wise", "data-parallel"] as const) {
   });
 }
 
-test("a run on threads reads, evaluates and predicts with ids of 64 bits", async (t) => {
+test("a model that was saved evaluates and predicts with ids of 64 bits", async (t) => {
+  const [wide, byHand] = jobsOf(t);
+  for (const options of [wide, byHand]) {
+    const { train } = await startTrained(options);
+    await train({ cut: 1 });
+  }
+  await answersAlike(t, wide, byHand);
+});
+
+testIf(testAll).serial("a run on threads reads and evaluates with ids of 64 bits", async (t) => {
   await using place = await startTestCluster(2);
   const [wide, byHand] = jobsOf(t);
   const [run, other] = [await runJob(place, wide), await runJob(place, byHand)];
   t.is(run.result.status, "finished");
   t.is(run.result.digest, other.result.digest);
   t.is(run.result.logLoss, other.result.logLoss);
+  await answersAlike(t, wide, byHand);
+});
+
+/** Asserts that the models that both jobs saved evaluate and predict the same. */
+async function answersAlike(t: ExecutionContext, wide: JobOptions, byHand: JobOptions) {
   const [model, plain] = [
     await loadModel(String(wide.checkpoint?.directory)),
     await loadModel(String(byHand.checkpoint?.directory)),
@@ -143,7 +158,7 @@ test("a run on threads reads, evaluates and predicts with ids of 64 bits", async
       ),
     ),
   );
-});
+}
 
 test("a batch of ids of 64 bits is predicted in pieces, and refused without their halves", async (t) => {
   const home = startDirectory(t);

@@ -60,14 +60,14 @@ async function answersOf(port: number, lines: readonly string[]): Promise<string
   return client.text().replace(/^INFO .*\r\n/, "");
 }
 
-for (const [title, lines] of Object.entries(conversations)) {
-  testIf(natsServer)(`a nats-server answers the same: ${title}`, async (t) => {
-    await using real = await startNatsServer();
-    await using ours = await startBroker({ auth: "open" });
+testIf(natsServer).serial("a nats-server answers the same in every conversation", async (t) => {
+  await using real = await startNatsServer();
+  await using ours = await startBroker({ auth: "open" });
+  for (const [title, lines] of Object.entries(conversations)) {
     const expected = await answersOf(Number(new URL(real.url).port), lines);
-    t.is(await answersOf(ours.port, lines), expected);
-  });
-}
+    t.is(await answersOf(ours.port, lines), expected, title);
+  }
+});
 
 function startClient(broker: Broker, options: { readonly noEcho?: boolean } = {}) {
   const { auth, url } = broker;

@@ -19,7 +19,6 @@ interface Served extends AsyncDisposable {
 /** The settings that both have, in the words of each. */
 interface Settings {
   readonly token?: string;
-  readonly maxPayload?: number;
   readonly maxConnections?: number;
   readonly pingMs?: number;
   readonly maxPending?: number;
@@ -28,7 +27,6 @@ interface Settings {
 const servers: Readonly<Record<string, (settings: Settings) => Promise<Served>>> = {
   "the embedded broker": ({ token, ...settings }) => {
     const given: Record<keyof BrokerSettings, unknown> | object = {
-      payloadBytesMax: settings.maxPayload,
       connectionsMax: settings.maxConnections,
       pingIntervalMs: settings.pingMs,
       pendingBytesMax: settings.maxPending,
@@ -44,10 +42,9 @@ const servers: Readonly<Record<string, (settings: Settings) => Promise<Served>>>
 async function startConfigured(settings: Settings): Promise<Served> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-protocol-"));
   const file = join(directory, "nats.conf");
-  const { token, maxPayload, maxConnections, pingMs, maxPending } = settings;
+  const { token, maxConnections, pingMs, maxPending } = settings;
   const lines = [
     token && `authorization { token: "${token}" }`,
-    maxPayload && `max_payload: ${maxPayload}`,
     maxConnections && `max_connections: ${maxConnections}`,
     pingMs && `ping_interval: "${pingMs}ms"`,
     maxPending && `max_pending: ${maxPending}`,
@@ -62,6 +59,10 @@ async function startConfigured(settings: Settings): Promise<Served> {
     },
   };
 }
+
+/** What both have without being told, and a limit on what waits for a client. */
+const maxPayload = 2 ** 20;
+const usual: Settings = { maxPending: 2 ** 21 };
 
 /** The same test for each server; where there is no nats-server, the second is noted as skipped. */
 function testBoth(
@@ -98,32 +99,41 @@ async function answerOf(port: number, { send, isCut }: ProtocolLine): Promise<st
   return withoutInfo(client).replace(/PONG\r\n$/, "");
 }
 
-for (const [chapter, lines] of Object.entries(chapters)) {
-  testBoth(`answers as documented: ${chapter}`, {}, async (t, { port }) => {
-    for (const line of lines) {
-      const answer = await answerOf(port, line);
-      if (typeof line.answer === "string") t.is(answer, line.answer, line.rule);
-      else t.regex(answer, line.answer, line.rule);
+testBoth(
+  "answers as documented, is cut where it is, and cuts a slow reader",
+  usual,
+  async (t, server) => {
+    const { port } = server;
+    for (const [chapter, lines] of Object.entries(chapters)) {
+      for (const line of lines) {
+        const answer = await answerOf(port, line);
+        const rule = `${chapter}: ${line.rule}`;
+        if (typeof line.answer === "string") t.is(answer, line.answer, rule);
+        else t.regex(answer, line.answer, rule);
+      }
     }
-  });
-}
+    await saysWhatClientsNeed(t, server);
+    await carriesTheLargestPayload(t, server);
+    await cutsASlowReader(t, server);
+  },
+);
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 
-testBoth("INFO says what a client needs", { maxPayload: 4096 }, async (t, { port }) => {
+async function saysWhatClientsNeed(t: ExecutionContext, { port }: Served): Promise<void> {
   using first = await startRawClient(port);
   using second = await startRawClient(port);
   const [one, two] = [first, second].map((client) =>
     JSON.parse(/^INFO (.*)\r\n/.exec(client.text())?.[1] ?? ""),
   );
-  t.like(one, { host: "127.0.0.1", port, proto: 1, headers: true, max_payload: 4096 });
+  t.like(one, { host: "127.0.0.1", port, proto: 1, headers: true, max_payload: maxPayload });
   t.is(one.client_ip, "127.0.0.1");
   for (const name of ["server_id", "server_name", "version", "go"])
     t.is(typeof one[name], "string");
   t.is(one.server_id, two.server_id);
   t.true(two.client_id > one.client_id);
   t.falsy(one.auth_required);
-});
+}
 
 testBoth("a token admits, and nothing else does", { token: "tok" }, async (t, { port }) => {
   const said = async (...send: readonly string[]) =>
@@ -144,16 +154,17 @@ testBoth("a token admits, and nothing else does", { token: "tok" }, async (t, { 
   t.is(withoutInfo(silent), "-ERR 'Authentication Timeout'\r\n");
 });
 
-testBoth("a payload of exactly max_payload is carried", { maxPayload: 64 }, async (t, { port }) => {
-  const payload = "x".repeat(64);
-  const send = [quiet, "SUB a 1", "PUB a 64", payload, "PING"];
-  t.is(await answerOf(port, { rule: "", send, answer: "" }), `MSG a 1 64\r\n${payload}\r\n`);
-  const more = [quiet, "PUB a 65"];
+async function carriesTheLargestPayload(t: ExecutionContext, { port }: Served): Promise<void> {
+  const payload = "x".repeat(maxPayload);
+  const send = [quiet, "SUB a 1", `PUB a ${maxPayload}`, payload, "PING"];
+  const carried = `MSG a 1 ${maxPayload}\r\n${payload}\r\n`;
+  t.true((await answerOf(port, { rule: "", send, answer: "" })) === carried);
+  const more = [quiet, `PUB a ${maxPayload + 1}`];
   t.is(
     await answerOf(port, { rule: "", send: more, answer: "", isCut: true }),
     "-ERR 'Maximum Payload Violation'\r\n",
   );
-});
+}
 
 testBoth("one connection too many is told so", { maxConnections: 1 }, async (t, { port }) => {
   using first = await startRawClient(port);
@@ -173,25 +184,22 @@ testBoth("a client that answers no ping is cut", { pingMs: 100 }, async (t, { po
   t.true(client.text().endsWith("-ERR 'Stale Connection'\r\n"));
 });
 
-testBoth(
-  "a client that reads too slowly is cut; the others go on",
-  { maxPending: 2 ** 21 },
-  async (t, { port }) => {
-    using slow = await startRawClient(port);
-    slow.send(quiet, "SUB a 1", "PING");
-    await slow.until("PONG");
-    slow.socket.pause();
-    using other = await startRawClient(port);
-    other.send(quiet, "SUB a 1", "PING");
-    await other.until("PONG");
-    const payload = "x".repeat(1_000_000);
-    for (let sent = 0; sent < 40; sent++) {
-      other.send("PUB a 1000000", payload, `SUB got.${sent} 2`, `PUB got.${sent} 0`, "", "UNSUB 2");
-      await other.until(`MSG got.${sent} 2 0\r\n`);
-    }
-    t.is(other.text().match(/MSG a 1 1000000/g)?.length, 40);
-    slow.socket.resume();
-    await slow.closed;
-    t.true((slow.text().match(/MSG a 1 1000000/g)?.length ?? 0) < 40);
-  },
-);
+async function cutsASlowReader(t: ExecutionContext, { port }: Served): Promise<void> {
+  using slow = await startRawClient(port);
+  slow.send(quiet, "SUB a 1", "PING");
+  await slow.until("PONG");
+  slow.socket.pause();
+  using other = await startRawClient(port);
+  other.send(quiet, "SUB a 1", "PING");
+  await other.until("PONG");
+  const payload = "x".repeat(1_000_000);
+  const sends = 40;
+  for (let sent = 0; sent < sends; sent++) {
+    other.send("PUB a 1000000", payload, `SUB got.${sent} 2`, `PUB got.${sent} 0`, "", "UNSUB 2");
+    await other.until(`MSG got.${sent} 2 0\r\n`);
+  }
+  t.is(other.text().match(/MSG a 1 1000000/g)?.length, sends);
+  slow.socket.resume();
+  await slow.closed;
+  t.true((slow.text().match(/MSG a 1 1000000/g)?.length ?? 0) < sends);
+}

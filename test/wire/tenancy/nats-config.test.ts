@@ -23,7 +23,7 @@ testIf(natsServer)(
   "a cluster of two hosts trains a tenant's job; nobody else reads or touches it",
   async (t) => {
     const place = await placeOf(t);
-      const { url: nats, as, directory } = place;
+    const { url: nats, as, directory } = place;
     const complaints: string[] = [];
     const onIncident = ({ reason }: { reason: { message: string } }) =>
       complaints.push(reason.message);
@@ -130,7 +130,7 @@ testIf(natsServer)(
   "each user says and hears what is its own, and the server refuses the rest",
   async (t) => {
     const place = await placeOf(t);
-      const house = await place.dial("root");
+    const house = await place.dial("root");
     const said: string[] = [];
     house.transport.subscribe("osiris.c1.>", ({ subject }) => said.push(subject));
     await house.transport.flush();
@@ -191,7 +191,7 @@ testIf(natsServer)(
   "a tenant reads its own events from JetStream, and nothing of another's",
   async (t) => {
     const place = await placeOf(t);
-      const at = (user: keyof typeof place.as) => {
+    const at = (user: keyof typeof place.as) => {
       return { ...place.as[user], servers: place.url, name: user, deadlineMs: 2000 };
     };
     const limits = { days: 1, bytes: 2 ** 20, messages: 100, replicas: 1 };
@@ -274,7 +274,7 @@ testIf(natsServer)(
   "a tenant has as many connections and subscriptions as it may, and nobody comes in unnamed",
   async (t) => {
     const place = await placeOf(t);
-      for (let connections = 0; connections < 2; connections++) await place.dial("ada");
+    for (let connections = 0; connections < 2; connections++) await place.dial("ada");
     const { transport, complaints } = await place.dial("ada");
     for (let runs = 0; runs < 1025; runs++) {
       transport.subscribe(`osiris.c1.runs.acme.r${runs}.events`, () => {});

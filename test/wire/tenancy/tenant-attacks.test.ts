@@ -4,14 +4,14 @@
 import { Cluster, connect } from "../../../index.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
 import { placeOf } from "../../helpers/nats/tenants.ts";
+import { natsServer, testIf } from "../../helpers/needs.ts";
 
 testIf(natsServer)(
   "no answer is a command, no header a fault, and who floods is alone with it",
   async (t) => {
     const place = await placeOf(t);
-      const { url: nats, as } = place;
+    const { url: nats, as } = place;
     const incidents: string[] = [];
     const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
     await using _root = await Cluster.start({

@@ -15,7 +15,7 @@ import type { Credentials } from "../../../src/wire/transports/credentials.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { startCli } from "../../helpers/processes/cli.ts";
 
 function directoryOf(t: ExecutionContext): string {
@@ -50,47 +50,48 @@ const tls = (verify: boolean) => `tls {
 }
 `;
 
-testIf(natsServer)("a user and a password", async (t) => {
-  await using server = (await serverOf(t, "authorization { user: ada, password: s3 }")) ?? null;
-  if (server === null) return;
-  t.true(await speaks(server.url, { user: "ada", pass: "s3" }));
-  t.true(await speaks(server.url.replace("//", "//ada:s3@"), {}));
-  for (const wrong of [{}, { user: "ada" }, { user: "ada", pass: "s4" }, { token: "s3" }]) {
-    await t.throwsAsync(speaks(server.url, wrong), { instanceOf: TransportLostError });
-  }
-});
-
-testIf(natsServer)(
-  "a password that stands in the address is in no output of `up` and `host`",
+testIf(natsServer).serial(
+  "a password, or an nkey whose seed never leaves this machine",
   async (t) => {
-    await using server =
-      (await serverOf(t, "authorization { user: ada, password: s3cret }")) ?? null;
+    const { publicKey, file } = writeSeed(directoryOf(t));
+    const other = writeSeed(directoryOf(t));
+    const users = `{ user: ada, password: s3cret }, { nkey: ${publicKey} }`;
+    await using server = (await serverOf(t, `authorization { users: [ ${users} ] }`)) ?? null;
     if (server === null) return;
-    const at = ["--nats", server.url.replace("//", "//ada:s3cret@"), "--devices"];
-    const up = startCli(["up", ...at, "0"], directoryOf(t));
-    t.true((await up.line((line) => line.startsWith("Submit:"))).includes(server.url));
-    const host = startCli(["host", ...at, "1"], directoryOf(t));
-    await host.line((line) => line.startsWith("Joined"));
-    const running = [host, up];
-    for (const one of running) one.kill("SIGKILL");
-    for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
-      t.notRegex(stdout + stderr, /s3cret/);
+    t.true(await speaks(server.url, { user: "ada", pass: "s3cret" }));
+    t.true(await speaks(server.url.replace("//", "//ada:s3cret@"), {}));
+    for (const wrong of [{}, { user: "ada" }, { user: "ada", pass: "s4" }, { token: "s3cret" }]) {
+      await t.throwsAsync(speaks(server.url, wrong), { instanceOf: TransportLostError });
     }
+    t.true(await speaks(server.url, { nkey: file }));
+    await t.throwsAsync(speaks(server.url, { nkey: other.file }), {
+      instanceOf: TransportLostError,
+      message: /refused the credentials/,
+    });
+    // TLS is not given up where the server has none.
+    await t.throwsAsync(
+      speaks(server.url, { user: "ada", pass: "s3cret", tls: { ca: pem("ca") } }),
+      {
+        instanceOf: TransportLostError,
+      },
+    );
+    await keepsPasswordsToItself(t, server.url);
   },
 );
 
-testIf(natsServer)("an nkey, whose seed never leaves this machine", async (t) => {
-  const { publicKey, file } = writeSeed(directoryOf(t));
-  const other = writeSeed(directoryOf(t));
-  const config = `authorization { users: [ { nkey: ${publicKey} } ] }`;
-  await using server = (await serverOf(t, config)) ?? null;
-  if (server === null) return;
-  t.true(await speaks(server.url, { nkey: file }));
-  await t.throwsAsync(speaks(server.url, { nkey: other.file }), {
-    instanceOf: TransportLostError,
-    message: /refused the credentials/,
-  });
-});
+/** A password that stands in the address is in no output of `up` and `host`. */
+async function keepsPasswordsToItself(t: ExecutionContext, url: string): Promise<void> {
+  const at = ["--nats", url.replace("//", "//ada:s3cret@"), "--devices"];
+  const up = startCli(["up", ...at, "0"], directoryOf(t));
+  t.true((await up.line((line) => line.startsWith("Submit:"))).includes(url));
+  const host = startCli(["host", ...at, "1"], directoryOf(t));
+  await host.line((line) => line.startsWith("Joined"));
+  const running = [host, up];
+  for (const one of running) one.kill("SIGKILL");
+  for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
+    t.notRegex(stdout + stderr, /s3cret/);
+  }
+}
 
 testIf(natsServer)("a credentials file", async (t) => {
   const { config, file } = writeCredentials(directoryOf(t));
@@ -113,38 +114,40 @@ testIf(natsServer)("TLS: the server is who it says, or there is no connection", 
   }
 });
 
-testIf(natsServer)("TLS is not given up where the server has none", async (t) => {
-  await using server = (await serverOf(t, "")) ?? null;
-  if (server === null) return;
-  await t.throwsAsync(speaks(server.url, { tls: { ca: pem("ca") } }), {
-    instanceOf: TransportLostError,
-  });
-});
-
-testIf(natsServer)("mutual TLS: a whole cluster of two hosts trains behind it", async (t) => {
+testIf(natsServer)("mutual TLS: a client without a certificate stays outside", async (t) => {
   await using server = (await serverOf(t, tls(true))) ?? null;
   if (server === null) return;
   const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];
   await t.throwsAsync(speaks(server.url, { tls: { ca } }), { instanceOf: TransportLostError });
-  const connection = { nats: server.url, tls: { ca, cert, key } };
-  const directory = directoryOf(t);
-  await using cluster = await Cluster.start({ ...connection, devices: 1, minDevices: 2 });
-  await using host = await Host.join({ ...connection, devices: 1 });
-  const table = { rows: 50, dim: 4 };
-  const run = await cluster.submit({
-    model: {
-      kind: "dlrm",
-      dense: 2,
-      tables: ["A", "B"].map((name) => ({ ...table, name })),
-      bottom: [4],
-      top: [4, 1],
-    },
-    data: { kind: "synthetic", samples: 640, dense: 2, batchSize: 64, cache: directory },
-    checkpoint: { directory: join(directory, "checkpoints") },
-  });
-  const { status, step } = await run.result();
-  t.like({ status, step, host: await host.joined }, { status: "finished", step: 10, host: 1 });
+  t.true(await speaks(server.url, { tls: { ca, cert, key } }));
 });
+
+testIf(natsServer, testAll).serial(
+  "mutual TLS: a cluster of two hosts trains behind it",
+  async (t) => {
+    await using server = (await serverOf(t, tls(true))) ?? null;
+    if (server === null) return;
+    const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];
+    const connection = { nats: server.url, tls: { ca, cert, key } };
+    const directory = directoryOf(t);
+    await using cluster = await Cluster.start({ ...connection, devices: 1, minDevices: 2 });
+    await using host = await Host.join({ ...connection, devices: 1 });
+    const table = { rows: 50, dim: 4 };
+    const run = await cluster.submit({
+      model: {
+        kind: "dlrm",
+        dense: 2,
+        tables: ["A", "B"].map((name) => ({ ...table, name })),
+        bottom: [4],
+        top: [4, 1],
+      },
+      data: { kind: "synthetic", samples: 640, dense: 2, batchSize: 64, cache: directory },
+      checkpoint: { directory: join(directory, "checkpoints") },
+    });
+    const { status, step } = await run.result();
+    t.like({ status, step, host: await host.joined }, { status: "finished", step: 10, host: 1 });
+  },
+);
 
 test("credentials that are none are refused before anything is dialled", async (t) => {
   const directory = directoryOf(t);

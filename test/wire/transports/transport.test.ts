@@ -1,6 +1,6 @@
 // The transport suite over every transport: simulated, the embedded broker, a real nats-server.
 
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { createMemoryBroker } from "../../../src/wire/transports/memory-transport.ts";
@@ -29,23 +29,27 @@ transportSuite(test, "embedded broker", async () => {
   };
 });
 
-if (natsServer.isMet()) {
-  transportSuite(test, "nats-server", async () => {
-    const server = await startNatsServer();
-    return {
-      connect: (name, onError) =>
-        connectNats({
-          servers: server.url,
-          name,
-          deadlineMs,
-          ...(onError === undefined ? {} : { onError }),
-        }),
-      [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-    };
-  });
-} else {
-  testIf(natsServer)("the suite of transports: nats-server", (t) => t.fail());
-}
+testIf(natsServer).serial("nats-server: the whole suite, at one server", async (t) => {
+  await using server = await startNatsServer();
+  const bed: TransportBed = {
+    connect: (name, onError) =>
+      connectNats({
+        servers: server.url,
+        name,
+        deadlineMs,
+        ...(onError === undefined ? {} : { onError }),
+      }),
+    async [Symbol.asyncDispose]() {},
+  };
+  const checks: ((t: ExecutionContext) => Promise<void>)[] = [];
+  transportSuite(
+    (_title, run) => checks.push(run),
+    "nats-server",
+    async () => bed,
+  );
+  t.true(checks.length > 5);
+  for (const run of checks) await run(t);
+});
 
 /** A memory broker whose clock runs by itself: as fast as the event loop turns. */
 function startMemory(): TransportBed {

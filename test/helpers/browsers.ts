@@ -12,10 +12,14 @@ export const realBrowser: Need = {
   isRequired: false,
 };
 
+/** Longest wait for something on a page: minutes, which no busy machine reaches. */
+const waitMs = 300_000;
+
 export async function startBrowser(): Promise<Browser> {
   return await chromium.launch({
     executablePath: browserPath() ?? "",
     args: [...browserFlags],
+    timeout: waitMs,
   });
 }
 
@@ -32,6 +36,8 @@ export async function openTab(
   more: { readonly colorScheme?: "light" | "dark" } = {},
 ): Promise<Tab> {
   const context = await browser.newContext({ viewport: size, ...more });
+  context.setDefaultTimeout(waitMs);
+  context.setDefaultNavigationTimeout(waitMs);
   const page = await context.newPage();
   const problems: string[] = [];
   page.on("console", (message) => {

@@ -8,6 +8,7 @@ import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { workerLauncher } from "../../../src/ports/launcher.ts";
 import { near } from "../../helpers/stores/plans.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const size = {
   tableBytes: 2 ** 18,
@@ -19,7 +20,7 @@ const size = {
   rounds: 2,
 };
 
-test("two threads measure each other, and the file reads back", async (t) => {
+test.serial("two threads measure each other, and the file reads back", async (t) => {
   const options = { memoryBytes: 5e9, source: "a test", arithmetic: "reference", size } as const;
   const constants = await calibrate({ ...options, devices: 2 });
   t.deepEqual(checkConstants(JSON.parse(JSON.stringify(constants))), constants);
@@ -57,7 +58,7 @@ test("what rows cost is never below 0, however the times are rounded", (t) => {
       const costs = solveRowCosts({ hot, single, cold }, 20);
       return Object.values(costs).every((cost) => cost >= 0 && Number.isFinite(cost));
     }),
-    { numRuns: 10_000 },
+    { numRuns: rounds("times of rows", 1000, 10_000) },
   );
   t.pass();
 });
@@ -77,13 +78,13 @@ test("costs of rows are told apart from the times that they make", (t) => {
   }
 });
 
-test("a thread alone measures no exchange", async (t) => {
+test.serial("a thread alone measures no exchange", async (t) => {
   const options = { memoryBytes: 1, source: "a test", arithmetic: "reference", size } as const;
   const { insideHost } = await calibrate({ ...options, devices: 1 });
   t.deepEqual(insideHost, defaultConstants.insideHost);
 });
 
-test("a thread that fails says why", async (t) => {
+test.serial("a thread that fails says why", async (t) => {
   const broken = { ...size, samples: -1 };
   const options = { devices: 1, memoryBytes: 1, source: "", arithmetic: "reference" } as const;
   await t.throwsAsync(calibrate({ ...options, size: broken }, workerLauncher), {

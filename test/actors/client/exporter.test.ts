@@ -20,7 +20,7 @@ function seriesOf(text: string): Map<string, number> {
   );
 }
 
-test("a run's steps, speed, incidents and end are figures", async (t) => {
+test.serial("a run's steps, speed, incidents and end are figures", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const threads = breakableLauncher();
@@ -39,8 +39,8 @@ test("a run's steps, speed, incidents and end are figures", async (t) => {
     },
     data: {
       kind: "synthetic",
-      samples: 20_000,
-      epochs: 4,
+      samples: 8000,
+      epochs: 3,
       dense: 2,
       batchSize: 64,
       cache: directory,
@@ -74,55 +74,58 @@ test("a run's steps, speed, incidents and end are figures", async (t) => {
   t.true(series.has("process_cpu_seconds_total"), "and those of the process");
 });
 
-test("one that comes late knows what trains, and what stands still has no speed", async (t) => {
-  const broker = await startBroker({ auth: { token: "secret" } });
-  const place = { token: "secret" };
-  const root = await connectNats({
-    ...{ servers: broker.url, ...place, name: "root", deadlineMs: 5000 },
-    onError: () => {},
-  });
-  t.teardown(() => root.close());
-  await using exporter = await openExporter({ nats: broker.url, ...place });
-  let series = new Map<string, number>();
-  const until = async (name: string, value: number) => {
-    while (series.get(`osiris_${name}`) !== value) {
-      await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
-      series = seriesOf(await exporter.text());
+test.serial(
+  "one that comes late knows what trains, and what stands still has no speed",
+  async (t) => {
+    const broker = await startBroker({ auth: { token: "secret" } });
+    const place = { token: "secret" };
+    const root = await connectNats({
+      ...{ servers: broker.url, ...place, name: "root", deadlineMs: 5000 },
+      onError: () => {},
+    });
+    t.teardown(() => root.close());
+    await using exporter = await openExporter({ nats: broker.url, ...place });
+    let series = new Map<string, number>();
+    const until = async (name: string, value: number) => {
+      while (series.get(`osiris_${name}`) !== value) {
+        await new Promise((resume) => setImmediate(resume)); // The text alone lets no frame in.
+        series = seriesOf(await exporter.text());
+      }
+    };
+    /** Publishes an event of the run, and waits until a figure shows it. */
+    const tell = async (body: EventBody, name: string, value: number) => {
+      const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
+      root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
+      await until(name, value);
+    };
+    const progress = { step: 40, steps: 100, loss: 0.5, samplesPerSecond: 900, repairedIds: [] };
+    await tell({ type: "run.progress", ...progress }, 'run_step{run="r1"}', 40);
+    const of = (name: string, labels = "") => series.get(`osiris_${name}{run="r1"${labels}}`);
+    t.deepEqual([of("run_up"), of("run_step"), of("run_steps")], [1, 40, 100]);
+    t.is(of("run_samples_per_second"), 900);
+    // `increase` sees the first increment of counters that start at 0.
+    for (const name of ["checkpoints_total", "scalings_total", "recovery_seconds_count"]) {
+      t.is(of(name), 0, name);
     }
-  };
-  /** Publishes an event of the run, and waits until a figure shows it. */
-  const tell = async (body: EventBody, name: string, value: number) => {
-    const event = encodeBody({ ...body, seq: 0, run: "r1", generation: 3 }, "application/json");
-    root.publish(eventsSubject("c1", "r1", undefined), event.payload, { headers: event.headers });
-    await until(name, value);
-  };
-  const progress = { step: 40, steps: 100, loss: 0.5, samplesPerSecond: 900, repairedIds: [] };
-  await tell({ type: "run.progress", ...progress }, 'run_step{run="r1"}', 40);
-  const of = (name: string, labels = "") => series.get(`osiris_${name}{run="r1"${labels}}`);
-  t.deepEqual([of("run_up"), of("run_step"), of("run_steps")], [1, 40, 100]);
-  t.is(of("run_samples_per_second"), 900);
-  // `increase` sees the first increment of counters that start at 0.
-  for (const name of ["checkpoints_total", "scalings_total", "recovery_seconds_count"]) {
-    t.is(of(name), 0, name);
-  }
-  t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
-  const error = { name: "E", code: "PEER_LOST", message: "gone", recovery: "restore" as const };
-  const where = { offender: "host:2", supervisor: "job:r1", context: "x" };
-  const incident = { incident: 1, at: "2026-01-02T03:04:05Z", ...where, error };
-  const counted = 'incidents_total{run="r1",role="host",code="PEER_LOST"}';
-  await tell({ type: "run.incident", ...incident }, counted, 1);
-  t.deepEqual([of("run_up"), of("run_samples_per_second")], [1, 0]);
-  await tell({ type: "run.progress", ...progress }, 'run_samples_per_second{run="r1"}', 900);
-  await tell({ type: "run.paused", step: 40 }, 'run_up{run="r1"}', 0);
-  t.deepEqual([of("run_up"), of("run_samples_per_second")], [0, 0]);
-  const cancelled = { ...error, code: "RUN_CANCELLED" };
-  await tell({ type: "run.failed", error: cancelled }, 'runs_ended_total{status="cancelled"}', 1);
-  t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
+    t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
+    const error = { name: "E", code: "PEER_LOST", message: "gone", recovery: "restore" as const };
+    const where = { offender: "host:2", supervisor: "job:r1", context: "x" };
+    const incident = { incident: 1, at: "2026-01-02T03:04:05Z", ...where, error };
+    const counted = 'incidents_total{run="r1",role="host",code="PEER_LOST"}';
+    await tell({ type: "run.incident", ...incident }, counted, 1);
+    t.deepEqual([of("run_up"), of("run_samples_per_second")], [1, 0]);
+    await tell({ type: "run.progress", ...progress }, 'run_samples_per_second{run="r1"}', 900);
+    await tell({ type: "run.paused", step: 40 }, 'run_up{run="r1"}', 0);
+    t.deepEqual([of("run_up"), of("run_samples_per_second")], [0, 0]);
+    const cancelled = { ...error, code: "RUN_CANCELLED" };
+    await tell({ type: "run.failed", error: cancelled }, 'runs_ended_total{status="cancelled"}', 1);
+    t.is(series.get('osiris_runs_ended_total{status="failed"}'), 0);
 
-  t.is(series.get("osiris_broker_up"), 1);
-  await broker.close();
-  await until("broker_up", 0);
-});
+    t.is(series.get("osiris_broker_up"), 1);
+    await broker.close();
+    await until("broker_up", 0);
+  },
+);
 
 interface Target {
   readonly expr: string;
@@ -157,21 +160,26 @@ test("each line of the dashboard says of which run it is, and rates are of count
   t.regex(evaluation?.targets[0]?.expr ?? "", /metric!~"samples\|positives"/, "beside an AUC");
 });
 
-test("docs/operations.md lists every metric, and the dashboard shows all of them and no other", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1 });
-  const { url: nats, token } = cluster;
-  await using exporter = await openExporter({ nats, ...(token === undefined ? {} : { token }) });
-  const text = await exporter.text();
-  const known = [...text.matchAll(/^# TYPE (osiris_\w+)/gm)].map(([, name]) => name ?? "");
-  const page = readFileSync("docs/operations.md", "utf8");
-  // A server of models has figures of its own, at its own address.
-  const listed = [...page.matchAll(/^\| `(osiris_(?!serve_)\w+)`/gm)].map(([, name]) => name ?? "");
-  t.deepEqual(listed.sort(), known.sort());
-  const dashboard = readFileSync("deploy/grafana-dashboard.json", "utf8");
-  const shown = new Set([...dashboard.matchAll(/osiris_\w+/g)].map(([name]) => name));
-  const bare = [...shown].map((name) => name.replace(/_(bucket|sum|count)$/, ""));
-  t.deepEqual([...new Set(bare)].sort(), known.sort());
-});
+test.serial(
+  "docs/operations.md lists every metric, and the dashboard shows all of them and no other",
+  async (t) => {
+    const broker = await startBroker({ auth: { token: "secret" } });
+    t.teardown(() => broker.close());
+    await using exporter = await openExporter({ nats: broker.url, token: "secret" });
+    const text = await exporter.text();
+    const known = [...text.matchAll(/^# TYPE (osiris_\w+)/gm)].map(([, name]) => name ?? "");
+    const page = readFileSync("docs/operations.md", "utf8");
+    // A server of models has figures of its own, at its own address.
+    const listed = [...page.matchAll(/^\| `(osiris_(?!serve_)\w+)`/gm)].map(
+      ([, name]) => name ?? "",
+    );
+    t.deepEqual(listed.sort(), known.sort());
+    const dashboard = readFileSync("deploy/grafana-dashboard.json", "utf8");
+    const shown = new Set([...dashboard.matchAll(/osiris_\w+/g)].map(([name]) => name));
+    const bare = [...shown].map((name) => name.replace(/_(bucket|sum|count)$/, ""));
+    t.deepEqual([...new Set(bare)].sort(), known.sort());
+  },
+);
 
 test("docs/operations.md lists every event, and the level of its line", (t) => {
   const page = readFileSync("docs/operations.md", "utf8");

@@ -21,8 +21,8 @@ import {
 } from "../../helpers/nats/hostile.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-const framesCount = rounds("hostile frames", 3000, 95_000);
-const talksCount = rounds("hostile connections", 200, 5000);
+const framesCount = rounds("hostile frames", 1500, 95_000);
+const talksCount = rounds("hostile connections", 100, 5000);
 /** Messages sent before each wait for the cluster. */
 const wave = 250;
 

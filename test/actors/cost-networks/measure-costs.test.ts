@@ -20,19 +20,19 @@ const small = {
 } as const;
 const limits = { seed: 1, devices: 2, bytesMax: 2 ** 18, columnsMax: 2048 };
 
-test("sets and exchanges are measured, kept, and gone on with", async (t) => {
+test.serial("sets and exchanges are measured, kept, and gone on with", async (t) => {
   const path = pathOf(t);
   const shares: number[] = [];
   const first = await measureCosts({
-    ...{ ...small, samples: 5, path },
+    ...{ ...small, samples: 3, path },
     onProgress: (done) => shares.push(done),
   });
   t.true(first.isComplete);
   // Three passes over the sets, then three over the exchanges.
   t.deepEqual(shares, [0.5, 1]);
   const { compute, exchange } = first.costs;
-  t.is(compute.length, 5);
-  t.is(exchange.length, 5);
+  t.is(compute.length, 3);
+  t.is(exchange.length, 3);
   for (const [i, { tables, milliseconds }] of compute.entries()) {
     t.true(milliseconds > 0);
     t.deepEqual(
@@ -48,50 +48,46 @@ test("sets and exchanges are measured, kept, and gone on with", async (t) => {
 
   // A line that was cut off by a kill is measured again; the others stay.
   const before = readFileSync(path, "utf8");
-  appendFileSync(path, '{"exchange":5,"lat');
-  const more = await measureCosts({ ...small, samples: 7, path });
+  appendFileSync(path, '{"exchange":3,"lat');
+  const more = await measureCosts({ ...small, samples: 4, path });
   t.true(readFileSync(path, "utf8").startsWith(before));
-  t.deepEqual(more.costs.compute.slice(0, 5), compute);
-  t.is(more.costs.exchange.length, 7);
+  t.deepEqual(more.costs.compute.slice(0, 3), compute);
+  t.is(more.costs.exchange.length, 4);
 });
 
-test("of the passes over a probe the fastest counts, whatever came between", async (t) => {
-  const path = pathOf(t);
-  const { costs } = await measureCosts({ ...small, samples: 2, path });
-  const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
-  const told = lines.map((line) => JSON.parse(line) as { set?: number; milliseconds: number });
-  const first = told.filter(({ set }) => set === 0).map(({ milliseconds }) => milliseconds);
-  t.is(first.length, 3);
-  t.is(costs.compute[0]?.milliseconds, Math.min(...first));
-  const slow = { exchange: 1, lateMax: 1, forward: [1e6, 1e-6], backward: [1e6, 1e6] };
-  appendFileSync(path, `{"set":0,"milliseconds":1e6}\n${JSON.stringify(slow)}\n`);
-  const again = await measureCosts({ ...small, samples: 2, path });
-  t.deepEqual(again.costs.compute, costs.compute);
-  t.is(again.costs.exchange[1]?.forward[0], costs.exchange[1]?.forward[0]);
-  t.is(again.costs.exchange[1]?.forward[1], 1e-6);
-});
+test.serial(
+  "when the time is up what was measured stays; of the passes over a probe the fastest counts",
+  async (t) => {
+    const path = pathOf(t);
+    const none = await measureCosts({ ...small, samples: 2, path, secondsMax: 0 });
+    t.false(none.isComplete);
+    t.is(none.costs.compute.length, 0);
+    const { costs, isComplete } = await measureCosts({ ...small, samples: 2, path });
+    t.true(isComplete);
+    const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
+    const told = lines.map((line) => JSON.parse(line) as { set?: number; milliseconds: number });
+    const first = told.filter(({ set }) => set === 0).map(({ milliseconds }) => milliseconds);
+    t.is(first.length, 3);
+    t.is(costs.compute[0]?.milliseconds, Math.min(...first));
+    const slow = { exchange: 1, lateMax: 1, forward: [1e6, 1e-6], backward: [1e6, 1e6] };
+    appendFileSync(path, `{"set":0,"milliseconds":1e6}\n${JSON.stringify(slow)}\n`);
+    const again = await measureCosts({ ...small, samples: 2, path });
+    t.deepEqual(again.costs.compute, costs.compute);
+    t.is(again.costs.exchange[1]?.forward[0], costs.exchange[1]?.forward[0]);
+    t.is(again.costs.exchange[1]?.forward[1], 1e-6);
 
-test("when the time is up, what was measured stays", async (t) => {
-  const path = pathOf(t);
-  const none = await measureCosts({ ...small, samples: 5, path, secondsMax: 0 });
-  t.false(none.isComplete);
-  t.is(none.costs.compute.length, 0);
-  t.true((await measureCosts({ ...small, samples: 2, path })).isComplete);
-});
-
-test("measurements of another setting, and broken ones, are not gone on with", async (t) => {
-  const path = pathOf(t);
-  await measureCosts({ ...small, samples: 2, path });
-  const other = { ...small, batchSize: 64, samples: 2, path };
-  await t.throwsAsync(measureCosts(other), {
-    instanceOf: InputUnusableError,
-    message: /measurements to go on with, but it begins with .*"batchSize":32.*remove the file/s,
-  });
-  appendFileSync(path, "nothing\n");
-  await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {
-    message: /its line 14 is none/,
-  });
-});
+    // Measurements of another setting, and broken ones, are not gone on with.
+    const other = { ...small, batchSize: 64, samples: 2, path };
+    await t.throwsAsync(measureCosts(other), {
+      instanceOf: InputUnusableError,
+      message: /measurements to go on with, but it begins with .*"batchSize":32.*remove the file/s,
+    });
+    appendFileSync(path, "nothing\n");
+    await t.throwsAsync(measureCosts({ ...small, samples: 4, path }), {
+      message: /its line 16 is none/,
+    });
+  },
+);
 
 test("probes are functions of their number, within their limits", (t) => {
   for (let index = 0; index < 200; index++) {

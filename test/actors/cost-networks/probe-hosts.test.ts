@@ -7,35 +7,39 @@ import test from "ava";
 import { measureCosts } from "../../../actors/cost-networks/measure-costs.ts";
 import { probeOverHosts } from "../../../actors/cost-networks/probe-hosts.ts";
 import { InputUnusableError, PeerLostError } from "../../../src/errors/errors.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const task = { devices: 4, batchSize: 512, columnsMax: 2048, lateMax: 0 } as const;
 const hostOf = [0, 0, 1, 1];
 
-test("two host processes tell what each of their devices measured, and end", async (t) => {
-  const exchanges = [4, 2048].map((columns) => ({
-    columns: [columns, columns, columns, columns],
-    late: [0, 0, 0, 0],
-  }));
-  const reports = await probeOverHosts(hostOf, { ...task, arithmetic: "reference", exchanges });
-  t.is(reports.length, 4);
-  for (const { sets, exchanges: own } of reports) {
-    t.is(sets.length, 0);
-    const [few, many] = own;
-    if (few === undefined || many === undefined) return t.fail();
-    // Two megabytes through a broker take longer than four kilobytes.
-    t.true(few.forward > 0 && many.forward > few.forward, `${few.forward}, ${many.forward}`);
-    t.true(few.backward > 0 && many.backward > few.backward);
-  }
-});
+testIf(testAll).serial(
+  "two host processes tell what each of their devices measured, and end",
+  async (t) => {
+    const exchanges = [4, 2048].map((columns) => ({
+      columns: [columns, columns, columns, columns],
+      late: [0, 0, 0, 0],
+    }));
+    const reports = await probeOverHosts(hostOf, { ...task, arithmetic: "reference", exchanges });
+    t.is(reports.length, 4);
+    for (const { sets, exchanges: own } of reports) {
+      t.is(sets.length, 0);
+      const [few, many] = own;
+      if (few === undefined || many === undefined) return t.fail();
+      // Two megabytes through a broker take longer than four kilobytes.
+      t.true(few.forward > 0 && many.forward > few.forward, `${few.forward}, ${many.forward}`);
+      t.true(few.backward > 0 && many.backward > few.backward);
+    }
+  },
+);
 
-test("a host process whose device fails is named, with what its device says", async (t) => {
-  const exchanges = [{ columns: null as never, late: [0, 0, 0, 0] }];
-  const given = { ...task, arithmetic: "reference", exchanges } as const;
-  const error = await t.throwsAsync(probeOverHosts(hostOf, given), { instanceOf: PeerLostError });
+test.serial("a host process whose device fails is named, with what its device says", async (t) => {
+  const exchanges = [{ columns: null as never, late: [0, 0] }];
+  const given = { ...task, devices: 2, arithmetic: "reference", exchanges } as const;
+  const error = await t.throwsAsync(probeOverHosts([0, 1], given), { instanceOf: PeerLostError });
   t.regex(error?.message ?? "", /costs-host-\d: .*null/);
 });
 
-test("measurements of two hosts are kept apart from those of one", async (t) => {
+test.serial("measurements of two hosts are kept apart from those of one", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-probe-hosts-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const path = join(directory, "costs.measured");

@@ -20,6 +20,7 @@ import { rawFeaturesOf, standardOf } from "../../../src/planner/learned/features
 import { RandomStream } from "../../../src/ports/random.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { drawnNetworks, drawnTables } from "../../helpers/cost-networks.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** Costs that grow with ids and columns, of sets of up to four tables. */
 function drawnCosts(samples: number, devices: number): MeasuredCosts {
@@ -49,20 +50,41 @@ function drawnCosts(samples: number, devices: number): MeasuredCosts {
   return { devices, batchSize: 64, compute, exchange };
 }
 
-test("networks learn what costs depend on, the same on one thread and on two", async (t) => {
-  const costs = drawnCosts(400, 2);
-  const { networks, reports } = await trainCostNetworks(costs, { epochs: 500 });
+testIf(testAll).serial(
+  "networks learn what costs depend on, the same on one thread and on two",
+  async (t) => {
+    const costs = drawnCosts(400, 2);
+    const { networks, reports } = await trainCostNetworks(costs, { epochs: 500 });
+    for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
+      t.is(samples, 400);
+      t.true(testMse < 0.3 * testVariance, `${name}: ${testMse} of ${testVariance}`);
+      t.regex(digest, /^sha256:[0-9a-f]{64}$/);
+    }
+    t.is(networks.lateMax, 9);
+    const short = await trainCostNetworks(costs, { epochs: 5 });
+    t.deepEqual(await trainCostNetworks(costs, { epochs: 5, threads: 2 }), short);
+  },
+);
+
+test.serial("three networks are trained, and know more of costs than their mean", async (t) => {
+  const told: string[] = [];
+  const { networks, reports } = await trainCostNetworks(drawnCosts(200, 2), {
+    ...{ epochs: 20, threads: 2 },
+    onNetwork: (name) => void told.push(name),
+  });
+  t.deepEqual(told, ["compute", "forward", "backward"]);
   for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
-    t.is(samples, 400);
-    t.true(testMse < 0.3 * testVariance, `${name}: ${testMse} of ${testVariance}`);
+    t.is(samples, 200);
+    t.log(`${name}: ${testMse} of ${testVariance}`);
+    t.true(testMse > 0);
     t.regex(digest, /^sha256:[0-9a-f]{64}$/);
   }
+  const { testMse, testVariance } = reports.compute;
+  t.true(testMse < testVariance, `${testMse} of ${testVariance}`);
   t.is(networks.lateMax, 9);
-  const short = await trainCostNetworks(costs, { epochs: 5 });
-  t.deepEqual(await trainCostNetworks(costs, { epochs: 5, threads: 2 }), short);
 });
 
-test("a plan is costed by what the run's own model predicts", async (t) => {
+test.serial("a plan is costed by what the run's own model predicts", async (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-test-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   const { compute } = drawnCosts(100, 2);
@@ -70,7 +92,7 @@ test("a plan is costed by what the run's own model predicts", async (t) => {
   const standard = standardOf(compute.flatMap(({ tables }) => tables.map(rawFeaturesOf)));
   const samples = mapped(parts, (cost) => setSample(cost, 5, rawFeaturesOf, standard));
   await using cluster = await Cluster.start({ devices: 1 });
-  const training = { cluster, home: join(home, "run"), name: "test", seed: 1, epochs: 20 };
+  const training = { cluster, home: join(home, "run"), name: "test", seed: 1, epochs: 5 };
   const kind = {
     dense: 5 * 21,
     options: { kind: "set", tables: 5, table: [12, 6], head: [8, 1] },

@@ -6,6 +6,7 @@ import { openKernels } from "../../../src/kernels/index.ts";
 import { placeByPolicy, policyMethods } from "../../../src/planner/policies/placement-policy.ts";
 import { drawnNetworks, drawnTables } from "../../helpers/cost-networks.ts";
 import { sizedTables } from "../../helpers/policies.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = drawnTables(30, 1);
 const costs = {
@@ -18,7 +19,7 @@ const costs = {
   exchange: [],
 };
 
-for (const method of policyMethods) {
+for (const method of someOrAll("methods of policies", policyMethods.slice(0, 1), policyMethods)) {
   test(`${method} learns from measured tables, and places others on other devices`, (t) => {
     const networks = drawnNetworks(2, 1);
     const policy = trainPolicy(costs, networks, { method, turns: 1 });

@@ -1,63 +1,14 @@
-// The dashboard's page, seen in a real browser on a live cluster: one cluster and one browser for
-// all, as both take seconds to start.
+// The dashboard's page, seen in a real browser on a live cluster.
 
-import test, { type ExecutionContext } from "ava";
-import type { Browser, Page } from "playwright-core";
-import type { Run } from "../../../index.ts";
-import { brokenBoxes, openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
-import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { testIf } from "../../helpers/needs.ts";
+import type { ExecutionContext } from "ava";
+import type { Page } from "playwright-core";
+import { openLargeCluster } from "../../../bench/page/large-cluster.ts";
+import { brokenBoxes, openTab } from "../../helpers/browsers.ts";
+import { type Desk, withBrowser } from "./desk.ts";
 
 const views = ["runs", "run", "tree", "incidents", "tiers", "plan", "hosts", "chaos"];
 const wide = { width: 1280, height: 900 };
 const narrow = { width: 390, height: 844 };
-const hostile = "<img src=x onerror=alert(1)>";
-
-interface Scene extends AsyncDisposable {
-  readonly place: TestCluster;
-  readonly browser: Browser;
-  readonly run: Run;
-  readonly url: string;
-}
-
-let started: Promise<Scene> | undefined;
-
-/** A cluster with a run that goes on for as long as anybody looks. */
-function scene(): Promise<Scene> {
-  started ??= (async () => {
-    const browser = await startBrowser();
-    const place = await startTestCluster(2, {
-      dashboard: { port: 0, allow: ["control", "faults"] },
-    });
-    const job = place.job({
-      name: "watched",
-      data: { kind: "synthetic", samples: 20_000, dense: 4, batchSize: 64, epochs: 1000 },
-      model: {
-        kind: "dlrm",
-        dense: 4,
-        tables: [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 })),
-        bottom: [8, 8],
-        top: [8, 1],
-      },
-      // None by itself: a test that wants one says when.
-      checkpoint: { everySteps: 100_000 },
-      evaluation: { everySteps: 10 },
-    });
-    const run = await place.cluster.submit(job);
-    await run.limitReaders({ samplesPerSecond: 10_000 }); // The browser needs a core too.
-    const url = place.cluster.dashboard?.url ?? "";
-    const close = async () => {
-      await browser.close();
-      await place[Symbol.asyncDispose]();
-    };
-    return { place, browser, run, url, [Symbol.asyncDispose]: close };
-  })();
-  return started;
-}
-
-test.after.always(async () => {
-  if (started !== undefined) await (await started)[Symbol.asyncDispose]();
-});
 
 const show = async (page: Page, view: string) => {
   await page.click(`nav a[href^="#/${view}/"], nav a[href="#/${view}"]`);
@@ -79,8 +30,13 @@ const seen: Readonly<Record<string, string>> = {
   chaos: "form select",
 };
 
-async function lookAtAll(t: ExecutionContext, size: typeof wide, scheme: "light" | "dark") {
-  const { browser, url } = await scene();
+async function lookAtAll(
+  t: ExecutionContext,
+  { browser, scene }: Desk,
+  size: typeof wide,
+  scheme: "light" | "dark",
+) {
+  const { url } = await scene();
   await using tab = await openTab(browser, url, size, { colorScheme: scheme });
   await tab.page.waitForSelector(".live.on");
   for (const view of views) {
@@ -91,21 +47,21 @@ async function lookAtAll(t: ExecutionContext, size: typeof wide, scheme: "light"
   t.deepEqual(tab.problems, []);
 }
 
-testIf(realBrowser).serial(
+withBrowser.test(
   "every view shows a live run at 1,280 pixels, names with markup as text",
-  async (t) => {
-    await lookAtAll(t, wide, "light");
+  async (t, desk) => {
+    await lookAtAll(t, desk, wide, "light");
   },
 );
 
-testIf(realBrowser).serial("every view fits into 390 pixels, in the dark", async (t) => {
-  await lookAtAll(t, narrow, "dark");
+withBrowser.test("every view fits into 390 pixels, in the dark", async (t, desk) => {
+  await lookAtAll(t, desk, narrow, "dark");
 });
 
-testIf(realBrowser).serial(
+withBrowser.test(
   "a device that fails is seen: its branch flashes and counts, its incident is timed",
-  async (t) => {
-    const { browser, run, url } = await scene();
+  async (t, { browser, scene }) => {
+    const { run, url } = await scene();
     await using tab = await openTab(browser, url);
     await using tree = await openTab(browser, url);
     await show(tree.page, "tree");
@@ -142,10 +98,10 @@ const noteFlash = `new MutationObserver(() => {
   if (document.querySelector('[data-actor="device:1"].flash') !== null) window.hasFlashed = true;
 }).observe(document.body, { subtree: true, childList: true, attributes: true })`;
 
-testIf(realBrowser).serial(
+withBrowser.test(
   "the keyboard alone reaches every view, and looks into an actor",
-  async (t) => {
-    const { browser, url } = await scene();
+  async (t, { browser, scene }) => {
+    const { url } = await scene();
     await using tab = await openTab(browser, url);
     const { page } = tab;
     await page.waitForSelector("tbody th a");
@@ -179,10 +135,10 @@ testIf(realBrowser).serial(
   },
 );
 
-testIf(realBrowser).serial(
+withBrowser.test(
   "whoever listens instead of looking hears a name of every field and chart",
-  async (t) => {
-    const { browser, url } = await scene();
+  async (t, { browser, scene }) => {
+    const { url } = await scene();
     await using tab = await openTab(browser, url);
     for (const view of views) {
       await show(tab.page, view);
@@ -199,24 +155,22 @@ const findNameless = `[...document.querySelectorAll(
   return !labelled && !one.textContent.trim() && !(one.labels && one.labels.length > 0);
 }).map((one) => one.outerHTML.slice(0, 120))`;
 
-testIf(realBrowser).serial(
+withBrowser.test(
   "a page finds the server that was started again, and its figures go on",
-  async (t) => {
-    const { browser } = await scene();
-    const token = "the-same-token-again";
-    await using first = await startTestCluster(1, { dashboard: { token } });
-    const { url = "" } = first.cluster.dashboard ?? {};
-    const port = Number(new URL(url).port);
+  async (t, { browser }) => {
+    const first = await openLargeCluster();
+    const { url } = first.dashboard;
     const tab = await openTab(browser, url);
     await tab.page.waitForSelector(".live.on");
-    await first.cluster.close();
+    first.tell(7);
+    await tab.page.waitForSelector('td:text("8 / 1,000,000")');
+    await first.dashboard.close();
     await tab.page.waitForSelector(".live.off");
-    await using second = await startTestCluster(1, { dashboard: { token, port } });
+    const second = await openLargeCluster({ port: Number(new URL(url).port) });
+    t.teardown(() => second.dashboard.close());
     await tab.page.waitForSelector(".live.on");
-    const run = await second.cluster.submit(second.job({ name: "after" }));
-    await tab.page.waitForSelector('td.name:text-is("after")');
-    await run.result();
-    await tab.page.waitForSelector('.state:text-is("finished")');
+    second.tell(40);
+    await tab.page.waitForSelector('td:text("41 / 1,000,000")');
     // The browser itself tells of the connections that were refused meanwhile.
     t.deepEqual(
       tab.problems.filter(

@@ -3,8 +3,8 @@
 
 import type { Page } from "playwright-core";
 import { largeDevices, largeTables, openLargeCluster } from "../../../bench/page/large-cluster.ts";
-import { openTab, realBrowser, startBrowser } from "../../helpers/browsers.ts";
-import { testIf } from "../../helpers/needs.ts";
+import { openTab } from "../../helpers/browsers.ts";
+import { withBrowser } from "./desk.ts";
 
 const list = '[role="region"][aria-label="Shards"]';
 /** Far fewer than there are, and more than fit into a window. */
@@ -31,11 +31,9 @@ const rowInSight = (page: Page) =>
     return Number(at?.closest("tr[aria-rowindex]")?.getAttribute("aria-rowindex") ?? 0);
   })()`);
 
-testIf(realBrowser)(
+withBrowser.test(
   "of 5,000 shards those in sight are drawn; wheel, keys and filter reach all others",
-  async (t) => {
-    const browser = await startBrowser();
-    t.teardown(() => browser.close());
+  async (t, { browser }) => {
     const large = await openLargeCluster();
     t.teardown(() => large.dashboard.close());
     await using tab = await openTab(browser, large.dashboard.url);
@@ -78,11 +76,9 @@ testIf(realBrowser)(
   },
 );
 
-testIf(realBrowser)(
+withBrowser.test(
   "a tree of 128 devices comes in pieces, and the keyboard reaches its last line at once",
-  async (t) => {
-    const browser = await startBrowser();
-    t.teardown(() => browser.close());
+  async (t, { browser }) => {
     const large = await openLargeCluster();
     t.teardown(() => large.dashboard.close());
     await using tab = await openTab(browser, large.dashboard.url);

@@ -182,7 +182,7 @@ test("who asks is one of the tenants, and the one that the server says", (t) => 
   t.throws(() => asking("osiris.c1.jobs.acme2.list"), refused);
 });
 
-test("over the wire: a limit, a root and code are refused by their names", async (t) => {
+test.serial("over the wire: a limit, a root and code are refused by their names", async (t) => {
   const place = directoryOf(t);
   await using cluster = await Cluster.start({
     devices: 1,
@@ -242,7 +242,7 @@ test("over the wire: a limit, a root and code are refused by their names", async
   await run.cancel();
 });
 
-test("a link that came while a run waited leads it nowhere else", async (t) => {
+test.serial("a link that came while a run waited leads it nowhere else", async (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
   await using cluster = await Cluster.start({ devices: 1, roots });

@@ -46,37 +46,40 @@ test("a module is allowed by its file or a directory above it, as it lies on the
   t.is(taken(`${models}/linked/../a.ts`, { roots }), inside);
 });
 
-test("over NATS a module that the cluster does not allow is refused, and never runs", async (t) => {
-  const place = directoryOf(t);
-  const models = join(place, "models");
-  mkdirSync(models);
-  const ran = join(place, "ran");
-  // Had it run, it would have reached the process through the constructor of its functions.
-  const hostile = moduleOf(
-    place,
-    `const process = defineModel.constructor("return process")();
+test.serial(
+  "over NATS a module that the cluster does not allow is refused, and never runs",
+  async (t) => {
+    const place = directoryOf(t);
+    const models = join(place, "models");
+    mkdirSync(models);
+    const ran = join(place, "ran");
+    // Had it run, it would have reached the process through the constructor of its functions.
+    const hostile = moduleOf(
+      place,
+      `const process = defineModel.constructor("return process")();
     process.getBuiltinModule?.("node:fs").writeFileSync(${JSON.stringify(ran)}, "");
     throw new Error("it ran");`,
-  );
-  symlinkSync(hostile, join(models, "link.ts"));
-  copyFileSync(twoTowers.path, join(models, "two-towers.ts"));
-  await using cluster = await Cluster.start({ devices: 1, roots: { models: [models] } });
-  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
-  await using client = await connect(at);
-  const jobOf = (path: string): JobOptions => ({
-    model: { ...twoTowers, path },
-    data: { ...smallData, samples: 200, cache: join(place, "cache") },
-    checkpoint: { directory: join(place, "run") },
-  });
-  for (const path of [hostile, join(models, "link.ts"), `${models}/../model.ts`]) {
-    const error = await t.throwsAsync(client.submit(jobOf(path)), { instanceOf: RemoteError });
-    t.is(error?.code, "PATH_FORBIDDEN");
-    t.false(error?.message.includes("it ran"));
-  }
-  t.throws(() => readFileSync(ran), { code: "ENOENT" });
-  const run = await client.submit(jobOf(join(models, "two-towers.ts")));
-  t.is((await run.result()).status, "finished");
-  // What this process submits itself, it may run anyway; then others may name it, too.
-  const own = await cluster.submit({ ...jobOf(twoTowers.path), seed: 1 });
-  t.is((await own.result()).digest, (await run.result()).digest);
-});
+    );
+    symlinkSync(hostile, join(models, "link.ts"));
+    copyFileSync(twoTowers.path, join(models, "two-towers.ts"));
+    await using cluster = await Cluster.start({ devices: 1, roots: { models: [models] } });
+    const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+    await using client = await connect(at);
+    const jobOf = (path: string): JobOptions => ({
+      model: { ...twoTowers, path },
+      data: { ...smallData, samples: 200, cache: join(place, "cache") },
+      checkpoint: { directory: join(place, "run") },
+    });
+    for (const path of [hostile, join(models, "link.ts"), `${models}/../model.ts`]) {
+      const error = await t.throwsAsync(client.submit(jobOf(path)), { instanceOf: RemoteError });
+      t.is(error?.code, "PATH_FORBIDDEN");
+      t.false(error?.message.includes("it ran"));
+    }
+    t.throws(() => readFileSync(ran), { code: "ENOENT" });
+    const run = await client.submit(jobOf(join(models, "two-towers.ts")));
+    t.is((await run.result()).status, "finished");
+    // What this process submits itself, it may run anyway; then others may name it, too.
+    const own = await cluster.submit({ ...jobOf(twoTowers.path), seed: 1 });
+    t.is((await own.result()).digest, (await run.result()).digest);
+  },
+);

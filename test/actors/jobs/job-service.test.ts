@@ -4,7 +4,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { connect, type NatsConnection } from "nats";
 import {
   Cluster,
@@ -14,6 +14,11 @@ import {
   type RunEvent,
 } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+
+/** No run of this cluster starts: each waits for more devices than there are. */
+const onCluster = shared(() => Cluster.start({ devices: 1, minDevices: 2 }));
 
 async function clientOf(cluster: Cluster): Promise<NatsConnection> {
   return connect({
@@ -33,42 +38,43 @@ const wrongJob = {
   data: { kind: "synthetic", samples: 10, batchSize: 10, dense: 2 },
 };
 
-test("services that look for each other find the job service, and its counts", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1, name: "found" });
-  const client = await clientOf(cluster);
-  const ask = async (subject: string, body?: unknown) =>
-    (await client.request(subject, JSON.stringify(body ?? {}))).json<Record<string, unknown>>();
+onCluster.test(
+  "services that look for each other find the job service, and its counts",
+  async (t, cluster) => {
+    const client = await clientOf(cluster);
+    const ask = async (subject: string, body?: unknown) =>
+      (await client.request(subject, JSON.stringify(body ?? {}))).json<Record<string, unknown>>();
 
-  const ping = await ask("$SRV.PING");
-  t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-found" });
-  t.regex(String(ping.version), /^\d+\.\d+\.\d+/);
-  t.deepEqual(await ask("$SRV.PING.osiris-found"), ping);
-  t.deepEqual(await ask(`$SRV.PING.osiris-found.${ping.id}`), ping);
+    const ping = await ask("$SRV.PING");
+    t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-c1" });
+    t.regex(String(ping.version), /^\d+\.\d+\.\d+/);
+    t.deepEqual(await ask("$SRV.PING.osiris-c1"), ping);
+    t.deepEqual(await ask(`$SRV.PING.osiris-c1.${ping.id}`), ping);
 
-  const info = await ask("$SRV.INFO.osiris-found");
-  t.like(info, { type: "io.nats.micro.v1.info_response", id: ping.id });
-  const endpoints = info.endpoints as { name: string; subject: string; queue_group: string }[];
-  const submit = endpoints.find(({ name }) => name === "submit");
-  t.like(submit, { subject: "osiris.found.jobs.submit", queue_group: "jobs" });
+    const info = await ask("$SRV.INFO.osiris-c1");
+    t.like(info, { type: "io.nats.micro.v1.info_response", id: ping.id });
+    const endpoints = info.endpoints as { name: string; subject: string; queue_group: string }[];
+    const submit = endpoints.find(({ name }) => name === "submit");
+    t.like(submit, { subject: "osiris.c1.jobs.submit", queue_group: "jobs" });
 
-  // As `nats request osiris.found.jobs.list ''` asks.
-  for (const nothing of ["osiris.found.jobs.list", "osiris.found.inspect.runs"]) {
-    t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
-  }
-  await ask("osiris.found.jobs.submit", { job: wrongJob });
-  const stats = await ask("$SRV.STATS.osiris-found");
-  t.like(stats, { type: "io.nats.micro.v1.stats_response" });
-  t.true(Math.abs(Date.parse(String(stats.started)) - Date.now()) < 600_000);
-  const counted = stats.endpoints as { name: string; num_requests: number; num_errors: number }[];
-  const of = (method: string) => counted.find(({ name }) => name === method);
-  t.like(of("list"), { num_requests: 1, num_errors: 0, last_error: "" });
-  t.like(of("submit"), { num_requests: 1, num_errors: 1 });
-  t.like(of("cancel"), { num_requests: 0, average_processing_time: 0 });
-  await client.close();
-});
+    // As `nats request osiris.c1.jobs.list ''` asks.
+    for (const nothing of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs"]) {
+      t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
+    }
+    await ask("osiris.c1.jobs.submit", { job: wrongJob });
+    const stats = await ask("$SRV.STATS.osiris-c1");
+    t.like(stats, { type: "io.nats.micro.v1.stats_response" });
+    t.true(Math.abs(Date.parse(String(stats.started)) - Date.now()) < 600_000);
+    const counted = stats.endpoints as { name: string; num_requests: number; num_errors: number }[];
+    const of = (method: string) => counted.find(({ name }) => name === method);
+    t.like(of("list"), { num_requests: 1, num_errors: 0, last_error: "" });
+    t.like(of("submit"), { num_requests: 1, num_errors: 1 });
+    t.like(of("cancel"), { num_requests: 0, average_processing_time: 0 });
+    await client.close();
+  },
+);
 
-test("a bad job gets all that is wrong with it at once", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1 });
+onCluster.test("a bad job gets all that is wrong with it at once", async (t, cluster) => {
   const client = await clientOf(cluster);
   const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }));
   t.is(reply.headers?.get("Nats-Service-Error-Code"), "400");
@@ -83,38 +89,40 @@ test("a bad job gets all that is wrong with it at once", async (t) => {
   await client.close();
 });
 
-test("a second leader of a cluster is refused, whatever it keeps its queue in", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1 });
-  const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
-  await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  await using second = await Cluster.start({ ...at, state: { directory } });
-  await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
-  await using other = await Cluster.start({ ...at, name: "c2" });
-  await t.notThrowsAsync(other.list());
-});
+onCluster.test(
+  "a second leader of a cluster is refused, whatever it keeps its queue in",
+  async (t, cluster) => {
+    const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
+    await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
+    const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    await using second = await Cluster.start({ ...at, state: { directory } });
+    await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
+  },
+);
 
-test("a submission that was taken is found by its key, also when its devices are gone", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const state = { directory: join(directory, "state") };
-  const checkpoint = { directory: join(directory, "kept") };
-  const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
-  const submitted = async (devices: number, key: string) => {
-    await using cluster = await Cluster.start({ devices, state });
-    await cluster.leading;
-    const run = await cluster.submit(job, { key });
-    await run.cancel();
-    return run.run;
-  };
-  const first = await submitted(2, "k");
-  t.is(await submitted(1, "k"), first);
-  await t.throwsAsync(submitted(1, "other"), { message: /^Expected `devices` to be at most/ });
-});
+testIf(testAll).serial(
+  "clusters: a submission that was taken is found by its key, also when its devices are gone",
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    const state = { directory: join(directory, "state") };
+    const checkpoint = { directory: join(directory, "kept") };
+    const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
+    const submitted = async (devices: number, key: string) => {
+      await using cluster = await Cluster.start({ devices, state });
+      await cluster.leading;
+      const run = await cluster.submit(job, { key });
+      await run.cancel();
+      return run.run;
+    };
+    const first = await submitted(2, "k");
+    t.is(await submitted(1, "k"), first);
+    await t.throwsAsync(submitted(1, "other"), { message: /^Expected `devices` to be at most/ });
+  },
+);
 
-test("the schemas of a job and of the requests are published", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1 });
+onCluster.test("the schemas of a job and of the requests are published", async (t, cluster) => {
   const client = await clientOf(cluster);
   const reply = await client.request("osiris.c1.jobs.schema", "{}");
   const { version, job, requests, event } = reply.json<{
@@ -133,9 +141,7 @@ test("the schemas of a job and of the requests are published", async (t) => {
   await client.close();
 });
 
-test("a tenant sees and touches its own runs and no others", async (t) => {
-  // The job waits for more devices than there are: no run starts.
-  await using cluster = await Cluster.start({ devices: 1, minDevices: 2 });
+onCluster.test("a tenant sees and touches its own runs and no others", async (t, cluster) => {
   const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
   await using acme = await connectTo({ ...at, tenant: "acme" });
   await using other = await connectTo({ ...at, tenant: "other" });
@@ -180,13 +186,15 @@ test("a tenant sees and touches its own runs and no others", async (t) => {
   await theirs.cancel();
 });
 
-test("a tenant's name is one that a subject and a broker's configuration can hold", async (t) => {
-  await using cluster = await Cluster.start({ devices: 1 });
-  const client = await clientOf(cluster);
-  const reply = await client.request("osiris.c1.jobs.a$b.list", "{}");
-  t.like(reply.json(), { error: { code: "INVALID_OPTION" } });
-  await client.close();
-});
+onCluster.test(
+  "a tenant's name is one that a subject and a broker's configuration can hold",
+  async (t, cluster) => {
+    const client = await clientOf(cluster);
+    const reply = await client.request("osiris.c1.jobs.a$b.list", "{}");
+    t.like(reply.json(), { error: { code: "INVALID_OPTION" } });
+    await client.close();
+  },
+);
 
 function waitingJob(t: ExecutionContext): JobOptions {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
@@ -198,65 +206,74 @@ function waitingJob(t: ExecutionContext): JobOptions {
   };
 }
 
-test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
-  const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
-  const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
-  // There is no device: the first run waits for hosts, the second in the queue.
-  await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
-  const client = await clientOf(cluster);
-  const submit = async (seed: number, devices = 1, priority = 5) => {
-    const job = { model: smallModel, data: smallData, seed, devices, priority };
-    const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
-    return reply.json<{ run?: string; error?: { code: string; message: string } }>();
-  };
-  const first = await submit(1);
-  const second = await submit(2);
-  t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
-  t.not(first.run, second.run);
-  t.deepEqual((await submit(3)).error, {
-    code: "QUOTA_EXCEEDED",
-    message:
-      "Tenant `ads` may have at most 1 runs that wait for their allocation: " +
-      "wait until a run is over, cancel one, or ask for a larger quota",
-  });
-  await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
-  t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
-  const pressing = (await submit(4, 1, 6)).error;
-  t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
-  const more = JSON.stringify({ run: first.run, devices: 2 });
-  const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
-  t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
-  await client.close();
-});
+testIf(testAll).serial(
+  "over NATS: a tenant's queue is bounded, and so are the devices that it may ask for",
+  async (t) => {
+    const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
+    const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
+    // There is no device: the first run waits for hosts, the second in the queue.
+    await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
+    const client = await clientOf(cluster);
+    const submit = async (seed: number, devices = 1, priority = 5) => {
+      const job = { model: smallModel, data: smallData, seed, devices, priority };
+      const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
+      return reply.json<{ run?: string; error?: { code: string; message: string } }>();
+    };
+    const first = await submit(1);
+    const second = await submit(2);
+    t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
+    t.not(first.run, second.run);
+    t.deepEqual((await submit(3)).error, {
+      code: "QUOTA_EXCEEDED",
+      message:
+        "Tenant `ads` may have at most 1 runs that wait for their allocation: " +
+        "wait until a run is over, cancel one, or ask for a larger quota",
+    });
+    await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
+    t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
+    const pressing = (await submit(4, 1, 6)).error;
+    t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
+    const more = JSON.stringify({ run: first.run, devices: 2 });
+    const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
+    t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
+    await client.close();
+  },
+);
 
-test("a run that would take all devices has as many as its tenant may", async (t) => {
-  const tenants = { ads: { users: {}, devicesMax: 1 } };
-  const job = waitingJob(t);
-  const place = dirname(job.checkpoint?.directory ?? "");
-  const roots = { data: place, checkpoints: place };
-  await using cluster = await Cluster.start({ devices: 2, minDevices: 1, tenants, roots });
-  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
-  await using ads = await connectTo({ ...at, tenant: "ads" });
-  const run = await ads.submit({ ...job, devices: 0, checkpoint: {} });
-  const devices: number[] = [];
-  for await (const event of run.events()) {
-    if (event.type === "run.started") devices.push(event.devices);
-  }
-  t.deepEqual(devices, [1]);
-});
+testIf(testAll).serial(
+  "a run that would take all devices has as many as its tenant may",
+  async (t) => {
+    const tenants = { ads: { users: {}, devicesMax: 1 } };
+    const job = waitingJob(t);
+    const place = dirname(job.checkpoint?.directory ?? "");
+    const roots = { data: place, checkpoints: place };
+    await using cluster = await Cluster.start({ devices: 2, minDevices: 1, tenants, roots });
+    const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+    await using ads = await connectTo({ ...at, tenant: "ads" });
+    const run = await ads.submit({ ...job, devices: 0, checkpoint: {} });
+    const devices: number[] = [];
+    for await (const event of run.events()) {
+      if (event.type === "run.started") devices.push(event.devices);
+    }
+    t.deepEqual(devices, [1]);
+  },
+);
 
-test("what is damaged of the journal is told, and the rest is taken up", async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  mkdirSync(join(directory, "runs"));
-  writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
-  const codes: string[] = [];
-  await using cluster = await Cluster.start({
-    devices: 1,
-    state: { directory },
-    onIncident: ({ reason }) => codes.push(reason.code),
-  });
-  await cluster.leading;
-  t.deepEqual(codes, ["JOURNAL_DAMAGED"]);
-  t.deepEqual(await cluster.list(), []);
-});
+testIf(testAll).serial(
+  "what is damaged of the journal is told, and the rest is taken up",
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    mkdirSync(join(directory, "runs"));
+    writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
+    const codes: string[] = [];
+    await using cluster = await Cluster.start({
+      devices: 1,
+      state: { directory },
+      onIncident: ({ reason }) => codes.push(reason.code),
+    });
+    await cluster.leading;
+    t.deepEqual(codes, ["JOURNAL_DAMAGED"]);
+    t.deepEqual(await cluster.list(), []);
+  },
+);

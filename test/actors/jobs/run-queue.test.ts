@@ -1,10 +1,9 @@
 // The queue of a whole cluster: runs train side by side, make room for each other, are paused, and
 // outlive their leader's process.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { RemoteError, type Run, type RunEvent } from "../../../index.ts";
 import {
   calmResult,
@@ -13,7 +12,10 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { storeNeeds, testIf } from "../../helpers/needs.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
+import { storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
+
+const onCluster = shared(() => startTestCluster(2));
 
 /** Follows a run; `on` gets every event. Resolves to all events, in order. */
 async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
@@ -34,85 +36,92 @@ const epochs = 4;
 const longJob = ({ job }: TestCluster, priority = 0, devices = 2) =>
   inEpochs(job({ priority, devices }), epochs);
 
-test.serial("runs that leave devices free run beside each other, to the same bits", async (t) => {
-  await using place = await startTestCluster(2);
-  const calm = await calmResult(epochs);
-  const runs = await Promise.all(
-    [1, 1].map((devices) => place.cluster.submit(longJob(place, 0, devices))),
-  );
-  const stories = await Promise.all(runs.map((run) => follow(run)));
-  const order: string[] = [];
-  for (const [at, events] of stories.entries()) {
-    const result = only(events, "run.finished")[0]?.result;
-    t.is(result?.digest, calm.digest);
-    t.deepEqual(result?.history, calm.history);
-    t.is(only(events, "run.started")[0]?.devices, 1);
-    order.push(`${at}`);
-  }
-  t.deepEqual(only(stories.flat(), "run.incident"), []);
-});
+onCluster.test(
+  "runs that leave devices free run beside each other, to the same bits",
+  async (t, place) => {
+    const calm = await calmResult();
+    const runs = await Promise.all(
+      [1, 1].map((devices) => place.cluster.submit(place.job({ devices }))),
+    );
+    const stories = await Promise.all(runs.map((run) => follow(run)));
+    const order: string[] = [];
+    for (const [at, events] of stories.entries()) {
+      const result = only(events, "run.finished")[0]?.result;
+      t.is(result?.digest, calm.digest);
+      t.deepEqual(result?.history, calm.history);
+      t.is(only(events, "run.started")[0]?.devices, 1);
+      order.push(`${at}`);
+    }
+    t.deepEqual(only(stories.flat(), "run.incident"), []);
+  },
+);
 
-test.serial("a run makes room for one of a higher priority, and goes on after it", async (t) => {
-  await using place = await startTestCluster(2);
-  const calm = await calmResult(epochs);
-  const low = await place.cluster.submit(longJob(place));
-  let high: Promise<Run> | undefined;
-  const order: string[] = [];
-  const lowEvents = await follow(low, (event) => {
-    if (event.type === "run.finished") order.push("low");
-    if (event.type !== "run.checkpointed" || high !== undefined) return;
-    high = place.cluster.submit(longJob(place, 7));
-    void high.then((run) => run.result()).then(() => order.push("high"));
-  });
-  const highEvents = await follow((await high) as Run);
-  t.deepEqual(order, ["high", "low"]);
-  const [preempted] = only(lowEvents, "run.preempted");
-  t.is(preempted?.by, (await high)?.run);
-  t.deepEqual(
-    only(lowEvents, "run.started").map(({ fromStep }) => fromStep),
-    [0, preempted?.step ?? -1],
-  );
-  for (const events of [lowEvents, highEvents]) {
-    t.deepEqual(only(events, "run.incident"), []);
-    const result = only(events, "run.finished")[0]?.result;
-    t.is(result?.digest, calm.digest);
-    t.deepEqual(result?.history, calm.history);
-  }
-});
+onCluster.test(
+  "a run makes room for one of a higher priority, and goes on after it",
+  async (t, place) => {
+    const calm = await calmResult(epochs);
+    const low = await place.cluster.submit(longJob(place));
+    let high: Promise<Run> | undefined;
+    const order: string[] = [];
+    const lowEvents = await follow(low, (event) => {
+      if (event.type === "run.finished") order.push("low");
+      if (event.type !== "run.checkpointed" || high !== undefined) return;
+      high = place.cluster.submit(longJob(place, 7));
+      void high.then((run) => run.result()).then(() => order.push("high"));
+    });
+    const highEvents = await follow((await high) as Run);
+    t.deepEqual(order, ["high", "low"]);
+    const [preempted] = only(lowEvents, "run.preempted");
+    t.is(preempted?.by, (await high)?.run);
+    t.deepEqual(
+      only(lowEvents, "run.started").map(({ fromStep }) => fromStep),
+      [0, preempted?.step ?? -1],
+    );
+    for (const events of [lowEvents, highEvents]) {
+      t.deepEqual(only(events, "run.incident"), []);
+      const result = only(events, "run.finished")[0]?.result;
+      t.is(result?.digest, calm.digest);
+      t.deepEqual(result?.history, calm.history);
+    }
+  },
+);
 
-test.serial("a run is saved when asked, paused, and resumed to the same bits", async (t) => {
-  await using place = await startTestCluster(2);
-  const calm = await calmResult(epochs);
-  const run = await place.cluster.submit(longJob(place));
-  const other = await place.cluster.submit(inEpochs(place.job(), 1));
-  await first(run, "run.progress");
-  const saved = await run.checkpoint();
-  t.true(saved.step > 0 && saved.digest.length === 64);
-  await run.pause();
-  await first(run, "run.paused");
-  t.is((await run.status()).status, "paused");
-  const refused = await t.throwsAsync(run.checkpoint(), { instanceOf: RemoteError });
-  t.is(refused?.code, "RUN_STATE");
-  t.is(
-    refused?.message,
-    `Cannot checkpoint run ${run.run}: expected it to be running, it is paused`,
-  );
-  t.is((await other.result()).status, "finished", "its devices are free meanwhile");
-  await run.resume();
-  const events = await follow(run);
-  const asked = only(events, "run.checkpointed").filter((event) => event.asked);
-  t.deepEqual(
-    asked.map(({ step, digest }) => ({ step, digest })),
-    [saved],
-  );
-  const result = await run.result();
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.is((await t.throwsAsync(run.resume(), { instanceOf: RemoteError }))?.code, "RUN_STATE");
-});
+onCluster.test(
+  "a run is saved when asked, paused, and resumed to the same bits",
+  async (t, place) => {
+    const calm = await calmResult(epochs);
+    const run = await place.cluster.submit(longJob(place));
+    const other = await place.cluster.submit(inEpochs(place.job(), 1));
+    await first(run, "run.progress");
+    const saved = await run.checkpoint();
+    t.true(saved.step > 0 && saved.digest.length === 64);
+    await run.pause();
+    await first(run, "run.paused");
+    t.is((await run.status()).status, "paused");
+    const refused = await t.throwsAsync(run.checkpoint(), { instanceOf: RemoteError });
+    t.is(refused?.code, "RUN_STATE");
+    t.is(
+      refused?.message,
+      `Cannot checkpoint run ${run.run}: expected it to be running, it is paused`,
+    );
+    t.is((await other.result()).status, "finished", "its devices are free meanwhile");
+    await run.resume();
+    const events = await follow(run);
+    const asked = only(events, "run.checkpointed").filter((event) => event.asked);
+    t.deepEqual(
+      asked.map(({ step, digest }) => ({ step, digest })),
+      [saved],
+    );
+    const result = await run.result();
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is((await t.throwsAsync(run.resume(), { instanceOf: RemoteError }))?.code, "RUN_STATE");
+  },
+);
 
 for (const store of ["file", "rocksdb"] as const) {
-  testIf(...storeNeeds(store)).serial(
+  // That a store keeps its entries is the suite of stores' to prove.
+  testIf(...storeNeeds(store), ...(store === "rocksdb" ? [testAll] : [])).serial(
     `${store}: runs outlive the process: finished, running, paused and queued`,
     async (t) => {
       const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
@@ -136,9 +145,18 @@ for (const store of ["file", "rocksdb"] as const) {
         await first(running, "run.checkpointed");
         names.push(...[done, running, paused, queued].map(({ run }) => run));
       }
+      // What is damaged of the journal is told, and the rest is taken up.
+      const journal = readdirSync(join(directory, "runs")).filter((name) =>
+        name.endsWith(".jsonl"),
+      );
+      const last = join(directory, "runs", journal.sort().at(-1) ?? "");
+      if (store === "file") appendFileSync(last, "0badcafe {}\n0badcafe {}\n\n");
       await using after = await startTestCluster(2, options);
       await after.cluster.leading;
       const { cluster } = after;
+      if (store === "file") {
+        t.true(after.incidents.some(({ reason }) => reason.code === "JOURNAL_DAMAGED"));
+      }
       const again = await cluster.submit(short, { key: "done" });
       t.is(again.run, names[0] ?? "", "a key is known as before");
       const other = longJob(jobs);

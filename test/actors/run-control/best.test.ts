@@ -1,87 +1,93 @@
 // The best evaluation of a run is told beside the last one, and its checkpoint is kept where the
-// job says so: the run itself is the same.
+// job says so: the run itself is the same. Both models are tested where the job asks for a test.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import {
   CheckpointMissingError,
   exportTable,
   type JobOptions,
   loadModel,
-  type RunResult,
+  runHistory,
 } from "../../../index.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
-import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
+import { onCluster, trained } from "./place.ts";
 
 /** Trains until the model knows its samples by heart: the last evaluation is not the best one. */
 function sceneOf(t: ExecutionContext) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-best-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  const train = writeClicks(join(directory, "train.csv"), 300, 1);
-  const valid = writeClicks(join(directory, "valid.csv"), 300, 2);
-  let runs = 0;
-  const job = (keepBest?: "auc" | "logLoss", epochs = 12, name = `run-${runs++}`): JobOptions => ({
+  const [train, valid, final] = [1, 2, 3].map((seed) =>
+    writeClicks(join(directory, `${seed}.csv`), 300, seed),
+  ) as [string, string, string];
+  const job = (
+    name: string,
+    more: NonNullable<JobOptions["evaluation"]> = {},
+    epochs = 12,
+  ): JobOptions => ({
     model: clicksModel,
     data: { ...clicksData([train], join(directory, "cache")), epochs },
     optimizer: { sparse: { kind: "adagrad", learningRate: 0.3 } },
-    evaluation: { data: { paths: [valid] }, ...(keepBest ? { keepBest } : {}) },
+    evaluation: { data: { paths: [valid] }, ...more },
     checkpoint: { directory: join(directory, name), everySteps: 1000, keep: 1 },
   });
-  return { directory, job };
+  return { directory, job, test: { data: { paths: [final] } } };
 }
 
-async function trained(place: TestCluster, job: JobOptions): Promise<RunResult> {
-  return (await place.cluster.submit(job)).result();
-}
+onCluster.test(
+  "keepBest and a test change no bit, and a run in two parts knows the best of its first part",
+  async (t, place) => {
+    const { directory: home, job, test } = sceneOf(t);
+    const plain = await trained(place, job("plain"));
+    const aucs = plain.history.map(({ evaluation }) => evaluation?.auc ?? 0);
+    const { step } = plain;
+    t.like(plain.evaluations?.last, { step, evaluation: { auc: plain.auc } });
+    t.like(plain.evaluations?.best, { metric: "auc", evaluation: { auc: Math.max(...aucs) } });
+    t.true((plain.evaluations?.best.step ?? step) < step);
+    t.is(plain.evaluations?.best.manifest, undefined);
+    await t.throwsAsync(loadModel(plain.directory, { manifest: "best" }), {
+      instanceOf: CheckpointMissingError,
+      message: /that is the best: `evaluation\.keepBest` or `evaluation\.earlyStopping` keeps one$/,
+    });
+    // A run that was over before its job asked for a test has none, and says so.
+    const late = await trained(place, job("plain", { test }));
+    const codes = late.warnings.map(({ code }) => code);
+    t.true(late.alreadyFinished && codes.includes("NOT_TESTED"), `${codes}`);
 
-test("the last and the best evaluation are told, and without keepBest the best is not kept", async (t) => {
-  const { job } = sceneOf(t);
-  await using place = await startTestCluster();
-  const { evaluations, history, auc, directory, step } = await trained(place, job());
-  const aucs = history.map(({ evaluation }) => evaluation?.auc ?? 0);
-  t.like(evaluations?.last, { step, evaluation: { auc } });
-  t.like(evaluations?.best, { metric: "auc", evaluation: { auc: Math.max(...aucs) } });
-  t.true((evaluations?.best.step ?? step) < step);
-  t.is(evaluations?.best.manifest, undefined);
-  await t.throwsAsync(loadModel(directory, { manifest: "best" }), {
-    instanceOf: CheckpointMissingError,
-    message: /that is the best: `evaluation\.keepBest` or `evaluation\.earlyStopping` keeps one$/,
-  });
-});
-
-test("keepBest keeps the best checkpoint by its metric, and changes no bit of the run", async (t) => {
-  const { directory: home, job } = sceneOf(t);
-  await using place = await startTestCluster();
-  const plain = await trained(place, job());
-  for (const metric of ["auc", "logLoss"] as const) {
-    const { digest, directory, evaluations, step } = await trained(place, job(metric));
-    t.is(digest, plain.digest);
-    const best = evaluations?.best;
-    t.is(best?.metric, metric);
-    await using kept = await loadModel(directory, { manifest: "best" });
-    t.is(kept.step, best?.step ?? 0);
-    t.is((await kept.evaluate())[metric], best?.evaluation[metric] ?? Number.NaN);
-    for (const manifest of ["last", undefined]) {
-      await using last = await loadModel(directory, manifest === undefined ? {} : { manifest });
-      t.deepEqual([last.step, last.digest], [step, digest]);
+    for (const metric of someOrAll<"auc" | "logLoss">(
+      "metrics of the best",
+      ["auc"],
+      ["auc", "logLoss"],
+    )) {
+      const ofBest = { keepBest: metric, test } as const;
+      await trained(place, job(metric, ofBest, 8));
+      const result = await trained(place, job(metric, ofBest));
+      const { digest, directory, evaluations } = result;
+      t.false(result.alreadyFinished);
+      t.is(digest, plain.digest);
+      const best = evaluations?.best;
+      t.is(best?.metric, metric);
+      if (metric === "auc") t.is(best?.step, plain.evaluations?.best.step);
+      t.like(result.test, { step });
+      t.like(result.bestTest, { step: best?.step });
+      await using kept = await loadModel(directory, { manifest: "best" });
+      t.is(kept.step, best?.step ?? 0);
+      t.is((await kept.evaluate())[metric], best?.evaluation[metric] ?? Number.NaN);
+      t.deepEqual(await kept.evaluate(undefined, { part: "test" }), result.bestTest?.metrics);
+      for (const manifest of ["last", undefined]) {
+        await using last = await loadModel(directory, manifest === undefined ? {} : { manifest });
+        t.deepEqual([last.step, last.digest], [step, digest]);
+        t.deepEqual(await last.evaluate(undefined, { part: "test" }), result.test?.metrics);
+      }
+      const tested = runHistory(directory).flatMap((point) => (point.test ? point.step : []));
+      t.true(tested.includes(step), `${tested}`);
+      const file = join(home, `${metric}.csv`);
+      const { cut, manifest } = await exportTable(directory, "user", file, { manifest: "best" });
+      t.deepEqual([cut, manifest], [best?.step ?? 0, best?.manifest ?? ""]);
+      t.true((await trained(place, job(metric, ofBest))).alreadyFinished);
     }
-    const file = join(home, `${metric}.csv`);
-    const { cut, manifest } = await exportTable(directory, "user", file, { manifest: "best" });
-    t.deepEqual([cut, manifest], [best?.step ?? 0, best?.manifest ?? ""]);
-  }
-});
-
-test("a run that is asked to go on knows the best of its first part", async (t) => {
-  const { job } = sceneOf(t);
-  await using place = await startTestCluster();
-  const whole = await trained(place, job("auc"));
-  await trained(place, job("auc", 8, "parts"));
-  const parts = await trained(place, job("auc", 12, "parts"));
-  t.is(parts.digest, whole.digest);
-  t.is(parts.evaluations?.best.step, whole.evaluations?.best.step ?? 0);
-  t.not(parts.evaluations?.best.manifest, undefined);
-  t.false(parts.alreadyFinished);
-  t.true((await trained(place, job("auc", 12, "parts"))).alreadyFinished);
-});
+  },
+);

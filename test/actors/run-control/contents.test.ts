@@ -3,7 +3,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import {
   type JobOptions,
   loadModel,
@@ -13,21 +13,22 @@ import {
 } from "../../../index.ts";
 import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
-import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import type { TestCluster } from "../../helpers/clusters/clusters.ts";
+import { onCluster, trained } from "./place.ts";
 
 interface Scene {
   readonly place: TestCluster;
   readonly train: string;
   readonly valid: string;
   readonly checkpoints: string;
+  readonly first: RunResult;
   job(more?: Partial<JobOptions>): JobOptions;
 }
 
 /** A trained job on 600 clicks, with 200 others to evaluate on. */
-async function withTrained(t: ExecutionContext, body: (scene: Scene, first: RunResult) => unknown) {
+async function startTrainedRun(t: ExecutionContext, place: TestCluster): Promise<Scene> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  await using place = await startTestCluster();
   const train = writeClicks(join(directory, "train.csv"), 600, 1);
   const valid = writeClicks(join(directory, "valid.csv"), 200, 2);
   const checkpoints = join(directory, "run");
@@ -40,117 +41,106 @@ async function withTrained(t: ExecutionContext, body: (scene: Scene, first: RunR
   });
   const first = await trained(place, job());
   t.false(first.alreadyFinished);
-  await body({ place, train, valid, checkpoints, job }, first);
+  return { place, train, valid, checkpoints, first, job };
 }
 
-async function trained(place: TestCluster, job: JobOptions): Promise<RunResult> {
-  return (await place.cluster.submit(job)).result();
+onCluster.test(
+  "a run goes on with the contents that it began with, and is refused others by name",
+  async (t, place) => {
+    const scene = await startTrainedRun(t, place);
+    await asksAgain(t, scene);
+    await changesTraining(t, scene);
+    await changesEvaluation(t, scene);
+  },
+);
+
+/** A finished run that is asked for again says that nothing was trained. */
+async function asksAgain(t: ExecutionContext, { place, train, first, job }: Scene) {
+  const again = await trained(place, job());
+  t.true(again.alreadyFinished);
+  t.like(again, { digest: first.digest, auc: first.auc, step: first.step });
+  // A new time and another form of the same text are the same data.
+  const before = readFileSync(train, "utf8");
+  utimesSync(train, 1, 1);
+  t.is((await trained(place, job())).digest, first.digest);
+  writeFileSync(train, before.replaceAll("\n", "\r\n"));
+  t.true((await trained(place, job())).alreadyFinished);
+  writeFileSync(train, before);
 }
 
-test("a finished run that is asked for again says that nothing was trained", async (t) => {
-  await withTrained(t, async ({ place, train, job }, first) => {
-    const again = await trained(place, job());
-    t.true(again.alreadyFinished);
-    t.like(again, { digest: first.digest, auc: first.auc, step: first.step });
-    // A new time and another form of the same text are the same data.
-    utimesSync(train, 1, 1);
-    t.is((await trained(place, job())).digest, first.digest);
-    writeFileSync(train, readFileSync(train, "utf8").replaceAll("\n", "\r\n"));
-    t.true((await trained(place, job())).alreadyFinished);
+/** Training data with other contents, of as many lines or more. */
+async function changesTraining(t: ExecutionContext, scene: Scene) {
+  const { place, train, checkpoints, first, job } = scene;
+  const before = readFileSync(train);
+  for (const [lines, seed] of [
+    [600, 7],
+    [900, 1],
+  ] as const) {
+    writeClicks(train, lines, seed);
+    const error = await t.throwsAsync(trained(place, job()), { instanceOf: RemoteError });
+    t.is(error.code, "DATA_CHANGED");
+    t.true(error.message.startsWith(`The training file ${train} has other contents (600 samples`));
+    t.true(error.message.includes(`the checkpoints in ${checkpoints} were trained`));
+  }
+  await t.throwsAsync(verifyRun(checkpoints, { from: "start" }), {
+    message: new RegExp(`the checkpoints in ${checkpoints} were trained`),
   });
-});
+  writeFileSync(train, before);
+  t.is((await trained(place, job())).digest, first.digest);
+  t.true((await verifyRun(checkpoints, { from: "start" })).isEqual);
+}
 
-test("training data with other contents, of as many lines or more, is refused by name", async (t) => {
-  await withTrained(t, async ({ place, train, checkpoints, job }, first) => {
-    const before = readFileSync(train);
-    for (const [lines, seed] of [
-      [600, 7],
-      [900, 1],
-    ] as const) {
-      writeClicks(train, lines, seed);
-      const error = await t.throwsAsync(trained(place, job()), { instanceOf: RemoteError });
-      t.is(error.code, "DATA_CHANGED");
-      t.true(
-        error.message.startsWith(`The training file ${train} has other contents (600 samples`),
-      );
-      t.true(error.message.includes(`the checkpoints in ${checkpoints} were trained`));
-    }
-    const elsewhere = { directory: `${checkpoints}-2` };
-    const other = await trained(place, job({ checkpoint: elsewhere }));
-    t.false(other.alreadyFinished);
-    t.not(other.digest, first.digest);
-    writeFileSync(train, before);
-    t.is((await trained(place, job())).digest, first.digest);
-  });
-});
+/** Evaluation data with other contents, under the old name and under a new one. */
+async function changesEvaluation(t: ExecutionContext, scene: Scene) {
+  const { place, valid, checkpoints, first, job } = scene;
+  const copy = `${valid}.copy`;
+  cpSync(valid, copy);
+  const elsewhere = await trained(place, job({ evaluation: { data: { paths: [copy] } } }));
+  t.is(elsewhere.auc, first.auc);
+  await using model = await loadModel(checkpoints);
+  t.is((await model.evaluate()).auc, first.auc ?? Number.NaN);
+  const other = writeClicks(`${valid}.other`, 300, 3);
+  writeClicks(valid, 200, 3);
+  for (const path of [other, valid]) {
+    const asked = trained(place, job({ evaluation: { data: { paths: [path] } } }));
+    const error = await t.throwsAsync(asked, { instanceOf: RemoteError });
+    t.is(error.code, "DATA_CHANGED");
+    const what = path === valid ? "has other contents" : `took the place of ${valid}, with other`;
+    t.true(error.message.startsWith(`The evaluation file ${path} ${what}`));
+  }
+  // Nor is the model evaluated on what its job held out and what has changed since.
+  await t.throwsAsync(model.evaluate(), { code: "DATA_CHANGED" });
+  t.is((await model.evaluate({ paths: [valid] })).samples, 200);
+}
 
-test("evaluation data with other contents is refused, under the old name and under a new one", async (t) => {
-  await withTrained(t, async ({ place, valid, job }, first) => {
-    const copy = `${valid}.copy`;
-    cpSync(valid, copy);
-    const elsewhere = await trained(place, job({ evaluation: { data: { paths: [copy] } } }));
-    t.is(elsewhere.auc, first.auc);
-    const other = writeClicks(`${valid}.other`, 300, 3);
-    writeClicks(valid, 200, 3);
-    for (const path of [other, valid]) {
-      const asked = trained(place, job({ evaluation: { data: { paths: [path] } } }));
-      const error = await t.throwsAsync(asked, { instanceOf: RemoteError });
-      t.is(error.code, "DATA_CHANGED");
-      const what = path === valid ? "has other contents" : `took the place of ${valid}, with other`;
-      t.true(error.message.startsWith(`The evaluation file ${path} ${what}`));
-    }
-  });
-});
-
-test("a run that ended before its job asked for an evaluation has none, and says so", async (t) => {
-  await withTrained(t, async ({ place, train, checkpoints, job }) => {
-    const directory = `${checkpoints}-plain`;
-    const { evaluation = {}, ...plain } = job({ checkpoint: { directory } });
-    t.deepEqual((await trained(place, plain)).warnings, []);
-    const { alreadyFinished, warnings, auc } = await trained(place, { ...plain, evaluation });
+onCluster.test(
+  "a run that ended before its job asked for an evaluation says so; one without recorded contents records them",
+  async (t, place) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const train = writeClicks(join(directory, "train.csv"), 600, 1);
+    const data = clicksData([train], join(directory, "cache"));
+    const checkpoint = { directory: join(directory, "run"), everySteps: 5 };
+    const job = { model: clicksModel, data, checkpoint };
+    const first = await trained(place, job);
+    t.deepEqual(first.warnings, []);
+    const valid = writeClicks(join(directory, "valid.csv"), 200, 2);
+    const evaluation = { data: { paths: [valid] } };
+    const { alreadyFinished, warnings, auc } = await trained(place, { ...job, evaluation });
     t.deepEqual([alreadyFinished, auc], [true, undefined]);
     t.deepEqual(
       warnings.map(({ code }) => code),
       ["NOT_EVALUATED"],
     );
-    const longer = { data: { ...clicksData([train], `${checkpoints}-cache`), epochs: 2 } };
-    const on = await trained(place, { ...plain, ...longer, evaluation });
-    t.deepEqual([on.alreadyFinished, on.warnings], [false, []]);
-  });
-});
-
-test("a checkpoint of before contents were recorded still opens, and records them", async (t) => {
-  await withTrained(t, async ({ place, train, checkpoints, job }, first) => {
     forgetContents(first);
-    const longer = { data: { ...clicksData([train], `${checkpoints}-cache`), epochs: 2 } };
-    const second = await trained(place, job(longer));
-    t.false(second.alreadyFinished);
-    t.is(second.step, 24);
+    const longer = { ...job, data: { ...data, epochs: 2 }, evaluation };
+    const on = await trained(place, longer);
+    t.deepEqual([on.alreadyFinished, on.warnings, on.step], [false, [], 24]);
     writeClicks(train, 600, 7);
-    const error = await t.throwsAsync(trained(place, job(longer)), { instanceOf: RemoteError });
+    const error = await t.throwsAsync(trained(place, longer), { instanceOf: RemoteError });
     t.is(error.code, "DATA_CHANGED");
-  });
-});
-
-test("a model is not evaluated on data that its job held out and that have changed", async (t) => {
-  await withTrained(t, async ({ valid, checkpoints }, first) => {
-    await using model = await loadModel(checkpoints);
-    t.is((await model.evaluate()).auc, first.auc ?? Number.NaN);
-    writeClicks(valid, 200, 3);
-    await t.throwsAsync(model.evaluate(), { code: "DATA_CHANGED" });
-    t.is((await model.evaluate({ paths: [valid] })).samples, 200);
-  });
-});
-
-test("a run whose data has changed is not replayed, and its directory is named", async (t) => {
-  await withTrained(t, async ({ train, checkpoints }) => {
-    const { isEqual } = await verifyRun(checkpoints, { from: "start" });
-    t.true(isEqual);
-    writeClicks(train, 600, 7);
-    const error = await t.throwsAsync(verifyRun(checkpoints, { from: "start" }));
-    t.true(error?.message.includes(`the checkpoints in ${checkpoints} were trained`));
-  });
-});
+  },
+);
 
 /** Makes the newest manifest one of before: without the contents of its data. */
 function forgetContents({ directory, step, generation }: RunResult): void {

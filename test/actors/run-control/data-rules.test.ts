@@ -1,6 +1,5 @@
-// The rules of data (docs/data.md) in a whole run: what is refused before training, what the result
-// warns of, and that a model predicts by the rules that it was trained under.
-
+// The rules of data (docs/data.md) in a run: what is refused before training, what is warned of,
+// and that a model predicts by the rules that it was trained under.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -9,7 +8,9 @@ import type { CsvOptions } from "../../../src/data/options.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { predictFile } from "../../../storage/model/predict-file.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
-import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
+import { onCluster, prepared, trained } from "./place.ts";
 
 const header = "y,price,user";
 /** A line for each i: eight users, some prices missing, a third of the labels positive. */
@@ -47,61 +48,59 @@ function startJob(t: ExecutionContext, own: readonly string[] = lines, data: Dat
   return { home, fileOf, directory, job };
 }
 
-const place = await startTestCluster();
-test.after.always(() => place[Symbol.asyncDispose]());
+const codesOf = ({ warnings }: Pick<RunResult, "warnings">) => warnings.map(({ code }) => code);
 
-async function resultOf(job: JobOptions): Promise<RunResult> {
-  const run = await place.cluster.submit(job);
-  return await run.result();
-}
+onCluster.test(
+  "a missing value is the training data's mean in evaluations, files and records",
+  async (t, place) => {
+    const { home, fileOf, directory, job } = startJob(t, lines, { missing: "mean" });
+    const held = fileOf("held.csv", ["1,100,3", "0,,4", "1,,5", "0,50,1"]);
+    const evaluation = { data: { paths: [held] } };
+    const result = await trained(place, { ...job, evaluation });
+    await using model = await loadModel(directory);
+    const prices = lines.map((line) => line.split(",")[1] ?? "").filter((price) => price !== "");
+    const mean = prices.reduce((sum, price) => sum + Number(price), 0) / prices.length;
+    t.deepEqual(model.means, { 0: mean });
+    const { auc, logLoss } = await model.evaluate();
+    t.like(result, { auc, logLoss });
+    const [missing, given, zero, far] = await model.predict([
+      { price: null, user: 4 },
+      { price: mean, user: 4 },
+      { price: 0, user: 4 },
+      { price: 75, user: 4 }, // The mean of the evaluation data.
+    ]);
+    t.is(missing, given);
+    t.is(new Set([missing, zero, far]).size, 3);
+    const out = join(home, "scored.csv");
+    await predictFile(model, held, out);
+    const scored = readFileSync(out, "utf8").split("\n")[2];
+    t.is(Number(scored?.split(",").at(-1)), Number((missing ?? 0).toPrecision(9)));
+    const saved = join(home, "saved");
+    await model.save(saved);
+    await using again = await loadModel(saved);
+    t.deepEqual(again.means, model.means);
+  },
+);
 
-const codesOf = ({ warnings }: RunResult) => warnings.map(({ code }) => code);
-
-test("a missing value is the training data's mean in evaluations, files and records", async (t) => {
-  const { home, fileOf, directory, job } = startJob(t, lines, { missing: "mean" });
-  const held = fileOf("held.csv", ["1,100,3", "0,,4", "1,,5", "0,50,1"]);
-  const evaluation = { data: { paths: [held] } };
-  const result = await resultOf({ ...job, evaluation });
-  await using model = await loadModel(directory);
-  const prices = lines.map((line) => line.split(",")[1] ?? "").filter((price) => price !== "");
-  const mean = prices.reduce((sum, price) => sum + Number(price), 0) / prices.length;
-  t.deepEqual(model.means, { 0: mean });
-  const { auc, logLoss } = await model.evaluate();
-  t.like(result, { auc, logLoss });
-  const [missing, given, zero, far] = await model.predict([
-    { price: null, user: 4 },
-    { price: mean, user: 4 },
-    { price: 0, user: 4 },
-    { price: 75, user: 4 }, // The mean of the evaluation data.
-  ]);
-  t.is(missing, given);
-  t.is(new Set([missing, zero, far]).size, 3);
-  const out = join(home, "scored.csv");
-  await predictFile(model, held, out);
-  const scored = readFileSync(out, "utf8").split("\n")[2];
-  t.is(Number(scored?.split(",").at(-1)), Number((missing ?? 0).toPrecision(9)));
-  const saved = join(home, "saved");
-  await model.save(saved);
-  await using again = await loadModel(saved);
-  t.deepEqual(again.means, model.means);
-});
-
-test("`indicator` is one more dense feature of the model, in records, too", async (t) => {
-  const { job, directory } = startJob(t, lines, { missing: "indicator" });
-  await resultOf(job);
-  await using model = await loadModel(directory);
-  t.is(model.job.model.dense, 2);
-  const [missing, zero] = await model.predict([
-    { price: null, user: 4 },
-    { price: 0, user: 4 },
-  ]);
-  t.not(missing, zero);
-});
+onCluster.test(
+  "`indicator` is one more dense feature of the model, in records, too",
+  async (t, place) => {
+    const { job, directory } = startJob(t, lines, { missing: "indicator" });
+    await trained(place, job);
+    await using model = await loadModel(directory);
+    t.is(model.job.model.dense, 2);
+    const [missing, zero] = await model.predict([
+      { price: null, user: 4 },
+      { price: 0, user: 4 },
+    ]);
+    t.not(missing, zero);
+  },
+);
 
 test("too many bad lines, and labels of one class, end a run before it trains", async (t) => {
   const refused = async (own: readonly string[], data: Data = {}) => {
     const { job } = startJob(t, own, data);
-    return await t.throwsAsync(resultOf(job));
+    return await t.throwsAsync(prepared(job));
   };
   const ones = lines.map((line) => line.replace(/^./, (label) => (label === "0" ? "2" : "1")));
   const rejected = await refused(ones);
@@ -119,53 +118,58 @@ test("too many bad lines, and labels of one class, end a run before it trains", 
   const named = await refused(lines, { positive: "yes" });
   t.regex(named?.message ?? "", /all 300 good lines of .* have the label 0 \(positive: "yes"\)/);
   const { job } = startJob(t, ones, { positive: 2 });
-  t.is((await resultOf(job)).status, "finished");
+  t.is((await prepared(job)).contents.training.samples, 300, "each label is 2 or it is not");
 });
 
 test("evaluation data of one class are a warning, and no measure to stop by", async (t) => {
   const { fileOf, job } = startJob(t);
   const data = { paths: [fileOf("held.csv", ["0,1,1", "0,2,2"])] };
-  const result = await resultOf({ ...job, evaluation: { data } });
+  const result = await prepared({ ...job, evaluation: { data } });
   t.deepEqual(codesOf(result), ["EVALUATION_OF_ONE_CLASS"]);
   const earlyStopping = { metric: "auc" as const, patience: 2 };
-  const directory = `${job.checkpoint.directory}-2`;
-  const stopping = { ...job, evaluation: { data, earlyStopping }, checkpoint: { directory } };
-  const error = await t.throwsAsync(resultOf(stopping));
+  const stopping = { ...job, evaluation: { data, earlyStopping } };
+  const error = await t.throwsAsync(prepared(stopping));
   t.regex(
     error?.message ?? "",
     /of one class have, got auc: all 2 lines of .*held\.csv.* label 0;/,
   );
 });
 
-test("a feature that predicts the label is a warning of the result", async (t) => {
+test("a feature that predicts the label is a warning", async (t) => {
   const leaking = lines.map((line, i) => line.replace(/,.*,/, i % 3 === 0 ? ",7," : ",3,"));
   const { job } = startJob(t, leaking);
-  const { warnings, status } = await resultOf(job);
-  t.is(status, "finished");
+  const { warnings } = await prepared(job);
   t.like(warnings, { length: 1, 0: { code: "FEATURE_PREDICTS_LABEL" } });
   t.regex(warnings[0]?.message ?? "", /`price` .*: at most 3 where the label is 0, at least 7/);
 });
 
-test("a table's `clamp` and `hash` hold for CSV columns, and are counted", async (t) => {
-  const far = lines.map((line, i) => (i < 30 ? line.replace(/\d+$/, String(100 + i)) : line));
-  for (const ids of ["clamp", "hash"] as const) {
-    const { job, directory } = startJob(t, far);
-    const tables = job.model.tables.map((table) => ({ ...table, ids }));
-    const result = await resultOf({ ...job, model: { ...job.model, tables } });
-    t.deepEqual(result.repairedIds, [{ table: "user", ids: 30 }]);
-    await using model = await loadModel(directory);
-    const [beyond, last] = await model.predict([
-      { price: 1, user: 1_000_000_000_000 },
-      { price: 1, user: 8 },
-    ]);
-    if (ids === "clamp") t.is(beyond, last);
-    else t.true(beyond !== undefined && beyond > 0 && beyond < 1);
-  }
-});
+onCluster.test(
+  "a table's `clamp` and `hash` hold for CSV columns, and are counted",
+  async (t, place) => {
+    const far = lines.map((line, i) => (i < 30 ? line.replace(/\d+$/, String(100 + i)) : line));
+    for (const ids of someOrAll<"clamp" | "hash">(
+      "ids out of range",
+      ["clamp"],
+      ["clamp", "hash"],
+    )) {
+      const { job, directory } = startJob(t, far);
+      const tables = job.model.tables.map((table) => ({ ...table, ids }));
+      const result = await trained(place, { ...job, model: { ...job.model, tables } });
+      t.deepEqual(result.repairedIds, [{ table: "user", ids: 30 }]);
+      await using model = await loadModel(directory);
+      const [beyond, last] = await model.predict([
+        { price: 1, user: 1_000_000_000_000 },
+        { price: 1, user: 8 },
+      ]);
+      if (ids === "clamp") t.is(beyond, last);
+      else t.true(beyond !== undefined && beyond > 0 && beyond < 1);
+    }
+  },
+);
 
 test("a record with a key that may be a column misspelled is refused", async (t) => {
   const { job, directory } = startJob(t);
-  await resultOf(job);
+  await (await startTrained(job)).train({ cut: 1 });
   await using model = await loadModel(directory);
   const refused = async (record: Readonly<Record<string, string | number | null>>) => {
     const error = await t.throwsAsync(model.predict([record]));

@@ -1,0 +1,64 @@
+// What the job service does with a request, without a broker: the queue's bounds, quotas of tenants,
+// and submissions that were made before.
+
+import test from "ava";
+import { handle, type JobServiceInput } from "../../../actors/jobs/job-handlers.ts";
+import { Registry } from "../../../actors/run-state/registry.ts";
+import type { JobOptions } from "../../../index.ts";
+import { QuotaExceededError } from "../../../src/errors/errors.ts";
+import { startMembership, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+/** A job service of a cluster with so many devices; the runs in `registry` outlive it. */
+function startService(
+  devices: number,
+  registry = new Registry("r", () => {}),
+  tenants: JobServiceInput["access"]["tenants"] = {},
+) {
+  const { network } = startSimulatedNetwork();
+  const membership = startMembership({ devices });
+  const input: JobServiceInput = { network, registry, membership, access: { roots: {}, tenants } };
+  const submit = (job: Partial<JobOptions>, more: { key?: string; tenant?: string } = {}) => {
+    const { key, tenant } = more;
+    const whole = { model: smallModel, data: smallData, ...job };
+    return handle(input, "submit", { job: whole, ...(key === undefined ? {} : { key }) }, tenant);
+  };
+  return { input, registry, submit };
+}
+
+test("a submission that was taken is found by its key, also when its devices are gone", async (t) => {
+  const { registry, submit } = startService(2);
+  const first = await submit({ devices: 2 }, { key: "k" });
+  const fewer = startService(1, registry);
+  t.is((await fewer.submit({ devices: 2 }, { key: "k" })).run, first.run);
+  await t.throwsAsync(fewer.submit({ devices: 2 }, { key: "other" }), {
+    message: /^Expected `devices` to be at most/,
+  });
+});
+
+test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
+  const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
+  const tenants = { ads: { ...usual, queuedMax: 2, devicesMax: 1, priorityMax: 5 } };
+  const { input, submit: ask } = startService(2, undefined, tenants as never);
+  const submit = (seed: number, devices = 1, priority = 5) =>
+    ask({ seed, devices, priority }, { tenant: "ads" });
+  const first = await submit(1);
+  const second = await submit(2);
+  t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
+  t.not(first.run, second.run);
+  await t.throwsAsync(submit(3), {
+    instanceOf: QuotaExceededError,
+    message:
+      "Tenant `ads` may have at most 2 runs that wait for their allocation: " +
+      "wait until a run is over, cancel one, or ask for a larger quota",
+  });
+  await handle(input, "cancel", { run: second.run }, "ads");
+  const record = input.registry.get(second.run);
+  if (record !== undefined) record.status = "cancelled"; // As the run's allocation does.
+  await t.throwsAsync(submit(4, 2), { message: /may have at most 1 devices/ });
+  await t.throwsAsync(submit(4, 1, 6), {
+    message: "Expected `priority` to be at most the tenant's, 5, got `6` (number)",
+  });
+  const scaled = handle(input, "scale", { run: first.run, devices: 2 }, "ads");
+  await t.throwsAsync(scaled, { message: /may have at most 1 devices/ });
+});

@@ -1,6 +1,8 @@
-// Every architecture on real threads: no bit depends on the number of devices, on the kernels of a
-// placement or on a kill, and the trained model scores as the run did.
+// Every architecture: no bit depends on the number of devices, on the kernels of a placement or on a
+// kill, and the trained model scores as the run did. Simulated on every change, and on real threads
+// in `npm run test:all`.
 
+import test from "ava";
 import { type JobOptions, loadModel } from "../../../index.ts";
 import {
   runJob,
@@ -9,7 +11,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
-import { someOrAll } from "../../helpers/thinned.ts";
+import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 const top = [8, 1];
@@ -78,27 +80,42 @@ const models: Readonly<Record<string, JobOptions["model"]>> = {
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
+const lists = { seen: { idsPerBag: { min: 0, max: 9 } } };
+const hasLists = (model: JobOptions["model"]) => model.kind === "din" || model.kind === "bst";
+
 for (const [title, model] of Object.entries(models)) {
-  testIf(testAll)(`a ${title} has one model on 1, 2 and 3 devices, and after a kill`, async (t) => {
-    const digests: string[] = [];
-    for (const devices of someOrAll(`devices, ${title}`, [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
-      if (devices === 3) place.threads.plan([exit]);
-      const { result } = await runJob(place, jobOn(place, model));
-      t.is(result.generation, devices === 3 ? 2 : 1);
-      digests.push(result.digest);
-      if (devices !== 3) continue;
-      const trained = await loadModel(result.directory);
-      const { auc, logLoss } = await trained.evaluate();
-      t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
-      await trained.close();
-    }
-    t.is(new Set(digests).size, 1, digests.join("\n"));
-  });
+  test.serial(
+    `a simulated ${title} has one model on 1, 2 and 3 devices, and after a loss`,
+    async (t) => {
+      const data = hasLists(model) ? { ...simulatedData, perFeature: lists } : simulatedData;
+      const { result, generations } = await oneModelAfterLosses({ model, data });
+      t.is(result.step, 7); // Of eight batches, one is for evaluations.
+      t.deepEqual(generations, [2, 2]);
+    },
+  );
+
+  testIf(testAll).serial(
+    `a ${title} has one model on 1, 2 and 3 devices, and after a kill`,
+    async (t) => {
+      const digests: string[] = [];
+      for (const devices of [1, 2, 3]) {
+        await using place = await startTestCluster(devices);
+        if (devices === 3) place.threads.plan([exit]);
+        const { result } = await runJob(place, jobOn(place, model));
+        t.is(result.generation, devices === 3 ? 2 : 1);
+        digests.push(result.digest);
+        if (devices !== 3) continue;
+        const trained = await loadModel(result.directory);
+        const { auc, logLoss } = await trained.evaluate();
+        t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+        await trained.close();
+      }
+      t.is(new Set(digests).size, 1, digests.join("\n"));
+    },
+  );
 }
 
 function jobOn(place: TestCluster, model: JobOptions["model"]): JobOptions {
-  if (model?.kind !== "din" && model?.kind !== "bst") return place.job({ model });
-  const perFeature = { seen: { idsPerBag: { min: 0, max: 9 } } };
-  return place.job({ model, data: { ...smallData, perFeature } });
+  if (!hasLists(model)) return place.job({ model });
+  return place.job({ model, data: { ...smallData, perFeature: lists } });
 }

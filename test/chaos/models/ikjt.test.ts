@@ -1,7 +1,8 @@
-// Deduplicated lists on real threads: the groups that pay are found in the data, and no bit depends
+// Deduplicated lists in whole runs: the groups that pay are found in the data, and no bit depends
 // on the number of devices, on tiers, on the depth of the pipeline or on a kill.
 
 import test from "ava";
+import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { type JobOptions, loadModel } from "../../../index.ts";
 import {
   runJob,
@@ -10,6 +11,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
+import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
 const tables = ["user", "seen", "item"].map((name) => ({ name, rows: 400, dim: 8 }));
 
@@ -32,13 +34,17 @@ const model: JobOptions["model"] = {
   top: [16, 8, 1],
 };
 const features = { ...sessions.features, seenBag: { d: 0.9, l: 4 } };
+const simulated = {
+  ...{ ...simulatedData, order: "sessions", samples: 240 },
+  sessions: { ...sessions, features },
+};
 const data = { ...smallData, order: "sessions", sessions: { ...sessions, features } };
 
 function jobOn(place: TestCluster, more: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model, ...more, data: { ...data, ikjt: "auto" } as JobOptions["data"] });
 }
 
-testIf(testAll)(
+testIf(testAll).serial(
   "deduplicated lists have one model on 1 and 3 devices, through tiers and after kills",
   async (t) => {
     const digests: string[] = [];
@@ -77,16 +83,23 @@ testIf(testAll)(
   },
 );
 
-test("where no list repeats, `auto` chooses nothing, and the model is that of plain lists", async (t) => {
-  await using place = await startTestCluster(1);
-  const own = { ...data, sessions: { ...sessions, features: {} } };
-  const found = await runJob(place, {
-    ...jobOn(place),
-    data: { ...own, ikjt: "auto" } as JobOptions["data"],
-  });
-  const prepared = found.events.find(({ type }) => type === "run.prepared");
-  t.like(prepared, { ikjt: [] }, JSON.stringify(prepared));
-  const plain = await runJob(place, { ...jobOn(place), data: own as JobOptions["data"] });
-  t.is(found.result.digest, plain.result.digest);
-  t.is(found.result.times?.dedupeFactor, undefined);
+test.serial("deduplicated lists have one simulated model on 1, 2 and 3 devices", async (t) => {
+  const job = { model, data: { ...simulated, ikjt: "auto" } } as Partial<JobOptions>;
+  const { result, generations } = await oneModelAfterLosses(job);
+  t.deepEqual(generations, [2, 2]);
+  t.true((result.times?.dedupeFactor ?? 0) > 1.5);
 });
+
+test.serial(
+  "where no list repeats, `auto` chooses nothing, and the model is that of plain lists",
+  async (t) => {
+    const own = { ...simulated, sessions: { ...sessions, features: {} } };
+    const jobWith = (data: object) => addJob({ model, data } as Partial<JobOptions>);
+    const found = await storyOf(jobWith({ ...own, ikjt: "auto" }));
+    const prepared = found.events.find(({ type }) => type === "run.prepared");
+    t.like(prepared, { ikjt: [] }, JSON.stringify(prepared));
+    const plain = await storyOf(jobWith(own));
+    t.is(found.result.digest, plain.result.digest);
+    t.is(found.result.times?.dedupeFactor, undefined);
+  },
+);

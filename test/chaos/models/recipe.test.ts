@@ -1,10 +1,19 @@
-// Learning rates that change, and clipped gradients, on real threads: no bit depends on the number
+// Learning rates that change, and clipped gradients, in whole runs: no bit depends on the number
 // of devices, on a kill, or on where a run was interrupted.
 
 import test from "ava";
+import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import {
+  runJob,
+  smallData,
+  smallModel,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
+import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
 const optimizer = {
   dense: {
@@ -24,18 +33,18 @@ const optimizer = {
 
 const reduceOnPlateau = { metric: "auc", factor: 0.5, minDelta: 0.2, least: 0.05 } as const;
 
-function jobOn(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+function jobOn(place: TestCluster): JobOptions {
   const evaluation = { fraction: 0.2, everySteps: 5, reduceOnPlateau };
-  return place.job({ optimizer, evaluation, ...overrides });
+  return place.job({ optimizer, evaluation });
 }
 
-async function digestOf(devices: number, overrides?: Partial<JobOptions>): Promise<string> {
+async function digestOf(devices: number): Promise<string> {
   await using place = await startTestCluster(devices);
-  const { result } = await runJob(place, jobOn(place, overrides));
+  const { result } = await runJob(place, jobOn(place));
   return result.digest;
 }
 
-testIf(testAll)(
+testIf(testAll).serial(
   "schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed",
   async (t) => {
     const digests = [await digestOf(1), await digestOf(2)];
@@ -54,43 +63,60 @@ testIf(testAll)(
   },
 );
 
-test("each part of the recipe decides bits", async (t) => {
+const evaluation = { fraction: 0.2, everySteps: 2, reduceOnPlateau };
+const simulated = { optimizer, evaluation, data: { ...simulatedData, samples: 240 } };
+
+test.serial(
+  "schedules, clipping and plateaus give one simulated model on 1, 2 and 3 devices",
+  async (t) => {
+    const { generations } = await oneModelAfterLosses(simulated);
+    t.deepEqual(generations, [2, 2]);
+  },
+);
+
+test.serial("each part of the recipe decides bits", async (t) => {
   const { schedule: _dense, ...steadyDense } = optimizer.dense;
   const { schedule: _sparse, ...steadySparse } = optimizer.sparse;
   const { clip: _clip, ...unclipped } = optimizer.dense;
   const { clip: _value, ...freeRows } = optimizer.sparse;
-  const evaluation = { fraction: 0.2, everySteps: 5 };
-  const digests = [
-    await digestOf(1),
-    await digestOf(1, { evaluation }),
-    await digestOf(1, { optimizer: { ...optimizer, dense: unclipped } }),
-    await digestOf(1, { optimizer: { ...optimizer, dense: steadyDense } }),
-    await digestOf(1, { optimizer: { ...optimizer, sparse: steadySparse } }),
-    await digestOf(1, { optimizer: { ...optimizer, sparse: freeRows } }),
-  ];
+  const digests: string[] = [];
+  for (const own of [
+    {},
+    { evaluation: { fraction: 0.2, everySteps: 2 } },
+    { optimizer: { ...optimizer, dense: unclipped } },
+    { optimizer: { ...optimizer, dense: steadyDense } },
+    { optimizer: { ...optimizer, sparse: steadySparse } },
+    { optimizer: { ...optimizer, sparse: freeRows } },
+  ]) {
+    digests.push((await storyOf(addJob({ ...simulated, ...own }))).result.digest);
+  }
   t.is(new Set(digests).size, digests.length, digests.join("\n"));
 });
 
-test("a moving average changes what is evaluated, and not what is trained", async (t) => {
+test.serial("a moving average changes what is evaluated, and not what is trained", async (t) => {
   const { ema: _ema, ...plain } = optimizer.dense;
-  const evaluation = { fraction: 0.2, everySteps: 5 };
   const histories = [];
   for (const dense of [optimizer.dense, plain]) {
-    await using place = await startTestCluster(2);
-    const job = jobOn(place, { optimizer: { ...optimizer, dense }, evaluation });
-    histories.push((await runJob(place, job)).result.history);
+    const own = {
+      optimizer: { ...optimizer, dense },
+      evaluation: { fraction: 0.2, everySteps: 2 },
+    };
+    histories.push((await storyOf(addJob({ ...simulated, ...own }))).result.history);
   }
   const [averaged = [], own = []] = histories.map((history) =>
     history.filter(({ evaluation }) => evaluation !== undefined),
   );
+  t.true(averaged.length > 2);
   const lossesOf = (points: typeof own) => points.map(({ trainLoss }) => trainLoss);
   t.deepEqual(lossesOf(averaged), lossesOf(own));
   t.true(averaged.every((point, i) => point.evaluation?.logLoss !== own[i]?.evaluation?.logLoss));
 });
 
-test("a plateau beside FTRL is refused", async (t) => {
-  await using place = await startTestCluster(1);
-  const ftrl = jobOn(place, { optimizer: { sparse: { kind: "ftrl" } } });
-  const error = await t.throwsAsync(place.cluster.submit(ftrl), { instanceOf: InvalidOptionError });
+test("a plateau beside FTRL is refused", (t) => {
+  const ftrl = {
+    ...{ model: smallModel, data: smallData, checkpoint: { directory: "unused" } },
+    ...{ optimizer: { sparse: { kind: "ftrl" } }, evaluation },
+  } as const;
+  const error = t.throws(() => resolveJob(ftrl), { instanceOf: InvalidOptionError });
   t.regex(error?.message ?? "", /`evaluation.reduceOnPlateau` to be left out where rows .* FTRL/);
 });

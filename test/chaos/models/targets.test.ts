@@ -6,10 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
+import { resolveJob } from "../../../src/job/job.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
+import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1200;
@@ -30,30 +32,37 @@ function writeClicks(t: ExecutionContext, weightOf: (item: number) => number): s
   return path;
 }
 
-function jobOn(place: TestCluster, path: string, own: { weight?: string; group?: string }) {
+function jobOf(path: string, own: { weight?: string; group?: string }) {
   const tables = [{ name: "item", rows: 60, dim: 8 }];
-  const job = place.job({
+  const data = { label: "y", categorical: ["item"], batchSize: 64, epochs: 2, ...own };
+  return {
     model: { kind: "dlrm", tables, top: [8, 1] },
     optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
     evaluation: { everySteps: 10, keepBest: own.group === undefined ? "auc" : "gauc" },
-  });
-  const { cache } = job.data;
-  const data = { label: "y", categorical: ["item"], batchSize: 64, epochs: 2, cache, ...own };
-  return { ...job, data: csv(path, data) } satisfies JobOptions;
+    data: csv(path, data),
+    checkpoint: {},
+  } as const;
+}
+
+function jobOn(place: TestCluster, path: string, own: { weight?: string; group?: string }) {
+  const { data, ...rest } = jobOf(path, own);
+  const job = place.job(rest);
+  return { ...job, data: { ...data, cache: job.data.cache } } as JobOptions;
 }
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-testIf(testAll).serial(
-  "weights and groups give the same model and GAUC on 1, 2 and 3 devices, and after a kill",
+const weightsAndGroups = { weight: "w", group: "user" };
+
+test.serial(
+  "weights and groups give the same model and GAUC on 1 and 3 devices, and after a kill",
   async (t) => {
     const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
-    const own = { weight: "w", group: "user" };
+    await using place = await startTestCluster(3);
     const found: string[] = [];
     for (const devices of someOrAll("devices, weights and groups", [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
-      const { result } = await runJob(place, jobOn(place, path, own));
+      const { result } = await runJob(place, { ...jobOn(place, path, weightsAndGroups), devices });
       t.is(result.generation, devices === 3 ? 2 : 1);
       found.push(JSON.stringify([result.digest, result.history]));
       if (devices !== 3) continue;
@@ -70,35 +79,51 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("a weight of 1 is no weight, and another one trains another model", async (t) => {
-  await using place = await startTestCluster(2);
-  const [ones, halves] = [writeClicks(t, () => 1), writeClicks(t, () => 0.5)];
-  const digestOf = async (path: string, own: { weight?: string }) =>
-    (await runJob(place, jobOn(place, path, own))).result.digest;
-  const plain = await digestOf(ones, {});
-  t.is(await digestOf(ones, { weight: "w" }), plain);
-  t.not(await digestOf(halves, { weight: "w" }), plain);
+testIf(testAll).serial(
+  "a weight of 1 is no weight, and another one trains another model",
+  async (t) => {
+    await using place = await startTestCluster(2);
+    const [ones, halves] = [writeClicks(t, () => 1), writeClicks(t, () => 0.5)];
+    const digestOf = async (path: string, own: { weight?: string }) =>
+      (await runJob(place, jobOn(place, path, own))).result.digest;
+    const plain = await digestOf(ones, {});
+    t.is(await digestOf(ones, { weight: "w" }), plain);
+    t.not(await digestOf(halves, { weight: "w" }), plain);
+  },
+);
+
+test("GAUC without groups, and labels without tasks, are refused", (t) => {
+  const { checkpoint, ...job } = jobOf("absent.csv", { group: "user" });
+  const refused = (data: object) => {
+    const own = { ...job, data: { ...job.data, ...data }, checkpoint: { directory: "unused" } };
+    return t.throws(() => resolveJob(own as JobOptions))?.message ?? "";
+  };
+  t.regex(
+    refused({ group: undefined }),
+    /`evaluation.keepBest` to be another metric, as GAUC needs groups, which `data.group`/,
+  );
+  t.regex(
+    refused({ label: ["y", "z"] }),
+    /`data.label` to be one label, as `model.kind` is no "sharedBottom", "mmoe" or "ple", got/,
+  );
 });
 
-test.serial("GAUC without groups, and labels without tasks, are refused", async (t) => {
-  await using place = await startTestCluster(1);
-  const job = jobOn(place, "absent.csv", { group: "user" });
-  const { group: _, ...data } = job.data;
-  await t.throwsAsync(place.cluster.submit({ ...job, data } as JobOptions), {
-    message: /`evaluation.keepBest` to be another metric, as GAUC needs groups, which `data.group`/,
-  });
-  const two = { ...job, data: { ...job.data, label: ["y", "z"] } };
-  await t.throwsAsync(place.cluster.submit(two as JobOptions), {
-    message:
-      /`data.label` to be one label, as `model.kind` is no "sharedBottom", "mmoe" or "ple", got/,
-  });
-});
+test.serial(
+  "a simulated PLE on two labels has one model on 1, 2 and 3 devices, and after a loss",
+  async (t) => {
+    const data = { ...simulatedData, labels: 2 };
+    const { result, generations } = await oneModelAfterLosses({ ...pleOptions, data });
+    t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
+    t.is(result.tasks?.label?.auc, result.auc);
+    t.deepEqual(generations, [2, 2]);
+  },
+);
 
 testIf(testAll).serial(
   "PLE on two labels has one model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const digests: string[] = [];
-    for (const devices of someOrAll("devices, weights and tasks", [1, 3], [1, 2, 3])) {
+    for (const devices of [1, 2, 3]) {
       await using place = await startTestCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, pleOn(place));
@@ -121,16 +146,20 @@ testIf(testAll).serial(
   },
 );
 
+const pleOptions = {
+  model: {
+    ...{ kind: "ple", dense: 4, levels: 2, sharedExperts: 2, taskExperts: 1, expert: [16] },
+    tables: ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 })),
+    tasks: [
+      { name: "label", tower: [8] },
+      { name: "label2", weight: 0.5 },
+    ],
+    batchNorm: true,
+  },
+  optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.05 } },
+} as const satisfies Partial<JobOptions>;
+
 function pleOn(place: TestCluster): JobOptions {
-  const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
-  const tasks = [
-    { name: "label", tower: [8] },
-    { name: "label2", weight: 0.5 },
-  ];
-  const experts = { sharedExperts: 2, taskExperts: 1, expert: [16] };
-  const job = place.job({
-    model: { kind: "ple", dense: 4, tables, levels: 2, ...experts, tasks, batchNorm: true },
-    optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.05 } },
-  });
+  const job = place.job(pleOptions);
   return { ...job, data: { ...job.data, labels: 2 } as JobOptions["data"] };
 }

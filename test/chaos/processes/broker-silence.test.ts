@@ -10,14 +10,14 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const epochs = 4;
 const stepDeadlineMs = rounds("ms of a step deadline under a silent broker", 3000, 30_000);
 
-testIf(natsServer).serial(
+testIf(testAll, natsServer).serial(
   "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
   async (t) => {
     const calm = await calmResult(epochs);

@@ -12,6 +12,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 /**
  * Overwrites every part in a store with zeros of the same size: a reader of a part cannot go on
@@ -29,7 +30,7 @@ function damageParts(directory: string): () => void {
   };
 }
 
-test.serial(
+testIf(testAll).serial(
   "one host of three is rebuilt while the store is unreadable; all of them, out of the store",
   async (t) => {
     const calm = await calmResult(8);

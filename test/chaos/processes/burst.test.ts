@@ -19,7 +19,7 @@ import {
 import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { leavesOut, natsServer } from "../../helpers/needs.ts";
+import { leavesOut, natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
@@ -38,7 +38,7 @@ async function startServer(t: ExecutionContext): Promise<{ url: string; token: s
   return { url: server.url, token };
 }
 
-test.serial(
+testIf(testAll).serial(
   `a burst of ${jobs} jobs, and the service killed ${kills} times: all finish, each trained once`,
   async (t) => {
     t.timeout(14 * 60_000);

@@ -5,11 +5,12 @@ import test from "ava";
 import { DppWorker } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { startCli } from "../../helpers/processes/cli.ts";
 
 const preprocessing = { workersMin: 0, workersMax: 0 };
 
-test.serial("processes make the splits of a run, one is killed, and one drained", async (t) => {
+testIf(testAll).serial("processes make the splits of a run, one is killed, and one drained", async (t) => {
   const home = writeDays(t);
   const calm = await streamedOutcome(1, home, { streamed: true });
   await using place = await startTestCluster(2);

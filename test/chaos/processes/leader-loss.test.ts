@@ -78,7 +78,7 @@ async function startTwo(t: ExecutionContext, devices: number) {
 
 for (const devices of [2, 0]) {
   const whose = devices === 0 ? "on hosts that live on" : "with devices of its own";
-  test.serial(
+  testIf(testAll).serial(
     `P9: the root is killed, ${whose}: another process leads, and takes over`,
     async (t) => {
       const { place, root } = await startTwo(t, devices);
@@ -89,7 +89,7 @@ for (const devices of [2, 0]) {
   );
 }
 
-test.serial(
+testIf(testAll).serial(
   "P9: the root is killed, and the master with it, in the midst of splits: the next one hands out the others",
   async (t) => {
     // Readers that make the samples themselves.
@@ -105,7 +105,7 @@ test.serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "P8: a root that stood still in the midst of a write is none any more: it writes nothing",
   async (t) => {
     const place = await startLeaderPlace(t);
@@ -136,7 +136,7 @@ test.serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "a root that is told to end hands over what it has: runs, wishes, results",
   async (t) => {
     const { place, root, standby } = await startTwo(t, 2);

@@ -6,10 +6,10 @@ import type { JobOptions } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { startNamespace } from "../../helpers/nats/network-namespaces.ts";
-import { natsServer, networkNamespaces, testIf } from "../../helpers/needs.ts";
+import { natsServer, networkNamespaces, testAll, testIf } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
-testIf(natsServer, networkNamespaces)(
+testIf(testAll, natsServer, networkNamespaces).serial(
   "hosts on networks of their own: same model, and one that is cut off comes back",
   async (t) => {
     await using one = await startTestCluster(4);

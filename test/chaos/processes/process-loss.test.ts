@@ -4,6 +4,7 @@ import { fork } from "node:child_process";
 import test from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
 import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** Runs the job in a separate process, killed once step `step` is saved. */
 async function trainAndKill(job: JobOptions, step: number): Promise<void> {
@@ -16,7 +17,7 @@ async function trainAndKill(job: JobOptions, step: number): Promise<void> {
   await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
 }
 
-test.serial("a process may be killed: another goes on from its last checkpoint", async (t) => {
+testIf(testAll).serial("a process may be killed: another goes on from its last checkpoint", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
   const job = place.job();

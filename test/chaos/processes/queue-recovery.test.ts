@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { Cluster, connect, type RunEvent } from "../../../index.ts";
 import { calmResult, inEpochs, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 
 const epochs = 4;
 
-testIf(natsServer).serial(
+testIf(testAll, natsServer).serial(
   "jobs whose queue is lost with its disk run once, and end as they would have",
   async (t) => {
     const calm = await calmResult(epochs);

@@ -10,6 +10,7 @@ import { connect } from "nats";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { recordsOf, startModel } from "../../helpers/models/served.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
 
 interface Answer {
@@ -54,7 +55,7 @@ function startLoad(url: string, clients: number) {
         await sleep(20);
       }
       throw new Error(
-        `There was no answer of ${version} within 10 s: ${JSON.stringify([...refusals])}, ${lost} lost`,
+        `There was no answer of ${version} within five minutes: ${JSON.stringify([...refusals])}, ${lost} lost`,
       );
     },
     async end() {
@@ -64,14 +65,16 @@ function startLoad(url: string, clients: number) {
   };
 }
 
-test("each answer is that of the version it names, whatever happens to the server", async (t) => {
-  t.timeout(60_000);
-  const model = await startModel(t);
+test.serial("each answer is that of the version it names, whatever happens to the server", async (t) => {
+  t.timeout(600_000);
+  const model = await startModel(t, { rows: 4000 });
   const { directory, home } = model;
+  const tiers = join(home, "tiers");
   let broker = await startBroker({ auth: "open" });
   t.teardown(() => broker.close());
   const served = async (port: string): Promise<Running> => {
-    const more = ["--nats", broker.url, "--deadline", "30000", "--json"];
+    const below = ["--memory", "64KiB", "--tier-directory", tiers]; // Rows lie on disk.
+    const more = ["--nats", broker.url, "--deadline", "30000", ...below, "--json"];
     const args = ["serve", `m=${directory}`, "--port", port, ...more];
     const server = startCli(args, home);
     t.teardown(() => server.kill("SIGKILL"));
@@ -105,8 +108,11 @@ test("each answer is that of the version it names, whatever happens to the serve
   renameSync(`${directory}-away`, directory);
 
   broker = await startBroker({ auth: "open", port: broker.port });
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/);
   server.kill("SIGKILL");
   await server.ended;
+  t.deepEqual(readdirSync(tiers), [], "a killed server leaves no rows");
   server = await served(port);
   await load.answered(second);
   const client = await connect({ servers: broker.url });
@@ -132,8 +138,8 @@ test("each answer is that of the version it names, whatever happens to the serve
   }
 });
 
-test("a server that is killed with rows on disk leaves none, and the next answers alike", async (t) => {
-  t.timeout(60_000);
+testIf(testAll).serial("a server that is killed with rows on disk leaves none, and the next answers alike", async (t) => {
+  t.timeout(600_000);
   const { directory, home } = await startModel(t, { rows: 4000 });
   const tiers = join(home, "tiers");
   const loaded = await loadModel(directory);

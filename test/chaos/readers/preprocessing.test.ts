@@ -2,19 +2,20 @@
 // themselves, whoever makes which split, and whatever dies.
 
 import { statSync, utimesSync } from "node:fs";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { type RunEvent, throwIn } from "../../../index.ts";
 import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { subjectPattern } from "../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { damageColumn } from "../../data/data-files.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const preprocessing = { workersMin: 2, workersMax: 2 };
 
-test.serial("workers make the splits: the model is that of the readers alone", async (t) => {
+testIf(testAll).serial("workers make the splits: the model is that of the readers alone", async (t) => {
   const home = writeDays(t);
   const calm = await streamedOutcome(1, home, { streamed: true });
   for (const devices of [1, 3]) {
@@ -23,27 +24,7 @@ test.serial("workers make the splits: the model is that of the readers alone", a
   }
 });
 
-test.serial("what threads make goes through shared memory: no broker sees it", async (t) => {
-  const home = writeDays(t);
-  await using place = await startTestCluster(2);
-  const { url, token, name: cluster } = place.cluster;
-  const at = { servers: url, token, name: "spy", deadlineMs: 10_000 };
-  const spy = await connectNats({ ...at, onError() {} });
-  t.teardown(() => spy.close());
-  const seen = { want: 0, done: 0, data: 0 };
-  for (const action of ["want", "done", "data"] as const) {
-    const subject = subjectPattern({ cluster, role: "splits", action });
-    spy.subscribe(subject, () => void seen[action]++);
-  }
-  await spy.flush();
-  const job = jobOnDays(place, home, { streamed: true }, { preprocessing, readers: 2 });
-  await runJob(place, job);
-  t.log(seen);
-  t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
-  t.is(seen.data, 0);
-});
-
-test.serial(
+testIf(testAll).serial(
   "what is damaged when the index is made is left out; later it ends the run",
   async (t) => {
     const home = writeDays(t);
@@ -75,10 +56,11 @@ test.serial(
   },
 );
 
-test.serial("workers, the master, readers and devices may end at any time", async (t) => {
+test.serial("workers, the master, readers and devices may end at any time; no split goes through the broker", async (t) => {
   const home = writeDays(t);
-  const calm = await streamedOutcome(1, home, { streamed: true });
   await using place = await startTestCluster(2);
+  const calm = await runJob(place, jobOnDays(place, home, { streamed: true }, { devices: 1 }));
+  const seen = await watchSplits(t, place);
   const job = jobOnDays(place, home, { streamed: true }, { preprocessing, readers: 2 });
   const { result, events } = await runJob(place, job, async (event: RunEvent, { run }) => {
     if (event.type === "run.started") place.threads.kill("worker:0");
@@ -92,7 +74,26 @@ test.serial("workers, the master, readers and devices may end at any time", asyn
     if (event.step === 40) place.threads.kill("device:1");
     if (event.step === 50) place.threads.kill("worker:0");
   });
-  t.deepEqual({ digest: result.digest, history: result.history }, calm);
+  t.is(result.digest, calm.result.digest);
+  t.deepEqual(result.history, calm.result.history);
   const offenders = only(events, "run.incident").map(({ offender }) => offender);
   t.true(offenders.includes("master:0"), offenders.join());
+  // What threads make goes through shared memory.
+  t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
+  t.is(seen.data, 0);
 });
+
+/** Counts the messages about splits that the broker sees. */
+async function watchSplits(t: ExecutionContext, place: TestCluster) {
+  const { url, token, name: cluster } = place.cluster;
+  const at = { servers: url, token, name: "spy", deadlineMs: 10_000 };
+  const spy = await connectNats({ ...at, onError() {} });
+  t.teardown(() => spy.close());
+  const seen = { want: 0, done: 0, data: 0 };
+  for (const action of ["want", "done", "data"] as const) {
+    const subject = subjectPattern({ cluster, role: "splits", action });
+    spy.subscribe(subject, () => void seen[action]++);
+  }
+  await spy.flush();
+  return seen;
+}

@@ -2,6 +2,7 @@
 // The model is that of a run with a cache, on any number of devices and after any kill.
 
 import { copyFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import test from "ava";
 import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { loadModel, type RunEvent, verifyRun } from "../../../index.ts";
@@ -9,10 +10,46 @@ import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
 import { InputUnusableError, RemoteError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { startDirectory } from "../../data/data-files.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
+import {
+  dataOfDays,
+  jobOnDays,
+  modelOfDays,
+  streamedOutcome,
+  writeDays,
+} from "../../helpers/clusters/days.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
-test.serial("in the files' order, and in the split order: the model of the cache", async (t) => {
+test.serial("a run without a cache is that of one with it, though readers and devices are killed", async (t) => {
+  const home = writeDays(t);
+  const rest = { evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } } };
+  await using place = await startTestCluster(2);
+  const own = { ...rest, devices: 1 };
+  const { result: cached } = await runJob(place, jobOnDays(place, home, { order: "split" }, own));
+  place.threads.plan([{ actor: "device:1", generation: 1, step: 12, point: 5, effect: "exit" }]);
+  const cache = join(startDirectory(t), "cache");
+  const data = { order: "split", streamed: true, cache };
+  const job = jobOnDays(place, home, data, { ...rest, readers: 2 });
+  const { result, events } = await runJob(place, job, (event: RunEvent) => {
+    if (event.type !== "run.checkpointed") return;
+    if (event.step === 10) place.threads.kill("reader:1");
+    if (event.step === 40) place.threads.kill("reader:0");
+  });
+  t.is(result.digest, cached.digest);
+  t.deepEqual(result.history, cached.history);
+  t.true(result.generation >= 2);
+  t.true(only(events, "run.incident").length > 0);
+  // What lies where caches do is an index alone.
+  const [index = "none", ...others] = readdirSync(cache);
+  t.regex(index, /^parquet-.*\.index\.cache$/);
+  t.deepEqual(others, []);
+  await using model = await loadModel(result.directory);
+  t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
+  t.true((await verifyRun(result.directory)).isEqual);
+});
+
+testIf(testAll).serial("in the files' order, and in the split order: the model of the cache", async (t) => {
   const home = writeDays(t);
   const ofTime = {
     evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
@@ -26,7 +63,7 @@ test.serial("in the files' order, and in the split order: the model of the cache
   }
 });
 
-test.serial("killed readers and devices change no bit, and the proof holds", async (t) => {
+testIf(testAll).serial("killed readers and devices change no bit, and the proof holds", async (t) => {
   const home = writeDays(t);
   const calm = await streamedOutcome(1, home, { streamed: true });
   await using place = await startTestCluster(3);
@@ -51,10 +88,10 @@ test.serial("killed readers and devices change no bit, and the proof holds", asy
 
 test.serial("row groups that a reader cannot hold are refused, or shared by slices", async (t) => {
   const home = writeDays(t);
-  await using place = await startTestCluster(1);
-  const paths = tableFilesOf([home]);
-  const prepare = (data: object, readerBytesMax: number) => {
-    const job = resolveJob(jobOnDays(place, home, { ...data, paths }));
+  const [paths, cache] = [tableFilesOf([home]), join(startDirectory(t), "cache")];
+  const prepare = (own: object, readerBytesMax: number) => {
+    const data = dataOfDays(home, { cache, ...own, paths });
+    const job = resolveJob({ model: modelOfDays, data, checkpoint: { directory: "unused" } });
     return prepareData(job, realDisk, () => {}, readerBytesMax);
   };
   const error = await t.throwsAsync(prepare({ streamed: true }, 2000), {
@@ -70,7 +107,7 @@ test.serial("row groups that a reader cannot hold are refused, or shared by slic
   t.is((await prepare({ order: "split" }, 2000)).contents.splitSamples !== undefined, true);
 });
 
-test.serial("a file that changes in the midst of a run ends it with its name", async (t) => {
+testIf(testAll).serial("a file that changes in the midst of a run ends it with its name", async (t) => {
   const home = writeDays(t);
   const [first = "", second = ""] = tableFilesOf([home]);
   await using place = await startTestCluster(1);

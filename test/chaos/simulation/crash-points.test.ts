@@ -1,6 +1,6 @@
 // Power is lost at the disk operations of whole runs, of every kind of writing, and again during
 // the recovery. The job must end as its reference run does. Every operation and every pair: `osiris
-// chaos --crash-points`, or SOAK=1.
+// chaos --crash-points`, or `npm run test:all`.
 
 import test, { type ExecutionContext } from "ava";
 import { crashing, operationsOf } from "../../../chaos/simulation/crash-points.ts";
@@ -17,10 +17,10 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** On every change, one in this many operations of each kind of run is tried. */
-const nth = { checkpoints: 7, tiers: 37, dynamic: 29, lease: 29 } as const;
+const nth = { checkpoints: 13, tiers: 53, dynamic: 43, lease: 43 } as const;
 
 for (const kind of crashKinds) {
-  test(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
+  test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
     const all = await crashPoints(kind);
     t.true(all.length > 100, `${all.length} operations`);
     const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
@@ -32,18 +32,21 @@ for (const kind of crashKinds) {
   });
 }
 
-test("P7: power lost twice: again while a run recovers", async (t) => {
+test.serial("P7: power lost twice: again while a run recovers", async (t) => {
   // Pairs up to 48 apart, at every distance in rotation.
-  const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 194);
+  const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 487);
   let pairs = 0;
   for (const scenario of all) if ((await survives(t, scenario)) === 2) pairs++;
   t.true(pairs > (all.length * 2) / 3, `${pairs} of ${all.length}`);
   t.log(`${pairs} pairs of ${await operationsOf("checkpoints")} operations`);
 });
 
-test("P7: rows that lie on the disk are laid to rest in a run, and taken up again", async (t) => {
-  const { last, failure, generations } = await simulate(crashing("tiers", []));
-  t.is(failure, undefined);
-  t.is(generations, 2);
-  t.true(last.filter((line) => line.endsWith(" run.durable")).length > 2);
-});
+test.serial(
+  "P7: rows that lie on the disk are laid to rest in a run, and taken up again",
+  async (t) => {
+    const { last, failure, generations } = await simulate(crashing("tiers", []));
+    t.is(failure, undefined);
+    t.is(generations, 2);
+    t.true(last.filter((line) => line.endsWith(" run.durable")).length > 2);
+  },
+);

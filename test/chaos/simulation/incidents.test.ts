@@ -4,42 +4,17 @@ import test from "ava";
 import type { IncidentRecord } from "../../../actors/run-state/incident-record.ts";
 import type { RunEvent } from "../../../actors/run-state/run-events.ts";
 import { RunRecord } from "../../../actors/run-state/run-record.ts";
-import { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
+import type { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
-import { World } from "../../../chaos/simulation/world.ts";
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
+import { loseThread, storyOf } from "../../helpers/simulated.ts";
 
-/** Runs the first job on two hosts, and injects a fault once `step` steps are done. */
+/** Runs the first job on three hosts, and injects a fault at its first checkpoint. */
 async function incidentsOf(
   breakIt: (cluster: SimulatedCluster) => void,
-  devices: readonly number[] = [1, 1, 1],
 ): Promise<readonly IncidentRecord[]> {
-  const [job] = jobs;
-  if (job === undefined) throw new RangeError("There is no job");
-  const world = new World(5);
-  const shape = { devices, speed: { turnMs: 0.5, startMs: 10 }, delayMs: [0, 1] as const };
-  const cluster = new SimulatedCluster(world, { shape, job, seed: 5 });
-  try {
-    let isBroken = false;
-    cluster.onEvent((event) => {
-      if (isBroken || event.type !== "run.checkpointed") return;
-      isBroken = true;
-      breakIt(cluster);
-    });
-    await world.run(() => cluster.ending !== undefined, 300_000);
-    if (cluster.ending?.type !== "run.finished")
-      throw new Error(`It ended: ${cluster.ending?.type}`);
-    return cluster.ending.result.incidents;
-  } finally {
-    cluster.close();
-  }
-}
-
-/** Ends a thread, `device-2` or `bridge-1`, as its host would see it. */
-function lose(cluster: SimulatedCluster, name: string): void {
-  const thread = cluster.threads.running.find((one) => one.name.endsWith(`/${name}`));
-  thread?.lose("it ended");
+  return (await storyOf(0, { devices: [1, 1, 1], breakIt })).result.incidents;
 }
 
 const causes: readonly {
@@ -50,7 +25,7 @@ const causes: readonly {
 }[] = [
   {
     what: "a device of another host is gone",
-    breakIt: (cluster) => lose(cluster, "device-2"),
+    breakIt: (cluster) => loseThread(cluster, "device-2"),
     cause: { offender: "device:2", supervisor: "host:2", host: 2, noticedBy: undefined },
     code: "PEER_LOST",
   },
@@ -64,7 +39,7 @@ const causes: readonly {
   },
   {
     what: "a bridge is gone",
-    breakIt: (cluster) => lose(cluster, "bridge-1"),
+    breakIt: (cluster) => loseThread(cluster, "bridge-1"),
     cause: { offender: "bridge:1", supervisor: "host:1" },
     code: "PEER_LOST",
   },
@@ -81,7 +56,7 @@ const causes: readonly {
 ];
 
 for (const { what, breakIt, cause, code } of causes) {
-  test(`one record, first cause first: ${what}`, async (t) => {
+  test.serial(`one record, first cause first: ${what}`, async (t) => {
     const [incident, ...others] = await incidentsOf(breakIt);
     t.is(others.length, 0);
     t.like(incident, {
@@ -104,7 +79,7 @@ for (const { what, breakIt, cause, code } of causes) {
   });
 }
 
-test("what fails in a generation after its first failure follows from it", (t) => {
+test.serial("what fails in a generation after its first failure follows from it", (t) => {
   const events: RunEvent[] = [];
   const job = resolveJob(jobs[0]);
   const keeper = { keep() {} };
@@ -137,8 +112,8 @@ test("what fails in a generation after its first failure follows from it", (t) =
   t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all of it");
 });
 
-test("a reader that is replaced is an incident that ended at once", async (t) => {
-  const [incident, ...others] = await incidentsOf((cluster) => lose(cluster, "reader-1"));
+test.serial("a reader that is replaced is an incident that ended at once", async (t) => {
+  const [incident, ...others] = await incidentsOf((cluster) => loseThread(cluster, "reader-1"));
   t.is(others.length, 0);
   t.like(incident, { offender: "reader:1", host: 1, end: { how: "mended", generation: 1 } });
   t.is(incident?.actions.length, 1);

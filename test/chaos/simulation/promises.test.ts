@@ -3,9 +3,11 @@
 // runs check the promises about models and samples against the reference run.
 
 import test, { type ExecutionContext } from "ava";
-import type { ClusterShape } from "../../../chaos/simulation/cluster.ts";
+import type { ClusterShape, SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
-import { type SimulatedFault, simulate, simulateSeeds } from "../../../index.ts";
+import { referenceOf } from "../../../chaos/simulation/simulate.ts";
+import { type SimulatedFault, simulate } from "../../../index.ts";
+import { simulateHere, storyOf } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 /** 42 steps, with two readers. */
@@ -52,7 +54,7 @@ async function runJob(
 const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
   lines.find(({ sinceMs, text }) => sinceMs > 0 && what.test(text));
 
-test("P1: what a step waits for is named within two step deadlines", async (t) => {
+test.serial("P1: what a step waits for is named within two step deadlines", async (t) => {
   // A bridge, a device, its two readers. Writers work beside the step, and have separate deadlines.
   for (const pick of [0, 2, 3, 4]) {
     const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
@@ -67,16 +69,19 @@ test("P1: what a step waits for is named within two step deadlines", async (t) =
   }
 });
 
-test("P2, P3: a dead process is noticed within 1 s, and steps are done again within 5 s", async (t) => {
-  const lines = await runJob(t, { kind: "process.kill", atMs, pick: 1 });
-  const noticedMs = after(lines, / run\.incident: /)?.sinceMs ?? Number.POSITIVE_INFINITY;
-  t.true(noticedMs <= 1000, `${noticedMs} ms`);
-  const goingOnMs = after(lines, / run\.recovered/)?.sinceMs ?? Number.POSITIVE_INFINITY;
-  t.true(goingOnMs <= 5000, `${goingOnMs} ms`);
-  t.log(`noticed after ${noticedMs} ms, going on after ${goingOnMs} ms`);
-});
+test.serial(
+  "P2, P3: a dead process is noticed within 1 s, and steps are done again within 5 s",
+  async (t) => {
+    const lines = await runJob(t, { kind: "process.kill", atMs, pick: 1 });
+    const noticedMs = after(lines, / run\.incident: /)?.sinceMs ?? Number.POSITIVE_INFINITY;
+    t.true(noticedMs <= 1000, `${noticedMs} ms`);
+    const goingOnMs = after(lines, / run\.recovered/)?.sinceMs ?? Number.POSITIVE_INFINITY;
+    t.true(goingOnMs <= 5000, `${goingOnMs} ms`);
+    t.log(`noticed after ${noticedMs} ms, going on after ${goingOnMs} ms`);
+  },
+);
 
-test("P3: a thread that is lost costs less than 5 s", async (t) => {
+test.serial("P3: a thread that is lost costs less than 5 s", async (t) => {
   for (let pick = 0; pick < 3; pick++) {
     const lines = await runJob(t, { kind: "thread.kill", atMs, pick });
     const goingOnMs = after(lines, / run\.(recovered|finished)/)?.sinceMs ?? Infinity;
@@ -84,76 +89,182 @@ test("P3: a thread that is lost costs less than 5 s", async (t) => {
   }
 });
 
-test("P8: zombies commit nothing: what they trained is nobody's", async (t) => {
+test.serial("P8: zombies commit nothing: what they trained is nobody's", async (t) => {
   const seeds = someOrAll("seeds of zombies", [1, 2, 3], [1, 2, 3, 4, 5, 6]);
-  const { failures, faults } = await simulateSeeds({ seeds, kinds: ["process.zombie"] });
+  const { failures, faults } = await simulateHere(seeds, ["process.zombie"]);
   t.deepEqual(failures, []);
   t.true((faults["process.zombie"] ?? 0) > seeds.length);
 });
 
-test("P9: the root is lost: another process leads within 5 s, and no step is lost", async (t) => {
-  const kill = { kind: "process.kill", atMs, pick: 0 } as const;
-  const lines = await runJob(t, kill, { leaseMs: 2500 });
-  const leadsMs = after(lines, / leads, the 2\./)?.sinceMs ?? Number.POSITIVE_INFINITY;
-  t.true(leadsMs <= 5000, `${leadsMs} ms`);
-});
+test.serial(
+  "P9: the root is lost: another process leads within 5 s, and no step is lost",
+  async (t) => {
+    const kill = { kind: "process.kill", atMs, pick: 0 } as const;
+    const lines = await runJob(t, kill, { leaseMs: 2500 });
+    const leadsMs = after(lines, / leads, the 2\./)?.sinceMs ?? Number.POSITIVE_INFINITY;
+    t.true(leadsMs <= 5000, `${leadsMs} ms`);
+  },
+);
 
-test("P9: a root that is lost takes its master along: the next one's master goes on", async (t) => {
-  const leading = { ...shape, leaseMs: 2500 };
-  const kill = { kind: "process.kill", atMs, pick: 0 } as const;
-  for (const job of served) {
-    const verdict = await simulate({
-      seed: 1,
-      job,
-      shape: leading,
-      calmMs: 100_000,
-      faults: [kill],
-    });
-    t.is(verdict.failure, undefined, verdict.reason);
-    t.is(verdict.terms, 2, "another process leads");
-    const news = verdict.last.filter((line) => line.includes(" run.workers"));
-    const generations = new Set(news.map((line) => / hears \S+ (\d+) /.exec(line)?.[1]));
-    t.true(generations.size > 1, "both masters told of their workers");
-  }
-});
+test.serial(
+  "P9: a root that is lost takes its master along: the next one's master goes on",
+  async (t) => {
+    const leading = { ...shape, leaseMs: 2500 };
+    const kill = { kind: "process.kill", atMs, pick: 0 } as const;
+    for (const job of served) {
+      const verdict = await simulate({
+        seed: 1,
+        job,
+        shape: leading,
+        calmMs: 100_000,
+        faults: [kill],
+      });
+      t.is(verdict.failure, undefined, verdict.reason);
+      t.is(verdict.terms, 2, "another process leads");
+      const news = verdict.last.filter((line) => line.includes(" run.workers"));
+      const generations = new Set(news.map((line) => / hears \S+ (\d+) /.exec(line)?.[1]));
+      t.true(generations.size > 1, "both masters told of their workers");
+    }
+  },
+);
 
-test("a root that dies leaves no gap in the numbers of events; a machine leaves one that is told", async (t) => {
-  const numbersOf = (lines: readonly Line[]) =>
-    lines.flatMap(({ text }) => {
-      const [, seq] = /client hears \S+ \d+ (\d+) run\./.exec(text) ?? [];
-      return seq === undefined ? [] : Number(seq);
-    });
-  const kill = { kind: "process.kill", atMs, pick: 0 } as const;
-  const killed = numbersOf(await runJob(t, kill, { leaseMs: 2500 }));
-  t.true(killed.length > 10);
-  t.deepEqual(
-    killed,
-    killed.map((_, at) => at + (killed[0] ?? 0)),
-  );
-  const power = { kind: "power", atMs, operations: 1 } as const;
-  const lines = await runJob(t, power, { leaseMs: 2500 });
-  t.is(lines.filter(({ text }) => text.includes("run.renumbered")).length, 1);
-  const lost = numbersOf(lines);
-  const jumps = lost.filter((seq, at) => at > 0 && seq !== (lost[at - 1] ?? 0) + 1);
-  t.is(jumps.length, 1, "and the numbers jump nowhere else");
-});
+test.serial(
+  "a root that dies leaves no gap in the numbers of events; a machine leaves one that is told",
+  async (t) => {
+    const numbersOf = (lines: readonly Line[]) =>
+      lines.flatMap(({ text }) => {
+        const [, seq] = /client hears \S+ \d+ (\d+) run\./.exec(text) ?? [];
+        return seq === undefined ? [] : Number(seq);
+      });
+    const kill = { kind: "process.kill", atMs, pick: 0 } as const;
+    const killed = numbersOf(await runJob(t, kill, { leaseMs: 2500 }));
+    t.true(killed.length > 10);
+    t.deepEqual(
+      killed,
+      killed.map((_, at) => at + (killed[0] ?? 0)),
+    );
+    const power = { kind: "power", atMs, operations: 1 } as const;
+    const lines = await runJob(t, power, { leaseMs: 2500 });
+    t.is(lines.filter(({ text }) => text.includes("run.renumbered")).length, 1);
+    const lost = numbersOf(lines);
+    const jumps = lost.filter((seq, at) => at > 0 && seq !== (lost[at - 1] ?? 0) + 1);
+    t.is(jumps.length, 1, "and the numbers jump nowhere else");
+  },
+);
 
-test("P10: the broker is away for 60 s: the job stands still, and goes on", async (t) => {
+test.serial("P10: the broker is away for 60 s: the job stands still, and goes on", async (t) => {
   const lines = await runJob(t, { kind: "broker.restart", atMs, forMs: 60_000 });
   const finishedMs = after(lines, / run\.finished/)?.sinceMs ?? 0;
   t.true(finishedMs > 60_000);
   t.true(finishedMs < 60_000 + 30_000, `${finishedMs} ms`);
 });
 
-test("P6: a flipped bit of the data cache costs a restore at most: it is made anew", async (t) => {
-  const flips = [0, 1, 2].map((pick) => ({ kind: "disk.flip", atMs, pick, bit: 9000 }) as const);
-  const told: string[] = [];
-  for (const flip of flips) {
-    const faults: SimulatedFault[] = [flip, { kind: "process.kill", atMs: atMs + 1, pick: 1 }];
-    const verdict = await simulate({ seed: 1, job, shape, calmMs: 100_000, faults });
-    t.is(verdict.failure, undefined, verdict.reason);
-    t.is(verdict.injected["disk.flip"], 1);
-    told.push(...verdict.last.filter((line) => / run\.cache/.test(line)));
+test.serial(
+  "P6: a flipped bit of the data cache costs a restore at most: it is made anew",
+  async (t) => {
+    const flips = [0, 1, 2].map((pick) => ({ kind: "disk.flip", atMs, pick, bit: 9000 }) as const);
+    const told: string[] = [];
+    for (const flip of flips) {
+      const faults: SimulatedFault[] = [flip, { kind: "process.kill", atMs: atMs + 1, pick: 1 }];
+      const verdict = await simulate({ seed: 1, job, shape, calmMs: 100_000, faults });
+      t.is(verdict.failure, undefined, verdict.reason);
+      t.is(verdict.injected["disk.flip"], 1);
+      told.push(...verdict.last.filter((line) => / run\.cache/.test(line)));
+    }
+    t.true(told.length > 0, "one of the first files is a data cache");
+  },
+);
+
+/** Runs a job under several faults; the job must end as its reference run does. */
+async function runUnder(
+  t: ExecutionContext,
+  faults: readonly SimulatedFault[],
+  changes: Partial<ClusterShape> = {},
+): Promise<readonly string[]> {
+  const scenario = { seed: 1, job, shape: { ...shape, ...changes }, calmMs: 100_000, faults };
+  const verdict = await simulate(scenario);
+  t.is(verdict.failure, undefined, verdict.reason);
+  for (const { kind } of faults) t.true((verdict.injected[kind] ?? 0) > 0, `${kind} was injected`);
+  return verdict.last;
+}
+
+const three = [0, 1, 1, 1];
+
+test.serial(
+  "P4, P6: each host is killed in its turn, and all at once: the same model",
+  async (t) => {
+    const oneByOne = [1, 2, 3].map((pick, i) => {
+      return { kind: "process.kill", atMs: atMs + 4000 * i, pick } as const;
+    });
+    await runUnder(t, oneByOne, { devices: three });
+    const allAtOnce = [1, 2, 3].map((pick) => ({ kind: "process.kill", atMs, pick }) as const);
+    await runUnder(t, allAtOnce, { devices: three });
+  },
+);
+
+test.serial(
+  "P2, P6: a host that stands still, or is cut off, is left behind, and serves again",
+  async (t) => {
+    for (const kind of ["process.pause", "partition", "broker.cut"] as const) {
+      const fault = { kind, atMs, forMs: 6000, pick: 1 } as const;
+      const lines = await runUnder(t, [fault], { devices: [1, 1] });
+      t.true(
+        lines.some((line) => line.includes(" run.recovered")),
+        kind,
+      );
+    }
+  },
+);
+
+test.serial(
+  "P6: a leader is killed while a shard is to move: the shard moves under the next one",
+  async (t) => {
+    const lines = await runUnder(
+      t,
+      [
+        { kind: "run.move", atMs, shard: 0, device: 1 },
+        { kind: "process.kill", atMs: atMs + 1, pick: 0 },
+      ],
+      { devices: [0, 1, 1], leaseMs: 2500 },
+    );
+    t.true(lines.some((line) => line.includes(" leads, the 2.")));
+    t.true(lines.some((line) => line.includes(" run.moved")));
+  },
+);
+
+test.serial(
+  "P6: a lost host's state comes out of the memory of its buddy, not out of the store",
+  async (t) => {
+    const breakIt = (cluster: SimulatedCluster) => cluster.kill(1);
+    const reference = await referenceOf(0);
+    const { events } = await storyOf(0, { devices: three, at: "run.buddies", breakIt, reference });
+    const [recovered] = events.filter((event) => event.type === "run.recovered");
+    t.like(recovered, { storeBytes: 0 });
+    t.true(recovered?.type === "run.recovered" && recovered.memoryBytes > 0);
+  },
+);
+
+test.serial("a reader that hangs may be drained, and that is no failure", async (t) => {
+  // The last thread of each host is its reader.
+  const faults = [
+    { kind: "thread.pause", atMs, forMs: 60_000, pick: 3 },
+    { kind: "run.drain", atMs: atMs + 5, reader: 0 },
+  ] as const;
+  const lines = await runUnder(t, faults);
+  t.true(lines.some((line) => line.includes(" run.drained")));
+});
+
+test.serial("a limit of the readers outlives readers and devices that are killed", async (t) => {
+  const limited = { devices: [2], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
+  const faults: SimulatedFault[] = [{ kind: "run.rate", atMs: 20, times: 5 }];
+  for (let pick = 0; pick < 5; pick++) {
+    faults.push({ kind: "thread.kill", atMs: 200 + 100 * pick, pick });
   }
-  t.true(told.length > 0, "one of the first files is a data cache");
+  const scenario = { seed: 1, job: 0, shape: limited, calmMs: 1000, faults };
+  const { failure, reason, virtualMs, injected, generations } = await simulate(scenario);
+  t.is(failure, undefined, reason);
+  t.is(injected["thread.kill"], 5);
+  t.true(generations > 1);
+  // 360 samples, 80 a second; the first batches were made before the limit.
+  t.true(virtualMs > 3000, `over in ${virtualMs} ms`);
 });

@@ -166,27 +166,30 @@ const found: readonly Found[] = [
 ];
 
 for (const { what, scenario } of found) {
-  test(`seed ${scenario.seed}: ${what}`, async (t) => {
+  test.serial(`seed ${scenario.seed}: ${what}`, async (t) => {
     const verdict = await simulate(scenario);
     t.is(verdict.failure, undefined, `${verdict.reason}\n${verdict.last.join("\n")}`);
   });
 }
 
-test("seed 15: a counter a hair below nothing made heartbeats unreadable: host lost", async (t) => {
-  // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero.
-  const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
-  const words = new BigInt64Array(meterWords);
-  const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };
-  const meter = createStepMeter(words, clock as Clock);
-  const cells = meter.cellsFor("batch", createSoloCells(1));
-  meter.begin(0);
-  await meter.exchangeInput(() =>
-    cells.waitUntil(
-      () => "a batch",
-      () => true,
-      nobody,
-    ),
-  );
-  meter.end();
-  t.true(words.every((count) => count >= 0n));
-});
+test.serial(
+  "seed 15: a counter a hair below nothing made heartbeats unreadable: host lost",
+  async (t) => {
+    // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is below zero.
+    const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
+    const words = new BigInt64Array(meterWords);
+    const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };
+    const meter = createStepMeter(words, clock as Clock);
+    const cells = meter.cellsFor("batch", createSoloCells(1));
+    meter.begin(0);
+    await meter.exchangeInput(() =>
+      cells.waitUntil(
+        () => "a batch",
+        () => true,
+        nobody,
+      ),
+    );
+    meter.end();
+    t.true(words.every((count) => count >= 0n));
+  },
+);

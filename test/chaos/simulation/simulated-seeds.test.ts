@@ -1,96 +1,103 @@
 // Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in `npm run test:all`.
 
 import test from "ava";
-import { drawScenario } from "../../../chaos/simulation/scenario.ts";
-import { simulate, simulateSeeds } from "../../../index.ts";
+import { simulate } from "../../../index.ts";
+import { simulateHere } from "../../helpers/simulated.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-const count = rounds("seeds of simulated clusters", 24, 200);
+const count = rounds("seeds of simulated clusters", 60, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
-test(`P4, P5, P6: ${count} schedules: nothing that must hold is broken, and every job ends`, async (t) => {
-  const { schedules, faults, failures } = await simulateSeeds({ seeds, jobs: 2 });
-  t.deepEqual(failures, []);
-  t.is(schedules, seeds.length);
-  const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
-  t.true(injected > 2 * schedules, `${injected} faults injected`);
-  t.log(JSON.stringify(faults));
-});
+test.serial(
+  `P4, P5, P6: ${count} schedules: nothing that must hold is broken, and every job ends`,
+  async (t) => {
+    const { faults, failures } = await simulateHere(seeds);
+    t.deepEqual(failures, []);
+    const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
+    t.true(injected > 2 * count, `${injected} faults injected`);
+    t.log(JSON.stringify(faults));
+  },
+);
 
-const moves = rounds("seeds of shards that move", 10, 200);
+const moves = rounds("seeds of shards that move", 8, 200);
 
-test(`${moves} schedules in which shards move, freeze and thaw while parts die: same model`, async (t) => {
-  const kinds = ["run.move", "run.freeze", "run.scale", "thread.kill", "process.kill"] as const;
-  const own = Array.from({ length: moves }, (_, i) => 2000 + i);
-  const { faults, failures } = await simulateSeeds({ seeds: own, kinds: [...kinds], jobs: 2 });
-  t.deepEqual(failures, []);
-  t.true((faults["run.move"] ?? 0) > moves / 4 && (faults["run.freeze"] ?? 0) > moves / 4);
-  // What is asked is also done: each of these moves is of a shard that lies elsewhere.
-  const speed = { turnMs: 0.1, startMs: 1 };
-  const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
-  const asked = [20, 40].map((atMs, device) => {
-    return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
-  });
-  for (const job of [0, 1, 2, 4]) {
-    const verdict = await simulate({ seed: 1, job, shape, calmMs: 60, faults: asked });
-    t.is(verdict.failure, undefined, verdict.reason);
-    t.true(
-      verdict.last.some((line) => line.includes("run.moved")),
-      `job ${job}`,
-    );
-  }
-});
-
-const commands = rounds("seeds of readers that are told something", 10, 200);
-
-test(`${commands} schedules in which readers are limited and drained while parts die: same model`, async (t) => {
-  const kinds = ["run.rate", "run.drain", "run.scale", "thread.kill", "process.kill"] as const;
-  const own = Array.from({ length: commands }, (_, i) => 4000 + i);
-  const { faults, failures } = await simulateSeeds({ seeds: own, kinds: [...kinds], jobs: 2 });
-  t.deepEqual(failures, []);
-  t.log(JSON.stringify(faults));
-  t.true((faults["run.rate"] ?? 0) > commands / 4 && (faults["run.drain"] ?? 0) > commands / 4);
-  // What is asked is also done, on one host and on two, and costs no generation.
-  const speed = { turnMs: 4, startMs: 1 };
-  for (const devices of [[1], [1, 1]]) {
-    const shape = { devices, speed, delayMs: [0, 0.1] } as const;
-    const asked = [
-      { kind: "run.rate", atMs: 20, times: 5 },
-      ...devices.map((_, reader) => ({ kind: "run.drain", atMs: 300, reader }) as const),
-    ] as const;
-    const verdict = await simulate({ seed: 1, job: 0, shape, calmMs: 400, faults: asked });
-    t.is(verdict.failure, undefined, verdict.reason);
-    t.is(verdict.generations, 1);
-    t.true(verdict.virtualMs > 1500, `80 samples a second, yet over in ${verdict.virtualMs} ms`);
-    for (const event of ["run.limited", "run.drained"]) {
+test.serial(
+  `${moves} schedules in which shards move, freeze and thaw while parts die: same model`,
+  async (t) => {
+    const kinds = ["run.move", "run.freeze", "run.scale", "thread.kill", "process.kill"] as const;
+    const own = Array.from({ length: moves }, (_, i) => 2000 + i);
+    const { faults, failures } = await simulateHere(own, kinds);
+    t.deepEqual(failures, []);
+    t.true((faults["run.move"] ?? 0) > moves / 4 && (faults["run.freeze"] ?? 0) > moves / 4);
+    // What is asked is also done: each of these moves is of a shard that lies elsewhere.
+    const speed = { turnMs: 0.1, startMs: 1 };
+    const shape = { devices: [2], speed, delayMs: [0, 0.1] } as const;
+    const asked = [20, 40].map((atMs, device) => {
+      return { kind: "run.move", atMs, shard: 0, device: 1 - device } as const;
+    });
+    for (const job of [0, 1, 2, 4]) {
+      const verdict = await simulate({ seed: 1, job, shape, calmMs: 60, faults: asked });
+      t.is(verdict.failure, undefined, verdict.reason);
       t.true(
-        verdict.last.some((line) => line.includes(event)),
-        `${event} on ${devices}`,
+        verdict.last.some((line) => line.includes("run.moved")),
+        `job ${job}`,
       );
     }
-  }
-});
+  },
+);
 
-const services = rounds("seeds of preprocessing services", 16, 300);
+const commands = rounds("seeds of readers that are told something", 8, 200);
 
-test(`${services} schedules in which workers, pools and masters die: same model`, async (t) => {
-  const kinds: Record<string, number> = {};
-  for (let seed = 6001; seed <= 6000 + services; seed++) {
-    const verdict = await simulate({ ...drawScenario(seed), job: 13 + (seed % 2) });
-    t.is(verdict.failure, undefined, `seed ${seed}: ${verdict.reason}`);
-    for (const [kind, count] of Object.entries(verdict.injected)) {
-      kinds[kind] = (kinds[kind] ?? 0) + count;
+test.serial(
+  `${commands} schedules in which readers are limited and drained while parts die: same model`,
+  async (t) => {
+    const kinds = ["run.rate", "run.drain", "run.scale", "thread.kill", "process.kill"] as const;
+    const own = Array.from({ length: commands }, (_, i) => 4000 + i);
+    const { faults, failures } = await simulateHere(own, kinds);
+    t.deepEqual(failures, []);
+    t.log(JSON.stringify(faults));
+    t.true((faults["run.rate"] ?? 0) > commands / 4 && (faults["run.drain"] ?? 0) > commands / 4);
+    // What is asked is also done, on one host and on two, and costs no generation.
+    const speed = { turnMs: 4, startMs: 1 };
+    for (const devices of [[1], [1, 1]]) {
+      const shape = { devices, speed, delayMs: [0, 0.1] } as const;
+      const asked = [
+        { kind: "run.rate", atMs: 20, times: 5 },
+        ...devices.map((_, reader) => ({ kind: "run.drain", atMs: 300, reader }) as const),
+      ] as const;
+      const verdict = await simulate({ seed: 1, job: 0, shape, calmMs: 400, faults: asked });
+      t.is(verdict.failure, undefined, verdict.reason);
+      t.is(verdict.generations, 1);
+      t.true(verdict.virtualMs > 1500, `80 samples a second, yet over in ${verdict.virtualMs} ms`);
+      for (const event of ["run.limited", "run.drained"]) {
+        t.true(
+          verdict.last.some((line) => line.includes(event)),
+          `${event} on ${devices}`,
+        );
+      }
     }
-  }
-  t.log(JSON.stringify(kinds));
-  t.true(Object.values(kinds).reduce((sum, count) => sum + count, 0) > 2 * services);
-  // The actors of the service are restarted alone, and no generation is lost by it.
-  const shape = { devices: [1, 1], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
-  const faults = [
-    { kind: "actor.throw", atMs: 200, role: "master", index: 0 },
-    { kind: "actor.throw", atMs: 300, role: "master", index: 0 },
-  ] as const;
-  const verdict = await simulate({ seed: 1, job: 13, shape, calmMs: 500, faults });
-  t.is(verdict.failure, undefined, verdict.reason);
-  t.like(verdict, { generations: 1, injected: { "actor.throw": 2 } });
-});
+  },
+);
+
+const services = rounds("seeds of preprocessing services", 8, 300);
+
+test.serial(
+  `${services} schedules in which workers, pools and masters die: same model`,
+  async (t) => {
+    const own = Array.from({ length: services }, (_, i) => 6001 + i);
+    const onService = (seed: number) => ({ job: 13 + (seed % 2) });
+    const { faults: kinds, failures } = await simulateHere(own, undefined, onService);
+    t.deepEqual(failures, []);
+    t.log(JSON.stringify(kinds));
+    t.true(Object.values(kinds).reduce((sum, count) => sum + count, 0) > 2 * services);
+    // The actors of the service are restarted alone, and no generation is lost by it.
+    const shape = { devices: [1, 1], speed: { turnMs: 4, startMs: 1 }, delayMs: [0, 0.1] } as const;
+    const faults = [
+      { kind: "actor.throw", atMs: 200, role: "master", index: 0 },
+      { kind: "actor.throw", atMs: 300, role: "master", index: 0 },
+    ] as const;
+    const verdict = await simulate({ seed: 1, job: 13, shape, calmMs: 500, faults });
+    t.is(verdict.failure, undefined, verdict.reason);
+    t.like(verdict, { generations: 1, injected: { "actor.throw": 2 } });
+  },
+);

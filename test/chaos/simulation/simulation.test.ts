@@ -18,45 +18,49 @@ const calm: Scenario = {
   faults: [],
 };
 
-for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()])) {
-  test(`a simulated run comes to what a real one comes to: job ${index}`, async (t) => {
+test.serial("simulated runs come to what real ones come to", async (t) => {
+  await using cluster = await Cluster.start({ devices: 2 });
+  for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()], 6)) {
     const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-    await using cluster = await Cluster.start({ devices: 2 });
     const real = await cluster.submit({
       ...job,
       data: { ...job.data, cache: join(directory, "cache") } as JobOptions["data"],
       checkpoint: { ...job.checkpoint, directory: join(directory, "run") },
-      stepDeadlineMs: 30_000,
+      stepDeadlineMs: 120_000,
     });
     const { digest, step, history } = await real.result();
     const reference = await referenceOf(index);
     t.deepEqual(
       [reference.result.digest, reference.result.step, reference.result.history],
       [digest, step, history],
+      `job ${index}`,
     );
     const simulated = await simulate({ ...calm, job: index });
     t.is(simulated.failure, undefined, simulated.reason);
     t.is(simulated.generations, 1);
-  });
-}
-
-test("the same scenario is the same run, to the last event; another seed is another", async (t) => {
-  const traces = new Map<number, string>();
-  for (const seed of [3, 11]) {
-    const [first, second] = [await simulateSeed(seed), await simulateSeed(seed)];
-    t.is(first.failure, undefined, first.reason);
-    t.is(first.trace, second.trace);
-    traces.set(seed, first.trace);
-    t.is(first.events, second.events);
-    t.deepEqual(first.last, second.last);
   }
-  // The same in a fresh thread: nothing waits for a module.
-  await simulateSeeds({
-    seeds: [11, 3],
-    jobs: 1,
-    onVerdict: ({ scenario, trace }) => t.is(traces.get(scenario.seed), trace),
-  });
-  const [one, other] = [await simulate(calm), await simulate({ ...calm, seed: 8 })];
-  t.not(one.trace, other.trace);
 });
+
+test.serial(
+  "the same scenario is the same run, to the last event; another seed is another",
+  async (t) => {
+    const traces = new Map<number, string>();
+    for (const seed of [3, 11]) {
+      const [first, second] = [await simulateSeed(seed), await simulateSeed(seed)];
+      t.is(first.failure, undefined, first.reason);
+      t.is(first.trace, second.trace);
+      traces.set(seed, first.trace);
+      t.is(first.events, second.events);
+      t.deepEqual(first.last, second.last);
+    }
+    // The same in a fresh thread: nothing waits for a module.
+    await simulateSeeds({
+      seeds: [11, 3],
+      jobs: 1,
+      onVerdict: ({ scenario, trace }) => t.is(traces.get(scenario.seed), trace),
+    });
+    const [one, other] = [await simulate(calm), await simulate({ ...calm, seed: 8 })];
+    t.not(one.trace, other.trace);
+  },
+);

@@ -2,7 +2,6 @@
 // prints the seed; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same
 // faults.
 
-import test from "ava";
 import type { ThreadFault } from "../../../index.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import {
@@ -12,6 +11,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const seed = Number(process.env.SEED ?? 1);
 const generations = 6;
@@ -42,7 +42,7 @@ function drawFaults(): ThreadFault[] {
 
 const pair = ["device:0", "device:1"];
 
-test.serial("whatever is drawn, the model is the same", async (t) => {
+testIf(testAll).serial("whatever is drawn, the model is the same", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
   const faults = drawFaults();

@@ -15,7 +15,7 @@ const job: JobOptions = {
   stepDeadlineMs: 5000,
 };
 
-const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "2-3"))
+const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "2"))
   .split("-")
   .map(Number);
 let reference: Promise<ReferenceRun> | undefined;

@@ -3,7 +3,16 @@
 
 import { existsSync } from "node:fs";
 import test from "ava";
-import { type ChaosOptions, chaos, type JobOptions, PromiseBrokenError } from "../../../index.ts";
+import { checkSchedule } from "../../../chaos/faults/schedule.ts";
+import { type FaultedRun, runSchedule } from "../../../chaos/trials/faulted-run.ts";
+import { verdictOf } from "../../../chaos/trials/verdict.ts";
+import {
+  type ChaosOptions,
+  chaos,
+  type JobOptions,
+  PromiseBrokenError,
+  type RunResult,
+} from "../../../index.ts";
 import { smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
@@ -17,37 +26,59 @@ const job = (seed = 0): JobOptions => ({
 });
 
 test.serial(
-  "a thread, a process and a broker die on one run: it is its reference run, bit for bit",
+  "a thread, a process and a broker die on one run: it is its reference run, bit for bit; the verdict tells another",
   async (t) => {
-    const trial = await chaos(job())
-      .kill("device:1")
-      .at({ step: 12 })
-      .broker.kill({ deadlines: 0.02 })
-      .at({ step: 17 })
-      .kill("root")
-      .at({ step: 25 })
-      .kill("device:0")
-      .at({ step: 0, during: "recovery" })
-      .exception("coordinator")
-      .at({ step: 35 })
-      .verify();
+    const reference = await chaos(job()).reference();
+    const schedule = checkSchedule({
+      version: 1,
+      stage: { devices: 2, hosts: 0 },
+      faults: [
+        { what: "kill", where: "thread:device:1", when: { step: 12 } },
+        { what: "broker-kill", when: { step: 17 }, deadlines: 0.02 },
+        { what: "kill", where: "process:root", when: { step: 25 } },
+        { what: "kill", where: "thread:device:0", when: { step: 0, during: "recovery" } },
+        { what: "exception", where: "actor:coordinator:0", when: { step: 35 } },
+      ],
+    });
+    using faulted = await runSchedule(job(), schedule);
+    const judge = (run: FaultedRun, against = reference) =>
+      verdictOf(job(), schedule, run, against);
+    const trial = await judge(faulted);
+    t.deepEqual(trial.differences, []);
     t.is(trial.verdict, "equal");
-    t.is(trial.digest, trial.referenceDigest);
-    t.true(trial.faults.every(({ injected }) => injected));
+    t.is(faulted.result?.digest, reference.result.digest);
+    t.true(faulted.faults.every(({ injected }) => injected));
     t.deepEqual(
-      trial.faults.slice(0, 3).map(({ step }) => step),
+      faulted.faults.slice(0, 3).map(({ step }) => step),
       [12, 17, 25],
       "each at its step",
     );
-    t.is(trial.submissions, 2, "the root's list of runs went with it");
+    t.is(faulted.submissions, 2, "the root's list of runs went with it");
     t.deepEqual(trial.ledger, [{ samples: 2700, once: 2700, never: 0, twice: 0 }]);
     t.is(trial.committedStepsLost, 0);
-    t.is(trial.incidents[0]?.offender, "device:1", "first cause first");
+    t.is(trial.recoveries[0]?.offender, "device:1", "first cause first");
     t.false(existsSync("unused"), "the job's own directory is left alone");
+
+    // Another model than the reference run's is told: which tables, blocks and steps.
+    const [name = "", ...names] = reference.leaves.keys();
+    const leaves = new Map([[name, "another"], ...names.map((one) => [one, reference.leaves.get(one) ?? ""] as const)]);
+    const [first, ...points] = reference.result.history;
+    const history = [{ ...first, trainLoss: 0 }, ...points] as RunResult["history"];
+    const other = { ...reference.result, digest: "sha256:00", history };
+    const wrong = await judge(faulted, { ...reference, leaves, result: other });
+    t.is(wrong.verdict, "safety");
+    const text = wrong.differences.join("\n");
+    t.regex(text, /^The model is sha256:\w+, its reference run sha256:00$/m);
+    t.true(text.includes(`Other bits in ${name}`), text);
+    t.regex(text, /^Losses or metrics differ from step 10 on$/m);
+    // A run of which nothing is heard does not pass for one that ended, nor one that left a fault.
+    const silent = await judge({ ...faulted, end: "stuck", result: undefined });
+    t.is(silent.verdict, "liveness");
+    t.is((await judge({ ...faulted, alive: ["a frame fault"] })).verdict, "harness");
   },
 );
 
-test.serial("shards move and freeze between two deaths: the same bits", async (t) => {
+testIf(testAll).serial("shards move and freeze between two deaths: the same bits", async (t) => {
   const trial = await chaos({ ...job(), sharding: "as-written" })
     .moveShard(0, { device: 1 })
     .at({ step: 8 })
@@ -85,7 +116,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "a loss that is no number ends a run; submitted again, it is its reference run",
   async (t) => {
     const trial = await chaos(job()).nan("device:1").at({ step: 22 }).verify();
@@ -97,7 +128,7 @@ test.serial(
   },
 );
 
-test.serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
+testIf(testAll).serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
   const trial = await chaos(job())
     .disk("writer:0")
     .flippedBit()
@@ -114,7 +145,7 @@ test.serial("a bit that flipped on disk is found by who reads it, and passed ove
   t.is(trial.committedStepsLost, 10, "the disk had taken them");
 });
 
-test.serial("a fault that had no occasion says why", async (t) => {
+testIf(testAll).serial("a fault that had no occasion says why", async (t) => {
   const trial = await chaos(job())
     .kill("tier:0")
     .at({ step: 3 })
@@ -145,7 +176,7 @@ async function broken(t: { is: (a: unknown, b: unknown) => void }, options: Chao
   throw new TypeError("unreachable");
 }
 
-test.serial(
+testIf(testAll).serial(
   "another model than the reference run's is told: which tables, blocks and steps",
   async (t) => {
     const reference = await chaos(job(1)).reference();
@@ -159,7 +190,7 @@ test.serial(
   },
 );
 
-test.serial("a run of which nothing is heard does not pass for one that ended", async (t) => {
+testIf(testAll).serial("a run of which nothing is heard does not pass for one that ended", async (t) => {
   const error = await broken(t, { reference: await chaos(job()).reference(), patienceMs: 1 });
   t.is(error.code, "PROMISE_BROKEN");
   t.is(error.verdict, "liveness");

@@ -5,16 +5,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { chaos, type JobOptions, sentenceOf } from "../../../index.ts";
 import { dataOfDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
-import { isTestAll } from "../../helpers/thinned.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
-const [first = 1, last = first] = (process.env.SEEDS ?? (isTestAll ? "1-20" : "3"))
+const [first = 1, last = first] = (process.env.SEEDS ?? "1-20")
   .split("-")
   .map(Number);
 
-test.serial("whatever the seeds do to a run with workers, it is its reference run", async (t) => {
+testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial("whatever the seeds do to a run with workers, it is its reference run", async (t) => {
   const cache = mkdtempSync(join(tmpdir(), "osiris-workers-"));
   t.teardown(() => rmSync(cache, { recursive: true, force: true }));
   const job: JobOptions = {

@@ -1,0 +1,136 @@
+// Rows that change in steps which do not touch them, in whole runs: moving averages of rows, and
+// tables whose rows decay together. No bit depends on the devices, on a kill, on when cuts are made
+// or on where the rows rest; the saved model predicts as the run did, and exports averages.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import {
+  runJob,
+  smallModel,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
+import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
+
+const ema = { decay: 0.9 };
+
+interface Recipe {
+  readonly optimizer: NonNullable<JobOptions["optimizer"]>;
+  /** What each table has. */
+  readonly table: object;
+}
+
+const averages: Recipe = {
+  optimizer: {
+    dense: { kind: "adam", ema },
+    sparse: { kind: "rowWiseAdagrad", learningRate: 0.1, initialAccumulator: 0.2, ema },
+  },
+  table: {},
+};
+
+const recipes: Readonly<Record<string, Recipe>> = {
+  "averages of rows in memory": averages,
+  "averages of rows behind a cache, in few bits": {
+    ...averages,
+    table: { tier: "cached", precision: "bfloat16" },
+  },
+  "decay in closed form": {
+    optimizer: {
+      sparse: {
+        kind: "rowWiseAdagrad",
+        learningRate: 0.1,
+        schedule: { kind: "step", everySteps: 10, factor: 0.5 },
+      },
+    },
+    table: { l2: 0.2, l2Scope: "decayed" },
+  },
+};
+
+function modelWith({ table }: Recipe): JobOptions["model"] {
+  const tables = smallModel.tables.map((own) => ({ ...own, ...table }));
+  return { ...smallModel, tables } as JobOptions["model"];
+}
+
+function jobOn(place: TestCluster, recipe: Recipe, checkpoint: JobOptions["checkpoint"] = {}) {
+  return place.job({
+    model: modelWith(recipe),
+    optimizer: recipe.optimizer,
+    evaluation: { fraction: 0.2, everySteps: 5 },
+    checkpoint,
+  });
+}
+
+for (const [name, recipe] of Object.entries(recipes)) {
+  test.serial(`${name}: one simulated model on 1, 2 and 3 devices, and after a loss`, async (t) => {
+    const { generations } = await oneModelAfterLosses({
+      ...{ model: modelWith(recipe), optimizer: recipe.optimizer, data: simulatedData },
+      ...{ evaluation: { fraction: 0.2, everySteps: 3 }, tiers: { ssd: "file" } },
+    });
+    t.deepEqual(generations, [2, 2]);
+  });
+
+  testIf(testAll).serial(`${name}: one model on 1 and 3 devices, and after a kill`, async (t) => {
+    await using alone = await startTestCluster(1);
+    const { result: expected } = await runJob(alone, jobOn(alone, recipe, { everySteps: 7 }));
+    await using place = await startTestCluster(3);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
+    const differential = { differential: "consecutive" } as const;
+    const { result } = await runJob(place, jobOn(place, recipe, differential));
+    t.is(result.generation, 2);
+    t.is(result.digest, expected.digest);
+    t.deepEqual([result.auc, result.logLoss], [expected.auc, expected.logLoss]);
+    const model = await loadModel(result.directory);
+    const { auc, logLoss } = await model.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    await model.close();
+    const { isEqual, leaves } = await verifyRun(result.directory);
+    t.true(isEqual, JSON.stringify(leaves));
+  });
+}
+
+/** The numbers of an exported CSV file, line by line: of a row, its id first. */
+function numbersOf(path: string): number[][] {
+  const lines = readFileSync(path, "utf8").trim().split("\n").slice(1);
+  return lines.map((line) => line.split(",").map(Number));
+}
+
+test.serial(
+  "exported vectors are the averages; with their state, rows go on as they were",
+  async (t) => {
+    const home = startDirectory(t);
+    await using place = await startTestCluster(1);
+    const { result } = await runJob(place, jobOn(place, averages));
+    const [plain, whole] = ["averages.csv", "whole.csv"].map((name) => join(home, name));
+    const { cut } = await exportTable(result.directory, "a", plain ?? "");
+    await exportTable(result.directory, "a", whole ?? "", { state: true });
+    const [vectors, rows] = [numbersOf(plain ?? ""), numbersOf(whole ?? "")];
+    const dim = (vectors[0]?.length ?? 0) - 1;
+    let furthest = 0;
+    for (const [i, row] of rows.entries()) {
+      t.is(row.length, 1 + dim + dim + 2); // Lags, the optimizer's state, and their steps.
+      const [steps, lags] = [row.at(-1) ?? 0, row.slice(1 + dim, 1 + 2 * dim)];
+      t.true(steps > 0 && steps <= cut && row[1 + 2 * dim] !== 0);
+      const expected = lags.map((lag, c) => (row[1 + c] ?? 0) + ema.decay ** (cut - steps) * lag);
+      for (const [c, value] of expected.entries()) {
+        t.true(Math.abs((vectors[i]?.[1 + c] ?? 0) - value) < 1e-6, `row ${row[0]}, column ${c}`);
+        furthest = Math.max(furthest, Math.abs(value - (row[1 + c] ?? 0)));
+      }
+    }
+    t.true(furthest > 1e-3, `${furthest}`);
+
+    const back = join(home, "back");
+    const { digest } = await importTable(result.directory, "a", { from: whole ?? "", out: back });
+    t.is(digest, result.digest);
+    // Vectors without a state: rows are their own averages, so the model predicts what it did.
+    const fresh = join(home, "fresh");
+    await importTable(result.directory, "a", { from: plain ?? "", out: fresh });
+    const model = await loadModel(fresh);
+    const { logLoss } = await model.evaluate();
+    t.true(Math.abs(logLoss - (result.logLoss ?? 0)) < 1e-6);
+    await model.close();
+  },
+);

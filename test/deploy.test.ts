@@ -9,7 +9,7 @@ import { parseAllDocuments } from "yaml";
 import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
 import { startNatsServer } from "./helpers/nats/nats.ts";
-import { natsServer, testIf } from "./helpers/needs.ts";
+import { natsServer, testAll, testIf } from "./helpers/needs.ts";
 import { lastJson, runCli, startCli } from "./helpers/processes/cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
@@ -160,7 +160,9 @@ test.serial("the services of compose.yaml run commands that there are", async (t
   }
 });
 
-testIf(natsServer).serial(
+// On every change the commands of the services are checked above, and test/chaos/processes kills and
+// starts again a root on a nats-server.
+testIf(testAll, natsServer).serial(
   "as processes, those services train a job, also if the root is restarted",
   async (t) => {
     const directory = directoryOf(t);

@@ -3,6 +3,9 @@
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { prepareCache } from "../../src/data/cache/prepare-cache.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
@@ -30,9 +33,10 @@ test.serial("caches are listed with their sources, and removed with --yes alone"
   const run = (...args: string[]) => runCli(args, directory);
   const lines = Array.from({ length: 64 }, (_, i) => `${i % 2},${i},v${i % 5}`);
   writeFileSync(join(directory, "data.csv"), `y,d,c\n${lines.join("\n")}\n`);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  t.is((await run("train", "job.json", "--json")).code, 0);
   const caches = join(directory, "cache");
+  const data = { ...job.data, paths: [join(directory, "data.csv")], cache: caches };
+  const spec = resolveJob({ ...job, data } as JobOptions);
+  await prepareCache(spec.data, spec.model.tables, realDisk);
   const listed = await run("cache", "ls", "--directory", "cache");
   t.regex(listed.stdout, /^1 cache in cache, .*\n +NAME +SAMPLES +BYTES +USED +SOURCE\n/);
   t.regex(listed.stdout, /csv-[0-9a-f]{24} +64 +[\d.]+ \w+ +in use +.*data\.csv\n$/);

@@ -19,12 +19,20 @@ async function helpOf(...path: string[]): Promise<ReturnType<typeof wordsOfHelp>
   return wordsOfHelp(stdout);
 }
 
-/** The completions that bash offers after `osiris <typed>`. */
+/** The completions that one bash offers after each `osiris <typed>`. */
+function allCompleted(script: string, typed: readonly (readonly string[])[]): string[][] {
+  const asks = typed.map((one) => {
+    const words = ["osiris", ...one].map((word) => `'${word}'`).join(" ");
+    return `COMP_WORDS=(${words}); COMP_CWORD=${one.length}; _osiris; echo "\${COMPREPLY[*]}"`;
+  });
+  const program = [script, ...asks].join("\n");
+  const offered = execFileSync("bash", { input: program, encoding: "utf8" });
+  const lines = offered.split("\n").slice(0, typed.length);
+  return lines.map((line) => line.trim().split(" "));
+}
+
 function completed(script: string, typed: readonly string[]): string[] {
-  const words = ["osiris", ...typed].map((word) => `'${word}'`).join(" ");
-  const ask = `COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _osiris; printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const offered = execFileSync("bash", ["-c", `${script}\n${ask}`], { encoding: "utf8" });
-  return offered.trim().split("\n");
+  return allCompleted(script, [typed])[0] ?? [];
 }
 
 test.serial("bash completes every command and every option of it", async (t) => {
@@ -48,11 +56,22 @@ test.serial("bash completes every command and every option of it", async (t) => 
     t.deepEqual(new Set(completed(script, [command, first, "--"])), new Set(inner.options));
   }
   t.deepEqual(completed(script, ["submit", "job.yaml", "--fol"]), ["--follow"]);
-  const leaves = commands.flatMap((command) => {
-    const below = completed(script, [command, ""]).filter((word) => /^\w/.test(word));
-    return below.length === 0 ? [[command]] : below.map((one) => [command, one]);
+  const below = allCompleted(
+    script,
+    commands.map((command) => [command, ""]),
+  );
+  const leaves = commands.flatMap((command, i) => {
+    const words = (below[i] ?? []).filter((word) => /^\w/.test(word));
+    return words.length === 0 ? [[command]] : words.map((one) => [command, one]);
   });
-  for (const path of leaves) t.deepEqual(completed(script, [...path, "--js"]), ["--json"]);
+  const offered = allCompleted(
+    script,
+    leaves.map((path) => [...path, "--js"]),
+  );
+  t.deepEqual(
+    offered,
+    leaves.map(() => ["--json"]),
+  );
 });
 
 test.serial("zsh and fish are offered the same", async (t) => {

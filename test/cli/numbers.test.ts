@@ -3,7 +3,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import type { JobOptions } from "../../index.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
+import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { directoryOf } from "./jobs.ts";
 
 const job = {
@@ -76,33 +78,41 @@ test.serial("ratings are looked at, trained on, evaluated and predicted", async 
   t.regex(readFileSync(join(directory, "named.csv"), "utf8"), /^stars,user,item,p\n/);
 });
 
-test.serial("a sweep of a number is told by its RMSE, the least first", async (t) => {
-  const directory = directoryOf(t);
-  const { evaluation: _, ...plain } = job;
-  const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
-  const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
-  const swept = {
-    ...{ ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { fraction: 0.2 } },
-    sweep: { over: { "optimizer.sparse.learningRate": [0.001, 0.1, 0.02] } },
-  };
-  writeFileSync(join(directory, "job.json"), JSON.stringify(swept));
-  const { code, stdout, stderr } = await runCli(
-    ["sweep", "job.json", "--devices", "1", "--json"],
-    directory,
-  );
-  t.is(code, 0, stderr);
-  const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as {
-    readonly metric: string;
-    readonly trials: readonly { readonly value: number }[];
-  };
-  t.is(report.metric, "rmse");
-  const values = report.trials.map(({ value }) => value);
-  t.deepEqual(
-    values,
-    [...values].sort((a, b) => a - b),
-  );
-  t.is(new Set(values).size, 3);
-});
+test.serial(
+  "a sweep needs no cluster; of a number it is told by its RMSE, the least first",
+  async (t) => {
+    const directory = directoryOf(t);
+    const { evaluation: _, ...plain } = job;
+    const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
+    const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
+    const swept = {
+      ...{ ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { fraction: 0.2 } },
+      sweep: { over: { "optimizer.sparse.learningRate": [0.001, 0.1] } },
+    };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(swept));
+    const { code, stdout, stderr } = await runCli(
+      ["sweep", "job.json", "--devices", "1", "--set", "data.batchSize=64", "--json"],
+      directory,
+    );
+    t.is(code, 0, stderr);
+    const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as {
+      readonly metric: string;
+      readonly trials: readonly { readonly value: number; readonly step: number }[];
+    };
+    t.is(report.metric, "rmse");
+    const values = report.trials.map(({ value }) => value);
+    t.deepEqual(
+      values,
+      [...values].sort((a, b) => a - b),
+    );
+    t.is(new Set(values).size, 2);
+    const steps = 6 * Math.ceil(480 / 64);
+    t.deepEqual(
+      report.trials.map(({ step }) => step),
+      [steps, steps],
+    );
+  },
+);
 
 test.serial("thresholds other than the job's are a choice of the evaluation", async (t) => {
   const directory = directoryOf(t);
@@ -110,8 +120,12 @@ test.serial("thresholds other than the job's are a choice of the evaluation", as
   const data = { kind: "synthetic", samples: 600, batchSize: 32, cache: "cache" };
   const tables = ["a", "b"].map((name) => ({ name, rows: 50, dim: 5 }));
   const own = { ...plain, data, model: { kind: "fm", tables, dense: 2 }, evaluation: { test: {} } };
-  writeFileSync(join(directory, "job.json"), JSON.stringify(own));
-  t.is((await runCli(["train", "job.json", "--devices", "1"], directory)).code, 0);
+  const place = (name: string) => join(directory, name);
+  await drawModel({
+    ...own,
+    data: { ...data, cache: place("cache") },
+    checkpoint: { directory: place("run") },
+  } as JobOptions);
   const asked = ["eval", "run", "--test", "--thresholds"];
   const shown = await runCli([...asked, "0.25,0.75"], directory);
   t.regex(shown.stdout, /^From 0\.25 on +precision .*\nFrom 0\.75 on/m);

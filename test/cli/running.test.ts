@@ -1,13 +1,12 @@
 // Commands that keep running: Ctrl-C, a cluster for other processes, and a foreign client.
 
-import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectNats } from "nats";
 import { lastJson, runCli, startCli, startNode } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
+import { falls, type StartedUp, startUp } from "./up.ts";
 
 interface Report {
   readonly status: string;
@@ -15,22 +14,8 @@ interface Report {
   readonly digest: string;
 }
 
-interface Up {
-  readonly url: string;
-  readonly tokenFile: string;
-  readonly brokerPid: number;
-}
-
 function writeJob(directory: string, name: string, samples: number): void {
   writeFileSync(join(directory, `${name}.json`), JSON.stringify(jobOf(name, samples)));
-}
-
-async function startUp(t: ExecutionContext, directory: string, more: readonly string[] = []) {
-  const cluster = startCli(["up", "--port", "0", "--json", ...more], directory);
-  const up = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
-  t.teardown(() => cluster.kill("SIGKILL"));
-  const { url, tokenFile, brokerPid } = up;
-  return { cluster, url, tokenFile, brokerPid, at: ["--nats", url] };
 }
 
 /** Addresses of this machine with a listener on a port. */
@@ -47,23 +32,6 @@ function listenersOf(port: number): string[] {
         return [bytes.map((byte) => (address.length === 8 ? Number(`0x${byte}`) : byte)).join(".")];
       }),
   );
-}
-
-/** Whether the port is free of listeners within some seconds. */
-async function falls(url: string): Promise<boolean> {
-  const { hostname, port } = new URL(url);
-  for (let look = 0; look < 100; look++) {
-    const socket = connect(Number(port), hostname);
-    const end = once(socket, "connect").then(
-      () => "listens",
-      () => "refused",
-    );
-    const state = await end;
-    socket.destroy();
-    if (state === "refused") return true;
-    await new Promise((resume) => setTimeout(resume, 50));
-  }
-  return false;
 }
 
 test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", async (t) => {
@@ -92,22 +60,63 @@ test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", a
 test.serial("a second Ctrl-C ends at once", async (t) => {
   const directory = directoryOf(t);
   writeJob(directory, "long", 2_000_000);
-  const job = startCli(["train", "long.json", "--json"], directory);
+  // What is said on stderr is heard as a line of stdout.
+  const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];
+  const job = startCli(["train", "long.json", "--json"], directory, inside);
+  t.teardown(() => job.kill("SIGKILL"));
   // Its data is still being made: there is no step to stop after.
   await job.line((line) => line.includes('"run.queued"'));
   job.kill("SIGINT");
-  await new Promise((resume) => setTimeout(resume, 700));
+  await job.line((line) => line.includes("Stopping after this step"));
   job.kill("SIGINT");
-  const { code, stdout, stderr } = await job.ended;
+  const { code, stdout } = await job.ended;
   t.is(code, 130);
-  t.regex(stderr, /Stopping after this step/);
   t.notRegex(stdout, /run\.(started|finished)/);
 });
 
-test.serial("a client that is not ours submits a job and follows it to its end", async (t) => {
-  const directory = directoryOf(t);
-  writeJob(directory, "theirs", 6000);
-  const { cluster, url, tokenFile, brokerPid, at } = await startUp(t, directory);
+test.serial(
+  "a foreign client's run is followed; runs are listed, named and forgotten; the cluster ends",
+  async (t) => {
+    const directory = directoryOf(t);
+    const options = ["--finished", "1", "--state", "state"];
+    const up = await startUp(t, directory, options);
+    const { cluster, url, tokenFile, at } = up;
+    const token = tokenOf(t, up);
+    const theirs = await runForeignClient(t, up, directory);
+    const listed = await runCli(["status", ...at, "--json"], directory);
+    t.like(lastJson(listed), { runs: [{ name: "job", status: "finished" }] });
+
+    const runs: string[] = [];
+    for (const name of ["first", "second"]) {
+      writeFileSync(
+        join(directory, "job.json"),
+        JSON.stringify({ ...jobOf(name, 64), name: "clicks" }),
+      );
+      const submit = ["submit", "job.json", ...at, "--follow", "--json"];
+      const submitted = await runCli(submit, directory);
+      t.is(submitted.code, 0, submitted.stderr);
+      runs.push(lastJson<{ run: string }>(submitted).run);
+    }
+    await checkLists(t, directory, at, { runs, forgotten: theirs });
+    await checkNames(t, directory, at, runs);
+
+    // A cluster that ends waits for no run whose data is still being made.
+    writeJob(directory, "made", 2_000_000);
+    const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
+    t.teardown(() => following.kill("SIGKILL"));
+    await following.line((line) => line.includes('"run.preparing"'));
+    cluster.kill("SIGINT");
+    const { code, stdout, stderr } = await cluster.ended;
+    t.is(code, 0, stderr);
+    t.notRegex(stderr, /Saving/);
+    t.false(`${stdout}${stderr}`.includes(token), "the token is never told");
+    t.false(existsSync(tokenFile));
+    t.true(await falls(url));
+  },
+);
+
+/** The cluster's token, which only its own user and no list of processes can read. */
+function tokenOf(t: ExecutionContext, { cluster, tokenFile, brokerPid, url }: StartedUp): string {
   const token = readFileSync(tokenFile, "utf8").trim();
   t.regex(token, /^[0-9a-f]{32}$/);
   t.is(statSync(tokenFile).mode & 0o777, 0o600);
@@ -116,11 +125,17 @@ test.serial("a client that is not ours submits a job and follows it to its end",
     t.false(seen.join().includes(token), `the token is in the list of processes: ${seen}`);
   }
   t.deepEqual(listenersOf(Number(new URL(url).port)), ["127.0.0.1"]);
+  return token;
+}
+
+/** A client that is not ours submits a job and follows it to its end. Returns the run. */
+async function runForeignClient(t: ExecutionContext, up: StartedUp, directory: string) {
+  writeJob(directory, "theirs", 640);
   const script = resolve("examples/official-client.mjs");
-  const client = await startNode([script, url, tokenFile, "theirs.json"], directory).ended;
+  const args = [script, up.url, up.tokenFile, "theirs.json"];
+  const client = await startNode(args, directory).ended;
   t.is(client.code, 0, client.stderr);
-  const [first, ...lines] = client.stdout.trimEnd().split("\n");
-  t.regex(first ?? "", /^submitted r/);
+  const [first = "", ...lines] = client.stdout.trimEnd().split("\n");
   const events = lines.map((line) => JSON.parse(line) as { seq: number; type: string });
   t.deepEqual(
     events.map((event) => event.seq),
@@ -128,93 +143,64 @@ test.serial("a client that is not ours submits a job and follows it to its end",
   );
   t.is(events[0]?.type, "run.queued");
   t.is(events.at(-1)?.type, "run.finished");
+  const [, run = ""] = /^submitted (r\S*)/.exec(first) ?? [];
+  t.not(run, "", first);
+  return run;
+}
 
-  const listed = await runCli(["status", ...at, "--json"], directory);
-  t.like(lastJson(listed), { runs: [{ name: "job", status: "finished" }] });
-  cluster.kill("SIGINT");
-  const { code, stdout, stderr } = await cluster.ended;
-  t.is(code, 0);
-  t.false(`${stdout}${stderr}`.includes(token), "the token is never told");
-  t.false(existsSync(tokenFile));
-  t.true(await falls(url));
-});
-
-test.serial(
-  "a cluster outlives its broker's process; a run is scaled and cancelled from outside",
-  async (t) => {
-    const directory = directoryOf(t);
-    writeJob(directory, "long", 400_000);
-    const { cluster, url, brokerPid, at } = await startUp(t, directory);
-    const following = startCli(["submit", "long.json", ...at, "--follow", "--json"], directory);
-    const line = await following.line((one) => one.includes('"run.progress"'));
-    const { run } = JSON.parse(line) as { run: string };
-    const scaled = await runCli(["scale", run, "--devices", "1", ...at], directory);
-    t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
-    await following.line((one) => one.includes('"run.scaled"'));
-    const look = await runCli(["top", ...at, "--json"], directory);
-    t.like(lastJson(look), { report: "top", runs: [{ run, devices: 1 }], silent: [] }, look.stderr);
-    const lines = await runCli(["top", ...at, "--looks", "1"], directory);
-    t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
-    const tree = await runCli(["status", "--tree", ...at], directory);
-    t.regex(tree.stdout, /^root and host:0: process \d+ on .*\ncluster:0 supervising\n/);
-    t.regex(tree.stdout, /├─ device:0 \(.*, generation 2\)/);
-    process.kill(brokerPid, "SIGKILL");
-    const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
-    t.is(cancelled.code, 0, cancelled.stderr);
-    const followed = await following.ended;
-    t.is(followed.code, 130, followed.stderr);
-    t.like(lastJson(followed), { run, status: "cancelled" });
-
-    const refused = await runCli(["status", run, "--nats", url, "--token", "wrong"], directory);
-    t.is(refused.code, 1);
-    t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the credentials/);
-    const unknown = await runCli(["status", "nobody", ...at], directory);
-    t.is(unknown.code, 2);
-    // Killing the cluster's process for good also ends the broker's process.
-    cluster.kill("SIGKILL");
-    t.true(await falls(url));
-  },
-);
-
-test.serial("a cluster that ends waits for no run whose data is still being made", async (t) => {
-  const directory = directoryOf(t);
-  writeJob(directory, "made", 2_000_000);
-  const { cluster, at } = await startUp(t, directory, ["--state", "state"]);
-  const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
-  t.teardown(() => following.kill("SIGKILL"));
-  await following.line((line) => line.includes('"run.preparing"'));
-  cluster.kill("SIGINT");
-  const { code, stderr } = await cluster.ended;
-  t.is(code, 0, stderr);
-  t.notRegex(stderr, /Saving/);
-});
-
-test.serial("runs that are over are listed, as many as are asked for or remembered", async (t) => {
-  const directory = directoryOf(t);
-  const { at } = await startUp(t, directory, ["--finished", "1"]);
-  const runs: string[] = [];
-  for (const name of ["first", "second", "third"]) {
-    writeJob(directory, name, 64);
-    const submitted = await runCli(
-      ["submit", `${name}.json`, ...at, "--follow", "--json"],
-      directory,
-    );
-    runs.push(lastJson<{ run: string }>(submitted).run);
-  }
+/** Runs that are over are listed, as many as are asked for or remembered. */
+async function checkLists(
+  t: ExecutionContext,
+  directory: string,
+  at: readonly string[],
+  { runs, forgotten }: { readonly runs: readonly string[]; readonly forgotten: string },
+): Promise<void> {
   const listed = async (...more: string[]) => {
     const ended = await runCli(["ls", ...more, ...at, "--json"], directory);
     return lastJson<{ runs: { run: string }[] }>(ended).runs.map(({ run }) => run);
   };
-  t.deepEqual(await listed(), runs.slice(1), "one that was over, and one that came after it");
-  t.deepEqual(await listed("--last", "1"), runs.slice(2));
-  const told = async (...args: string[]) =>
-    (await runCli([...args, runs[2] ?? "", ...at], directory)).stdout;
-  t.regex(await told("events"), /^Queued: job\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
-  t.is(await told("cancel"), `Run ${runs[2]} is over already: finished.\n`);
-  t.deepEqual(await listed("--last", "9"), runs.slice(1));
-  const forgotten = await runCli(["status", runs[0] ?? "", ...at], directory);
-  t.is(forgotten.code, 2, forgotten.stderr);
-});
+  t.deepEqual(await listed(), runs, "one that was over, and one that came after it");
+  t.deepEqual(await listed("--last", "1"), runs.slice(1));
+  const [, last = ""] = runs;
+  const told = await runCli(["events", last, ...at], directory);
+  t.regex(told.stdout, /^Queued: clicks\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
+  t.deepEqual(await listed("--last", "9"), runs);
+  const unknown = await runCli(["status", forgotten, ...at], directory);
+  t.is(unknown.code, 2, unknown.stderr);
+}
+
+/** A run is found by the name of its job; of several, the newest, which is told. */
+async function checkNames(
+  t: ExecutionContext,
+  directory: string,
+  at: readonly string[],
+  [first = "", second = ""]: readonly string[],
+): Promise<void> {
+  const run = (...args: string[]) => runCli([...args, ...at], directory);
+  t.regex((await run("ls")).stdout, new RegExp(`${second} .* clicks\\n$`));
+  const told = new RegExp(
+    `^2 runs of job \`clicks\`: this is ${second} \\(finished\\), the newest\\n`,
+  );
+  const status = await run("status", "clicks");
+  t.regex(status.stdout, new RegExp(`^Run ${second} \\(clicks\\): finished`));
+  t.regex(status.stderr, told);
+  t.regex((await run("status", first)).stdout, new RegExp(`^Run ${first} `));
+  for (const command of ["logs", "events"]) {
+    const newest = await run(command, "clicks", "--json");
+    t.is(lastJson<{ run: string }>(newest).run, second, command);
+  }
+  const cancelled = await run("cancel", "clicks");
+  t.is(cancelled.stdout, `Run ${second} is over already: finished.\n`);
+  t.regex(cancelled.stderr, told);
+  for (const command of ["logs", "events", "status", "cancel", "pause"]) {
+    const unknown = await run(command, "clacks");
+    t.is(unknown.code, 2, command);
+    t.is(
+      unknown.stderr,
+      "osiris: There is no run and no job `clacks` in the cluster: `osiris ls` lists them\n",
+    );
+  }
+}
 
 test.serial(
   "a cluster with `--state` is killed and started again: its runs are there, and steered",
@@ -222,14 +208,9 @@ test.serial(
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);
     const up = async (port = "0") => {
-      const args = ["up", "--port", port, "--state", "state", "--json"];
-      const cluster = startCli(args, directory);
-      t.teardown(() => cluster.kill("SIGKILL"));
-      const { url, tokenFile } = JSON.parse(
-        await cluster.line((line) => line.includes('"up"')),
-      ) as Up;
-      await cluster.line((line) => line.includes('"leading"'));
-      return { cluster, url, tokenFile, at: ["--nats", url] };
+      const started = await startUp(t, directory, ["--port", port, "--state", "state"]);
+      await started.cluster.line((line) => line.includes('"leading"'));
+      return started;
     };
     const before = await up();
     const token = readFileSync(before.tokenFile, "utf8").trim();

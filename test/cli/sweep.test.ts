@@ -105,65 +105,50 @@ interface Report {
   }[];
 }
 
-test("osiris sweep trains each, tells the best first, and goes on where it was", async (t) => {
-  const directory = directoryOf(t);
-  const place = (name: string) => join(directory, name);
-  const sweep = { over: { "optimizer.dense.learningRate": [0.001, 0.1], seed: [1, 2] } };
-  const own = {
-    ...job,
-    data: { ...job.data, cache: place("cache") },
-    optimizer: { dense: { kind: "adagrad" } },
-    checkpoint: { directory: place("kept"), everySteps: 40 },
-  };
-  writeFileSync(place("job.json"), JSON.stringify({ ...own, sweep }));
-  await using cluster = await Cluster.start({ devices: 1 });
-  const [cancelled] = sweptJobsOf(own as JobOptions, sweepOf(sweep));
-  const before = await cluster.submit(cancelled?.job as JobOptions, { key: `${cancelled?.key}` });
-  await before.cancel();
-  for await (const _ of before.events());
-  const args = ["sweep", "job.json", "--nats", cluster.url, "--token", cluster.token ?? ""];
-  const report = async () => {
-    const { code, stdout, stderr } = await runCli([...args, "--json"], directory);
-    t.is(code, 0, stderr);
-    const lines = stdout.trimEnd().split("\n");
-    t.is(lines.length, 5, "one line a trial, and the report");
-    return JSON.parse(lines[4] ?? "") as Report;
-  };
-  const first = await report();
-  const values = first.trials.map(({ value }) => value);
-  t.deepEqual(
-    values,
-    [...values].sort((a, b) => b - a),
-  );
-  t.true((values[0] ?? 0) > 0.5 && new Set(values).size > 1);
-  t.deepEqual(first.trials.map(({ trial }) => trial).sort(), [0, 1, 2, 3]);
-  t.deepEqual(await report(), first, "no trial is trained again");
-  t.is((await cluster.list()).length, 5, "that which was cancelled is tried once more");
-  t.false(first.trials.some(({ run }) => run === before.run));
+test.serial(
+  "osiris sweep trains each, tells the best first, and goes on where it was",
+  async (t) => {
+    const directory = directoryOf(t);
+    const place = (name: string) => join(directory, name);
+    const sweep = { over: { "optimizer.dense.learningRate": [0.001, 0.1], seed: [1] } };
+    const own = {
+      ...job,
+      data: { ...job.data, cache: place("cache") },
+      optimizer: { dense: { kind: "adagrad" } },
+      checkpoint: { directory: place("kept"), everySteps: 40 },
+    };
+    writeFileSync(place("job.json"), JSON.stringify({ ...own, sweep }));
+    await using cluster = await Cluster.start({ devices: 1 });
+    const [cancelled] = sweptJobsOf(own as JobOptions, sweepOf(sweep));
+    const before = await cluster.submit(cancelled?.job as JobOptions, { key: `${cancelled?.key}` });
+    await before.cancel();
+    for await (const _ of before.events());
+    const args = ["sweep", "job.json", "--nats", cluster.url, "--token", cluster.token ?? ""];
+    const report = async () => {
+      const { code, stdout, stderr } = await runCli([...args, "--json"], directory);
+      t.is(code, 0, stderr);
+      const lines = stdout.trimEnd().split("\n");
+      t.is(lines.length, 3, "one line a trial, and the report");
+      return JSON.parse(lines[2] ?? "") as Report;
+    };
+    const first = await report();
+    const values = first.trials.map(({ value }) => value);
+    t.deepEqual(
+      values,
+      [...values].sort((a, b) => b - a),
+    );
+    t.true((values[0] ?? 0) > 0.5 && new Set(values).size > 1);
+    t.deepEqual(first.trials.map(({ trial }) => trial).sort(), [0, 1]);
+    t.deepEqual(await report(), first, "no trial is trained again");
+    t.is((await cluster.list()).length, 3, "that which was cancelled is tried once more");
+    t.false(first.trials.some(({ run }) => run === before.run));
 
-  const table = await runCli(args, directory);
-  t.regex(table.stdout, /\ntrial +auc +status +run +optimizer\.dense\.learningRate +seed\n/);
-  const wrong = { ...own, sweep: { over: { "model.bottom": ["x"] } } };
-  writeFileSync(place("wrong.json"), JSON.stringify(wrong));
-  const refused = await runCli(["sweep", "wrong.json", ...args.slice(2)], directory);
-  t.is(refused.code, 2);
-  t.regex(refused.stderr, /^osiris: wrong\.json: Expected `model\.bottom`/);
-});
-
-test("osiris sweep needs no cluster: its trials run here", async (t) => {
-  const directory = directoryOf(t);
-  const sweep = { over: { seed: [1, 2] } };
-  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...jobOf("kept", 600), sweep }));
-  const args = ["sweep", "job.json", "--devices", "1", "--set", "data.batchSize=32", "--json"];
-  const { code, stdout, stderr } = await runCli(args, directory);
-  t.is(code, 0, stderr);
-  const [, , last = ""] = stdout.trimEnd().split("\n");
-  const { trials } = JSON.parse(last) as { trials: { status: string; step: number }[] };
-  t.deepEqual(
-    trials.map(({ status, step }) => [status, step]),
-    [
-      ["finished", Math.ceil(540 / 32)],
-      ["finished", Math.ceil(540 / 32)],
-    ],
-  );
-});
+    const table = await runCli(args, directory);
+    t.regex(table.stdout, /\ntrial +auc +status +run +optimizer\.dense\.learningRate +seed\n/);
+    const wrong = { ...own, sweep: { over: { "model.bottom": ["x"] } } };
+    writeFileSync(place("wrong.json"), JSON.stringify(wrong));
+    const refused = await runCli(["sweep", "wrong.json", ...args.slice(2)], directory);
+    t.is(refused.code, 2);
+    t.regex(refused.stderr, /^osiris: wrong\.json: Expected `model\.bottom`/);
+  },
+);

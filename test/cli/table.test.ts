@@ -3,6 +3,8 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import type { JobOptions } from "../../index.ts";
+import { startTrained } from "../helpers/devices/trained.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -90,7 +92,10 @@ test.serial(
       checkpoint: { directory: "checkpoints" },
     };
     writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-    t.is((await run("train", "job.json", "--json")).code, 0);
+    const place = (name: string) => join(directory, name);
+    const data = { ...job.data, paths: [place("data.csv")], cache: place("cache") };
+    const spec = { ...job, data, checkpoint: { directory: place("checkpoints") } };
+    await (await startTrained(spec as JobOptions)).train({ cut: 1 });
     const told = await run("table", "ids", "checkpoints", "c", "--out", "a.csv");
     t.is(told.stdout, "a.csv: 3 texts of column c in 3 rows (64 lines read)\n");
     const map = readFileSync(join(directory, "a.csv"), "utf8");

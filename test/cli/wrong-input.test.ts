@@ -1,11 +1,9 @@
 // What a person reads after a mistake: each wrong input ends with exit code 2 and one sentence for
 // each mistake, told once.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { runCli } from "../helpers/processes/cli.ts";
+import { directoryOf } from "./jobs.ts";
 import { type WrongInput, writeCase } from "./wrong-input/case.ts";
 import { dataCases } from "./wrong-input/data-cases.ts";
 import { fileCases } from "./wrong-input/file-cases.ts";
@@ -13,11 +11,8 @@ import { flagCases } from "./wrong-input/flag-cases.ts";
 import { jobCases } from "./wrong-input/job-cases.ts";
 import { splitCases } from "./wrong-input/split-cases.ts";
 
-const home = mkdtempSync(join(tmpdir(), "osiris-wrong-input-"));
-test.after.always(() => rmSync(home, { recursive: true, force: true }));
-
-async function told(input: WrongInput) {
-  const directory = mkdtempSync(join(home, "case-"));
+async function told(t: ExecutionContext, input: WrongInput) {
+  const directory = directoryOf(t);
   writeCase(input, directory);
   for (const args of input.before ?? []) await runCli(args, directory);
   return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);
@@ -25,7 +20,7 @@ async function told(input: WrongInput) {
 
 for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases]) {
   test.serial(`wrong input: ${input.title}`, async (t) => {
-    const { code, stdout, stderr } = await told(input);
+    const { code, stdout, stderr } = await told(t, input);
     const lines = stderr.trimEnd().split("\n");
     t.is(lines.length, input.says.length, stderr);
     for (const [i, line] of lines.entries()) {
@@ -40,6 +35,6 @@ for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...s
 }
 
 test.serial("the usual job of these cases is right", async (t) => {
-  const { code, stderr } = await told({ title: "nothing", says: [] });
+  const { code, stderr } = await told(t, { title: "nothing", says: [] });
   t.is(code, 0, stderr);
 });

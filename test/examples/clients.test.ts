@@ -11,16 +11,17 @@ import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
 import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../helpers/nats/nats.ts";
-import { leavesOut, natsPy, natsServer, testIf } from "../helpers/needs.ts";
+import { leavesOut, natsPy, natsServer, testAll, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
 
-test("Python and shell submit a job, and follow it to its end", async (t) => {
+test.serial("Python and shell submit a job, and follow it to its end", async (t) => {
   await followJobs(t, {});
 });
 
-testIf(natsServer)("so they do over a nats-server", async (t) => {
+// Over either broker clients say the same: test/wire/broker compares them on every change.
+testIf(testAll, natsServer).serial("so they do over a nats-server", async (t) => {
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);
   await followJobs(t, { nats: server.url, token });

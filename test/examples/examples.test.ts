@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import test from "ava";
-import { dataFile, testIf } from "../helpers/needs.ts";
+import { dataFile, testAll, testIf } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 
@@ -17,7 +17,7 @@ async function resultOf(
   return JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
 }
 
-testIf(dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
+testIf(testAll, dataFile("criteo/criteo_kaggle_4584_full39.csv.gz"))(
   "Criteo: both models beat chance on the same split",
   async (t) => {
     const { results } = await resultOf("criteo", ["--seeds", "1", "--devices", "1"]);

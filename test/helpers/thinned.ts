@@ -20,6 +20,12 @@ export function rounds(what: string, usual: number, all: number): number {
   return isTestAll ? all : usual;
 }
 
+/** How far apart the points of a sweep lie, as those of crashes: 1 in `npm run test:all`. */
+export function stride(what: string, usual: number): number {
+  if (!isTestAll) noteSome(`${what}: one of ${usual}`);
+  return isTestAll ? 1 : usual;
+}
+
 /** `some` of the cases on every change, all of them in `npm run test:all`. */
 export function someOrAll<Case>(
   what: string,

@@ -1,9 +1,11 @@
 // The loss as an option of a job: it decides bits, and the step takes it.
 
+import { join } from "node:path";
 import test from "ava";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { startTestCluster } from "../helpers/clusters/clusters.ts";
+import { startDirectory } from "../data/data-files.ts";
+import { smallData, smallModel, startTestCluster } from "../helpers/clusters/clusters.ts";
 
 type Loss = NonNullable<JobOptions["loss"]>;
 
@@ -23,10 +25,9 @@ for (const [loss, message] of refused) {
   });
 }
 
-test("a loss is a part of the job's identity, unless it is the usual one", async (t) => {
-  await using place = await startTestCluster();
-  const identity = (loss?: Loss) =>
-    jobIdentity(resolveJob({ ...place.job(), ...(loss && { loss }) }));
+test("a loss is a part of the job's identity, unless it is the usual one", (t) => {
+  const job = { model: smallModel, data: smallData };
+  const identity = (loss?: Loss) => jobIdentity(resolveJob({ ...job, ...(loss && { loss }) }));
   const kind = "binaryCrossEntropy" as const;
   t.is(identity(), identity({ kind }));
   t.is(identity(), identity({ kind, positiveWeight: 1, labelSmoothing: 0 }));
@@ -34,17 +35,21 @@ test("a loss is a part of the job's identity, unless it is the usual one", async
   t.is(new Set(all).size, 3);
 });
 
-test("positive samples that count more raise the predictions, on any devices alike", async (t) => {
-  const loss: Loss = { kind: "binaryCrossEntropy", positiveWeight: 20, labelSmoothing: 0.05 };
-  const results = [];
-  for (const devices of [1, 2]) {
+test.serial(
+  "positive samples that count more raise the predictions, on any devices alike",
+  async (t) => {
+    const loss: Loss = { kind: "binaryCrossEntropy", positiveWeight: 20, labelSmoothing: 0.05 };
+    const results = [];
     await using place = await startTestCluster();
-    const job = place.job({ loss, devices, evaluation: { fraction: 0.2 } });
-    results.push(await (await place.cluster.submit(job)).result());
-  }
-  const [one, two] = results;
-  t.is(one?.digest, two?.digest);
-  t.true((one?.calibration ?? 0) > 1.5, `a calibration of ${one?.calibration}`);
-  // Its loss is larger than that of the base rate, as it was asked for; it has not diverged.
-  t.deepEqual(one?.warnings, []);
-});
+    for (const devices of [1, 2]) {
+      const checkpoint = { directory: join(startDirectory(t), "checkpoints") };
+      const job = place.job({ loss, devices, evaluation: { fraction: 0.2 }, checkpoint });
+      results.push(await (await place.cluster.submit(job)).result());
+    }
+    const [one, two] = results;
+    t.is(one?.digest, two?.digest);
+    t.true((one?.calibration ?? 0) > 1.5, `a calibration of ${one?.calibration}`);
+    // Its loss is larger than that of the base rate, as it was asked for; it has not diverged.
+    t.deepEqual(one?.warnings, []);
+  },
+);

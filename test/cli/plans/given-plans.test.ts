@@ -7,6 +7,7 @@ import { writePlan } from "../../../src/planner/plan-file.ts";
 import { planOfFile } from "../../../src/planner/shards.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
+import { leavesOut, testAll } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
@@ -101,5 +102,7 @@ test.serial("a job whose one table fits on no device trains by a learned plan", 
     rmSync(join(directory, "checkpoints"), { recursive: true });
     return lastJson<{ digest: string }>(run).digest;
   };
-  t.is(await digestOf("--plan", "plan.json"), await digestOf("--devices", "1"));
+  const digest = await digestOf("--plan", "plan.json");
+  // On every change plan.test.ts compares the digests of a plan and of one device.
+  if (!leavesOut(t, testAll)) t.is(digest, await digestOf("--devices", "1"));
 });

@@ -2,14 +2,15 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test from "ava";
 import type { JobPlan } from "../../../index.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
 type Feasible = Extract<JobPlan, { isFeasible: true }>;
 
-test.serial(
+// On every change test/actors/cost-networks/probe-hosts.test.ts measures exchanges between hosts.
+testIf(testAll).serial(
   "exchanges between two host processes are learned, for plans over two hosts",
   async (t) => {
     const directory = directoryOf(t);

@@ -83,6 +83,7 @@ export async function readAll(
     lengths: new Int32Array(samples * dataset.features),
     ids: new Int32Array(samples * idsPerSample),
     highs: dataset.wide.includes(true) ? new Int32Array(samples * idsPerSample) : undefined,
+    weights: dataset.weighted.includes(true) ? new Float32Array(samples * idsPerSample) : undefined,
   };
   const count = dataset.read(
     Uint32Array.from({ length: samples }, (_, i) => i),
@@ -90,5 +91,6 @@ export async function readAll(
   );
   dataset.close();
   const [ids, highs] = [batch.ids.subarray(0, count), batch.highs?.subarray(0, count)];
-  return { samples, idsMax, targets, ...batch, ids, highs };
+  const weights = batch.weights?.subarray(0, count);
+  return { samples, idsMax, targets, ...batch, ids, highs, weights };
 }

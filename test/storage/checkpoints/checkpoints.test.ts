@@ -24,6 +24,7 @@ import { exportTable } from "../../../storage/table-files/export-table.ts";
 import { importTable } from "../../../storage/table-files/import-table.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { flipByte } from "../../helpers/stores/checkpoints.ts";
 import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../../helpers/stores/tables.ts";
 
@@ -210,34 +211,38 @@ test("going back makes a checkpoint the newest, and fences whoever still writes"
   t.throws(() => own.beginGeneration(newest), { instanceOf: CheckpointMissingError });
 });
 
-test("a run goes on from where it was sent back to, and ends with the same model", async (t) => {
-  const home = startDirectory(t);
-  const { data, ...rest } = tablesJobOf(home, "run");
-  const directory = join(home, "run");
-  const job = {
-    ...rest,
-    data: { ...data, batchSize: 16, epochs: 3 },
-    checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
-  };
-  await using cluster = await Cluster.start({ devices: 2 });
-  const first = await (await cluster.submit(job)).result();
-  const chain = listCheckpoints(directory).checkpoints;
-  t.true(chain.length > 3);
-  t.true(
-    chain.some(({ baseBytes }) => baseBytes > 0),
-    "some are differences",
-  );
-  const middle = chain[2];
-  if (middle === undefined) return t.fail();
-  const { givenUp } = await restoreCheckpoint(directory, middle.manifest);
-  t.is(givenUp.length, 2);
-  const run = await cluster.submit(job);
-  const from: number[] = [];
-  for await (const event of run.events()) {
-    if (event.type === "run.started") from.push(event.fromStep);
-  }
-  const second = await run.result();
-  t.deepEqual(from, [middle.cut]);
-  t.like(second, { digest: first.digest, step: first.step });
-  t.true((await verifyCheckpoints(directory)).isIntact);
-});
+// On every change test/cli/checkpoint.test.ts does so by the command line.
+testIf(testAll).serial(
+  "a run goes on from where it was sent back to, and ends with the same model",
+  async (t) => {
+    const home = startDirectory(t);
+    const { data, ...rest } = tablesJobOf(home, "run");
+    const directory = join(home, "run");
+    const job = {
+      ...rest,
+      data: { ...data, batchSize: 16, epochs: 3 },
+      checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
+    };
+    await using cluster = await Cluster.start({ devices: 2 });
+    const first = await (await cluster.submit(job)).result();
+    const chain = listCheckpoints(directory).checkpoints;
+    t.true(chain.length > 3);
+    t.true(
+      chain.some(({ baseBytes }) => baseBytes > 0),
+      "some are differences",
+    );
+    const middle = chain[2];
+    if (middle === undefined) return t.fail();
+    const { givenUp } = await restoreCheckpoint(directory, middle.manifest);
+    t.is(givenUp.length, 2);
+    const run = await cluster.submit(job);
+    const from: number[] = [];
+    for await (const event of run.events()) {
+      if (event.type === "run.started") from.push(event.fromStep);
+    }
+    const second = await run.result();
+    t.deepEqual(from, [middle.cut]);
+    t.like(second, { digest: first.digest, step: first.step });
+    t.true((await verifyCheckpoints(directory)).isIntact);
+  },
+);

@@ -3,17 +3,23 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import {
   CheckpointMissingError,
   type HistoryPoint,
   historyCsv,
   runHistory,
 } from "../../../index.ts";
-import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 
-test("the curve has each cut of the run, with epochs, samples and what was evaluated", async (t) => {
+test.serial("the curve of a run, and its model, have what its result has", async (t) => {
   await using place = await startTestCluster();
+  await checkCurve(t, place);
+  await checkThresholds(t, place);
+});
+
+/** The curve has each cut of the run, with epochs, samples and what was evaluated. */
+async function checkCurve(t: ExecutionContext, place: TestCluster): Promise<void> {
   const job = place.job({
     data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, epochs: 2 },
     evaluation: { fraction: 0.1, everySteps: 10 },
@@ -37,10 +43,13 @@ test("the curve has each cut of the run, with epochs, samples and what was evalu
   t.is(lines.length, points.length);
   t.regex(lines[0] ?? "", /^0\.49\d+,7,448,0\.\d+,,,$/);
   t.regex(lines.at(-1) ?? "", /^2,30,1800,0\.\d+,0\.\d+,0\.\d+,\d\.\d+$/);
-});
+}
 
-test("precision, recall and F1 at the job's thresholds are in the result, the model and the curve", async (t) => {
-  await using place = await startTestCluster();
+/**
+ * The run's model is the one that its result names; precision, recall and F1 at the job's
+ * thresholds are in the result, the model and the curve.
+ */
+async function checkThresholds(t: ExecutionContext, place: TestCluster): Promise<void> {
   const thresholds = [0.3, 0.999];
   const job = place.job({ evaluation: { fraction: 0.2, thresholds, test: {} } });
   const run = await place.cluster.submit(job);
@@ -50,7 +59,15 @@ test("precision, recall and F1 at the job's thresholds are in the result, the mo
     thresholds,
   );
   await using model = await run.model();
-  const found = (await model.evaluate()).thresholds;
+  t.like(result, { digest: model.digest, step: model.step });
+  const {
+    thresholds: found,
+    auc,
+    logLoss,
+    normalizedEntropy,
+    calibration,
+  } = await model.evaluate();
+  t.like(result, { auc, logLoss, normalizedEntropy, calibration });
   t.true((found?.[0]?.recall ?? 0) > 0.2);
   t.is(found?.[0]?.f1, result.thresholds?.[0]?.f1);
   const points = runHistory(result.directory);
@@ -64,7 +81,7 @@ test("precision, recall and F1 at the job's thresholds are in the result, the mo
   t.true(head?.endsWith(`test.normalizedEntropy,${of}`));
   t.is(lines.at(-1)?.split(",").length, head?.split(",").length);
   t.regex(lines.at(-1) ?? "", /,,0,0$/); // No probability reaches 0.999: recall 0.
-});
+}
 
 test("what is unknown, and what is no number, is an empty field", (t) => {
   const point: HistoryPoint = {

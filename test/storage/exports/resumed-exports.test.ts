@@ -1,9 +1,8 @@
 // An export that was killed goes on where it was, and comes to the same bytes.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import {
@@ -13,6 +12,7 @@ import {
 } from "../../../storage/exports/export-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 /** Tables of many chunks of rows, most of them never trained; and a small one. */
 const tables = [
@@ -20,10 +20,11 @@ const tables = [
   { name: "B", rows: 40_000, dim: 32, precision: "int8" as const },
   { name: "C", rows: 10, dim: 32 },
 ];
-const home = mkdtempSync(join(tmpdir(), "osiris-resumed-"));
-test.after.always(() => rmSync(home, { recursive: true, force: true }));
-const directory = join(home, "checkpoints");
-test.before(async () => {
+
+/** The checkpoint directory of a model of these tables. */
+async function startSource(t: ExecutionContext): Promise<string> {
+  const home = startDirectory(t);
+  const directory = join(home, "checkpoints");
   const trained = await startTrained({
     model: { kind: "dlrm", dense: 2, tables, bottom: [32], top: [1] },
     data: {
@@ -34,7 +35,8 @@ test.before(async () => {
     checkpoint: { directory },
   });
   await trained.train({ cut: 1 });
-});
+  return directory;
+}
 
 /** Power is cut in the `operations`-th write or rename; the process can do nothing any more. */
 function dying(operations: number): Disk {
@@ -64,15 +66,17 @@ function dying(operations: number): Disk {
 const later: Disk = { ...realDisk, isGone: () => true };
 const small = { markBytes: 2 ** 18 };
 
-for (const [ending, options] of [
+const formats: readonly (readonly [string, ModelExportOptions])[] = [
   ["safetensors", {}],
-  ["onnx", {}],
   ["onnx", { inlineBytesMax: 1000 }],
-  ["osiris", {}],
   ["osiris", { withOptimizer: true }],
-] as readonly (readonly [string, ModelExportOptions])[]) {
+  ["onnx", {}],
+  ["osiris", {}],
+];
+for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3), formats)) {
   const title = `${ending} ${JSON.stringify(options)}`;
   test.serial(`a killed export goes on, and comes to the same bytes: ${title}`, async (t) => {
+    const directory = await startSource(t);
     const [whole, path] = [1, 2].map((i) => join(startDirectory(t), `${i}`)) as [string, string];
     const own = { ...options, ...small };
     const [first, second] = [`${whole}.${ending}`, `${path}.${ending}`];
@@ -110,7 +114,7 @@ for (const [ending, options] of [
 }
 
 /** Stops an export of safetensors between two marks; leaves its unfinished file. */
-async function stopped(path: string, options: ModelExportOptions = {}) {
+async function stopped(directory: string, path: string, options: ModelExportOptions = {}) {
   const controller = new AbortController();
   const onProgress = () => {
     const left = unfinishedExport(path);
@@ -121,8 +125,9 @@ async function stopped(path: string, options: ModelExportOptions = {}) {
 }
 
 test.serial("Ctrl-C leaves what the same command goes on with, and no lock", async (t) => {
+  const directory = await startSource(t);
   const path = join(startDirectory(t), "model.safetensors");
-  await t.throwsAsync(stopped(path), { message: "stopped" });
+  await t.throwsAsync(stopped(directory, path), { message: "stopped" });
   const left = unfinishedExport(path);
   t.is(left?.file, `${path}.part`);
   t.true((left?.bytes ?? 0) > 2 ** 19);
@@ -133,13 +138,14 @@ test.serial("Ctrl-C leaves what the same command goes on with, and no lock", asy
 });
 
 test.serial("another source, other options, damage or `restart` begin anew", async (t) => {
+  const directory = await startSource(t);
   const whole = join(startDirectory(t), "model.osiris");
   await exportModel(directory, whole);
   const expected = readFileSync(whole);
   for (const change of ["options", "restart", "record", "cut off"]) {
     const path = join(startDirectory(t), "model.osiris");
     const options = change === "options" ? { withOptimizer: true } : {};
-    await t.throwsAsync(stopped(path, options), { message: "stopped" }, change);
+    await t.throwsAsync(stopped(directory, path, options), { message: "stopped" }, change);
     const record = `${path}.part.json`;
     if (change === "record") {
       writeFileSync(record, readFileSync(record, "utf8").replace(/"after": \d/, '"after": 9'));
@@ -152,9 +158,10 @@ test.serial("another source, other options, damage or `restart` begin anew", asy
 });
 
 test.serial("a model of rows is not gone on with as one of raw ids", async (t) => {
+  const directory = await startSource(t);
   const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
   if (path === undefined || whole === undefined) return t.fail();
-  await t.throwsAsync(stopped(path), { message: "stopped" });
+  await t.throwsAsync(stopped(directory, path), { message: "stopped" });
   const { resumedAt } = await exportModel(directory, path, { ids: "raw" });
   t.is(resumedAt, 0);
   await exportModel(directory, whole, { ids: "raw" });
@@ -162,6 +169,7 @@ test.serial("a model of rows is not gone on with as one of raw ids", async (t) =
 });
 
 test.serial("a file that another process writes is left to it", async (t) => {
+  const directory = await startSource(t);
   const path = join(startDirectory(t), "model.safetensors");
   const disk = dying(30);
   await t.throwsAsync(exportModel(directory, path, { ...small, disk }), { message: "killed" });
@@ -176,6 +184,7 @@ test.serial("a file that another process writes is left to it", async (t) => {
 });
 
 test.serial("a full disk leaves what is marked; damage of the source leaves nothing", async (t) => {
+  const directory = await startSource(t);
   const path = join(startDirectory(t), "model.safetensors");
   let left = 12;
   const full: Disk = {

@@ -6,6 +6,7 @@ import test from "ava";
 import fc from "fast-check";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";
+import { rounds, stride } from "../../helpers/thinned.ts";
 import { mortalDisk } from "../warehouse/tables.ts";
 import { hashesOf, ingestInto, quickDisk, rowsOf } from "./ingested.ts";
 import { type Drawn, eventsByLaw, MemoryStreams, rowsByLaw } from "./streams.ts";
@@ -51,7 +52,7 @@ test("rows and labels are those of the law", async (t) => {
     t.like(counts, eventsByLaw(features, events, law));
     realDisk.remove(out);
   });
-  await fc.assert(check, { numRuns: 70 });
+  await fc.assert(check, { numRuns: rounds("streams that are joined", 20, 70) });
 });
 
 test("however the streams come, and whenever a process ends, the files are the same", async (t) => {
@@ -102,7 +103,7 @@ test("however the streams come, and whenever a process ends, the files are the s
     t.deepEqual(hashesOf(wild), hashesOf(calm));
     for (const out of [calm, wild]) realDisk.remove(out);
   });
-  await fc.assert(check, { numRuns: 60 });
+  await fc.assert(check, { numRuns: rounds("streams that are joined with ends between", 15, 60) });
 });
 
 /** A process that died holds no directory; this one goes on. */
@@ -133,7 +134,8 @@ test("a process that dies before any change of the disk: the next one has the sa
   const again = join(home, "again");
   let died = true;
   let deaths = 0;
-  for (; died; deaths++) {
+  const every = stride("changes that an ingestion dies before", 4);
+  for (; died; deaths += every) {
     const wild = join(home, `wild-${deaths}`);
     const disk = mortalDisk(deaths);
     died = await ingestInto(wild, source(33), options, { disk })

@@ -3,7 +3,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import { criteo, csv } from "../../../src/data/sources.ts";
@@ -346,41 +345,4 @@ test("records of a CSV job take its offsets, logs, separators and any alphabet",
   t.deepEqual(found, await expectedOf(trained));
   const error = await t.throwsAsync(model.predict([{ hour: 110 }]));
   t.regex(error?.message ?? "", /expected `hour` to lie in 100..109, got `110`/);
-});
-
-test("the model of a run on a cluster is the one that its result names", async (t) => {
-  const home = startDirectory(t);
-  await using cluster = await Cluster.start({ devices: 2 });
-  const run = await cluster.submit({
-    model: {
-      kind: "dlrm",
-      dense: 2,
-      tables: [{ name: "a", rows: 50, dim: 4 }],
-      bottom: [4],
-      top: [4, 1],
-      interaction: "cat",
-    },
-    data: {
-      kind: "synthetic",
-      samples: 600,
-      dense: 2,
-      batchSize: 64,
-      idsPerBag: { min: 0, max: 3 },
-      cache: join(home, "cache"),
-    },
-    evaluation: { fraction: 0.25 },
-    checkpoint: { directory: join(home, "checkpoints") },
-  });
-  const result = await run.result();
-  await using model = await run.model();
-  t.is(model.digest, result.digest);
-  t.is(model.step, result.step);
-  const { auc, logLoss, normalizedEntropy, calibration } = await model.evaluate();
-  t.like(result, { auc, logLoss, normalizedEntropy, calibration });
-  const [none, some] = await model.predict([
-    { I1: 0, I2: 0 },
-    { I1: 1, a: [3, 3, 49] },
-  ]);
-  t.true(none !== undefined && none > 0 && none < 1);
-  t.not(none, some);
 });

@@ -56,17 +56,18 @@ async function trainedOnClicks(t: ExecutionContext) {
 }
 
 const decoder = new ZSTDDecoder();
-test.before(() => decoder.init());
 
 /** The bytes of a packed file, all of its members or frames. */
-function unpacked(bytes: Buffer, path: string): Buffer {
+async function unpacked(bytes: Buffer, path: string): Promise<Buffer> {
   if (path.endsWith(".gz")) return gunzipSync(bytes);
-  return path.endsWith(".zst") ? Buffer.from(decoder.decode(bytes, 2 ** 20)) : bytes;
+  if (!path.endsWith(".zst")) return bytes;
+  await decoder.init();
+  return Buffer.from(decoder.decode(bytes, 2 ** 20));
 }
 
 /** The rows of a file of predictions, by its format. */
 async function rowsIn(path: string): Promise<Record<string, unknown>[]> {
-  const bytes = unpacked(readFileSync(path), path);
+  const bytes = await unpacked(readFileSync(path), path);
   if (/\.jsonl/.test(path)) {
     return bytes
       .toString()
@@ -112,7 +113,7 @@ test("lines become rows of any format, with raw ids beside the model's own numbe
     await predictFile(model, path, join(home, name));
     const packed = readFileSync(join(home, name));
     t.true(packed.length < plain.length);
-    t.is(unpacked(packed, name).toString(), plain.toString());
+    t.is((await unpacked(packed, name)).toString(), plain.toString());
   }
   const [first, ...scored] = plain.toString().trimEnd().split("\n");
   t.is(first, `${header},probability`);

@@ -13,6 +13,7 @@ import { openParquetTable } from "../../../storage/warehouse/parquet-table.ts";
 import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { fixtures } from "../../data/parquet/parquet-files.ts";
+import { rounds } from "../../helpers/thinned.ts";
 import { allFiles } from "../warehouse/tables.ts";
 import { clustered, jsonLines, outOf, rowsIn, rowsOf } from "./clustered.ts";
 
@@ -47,7 +48,7 @@ test("the table has the rows in the order of sessions and times, stable, of any 
       const expected = clustered(rows).map(({ place }) => stored[place]);
       t.deepEqual(await rowsIn(outOf(home)), expected);
     }),
-    { numRuns: 60 },
+    { numRuns: rounds("tables that are clustered", 20, 60) },
   );
 });
 

@@ -10,6 +10,7 @@ import { formatOf } from "../../../storage/table-files/formats.ts";
 import type { FileRows, FileShape } from "../../../storage/table-files/row-file.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { foreignFiles, foreignRows } from "../../helpers/stores/foreign-tables.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const endings = ["safetensors", "csv", "parquet"];
 
@@ -66,7 +67,7 @@ for (const ending of endings) {
         const found = await readRows(path);
         t.deepEqual(found, { shape, ids, numbers: bitsOf(vectors, state) });
       }),
-      { numRuns: 50 },
+      { numRuns: rounds("files of rows", 15, 50) },
     );
   });
 

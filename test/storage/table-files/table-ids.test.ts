@@ -4,12 +4,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { exportTable } from "../../../storage/table-files/export-table.ts";
 import { jobOfCheckpoint, tableIds } from "../../../storage/table-files/table-ids.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
 
 const cities = ["Zürich", "Basel", 'St. "Gallen"', "", "Bern"];
 
@@ -51,8 +51,7 @@ function startJob(t: ExecutionContext): { job: JobOptions; home: string } {
 
 test("every text has the row that training gave it, in every kind of column", async (t) => {
   const { job, home } = startJob(t);
-  await using cluster = await Cluster.start({ devices: 1 });
-  await (await cluster.submit(job)).result();
+  await (await startTrained(job)).train({ cut: 1 });
   const directory = join(home, "checkpoints");
   for (const [table, texts, missing] of [
     ["city", 4, true],
@@ -84,8 +83,7 @@ const rowOf = (text: string, table: number, rows: number) =>
 
 test("an export's metadata has the rule, and the documents' example is right", async (t) => {
   const { job, home } = startJob(t);
-  await using cluster = await Cluster.start({ devices: 1 });
-  await (await cluster.submit(job)).result();
+  await (await startTrained(job)).train({ cut: 1 });
   const notesOf = async (table: string) => {
     const file = join(home, `${table}.safetensors`);
     await exportTable(join(home, "checkpoints"), table, file);

@@ -15,6 +15,7 @@ import { openTorchPath } from "../../../storage/torch-files/read-torch-file.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { expectedOfPyTorch, pytorchFile } from "../../helpers/models/pytorch.ts";
 import { bytesOf, diskOf, tensor, text, torchOf, zipOf } from "../../helpers/stores/torch-bytes.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const progress = progressOf({});
 
@@ -187,6 +188,6 @@ test("flipped bytes of any file come to a refusal with a name", async (t) => {
   await exportModel(`${home}/a`, `${home}/m.onnx`);
   const files = [pytorchFile("dlrm.pt"), pytorchFile("torchrec-dcn.pt")];
   for (const path of [...files, `${home}/m.safetensors`, `${home}/m.onnx`]) {
-    await flip(t, path, readFileSync(path), 250);
+    await flip(t, path, readFileSync(path), rounds("files with flipped bytes", 60, 250));
   }
 });

@@ -1,5 +1,6 @@
 // Small trained models for tests: a few real steps in one thread, committed as a run would.
 
+import type { Means } from "../../../src/data/cache/cache-format.ts";
 import { openCache } from "../../../src/data/cache/cache-reader.ts";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import type { TableShape } from "../../../src/data/options.ts";
@@ -33,7 +34,7 @@ export async function startTrained(
   const job = resolveJob(options);
   const samples = await readAll(job.data, job.model.tables);
   const { model, slices, optimizer, seed } = job;
-  const { idsMax, targets } = samples;
+  const { idsMax, targets, means } = samples;
   const input = { model, slices, idsMax, targets, batchSize: samples.samples, plan };
   const kernels = openKernels("reference");
   const local = startLocalDevices({
@@ -61,18 +62,27 @@ export async function startTrained(
         return writer.finish();
       });
       const modelDigest = await local.digest();
-      const about = { run: "r1", metrics: null, position: null, createdBy: "test" };
+      const written = { run: "r1", metrics: null, position: null, createdBy: "test" };
+      const about = { ...written, ...(means && { means }) };
       return store.commit({ ...about, generation, cut, parts, modelDigest, arithmetic, best });
     },
   };
+}
+
+/** All samples of data as one batch, and what is known of all of them. */
+export interface WholeData extends WholeBatch {
+  readonly idsMax: readonly number[];
+  readonly targets: Targets;
+  /** Of dense columns whose missing values are their mean. */
+  readonly means: Means | undefined;
 }
 
 /** All samples of a job's data as one batch. */
 export async function readAll(
   data: JobSpec["data"],
   tables: readonly TableShape[],
-): Promise<WholeBatch & { readonly idsMax: readonly number[]; readonly targets: Targets }> {
-  const { path } = await prepareCache(data, tables, realDisk);
+): Promise<WholeData> {
+  const { path, means } = await prepareCache(data, tables, realDisk);
   const dataset = openCache(path, realDisk);
   const { samples, idsMax } = dataset;
   const targets = { labels: dataset.targets.labels, hasSampleWeights: false, hasGroups: false };
@@ -92,5 +102,5 @@ export async function readAll(
   dataset.close();
   const [ids, highs] = [batch.ids.subarray(0, count), batch.highs?.subarray(0, count)];
   const weights = batch.weights?.subarray(0, count);
-  return { samples, idsMax, targets, ...batch, ids, highs, weights };
+  return { samples, idsMax, targets, means, ...batch, ids, highs, weights };
 }

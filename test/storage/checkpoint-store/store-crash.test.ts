@@ -115,7 +115,7 @@ test("after a crash at any operation the newest checkpoint is the old or the new
 test("after a crash at any operation a checkpoint has all that it rests on", (t) => {
   const operations = operationsOfARun(t, trainInIncrements);
   t.log(`${operations} operations a run`);
-  for (const seed of someOrAll("crashes of increments", [undefined, 1], seeds.slice(0, 5))) {
+  for (const seed of someOrAll("crashes of increments", [1], seeds.slice(0, 5))) {
     for (let at = 1; at <= operations; at++) {
       const disk = new SimulatedDisk(seed === undefined ? {} : { seed: seed * 1000 + at });
       disk.crashAt(at);

@@ -16,8 +16,8 @@ import { someOrAll } from "../../helpers/thinned.ts";
 
 /** Tables of many chunks of rows, most of them never trained; and a small one. */
 const tables = [
-  { name: "A", rows: 60_000, dim: 32 },
-  { name: "B", rows: 40_000, dim: 32, precision: "int8" as const },
+  { name: "A", rows: 24_000, dim: 32 },
+  { name: "B", rows: 16_000, dim: 32, precision: "int8" as const },
   { name: "C", rows: 10, dim: 32 },
 ];
 
@@ -28,7 +28,7 @@ async function startSource(t: ExecutionContext): Promise<string> {
   const trained = await startTrained({
     model: { kind: "dlrm", dense: 2, tables, bottom: [32], top: [1] },
     data: {
-      ...{ kind: "synthetic", samples: 400, dense: 2, batchSize: 400, cache: join(home, "cache") },
+      ...{ kind: "synthetic", samples: 100, dense: 2, batchSize: 100, cache: join(home, "cache") },
       idsPerBag: { min: 100, max: 100 },
     },
     optimizer: { sparse: { kind: "adagrad", learningRate: 0.1 } },

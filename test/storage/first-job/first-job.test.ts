@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { tableFromArrays, tableToIPC } from "apache-arrow";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { parse } from "yaml";
 import {
   assignRoles,
@@ -19,10 +19,11 @@ import {
   type RoleOptions,
   writeWarehouse,
 } from "../../../index.ts";
+import { resolveJob } from "../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { dataFile, dataHome, testIf } from "../../helpers/needs.ts";
+import { dataFile, dataHome, testAll, testIf } from "../../helpers/needs.ts";
 
 /** The lines of a packed file. */
 async function linesOf(name: string, most: number): Promise<string[]> {
@@ -164,22 +165,33 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
+/** The first job of a shape, whose columns become what they must. */
+async function jobOfShape(
+  t: ExecutionContext,
+  directory: string,
+  { title, roles, make, expected }: Shape & { readonly title: string },
+): Promise<JobOptions> {
+  const data = await profileColumns([await make(directory)]);
+  const assigned = assignRoles(data, roles);
+  const found = new Map(assigned.map(({ profile, role }) => [profile.name, role]));
+  for (const [name, role] of Object.entries(expected)) {
+    t.is(found.get(name), role, `${title}: ${name}`);
+  }
+  return parse(firstJob(data, assigned)) as JobOptions;
+}
+
 const realFiles = ["frappe/test.csv.gz", "session/ml100k_u.data.gz"].map(dataFile);
 
-testIf(...realFiles).serial(
+// That a first job trains test/cli/init.test.ts shows on every change.
+testIf(testAll, ...realFiles).serial(
   "ten real files of different shapes give jobs that train",
   async (t) => {
     const home = startDirectory(t);
     await using place = await startTestCluster(1);
-    for (const [i, [title, { roles, make, expected }]] of Object.entries(shapes).entries()) {
+    for (const [i, [title, shape]] of Object.entries(shapes).entries()) {
       const directory = join(home, `${i}`);
       mkdirSync(directory);
-      const data = await profileColumns([await make(directory)]);
-      const assigned = assignRoles(data, roles);
-      const found = new Map(assigned.map(({ profile, role }) => [profile.name, role]));
-      for (const [name, role] of Object.entries(expected))
-        t.is(found.get(name), role, `${title}: ${name}`);
-      const job = parse(firstJob(data, assigned)) as JobOptions;
+      const job = await jobOfShape(t, directory, { title, ...shape });
       const { result } = await runJob(place, {
         ...job,
         data: { ...job.data, epochs: 1, cache: join(directory, "cache") } as JobOptions["data"],
@@ -191,6 +203,16 @@ testIf(...realFiles).serial(
     }
   },
 );
+
+testIf(...realFiles)("ten real files of different shapes give jobs that are right", async (t) => {
+  const home = startDirectory(t);
+  for (const [i, [title, shape]] of Object.entries(shapes).entries()) {
+    const directory = join(home, `${i}`);
+    mkdirSync(directory);
+    const job = await jobOfShape(t, directory, { title, ...shape });
+    t.notThrows(() => resolveJob(job), title);
+  }
+});
 
 /** A file of text, and its first job. */
 async function jobOf(

@@ -19,6 +19,7 @@ import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { type Place, startPlace, transports } from "../../data/remote/places.ts";
 import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const rows = Array.from({ length: 600 }, (_, i) => {
   return { label: (i * 7) % 3 === 0 ? 1 : 0, age: (i % 13) / 4, user: `u${(i * i) % 41}` };
@@ -158,7 +159,7 @@ async function checkRefusals(t: ExecutionContext, place: TestCluster): Promise<v
       /Cannot read the data file http.*\/gz: unknown compression method/,
     ],
   ];
-  for (const [name, text, rest, message] of cases) {
+  for (const [name, text, rest, message] of thinned("refusals of remote data", cases)) {
     const path = await there.put(name, Buffer.from(text, "latin1"));
     const run = await place.cluster.submit(jobOf(dataOf(path, rest), join(home, name)));
     const error = await t.throwsAsync(run.result(), { message }, name);

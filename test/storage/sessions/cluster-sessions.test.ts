@@ -72,27 +72,27 @@ function watchedDisk(told: (name: string, bytes: number) => void): Disk {
 
 test("rows beyond the memory are sorted in runs that fit it, and merged in several passes", async (t) => {
   const home = startDirectory(t);
-  const rows = rowsOf(20_000);
+  const rows = rowsOf(8000);
   const path = jsonLines(home, rows);
   const runs: number[] = [];
   const disk = watchedDisk((name, bytes) => {
     if (name.endsWith(".run")) runs.push(bytes);
   });
   const report = await clusterSessions([path], outOf(home), { memory, disk });
-  t.is(report.rows, 20_000);
+  t.is(report.rows, 8000);
   t.deepEqual(
     await rowsIn(outOf(home)),
     clustered(rows).map((row) => ({ ...row })),
   );
   const first = runs.filter((bytes) => bytes <= memory / 2);
-  t.true(first.length > 20, `${first.length} runs that memory holds`);
-  t.true(runs.length - first.length > 20, `${runs.length} runs, merged two by two`);
-  t.true(report.rowBytes > 10 * memory);
+  t.true(first.length > 8, `${first.length} runs that memory holds`);
+  t.true(runs.length - first.length > 8, `${runs.length} runs, merged two by two`);
+  t.true(report.rowBytes > 6 * memory);
 });
 
 test("the table is the same for any memory, byte for byte", async (t) => {
   const home = startDirectory(t);
-  const path = jsonLines(home, rowsOf(3000));
+  const path = jsonLines(home, rowsOf(2000));
   const tables: Buffer[] = [];
   for (const bytes of [2 ** 16, 2 ** 18, 2 ** 29]) {
     const out = join(home, `out-${bytes}`);
@@ -170,9 +170,9 @@ test("text orders by its bytes, and ISO dates in text by their moments", async (
 test("it counts how often the lists of sessions repeat, and what shuffling costs", async (t) => {
   const home = startDirectory(t);
   const path = join(home, "rows.jsonl");
-  writeSessionLines({ samples: 8000, mean: 16, rows: 100_000 }, path);
+  writeSessionLines({ samples: 4000, mean: 16, rows: 100_000 }, path);
   const report = await clusterSessions([path], outOf(home), { compare: true });
-  t.is(report.rows, 8000);
+  t.is(report.rows, 4000);
   const mean = report.rows / report.sessions;
   t.true(mean > 13 && mean < 18, `${mean} rows a session`);
   const factorOf = (column: string) => {

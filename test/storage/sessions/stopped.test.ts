@@ -43,7 +43,7 @@ test("killed before any change of the disk, the next call makes the same bytes",
   const expected = bytesOf(join(home, "expected"));
   let deaths = 0;
   let resumed = 0;
-  const every = stride("changes that clustering is killed before", 5);
+  const every = stride("changes that clustering is killed before", 8);
   for (; ; deaths += every) {
     const out = outOf(home);
     const disk = mortalDisk(deaths);
@@ -66,7 +66,7 @@ test("killed before any change of the disk, the next call makes the same bytes",
 
 test("killed again and again, it still ends, with the same bytes", async (t) => {
   const home = startDirectory(t);
-  const path = jsonLines(home, rowsOf(6000));
+  const path = jsonLines(home, rowsOf(4000));
   await clusterSessions([path], join(home, "expected"), { memory });
   let calls = 0;
   for (let lives = 8; calls < 1000; calls++, lives = 8 + ((calls * 7) % 23)) {
@@ -83,7 +83,7 @@ test("killed again and again, it still ends, with the same bytes", async (t) => 
 
 test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
   const home = startDirectory(t);
-  const rows = rowsOf(6000);
+  const rows = rowsOf(4000);
   const path = jsonLines(home, rows);
   for (const share of [0, 0.1, 0.5, 0.85]) {
     const controller = new AbortController();
@@ -97,7 +97,7 @@ test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
   }
   t.true(existsSync(clusteringHomeOf(outOf(home))));
   const report = await clusterSessions([path], outOf(home), { memory });
-  t.is(report.rowsResumed, 6000);
+  t.is(report.rowsResumed, 4000);
   t.deepEqual(
     await rowsIn(outOf(home)),
     clustered(rows).map((row) => ({ ...row })),

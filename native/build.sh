@@ -1,37 +1,61 @@
 #!/bin/sh
-# Builds native/build/osiris.node, only when a source is newer. Reports its progress on stdout, and
-# the compiler's complaints on stderr. Without a compiler it says so and exits with success: the
-# reference kernels are used. CXX names another compiler, OSIRIS_JOBS the number of parts compiled
-# at the same time (default: one per core). OSIRIS_VERBOSE=1 prints every command.
+# Builds native/build/osiris.node, only when a source is newer or an instruction set is missing.
+# Reports its progress on stdout, and the compiler's complaints on stderr. Without a compiler it
+# says so and exits with success: the prebuilt kernels are used, or those of the reference.
+#
+#   sh native/build.sh [--sets SETS] [--to FILE]
+#
+# SETS: `native`, what this processor runs (the default); `all`; or names, as "portable avx2".
+# FILE: where the addon goes. OSIRIS_SETS does what --sets does. CXX names another compiler,
+# OSIRIS_JOBS the number of parts compiled at the same time (default: one per core).
+# OSIRIS_VERBOSE=1 prints every command.
 set -eu
+wanted=${OSIRIS_SETS:-native}
+addon=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --sets) wanted=$2 ;;
+    --to) addon=$(mkdir -p "$(dirname "$2")" && cd "$(dirname "$2")" && pwd)/$(basename "$2") ;;
+    *) echo "osiris: build.sh does not know $1" >&2; exit 2 ;;
+  esac
+  shift 2
+done
 cd "$(dirname "$0")"
-addon=build/osiris.node
+: "${addon:=build/osiris.node}"
+record=${addon%.node}.sets # the sets that the addon has
+compiler=${CXX:-g++}
+. ./parts.sh
+has_compiler() { command -v "$compiler" >/dev/null 2>&1; }
 if [ -f "$addon" ]; then
   newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' \) \
-    ! -name sanitize.sh ! -path './test/*' -newer "$addon" -print)
-  [ -n "$newer" ] || exit 0
+    ! -name sanitize.sh ! -name prebuilds.sh ! -name cross.sh ! -path './test/*' -newer "$addon" -print)
+  if [ -z "$newer" ]; then
+    has_compiler || exit 0
+    sets=$(choose_sets "$wanted")
+    are_among "$(cat "$record" 2>/dev/null)" "$sets" && exit 0
+  fi
 fi
-compiler=${CXX:-g++}
-if ! command -v "$compiler" >/dev/null 2>&1; then
-  echo "osiris: there is no C++ compiler ($compiler); using the reference kernels, which are slow" >&2
+if ! has_compiler; then
+  echo "osiris: there is no C++ compiler ($compiler); the kernels are not compiled here" >&2
   exit 0
 fi
-. ./parts.sh
 # Found from the package's own folder, so that another project's node_modules will do too.
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
 link=
 [ "$(uname)" != Darwin ] || link="-undefined dynamic_lookup"
+# A prebuilt addon is stripped: whoever debugs a kernel builds it.
+[ "$addon" = build/osiris.node ] || [ "$(uname)" = Darwin ] || link="$link -s"
 mkdir -p build
 objects=build/objects.$$
-built=build/osiris.$$.tmp
+built=$addon.$$.tmp
 trap 'rm -rf "$objects" "$built"' EXIT
 mkdir "$objects"
 started=$(date +%s)
-sets=$(instruction_sets)
-parts="$(list_parts "$sets") bindings/addon: kernels:"
+sets=$(choose_sets "$wanted")
+parts=$(list_parts "$sets" bindings/addon:)
 echo "osiris: compiling the kernels with $("$compiler" --version 2>/dev/null | head -n 1)"
 # shellcheck disable=SC2086,SC2116
-echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on $(count_cores) cores: about a minute on two"
+echo "osiris: $(echo "$parts" | wc -w | tr -d ' ') parts, for $(echo $sets), on $(count_cores) cores"
 # Warnings stop CI (sanitize.sh), not a user with another compiler.
 # No fused multiply-add except where the source has one, and no liberties of -ffast-math.
 compile_parts "$objects" "$parts" \
@@ -41,4 +65,5 @@ tell_command "$compiler" -shared "$objects/*.o" -o "$built" "$link"
 "$compiler" -shared "$objects"/*.o -o "$built" $link
 # A process that loads the addon during the build sees the old file or the new one, whole.
 mv "$built" "$addon"
+echo "$sets" >"$record"
 echo "osiris: compiled and linked the kernels in $(($(date +%s) - started)) s"

@@ -3,9 +3,11 @@
 // kernels become one table for each set, and the best set of this processor is chosen when the
 // addon is loaded. AVX-512 and AVX2 give the same bits.
 //
-// The build defines OSIRIS_HAS_avx2 and so on for the sets that the compiler knows (parts.sh).
+// The build defines OSIRIS_HAS_avx2 and so on for the sets that it compiles (parts.sh): those of
+// the processor at hand, or all.
 
 #include "kernels.h"
+#include "simd/processor.h"
 
 #include <cstring>
 #include <initializer_list>
@@ -39,10 +41,12 @@
 
 namespace osiris {
 
+#if defined(OSIRIS_HAS_portable)
 #if defined(__FP_FAST_FMAF)
 OSIRIS_INSTRUCTION_SET(portable, "native-3-portable-fma")
 #else
 OSIRIS_INSTRUCTION_SET(portable, "native-3-portable")
+#endif
 #endif
 #if defined(OSIRIS_HAS_avx2)
 OSIRIS_INSTRUCTION_SET(avx2, "native-3")
@@ -89,39 +93,51 @@ static const Kernels* pairKernels() {
     return all;
   }();
   static const bool has =
-      __builtin_cpu_supports("avx512bf16") && pairsRoundAsDefined(avx512::kernels(), pairs);
+      hasAvx512Bf16() && pairsRoundAsDefined(avx512::kernels(), pairs);
   return has ? &pairs : nullptr;
 }
 
 #endif
 
 const Kernels* kernelsOf(const char* isa) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
+  const auto asked = [isa](const char* name) { return std::strcmp(isa, name) == 0; };
+#if defined(OSIRIS_HAS_avx512bf16)
+  if (asked("avx512bf16")) return pairKernels();
 #endif
 #if defined(OSIRIS_HAS_avx512)
-  const bool hasAvx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-#if defined(OSIRIS_HAS_avx512bf16)
-  if (std::strcmp(isa, "avx512bf16") == 0) return hasAvx512 ? pairKernels() : nullptr;
-#endif
-  if (std::strcmp(isa, "avx512") == 0) return hasAvx512 ? &avx512::kernels() : nullptr;
+  if (asked("avx512")) return hasAvx512() ? &avx512::kernels() : nullptr;
 #endif
 #if defined(OSIRIS_HAS_avx2)
-  if (std::strcmp(isa, "avx2") == 0) {
-    const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                     __builtin_cpu_supports("f16c");
-    return has ? &avx2::kernels() : nullptr;
-  }
+  if (asked("avx2")) return hasAvx2() ? &avx2::kernels() : nullptr;
 #endif
-  return std::strcmp(isa, "portable") == 0 ? &portable::kernels() : nullptr;
+#if defined(OSIRIS_HAS_portable)
+  if (asked("portable")) return &portable::kernels();
+#endif
+  return nullptr;
+}
+
+const char* compiledSets() {
+  return ""
+#if defined(OSIRIS_HAS_portable)
+         "portable "
+#endif
+#if defined(OSIRIS_HAS_avx2)
+         "avx2 "
+#endif
+#if defined(OSIRIS_HAS_avx512)
+         "avx512 "
+#endif
+#if defined(OSIRIS_HAS_avx512bf16)
+         "avx512bf16 "
+#endif
+      ;
 }
 
 const Kernels* bestKernels() {
-  for (const char* isa : {"avx512bf16", "avx512", "avx2"}) {
+  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     if (const Kernels* kernels = kernelsOf(isa)) return kernels;
   }
-  return &portable::kernels();
+  return nullptr;
 }
 
 }  // namespace osiris

@@ -362,10 +362,15 @@ struct Kernels {
                       int64_t count, int64_t bytes);
 };
 
-/// The kernels of an instruction set by name, or nullptr where the processor does not have it.
+/// The kernels of an instruction set by name, or nullptr where the processor does not have it, or
+/// they were not compiled.
 const Kernels* kernelsOf(const char* isa);
 
-/// The fastest kernels that this processor can run.
+/// The fastest kernels here that this processor can run, or nullptr: an addon with the set of another
+/// processor alone.
 const Kernels* bestKernels();
+
+/// The sets that were compiled, each with a blank behind it.
+const char* compiledSets();
 
 }  // namespace osiris

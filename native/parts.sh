@@ -14,15 +14,49 @@ avx512bf16
 SETS
 }
 
-# SOURCE:SET of every part except kernels.cc and the bindings. The slowest to compile come first, so
-# that all cores end at the same time.
+# choose_sets WANTED: `all` that the compiler knows, `native` those that this processor runs, or
+# names. Where the processor cannot be asked, as when another one's compiler is used, it is all.
+choose_sets() {
+  case $1 in
+    all) instruction_sets ;;
+    native) sets_of_processor || instruction_sets ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# The best set of this processor, and the one that it rests on. The program that asks is kept: it is
+# run at every start of a clone.
+sets_of_processor() {
+  mkdir -p build
+  probe=build/probe
+  if [ ! -f "$probe" ] || [ -n "$(find probe.cc simd/processor.h -newer "$probe" 2>/dev/null)" ]; then
+    "$compiler" -std=c++17 -I . probe.cc -o "$probe.$$" >/dev/null 2>&1 || return 1
+    mv "$probe.$$" "$probe"
+  fi
+  "./$probe" 2>/dev/null
+}
+
+# are_among SETS SOME: whether SETS has all of SOME.
+are_among() {
+  for set in $2; do
+    case " $(echo $1) " in *" $set "*) ;; *) return 1 ;; esac
+  done
+}
+
+# list_parts SETS OTHER: SOURCE:SET of every part, and the part OTHER. The slowest to compile come
+# first, so that all cores end at the same time.
 list_parts() {
-  for source in embedding/update embedding/lookup dense/dense blocks/blocks exchange/exchange tiers/tiers; do
+  for source in embedding/lookup embedding/update dense/dense embedding/held-update blocks/blocks; do
     for set in $1; do
       # avx512bf16 is avx512 with other products.
       [ "$set" = avx512bf16 ] && [ "$source" != dense/dense ] || echo "$source:$set"
     done
   done
+  echo "$2"
+  for source in exchange/exchange tiers/tiers; do
+    for set in $1; do [ "$set" = avx512bf16 ] || echo "$source:$set"; done
+  done
+  echo kernels:
 }
 
 # The number of cores: by default, one part is compiled on each.
@@ -37,7 +71,6 @@ compile_parts() {
   parts=$2
   shift 2
   total=$(echo "$parts" | wc -w | tr -d ' ')
-  for set in $sets; do set -- "$@" "-DOSIRIS_HAS_$set"; done
   workers=
   while [ "$(echo "$workers" | wc -w)" -lt "${OSIRIS_JOBS:-$(count_cores)}" ]; do
     compile_next "$@" &
@@ -59,9 +92,14 @@ compile_next() {
   for part in $parts; do
     name=$(echo "$part" | tr /: --)
     mkdir "$folder/$name.taken" 2>/dev/null || continue
-    tell_command "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc"
+    defined=-DOSIRIS_ISA=${part#*:}
+    # Only kernels.cc is told of the other sets: all other parts have the same object in every build.
+    [ "$part" != kernels: ] || defined=$(for set in $sets; do echo "-DOSIRIS_HAS_$set"; done)
+    # shellcheck disable=SC2086
+    tell_command "$compiler" "$@" $defined -c "${part%:*}.cc"
     # In the background, because a shell in `wait` handles a signal at once.
-    "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc" -o "$folder/$name.tmp" &
+    # shellcheck disable=SC2086
+    "$compiler" "$@" $defined -c "${part%:*}.cc" -o "$folder/$name.tmp" &
     compiling=$!
     trap 'kill "$compiling" 2>/dev/null; exit 1' TERM
     wait "$compiling" || return 1

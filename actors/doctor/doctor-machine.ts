@@ -22,6 +22,7 @@ import { rowStateWidth } from "../../src/embedding/tables/row-state.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
+import { addonOrigin } from "../../src/ports/addon.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -58,10 +59,17 @@ function nodeCheck(): Check {
   return check("Node", isOld ? "fail" : "ok", found, `install Node ${nodeMin.join(".")} or newer`);
 }
 
+/** The arithmetic of the kernels, and of native ones the instruction set, the compiler, the file. */
 function kernelCheck(): Check {
   const { arithmetic } = openKernels("auto");
   const notice = kernelNotice();
-  return check("kernels", notice === undefined ? "ok" : "warn", arithmetic, notice);
+  const origin = addonOrigin();
+  const found = [arithmetic];
+  if (origin !== undefined) {
+    const { set, compiler, path, isPrebuilt } = origin;
+    found.push(set, compiler, `${isPrebuilt ? "shipped in" : "compiled here:"} ${path}`);
+  }
+  return check("kernels", notice === undefined ? "ok" : "warn", found.join(", "), notice);
 }
 
 /** The store that rows below memory get unasked. */

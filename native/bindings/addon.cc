@@ -45,6 +45,7 @@ constexpr napi_property_descriptor method(const char* name, napi_callback callba
 NAPI_MODULE_INIT() {
   const napi_property_descriptor properties[] = {
       method("callForm", answered<callForm>),
+      method("built", answered<built>),
       method("arithmetic", answered<arithmetic>),
       method("limitIsa", answered<limitIsa>),
       method("useLargePages", bound<useLargePages>),

@@ -23,7 +23,7 @@ constexpr size_t argumentsMax = 14;
 /// The arguments of one call from JavaScript.
 class Call {
  public:
-  Call(napi_env env, napi_callback_info info) : env_(env) {
+  [[gnu::noinline]] Call(napi_env env, napi_callback_info info) : env_(env) {
     size_t count = argumentsMax;
     ok(napi_get_cb_info(env, info, &count, arguments_, nullptr, nullptr));
   }
@@ -35,36 +35,36 @@ class Call {
   uint8_t* bytes(size_t i) { return pointer<uint8_t>(arguments_[i], napi_uint8_array); }
 
   int64_t* longs(size_t i) { return pointer<int64_t>(arguments_[i], napi_bigint64_array); }
-  bool isLongs(size_t i) {
+  [[gnu::noinline]] bool isLongs(size_t i) {
     napi_typedarray_type type = napi_int8_array;
     ok(napi_get_typedarray_info(env_, arguments_[i], &type, nullptr, nullptr, nullptr, nullptr));
     return type == napi_bigint64_array;
   }
 
-  int64_t length(size_t i) {
+  [[gnu::noinline]] int64_t length(size_t i) {
     size_t length = 0;
     ok(napi_get_typedarray_info(env_, arguments_[i], nullptr, &length, nullptr, nullptr, nullptr));
     return static_cast<int64_t>(length);
   }
 
-  double number(size_t i) {
+  [[gnu::noinline]] double number(size_t i) {
     double value = 0;
     ok(napi_get_value_double(env_, arguments_[i], &value));
     return value;
   }
   int64_t integer(size_t i) { return static_cast<int64_t>(number(i)); }
   uint32_t word(size_t i) { return static_cast<uint32_t>(integer(i)); }
-  bool flag(size_t i) {
+  [[gnu::noinline]] bool flag(size_t i) {
     bool value = false;
     ok(napi_get_value_bool(env_, arguments_[i], &value));
     return value;
   }
-  std::string text(size_t i) {
+  [[gnu::noinline]] std::string text(size_t i) {
     char value[16] = {};
     ok(napi_get_value_string_utf8(env_, arguments_[i], value, sizeof value, nullptr));
     return value;
   }
-  bool missing(size_t i) {
+  [[gnu::noinline]] bool missing(size_t i) {
     napi_valuetype type = napi_undefined;
     ok(napi_typeof(env_, arguments_[i], &type));
     return type == napi_undefined;
@@ -73,7 +73,7 @@ class Call {
   /// The elements of an array of typed arrays, all of one type, or of the listed types in turn.
   /// `lengths`, if there are any: those of the arrays.
   template <typename Element>
-  std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types,
+  [[gnu::noinline]] std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types,
                              std::vector<int64_t>* lengths = nullptr) {
     uint32_t count = 0;
     ok(napi_get_array_length(env_, arguments_[i], &count));
@@ -89,7 +89,7 @@ class Call {
     return pointers;
   }
   template <typename Element>
-  std::vector<Element*> list(size_t i, napi_typedarray_type type) {
+  [[gnu::noinline]] std::vector<Element*> list(size_t i, napi_typedarray_type type) {
     uint32_t count = 0;
     ok(napi_get_array_length(env_, arguments_[i], &count));
     return list<Element>(i, std::vector<napi_typedarray_type>(count, type));
@@ -97,19 +97,19 @@ class Call {
   std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
 
   /// False, with an exception pending, where an argument is not valid for the kernel.
-  bool valid() {
+  [[gnu::noinline]] bool valid() {
     if (valid_) return true;
     napi_throw_type_error(env_, nullptr, "Expected the typed arrays that this kernel takes");
     return false;
   }
 
   /// Ends the call with a RangeError. A later exception does not replace it.
-  void refuse(const std::string& message) {
+  [[gnu::noinline]] void refuse(const std::string& message) {
     napi_throw_range_error(env_, nullptr, message.c_str());
     valid_ = false;
   }
 
-  napi_value answer(int64_t number) {
+  [[gnu::noinline]] napi_value answer(int64_t number) {
     napi_value result = nullptr;
     napi_create_int64(env_, number, &result);
     return result;
@@ -137,16 +137,20 @@ class Call {
 
   void ok(napi_status status) { valid_ = valid_ && status == napi_ok; }
 
-  /// nullptr where there are no elements.
   template <typename Element>
   Element* pointer(napi_value value, napi_typedarray_type expected, size_t* count = nullptr) {
+    return static_cast<Element*>(memory(value, expected, count));
+  }
+
+  /// nullptr where there are no elements.
+  [[gnu::noinline]] void* memory(napi_value value, napi_typedarray_type expected, size_t* count) {
     napi_typedarray_type type = napi_int8_array;
     void* data = nullptr;
     size_t length = 0;
     ok(napi_get_typedarray_info(env_, value, &type, &length, &data, nullptr, nullptr));
     valid_ = valid_ && type == expected;
     if (count != nullptr) *count = length;
-    return length == 0 ? nullptr : static_cast<Element*>(data);
+    return length == 0 ? nullptr : data;
   }
 
   napi_env env_;
@@ -189,7 +193,7 @@ constexpr int64_t tableNumbers = 12;
 
 /// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers;
 /// rules if there are any.
-std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
+[[gnu::noinline]] std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const int32_t* numbers = call.ints(i + 4);
   std::vector<napi_typedarray_type> types;
   for (int64_t t = 0; call.valid() && t < call.length(i + 4) / tableNumbers; t++) {
@@ -227,7 +231,7 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
 }
 
 /// 64-bit ids as rows, in this thread's scratch. Refuses the call if an id is no row.
-const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
+[[gnu::noinline]] const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
                            int64_t samples, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
   int32_t* rows = scratches().narrowed.take<int32_t>(offsets[count * samples]);
@@ -241,7 +245,7 @@ const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offset
 }
 
 /// Arguments i .. i+2: offsets, ids of 32 or 64 bits, weights if there are any.
-Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
+[[gnu::noinline]] Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
   const int64_t samples = count == 0 ? 0 : (call.length(i) - 1) / count;
   const int32_t* offsets = call.ints(i);
@@ -263,7 +267,7 @@ Addends addendsOf(const std::vector<float*>& list) {
 }
 
 /// Arguments i, i+1: index of the first slice, bounds.
-Slices slicesOf(Call& call, size_t i) {
+[[gnu::noinline]] Slices slicesOf(Call& call, size_t i) {
   return {call.integer(i), call.length(i + 1) - 1, call.ints(i + 1)};
 }
 

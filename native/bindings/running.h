@@ -12,8 +12,31 @@ using namespace osiris;
 const Kernels* const best = bestKernels();
 thread_local const Kernels* limited = nullptr;
 
-/// The kernels that this thread runs.
+/// The kernels that this thread runs. src/ports/addon.ts calls nothing but `built` where there are none.
 const Kernels& running() { return limited != nullptr ? *limited : *best; }
+
+/// The compiler, as people name it.
+#if defined(__clang__)
+constexpr const char* compiledBy = __VERSION__;
+#else
+constexpr const char* compiledBy = "g++ " __VERSION__;
+#endif
+
+// built(): the instruction set that this thread runs, or undefined where this addon has none for
+// this processor; all that it was compiled for, parted by blanks; and the compiler.
+napi_value built(Call& call) {
+  napi_value texts = nullptr;
+  const Kernels* const mine = limited != nullptr ? limited : best;
+  const char* const parts[] = {mine == nullptr ? nullptr : mine->name, compiledSets(), compiledBy};
+  napi_create_array(call.env(), &texts);
+  for (uint32_t i = 0; i < 3; i++) {
+    if (parts[i] == nullptr) continue;
+    napi_value text = nullptr;
+    napi_create_string_utf8(call.env(), parts[i], NAPI_AUTO_LENGTH, &text);
+    napi_set_element(call.env(), texts, i, text);
+  }
+  return texts;
+}
 
 napi_value arithmetic(Call& call) {
   napi_value name = nullptr;
@@ -34,6 +57,6 @@ napi_value limitIsa(Call& call) {
 
 /// The form of the calls that this addon takes. It changes when arguments do, so that an addon is
 /// never called by another version of src/ports/addon.ts, which has the same number.
-napi_value callForm(Call& call) { return call.answer(9); }
+napi_value callForm(Call& call) { return call.answer(10); }
 
 }  // namespace

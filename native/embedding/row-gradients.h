@@ -8,8 +8,8 @@ using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
-/// The lookups of one table, and the inputs of their gradients' sums.
-template <bool placed>
+/// The lookups of one table, and the inputs of their gradients' sums. Whether lookups are placed is
+/// no template argument of most kernels, or each would be compiled twice.
 struct Gradients {
   const Lookup* lookups;   // sorted by row, then by slice, then in the order of the bags
   int64_t count;
@@ -19,30 +19,32 @@ struct Gradients {
   int64_t columns, dim;
   bool mean;               // whether any bag is averaged
   float* stack;            // (64,D)
-  // By place, where lookups are placed.
+  // By place, where lookups are placed; else null.
   const int32_t* sampleAt;
   const int64_t* gradientAt;  // from d on
   const int32_t* lengthAt;    // of the bag, where it is averaged; else 0
   const float* weightAt;      // null: 1
 
-  int64_t sampleOf(int64_t k) const {
-    const int64_t place = placeOf(lookups[k]);
-    return placed ? sampleAt[place] : place;
+  bool placed() const { return sampleAt != nullptr; }
+  const float* gradientOf(int64_t k) const {
+    return placed() ? gradientOf<true>(k) : gradientOf<false>(k);
   }
+  int64_t slice(int64_t k) const { return placed() ? slice<true>(k) : slice<false>(k); }
+
+  /// The same where it is known whether lookups are placed.
+  template <bool placed>
   const float* gradientOf(int64_t k) const {
     const int64_t place = placeOf(lookups[k]);
     return d + (placed ? gradientAt[place] : place * columns);
   }
-  /// The length to divide by; 0: the bag is no mean.
-  int32_t lengthOf(int64_t k) const {
+  template <bool placed>
+  int64_t slice(int64_t k) const {
     const int64_t place = placeOf(lookups[k]);
-    if (placed) return lengthAt[place];
-    return mean ? offsets[place + 1] - offsets[place] : 0;
+    return sliceOf[placed ? sampleAt[place] : place];
   }
   float weightOf(int64_t k) const {
     return weightAt == nullptr ? 1 : weightAt[placeOf(lookups[k])];
   }
-  int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
 };
 
 /// Stable radix sort by row in `passes` passes, least significant digit first. All digits are
@@ -114,11 +116,16 @@ inline int64_t placeLookups(Lookup* out, int32_t* sampleAt, int64_t* gradientAt,
   return place;
 }
 
+/// Whether the lookups of a table are placed.
+INLINE bool isPlaced(const Table& t, const Bags& bags) {
+  return bags.weights != nullptr || t.lookups > 1;
+}
+
 /// The lookups of the table at `index`: the first entry of its rows.
-template <bool placed>
-inline Gradients<placed> gradientsOf(const Table* tables, int64_t index, const Bags& bags,
-                                     const float* dPooled, int64_t columns, const Slices& slices,
-                                     const int32_t* sliceOf) {
+[[gnu::noinline]] static Gradients gradientsOf(const Table* tables, int64_t index,
+                                               const Bags& bags, const float* dPooled,
+                                               int64_t columns, const Slices& slices,
+                                               const int32_t* sliceOf) {
   const Table& t = tables[index];
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t count = offsets[t.lookups * bags.samples] - offsets[0];
@@ -126,7 +133,7 @@ inline Gradients<placed> gradientsOf(const Table* tables, int64_t index, const B
   Lookup* to = scratches().rowsB.take<Lookup>(count);
   const float* d = dPooled + t.column;
   float* stack = scratches().fold.take<float>(64 * t.dim);
-  if constexpr (!placed) {
+  if (!isPlaced(t, bags)) {
     for (int64_t b = 0, place = 0; b < bags.samples; b++) {
       for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
         from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(b);
@@ -151,16 +158,18 @@ inline Gradients<placed> gradientsOf(const Table* tables, int64_t index, const B
   }
 }
 
-/// out (D) = the sum of lookups from..to-1, in order.
+/// out (D) = the sum of lookups from..to-1, in order. `placed`: as the lookups are.
 template <bool placed>
-INLINE void sumLookups(float* out, const Gradients<placed>& g, int64_t from, int64_t to) {
+INLINE void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
   for (int64_t c = 0; c < g.dim; c += lanes) {
     const int64_t some = left(g.dim, c);
     Vec sum = zero();
     for (int64_t k = from; k < to; k++) {
-      Vec share = loadSome(g.gradientOf(k) + c, some);
+      const int64_t place = placeOf(g.lookups[k]);
+      Vec share = loadSome(g.gradientOf<placed>(k) + c, some);
       if (g.mean) {
-        const int32_t length = g.lengthOf(k);
+        const int32_t length =
+            placed ? g.lengthAt[place] : g.offsets[place + 1] - g.offsets[place];
         if (length > 0) share = div(share, broadcast(static_cast<float>(length)));
       }
       if (placed) sum = fma(broadcast(g.weightOf(k)), share, sum);
@@ -173,14 +182,14 @@ INLINE void sumLookups(float* out, const Gradients<placed>& g, int64_t from, int
 /// The slice tree of lookups from..to-1, slices counted from `first`. Returns the sum, in g.stack.
 /// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
 template <bool placed>
-INLINE float* foldRow(const Gradients<placed>& g, int64_t first, int64_t from, int64_t to) {
+INLINE float* foldLookups(const Gradients& g, int64_t first, int64_t from, int64_t to) {
   int64_t depth = 0;
   int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
   int64_t before = 0;
   while (from < to) {
-    const int64_t slice = g.slice(from);
+    const int64_t slice = g.slice<placed>(from);
     int64_t end = from + 1;
-    while (end < to && g.slice(end) == slice) end++;
+    while (end < to && g.slice<placed>(end) == slice) end++;
     if (depth > 0) {
       const uint64_t parted = static_cast<uint64_t>((first + before) ^ (first + slice));
       const int level = 63 - __builtin_clzll(parted);
@@ -189,7 +198,7 @@ INLINE float* foldRow(const Gradients<placed>& g, int64_t first, int64_t from, i
       }
       meets[depth] = level;
     }
-    sumLookups(g.stack + depth * g.dim, g, from, end);
+    sumLookups<placed>(g.stack + depth * g.dim, g, from, end);
     depth++;
     before = slice;
     from = end;
@@ -200,9 +209,22 @@ INLINE float* foldRow(const Gradients<placed>& g, int64_t first, int64_t from, i
   return g.stack;
 }
 
+/// The same, of lookups that are placed, as few are: one copy in all kernels. The inputs are copied
+/// to locals, so that stores cannot alias them.
+[[gnu::noinline]] static float* foldPlaced(const Gradients& gradients, int64_t first, int64_t from,
+                                           int64_t to) {
+  const Gradients g = gradients;
+  return foldLookups<true>(g, first, from, to);
+}
+
+/// The same, of any lookups.
+INLINE float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
+  return g.placed() ? foldPlaced(g, first, from, to) : foldLookups<false>(g, first, from, to);
+}
+
 /// Calls visit(row, from, to) for each distinct row, ascending.
-template <bool placed, typename Visit>
-INLINE void eachRow(const Gradients<placed>& g, const Visit& visit) {
+template <typename Visit>
+INLINE void eachRow(const Gradients& g, const Visit& visit) {
   for (int64_t from = 0; from < g.count;) {
     const int64_t row = rowOf(g.lookups[from]);
     int64_t to = from + 1;

@@ -265,11 +265,10 @@ struct Room {
 };
 
 /// Updates a row in fewer bits with the gradient g by a plain rule: decoded, changed and rounded
-/// again without leaving registers.
+/// again without leaving registers. The row's noise was drawn into the room.
 template <Precision precision>
 INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
                                  const Room& room) {
-  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
   float* state = t.stateOf(row);
   const Vec rate = broadcast(rateOf(t.rule, state, g, t.dim, mean));
   Finite finite;
@@ -288,8 +287,8 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
                                               const Completed& known, const Room& room) {
+  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
   if (isPlain(t)) return stepCodedRow<precision>(t, row, g, known.mean, room);
-  drawRow(room.noise, t, row);
   decodeRow<precision>(room.weights, t, row);
   const Finite finite = takeGradient(t, room.weights, t.ruleStateOf(row), g, known);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {

@@ -12,6 +12,7 @@ namespace osiris::OSIRIS_ISA {
 #include "simd/slice-plan.h"
 #include "embedding/rules.h"
 #include "embedding/row-gradients.h"
+#include "embedding/held-rows.h"
 #include "embedding/row-update.h"
 
 void addUpdate(Kernels& kernels) {

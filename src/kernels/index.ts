@@ -32,8 +32,8 @@ export function kernelNotice(): string | undefined {
   const native = createNative();
   if (native === undefined) {
     return (
-      "Using the reference kernels, which are slow, because the native ones are not built; " +
-      "run `osiris build-native`"
+      "Using the reference kernels, which are slow, because there are no native ones for this " +
+      "machine; run `osiris build-native`"
     );
   }
   if (!native.arithmetic.includes("portable")) return undefined;

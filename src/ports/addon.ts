@@ -1,7 +1,7 @@
-// The native addon: where it lies, and how it is loaded. Every thread loads this, and not what
-// builds it.
+// The native addon: where it lies, and how it is loaded: the one that was compiled here, else the one
+// that the package ships. Every thread loads this, and not what builds it.
 
-import { existsSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,18 +19,36 @@ export function nativeFolder(): string {
   return join(here, "../../../native");
 }
 
-/** The path of the built addon, whether it exists or not. */
+/** The path of the addon that is built here, whether it exists or not. */
 export function addonPath(): string {
   return join(nativeFolder(), "build", "osiris.node");
+}
+
+/** The path of the addon that the package ships for this platform, whether it exists or not. */
+export function prebuiltPath(): string {
+  const platform = `${process.platform}-${process.arch}`;
+  return join(nativeFolder(), "..", "prebuilds", platform, "osiris.node");
 }
 
 /** The addon's functions, over typed arrays and numbers. */
 export type Addon = Record<string, (...values: unknown[]) => unknown>;
 
-let loaded: Addon | undefined;
+/** Where the addon of this process came from, and how it was compiled. */
+export interface AddonOrigin {
+  readonly path: string;
+  /** Whether the package shipped it; else it was compiled here. */
+  readonly isPrebuilt: boolean;
+  /** The instruction set that this thread runs. */
+  readonly set: string;
+  /** All sets that it was compiled for. */
+  readonly sets: readonly string[];
+  readonly compiler: string;
+}
+
+let loaded: { readonly addon: Addon; readonly path: string } | undefined;
 
 /** The form of the calls: native/bindings/running.h has the same number. */
-const callForm = 9;
+const callForm = 10;
 
 /** The addon, if it takes our calls. @throws Error where it was built for another version */
 export function ofThisVersion(addon: Addon, path: string): Addon {
@@ -41,11 +59,68 @@ export function ofThisVersion(addon: Addon, path: string): Addon {
   throw new Error(message);
 }
 
-/** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
+/**
+ * The addon of this process: the one that is built here, else the one of the package; undefined
+ * where there is none with kernels for this processor. Load errors of what is built here are thrown.
+ */
 export function loadAddon(): Addon | undefined {
-  if (loaded !== undefined) return loaded;
-  const path = addonPath();
-  if (!existsSync(path)) return undefined;
-  loaded = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
-  return loaded;
+  if (loaded !== undefined) return loaded.addon;
+  const built = addonPath();
+  if (existsSync(built)) {
+    const addon = ofThisVersion(requireAddon(built), built);
+    // Compiled on another machine, for a processor that has more than this one.
+    if (hasKernels(addon)) loaded = { addon, path: built };
+  }
+  loaded ??= prebuilt(prebuiltPath());
+  return loaded?.addon;
+}
+
+/** Where the addon of this process came from; undefined where there is none. */
+export function addonOrigin(): AddonOrigin | undefined {
+  const addon = loadAddon();
+  if (addon === undefined || loaded === undefined) return undefined;
+  const [set = "", sets = "", compiler = ""] = builtAs(addon);
+  const { path } = loaded;
+  return { path, isPrebuilt: path !== addonPath(), set, sets: sets.trim().split(" "), compiler };
+}
+
+/** The shipped addon, unless this system cannot load it: its C library may be older, or another. */
+function prebuilt(path: string): typeof loaded {
+  if (!existsSync(path) || isMusl()) return undefined;
+  let addon: Addon;
+  try {
+    addon = requireAddon(path);
+  } catch {
+    return undefined;
+  }
+  ofThisVersion(addon, path);
+  return hasKernels(addon) ? { addon, path } : undefined;
+}
+
+function requireAddon(path: string): Addon {
+  return createRequire(import.meta.url)(path) as Addon;
+}
+
+function builtAs(addon: Addon): readonly (string | undefined)[] {
+  return addon.built?.() as readonly (string | undefined)[];
+}
+
+function hasKernels(addon: Addon): boolean {
+  return builtAs(addon)[0] !== undefined;
+}
+
+/** Enough of a program's head to hold the name of its dynamic linker. */
+const headBytes = 4096;
+
+/** Whether this Node rests on musl, whose linker may take a library of glibc and crash in it. */
+function isMusl(): boolean {
+  if (process.platform !== "linux") return false;
+  const head = Buffer.alloc(headBytes);
+  const file = openSync(process.execPath, "r");
+  try {
+    readSync(file, head, 0, headBytes, 0);
+  } finally {
+    closeSync(file);
+  }
+  return head.includes("ld-musl-");
 }

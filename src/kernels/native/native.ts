@@ -2,7 +2,7 @@
 // of the reference, typed arrays in JavaScript's memory. The addon sees them only while a call
 // runs.
 
-import { type Addon, loadAddon } from "../../ports/addon.ts";
+import { type Addon, addonOrigin, loadAddon } from "../../ports/addon.ts";
 import type {
   Bags,
   Kernels,
@@ -22,17 +22,23 @@ import { blocks } from "./blocks.ts";
 import { cache, records } from "./cache.ts";
 import { aligned, listed, listTables, precisions } from "./tables.ts";
 
+export type InstructionSet = "avx512bf16" | "avx512" | "avx2" | "portable";
+
 /**
  * For tests and benches: limits the native kernels of this thread to one instruction set. False
- * where the processor lacks it, or where the addon is not built.
+ * where the processor lacks it, where the addon was compiled without it, or where there is none.
  */
-export function limitIsa(isa: "avx512bf16" | "avx512" | "avx2" | "portable"): boolean {
+export function limitIsa(isa: InstructionSet): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
 }
 
-/** The native kernels, or undefined where the addon is not built. */
-export function createNative(): Kernels | undefined {
-  const addon = loadAddon();
+/** Whether the addon was compiled for an instruction set, which the processor may lack. */
+export function isCompiledFor(isa: InstructionSet): boolean {
+  return addonOrigin()?.sets.includes(isa) === true;
+}
+
+/** The native kernels of an addon, this process's if none is named; undefined where it has none. */
+export function createNative(addon: Addon | undefined = loadAddon()): Kernels | undefined {
   if (addon === undefined) return undefined;
   const memory = createMemory((length) => aligned(addon, length));
   return {

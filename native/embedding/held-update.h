@@ -1,0 +1,147 @@
+// Embedding bags, backward: updates float32 rows of 1, 2, 4 or 8 vectors by the rules of large tables.
+// Included by embedding/held-update.cc for each instruction set.
+
+/// As many rows as a vector has lanes, with their gradients.
+template <int vectors>
+struct RowGroup {
+  /// Quanta of 32 columns of a row.
+  static constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
+  static constexpr int quanta = vectors / some;
+
+  int64_t n = 0;
+  int64_t rows[lanes];
+  const float* d[lanes];  // a row's gradient
+  float* folded;          // (lanes,D), for gradients that are sums
+  Vec squares[quanta][lanes];
+  float rates[lanes];
+
+  /// Squares of row r's gradient, not yet summed over lanes.
+  __attribute__((always_inline)) void square(int r) {
+    for (int q = 0; q < quanta; q++) {
+      Vec v[some];
+      for (int i = 0; i < some; i++) v[i] = load(d[r] + (q * some + i) * lanes);
+      squares[q][r] = vectorOfSquares(v);
+    }
+  }
+
+  /// Means of squares, each equal to `meanOfSquares`.
+  __attribute__((always_inline)) Vec means() const {
+    Vec sum = zero();
+    for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(squares[q]));
+    return div(sum, broadcast(static_cast<float>(vectors * lanes)));
+  }
+};
+
+/// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It does what
+/// `foldRow` and `applyRow` do, for groups of rows with one vector of rates. While the squares of
+/// one group are summed, the rows of the group before are written: in every turn one row is
+/// prefetched, one squared and one written, so that memory is always busy and nothing waits for a
+/// square root. The loop's inputs are copied to locals, so that its stores cannot alias them.
+template <int vectors, bool adagrad, bool placed>
+[[gnu::noinline]] static void updatePlain(const Table& table, const Gradients& gradients,
+                                          int64_t first, const float* mean, Finite& finite) {
+  const Table t = table;
+  const Gradients g = gradients;
+  const float most = table.rule.clip;
+  const bool summed = placed || g.mean;
+  RowGroup<vectors> groups[2];
+  float* const folded = scratches().gradient.take<float>(2 * lanes * g.dim);
+  groups[0].folded = folded;
+  groups[1].folded = folded + lanes * g.dim;
+  int64_t asked = 0, from = 0;
+  const int64_t bytes = vectors * lanes * sizeof(float);
+  const auto ask = [&]() INLINE_LAMBDA {
+    if (asked < g.count) {
+      const int64_t row = rowOf(g.lookups[asked]);
+      prefetch(g.gradientOf<placed>(asked), bytes);
+      prefetch(t.weights + row * vectors * lanes, bytes);
+      if (adagrad) prefetch(t.state + row, 1);
+      prefetch(t.touched + row, 1);
+    }
+    const int64_t close = asked - updateAhead + updateClose;
+    if (close >= 0 && close < g.count) {
+      prefetchClose(t.weights + rowOf(g.lookups[close]) * vectors * lanes, bytes);
+    }
+    asked++;
+  };
+  const auto take = [&](RowGroup<vectors>& group, int r) INLINE_LAMBDA {
+    const int64_t row = rowOf(g.lookups[from]);
+    int64_t to = from + 1;
+    while (to < g.count && rowOf(g.lookups[to]) == row) to++;
+    group.rows[r] = row;
+    group.d[r] = g.gradientOf<placed>(from);
+    float* const own = group.folded + r * g.dim;
+    if (__builtin_expect(summed || to > from + 1, 0)) {
+      group.d[r] = own;
+      std::memcpy(own, foldLookups<placed>(g, first, from, to), g.dim * sizeof(float));
+    }
+    if (__builtin_expect(most != 0, 0)) {
+      clipRow(own, group.d[r], most, vectors * lanes);
+      group.d[r] = own;
+    }
+    if (adagrad && mean == nullptr) group.square(r);
+    from = to;
+  };
+  Finite seen;
+  const auto rate = [&](RowGroup<vectors>& group) INLINE_LAMBDA {
+    float state[lanes];
+    for (int64_t i = 0; i < group.n; i++) state[i] = t.state[group.rows[i]];
+    const Vec means = mean != nullptr ? loadSome(mean, group.n) : group.means();
+    const Vec sums = add(loadSome(state, group.n), means);
+    seen.look(sums);
+    store(state, sums);
+    for (int64_t i = 0; i < group.n; i++) t.state[group.rows[i]] = state[i];
+    store(group.rates, div(broadcast(t.rule.rate), add(root(sums), broadcast(t.rule.epsilon))));
+    if (mean != nullptr) mean += group.n;
+  };
+  const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
+    float* w = t.weights + group.rows[r] * vectors * lanes;
+    const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
+    UNROLL for (int v = 0; v < vectors; v++) {
+      // An unsummed gradient may hold a -0.
+      const Vec share = add(zero(), load(group.d[r] + v * lanes));
+      const Vec changed = fnma(rate, share, load(w + v * lanes));
+      seen.look(changed);
+      store(w + v * lanes, changed);
+    }
+    t.touched[group.rows[r]] = 1;
+  };
+  for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {
+    RowGroup<vectors>&now = groups[turn % 2], &before = groups[1 - turn % 2];
+    while (asked < from + updateAhead) ask();
+    now.n = 0;
+    for (int r = 0; r < lanes; r++) {
+      ask();
+      if (from < g.count) {
+        take(now, r);
+        now.n++;
+      } else if (adagrad && mean == nullptr) {
+        for (auto& squares : now.squares) squares[r] = zero();
+      }
+      if (r < before.n) change(before, r);
+    }
+    if (adagrad && now.n > 0) rate(now);
+    before.n = 0;
+  }
+  finite = seen;
+}
+
+/// Updates the rows of a table with `heldVectors` vectors, and notes whether they are still finite.
+void updateHeld(const Table& t, const Gradients& g, int64_t first, const float* mean,
+                Finite& finite) {
+  const auto update = [&](auto vectors, auto placed) INLINE_LAMBDA {
+    const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
+    const auto of = adagrad ? updatePlain<vectors, true, placed> : updatePlain<vectors, false, placed>;
+    of(t, g, first, mean, finite);
+  };
+  const auto plain = [&](auto vectors) INLINE_LAMBDA {
+    if (g.placed()) update(vectors, std::true_type());
+    else update(vectors, std::false_type());
+  };
+  switch (heldVectors(t)) {
+    case 1: return plain(std::integral_constant<int, 1>());
+    case 2: return plain(std::integral_constant<int, 2>());
+    case 4: return plain(std::integral_constant<int, 4>());
+    case 8: return plain(std::integral_constant<int, 8>());
+  }
+}

@@ -1,0 +1,14 @@
+// Prints the instruction sets that a build for this processor compiles: the best one, and the one
+// that it rests on (parts.sh).
+
+#include <cstdio>
+
+#include "simd/processor.h"
+
+int main() {
+  if (osiris::hasAvx512Bf16()) std::puts("avx512 avx512bf16");
+  else if (osiris::hasAvx512()) std::puts("avx512");
+  else if (osiris::hasAvx2()) std::puts("avx2");
+  else std::puts("portable");
+  return 0;
+}

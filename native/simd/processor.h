@@ -1,0 +1,39 @@
+// Which instruction sets this processor has. kernels.cc asks when the addon is loaded, probe.cc when
+// it is built.
+
+#pragma once
+
+namespace osiris {
+
+#if defined(__x86_64__)
+
+inline bool hasAvx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+
+inline bool hasAvx512() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+/// AVX-512 with products of pairs of bfloat16.
+inline bool hasAvx512Bf16() {
+#if defined(__clang__) || __GNUC__ >= 11
+  return hasAvx512() && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+#else
+
+inline bool hasAvx2() { return false; }
+inline bool hasAvx512() { return false; }
+inline bool hasAvx512Bf16() { return false; }
+
+#endif
+
+}  // namespace osiris

@@ -1,0 +1,57 @@
+// Compares addons bit for bit: node dist/test/kernels/digest.js ADDON ADDON...
+//
+// Runs the same pass over the kernels with each addon, once for each instruction set that it has and
+// this processor runs, and prints a hash of all outputs. Fails where two addons differ in a set, or
+// where a set of the first is in no other. test/package.sh compares the addon of a clone, which has
+// one set, with the shipped one, which has all.
+
+import { createHash } from "node:crypto";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { checkKernels } from "../../src/kernels/checked/checked.ts";
+import { createNative } from "../../src/kernels/native/native.ts";
+import { type Addon, ofThisVersion } from "../../src/ports/addon.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { blockScenarios } from "./blocks/block-cases.ts";
+import { scenarios } from "./scenarios.ts";
+
+/** Draws of each scenario, with other shapes in each. */
+const seeds = [1, 2, 3];
+
+/** The hash of each instruction set. */
+function digestsOf(path: string): Map<string, string> {
+  const addon = ofThisVersion(createRequire(import.meta.url)(path) as Addon, path);
+  const digests = new Map<string, string>();
+  for (const isa of ["portable", "avx2", "avx512", "avx512bf16"]) {
+    if (addon.limitIsa?.(isa) !== true) continue;
+    const kernels = checkKernels(createNative(addon) ?? fail("no kernels"));
+    const hash = createHash("sha256");
+    for (const scenario of Object.values({ ...scenarios, ...blockScenarios })) {
+      for (const seed of seeds) {
+        for (const values of scenario(kernels, new RandomStream(seed, 1))) {
+          hash.update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+        }
+      }
+    }
+    digests.set(isa, hash.digest("hex").slice(0, 16));
+  }
+  return digests;
+}
+
+function fail(why: string): never {
+  throw new Error(why);
+}
+
+const paths = process.argv.slice(2).map((path) => resolve(path));
+if (paths.length < 2) fail("Expected two addons to compare");
+const [first = new Map<string, string>(), ...others] = paths.map((path) => {
+  const digests = digestsOf(path);
+  for (const [isa, digest] of digests) console.log(`${isa.padEnd(10)} ${digest}  ${path}`);
+  return digests;
+});
+if (first.size === 0) fail("The first addon has no kernels for this processor");
+for (const [isa, digest] of first) {
+  for (const other of others) {
+    if (other.get(isa) !== digest) fail(`The addons differ in ${isa}`);
+  }
+}

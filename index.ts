@@ -257,6 +257,7 @@ export {
   type MachineConstantsOptions,
   measuredDevices,
 } from "./actors/calibration/machine-constants.ts";
+export { type TrialOptions, tryJob } from "./actors/calibration/try-job.ts";
 export { chooseDevices, type DeviceChoice } from "./src/training/planning/choose-devices.ts";
 export {
   type CountedStatistics,
@@ -293,6 +294,7 @@ export { type Paused, planningJob } from "./src/training/planning/plan-job.ts";
 export type { PlanReport } from "./src/training/planning/run-plan.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {
+  areKnown,
   checkConstants,
   defaultConstants,
   type MachineConstants,

@@ -1,18 +1,22 @@
 // What the demonstration trains: generated data with a known best reachable AUC, or the user's
 // Criteo file; and a DLRM of a size that fits the kernels, native or TypeScript.
 
-import { statSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   adagrad,
+  areKnown,
+  constantsOfRun,
   criteo,
   type DataOptions,
   dlrm,
   type JobOptions,
+  tryJob,
   writeSyntheticTsv,
 } from "../../index.ts";
 import { criteoData } from "./criteo-file.ts";
 import { count } from "./format.ts";
+import { planWith } from "./machine.ts";
 
 /** The data of a demonstration. */
 export interface DemoData {
@@ -21,12 +25,14 @@ export interface DemoData {
   readonly bestAuc: number | undefined;
   /** Steps between checkpoints. */
   readonly everySteps: number;
+  /** Whether so much takes minutes. */
+  readonly isLarge: boolean;
 }
 
-/** Generated samples and batch size: ten to twenty seconds a run on two cores. */
-const native = { samples: 600_000, batchSize: 512 } as const;
+/** Generated samples and batch size: some seconds a run on two cores. */
+const native = { samples: 160_000, batchSize: 512 } as const;
 const reference = { samples: 30_000, batchSize: 128 } as const;
-/** Popular ids, as in Criteo's logs, so that a minute of training meets them often enough. */
+/** Popular ids, as in Criteo's logs, so that seconds of training meet them often enough. */
 const generated = { rows: 10_000, zipf: 1.7, seed: 1 } as const;
 
 /** Between two lines on the way. */
@@ -51,11 +57,11 @@ export async function demoData(options: {
   if (file !== undefined) {
     const isLarge = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > largeBytes;
     const data = await criteoData(file, { batchSize: isLarge ? 2048 : 128, cache });
-    return { data, bestAuc: undefined, everySteps: isLarge ? 500 : 10 };
+    return { data, bestAuc: undefined, everySteps: isLarge ? 500 : 10, isLarge };
   }
   const { samples, batchSize } = isSlow ? reference : native;
   const path = join(directory, "train.tsv");
-  const size = isSlow ? ", a twentieth of the usual size, as the kernels are slow" : "";
+  const size = isSlow ? ", a fifth of the usual size, as the kernels are slow" : "";
   say(`Making Criteo-like data: ${count(samples)} samples${size} ...`);
   let toldAtMs = performance.now();
   const onProgress = (written: number) => {
@@ -65,7 +71,27 @@ export async function demoData(options: {
   };
   const { bestAuc } = writeSyntheticTsv({ ...generated, samples, onProgress }, path);
   const data = criteo.tsv(path, { batchSize, cache });
-  return { data, bestAuc, everySteps: Math.ceil(samples / batchSize / 12) };
+  return { data, bestAuc, everySteps: Math.ceil(samples / batchSize / 12), isLarge: false };
+}
+
+/**
+ * Has the runs predict their steps by a trial of the job, where nobody has measured this machine:
+ * a second, where that takes twenty. Large files are not tried: the trial would read them first,
+ * and nothing would show how far it is.
+ */
+export async function planByTrial(
+  demo: DemoData,
+  devices: number,
+  directory: string,
+  say: (line: string) => void,
+): Promise<void> {
+  const constants = constantsOfRun("auto");
+  if (demo.isLarge || areKnown(constants)) return;
+  say("Trying some steps, to predict how long one takes ...");
+  const path = join(directory, "machine.json");
+  const tried = await tryJob(demoJob(demo, "trial", directory), { devices, constants });
+  writeFileSync(path, JSON.stringify(tried));
+  planWith(path);
 }
 
 /** The job: the same for both runs but for its name and where its checkpoints rest. */

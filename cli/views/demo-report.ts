@@ -1,7 +1,7 @@
 // What the demonstration found.
 
 import type { RunResult } from "../../index.ts";
-import { count, duration, metric } from "../support/format.ts";
+import { count, duration, metric, shortTime } from "../support/format.ts";
 import { lossCurve } from "./report.ts";
 
 /** Both runs, and what was done to the second. */
@@ -10,6 +10,8 @@ export interface DemoReport {
   readonly calm: RunResult;
   /** The run with the kill. */
   readonly broken: RunResult;
+  /** Milliseconds of a step of the first run, one quarter of a second after another. */
+  readonly stepsMs: readonly number[];
   readonly killed: string;
   /** The step after which it was killed; undefined where the run was over before. */
   readonly killedAtStep: number | undefined;
@@ -35,6 +37,10 @@ export function demoRecord(report: DemoReport) {
     normalizedEntropy: broken.normalizedEntropy ?? null,
     // Of the undisturbed run: the other one's counts from its restore.
     samplesPerSecond: calm.samplesPerSecond,
+    step: {
+      predictedMs: calm.plan?.stepSeconds === undefined ? null : 1000 * calm.plan.stepSeconds,
+      measuredMs: medianOf(report.stepsMs) ?? null,
+    },
     killed,
     killedAtStep: killedAtStep ?? null,
     recoverySeconds: recoverySeconds ?? null,
@@ -66,6 +72,7 @@ export function demoLines(report: DemoReport): string[] {
     `AUC                  ${metric(broken.auc)}${best}`,
     `Normalized entropy   ${metric(broken.normalizedEntropy)}`,
     `Samples/s            ${count(calm.samplesPerSecond)}   (${calm.arithmetic})`,
+    ...stepLines(report),
     `Killed               ${what}`,
     "",
     `Model, undisturbed   ${calm.digest}`,
@@ -74,6 +81,19 @@ export function demoLines(report: DemoReport): string[] {
     verdict(report),
     `Took ${duration(seconds)}.`,
   ];
+}
+
+function stepLines({ calm, stepsMs }: DemoReport): string[] {
+  const median = medianOf(stepsMs);
+  if (median === undefined) return [];
+  const { stepSeconds } = calm.plan ?? {};
+  const predicted = stepSeconds === undefined ? "" : `predicted ${shortTime(stepSeconds)}, `;
+  return [`Step                 ${predicted}measured ${shortTime(median / 1000)} (the median)`];
+}
+
+/** Undefined: there are none. */
+function medianOf(values: readonly number[]): number | undefined {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
 function verdict(report: DemoReport): string {

@@ -20,18 +20,13 @@ export function placedLines(plan: PlanReport | undefined): string[] {
   return [...made, ...(note === undefined ? [] : [note])];
 }
 
-function placesOf({
-  by,
-  schemes = {},
-  stepSeconds = 0,
-  imbalance = 1,
-  memoryBytes = [],
-}: PlanReport) {
+function placesOf({ by, schemes = {}, stepSeconds, imbalance = 1, memoryBytes = [] }: PlanReport) {
   const most = memoryBytes.reduce((all, own) => Math.max(all, own), 0);
   const cut = Object.entries(schemes).map(([scheme, tables]) => `${tables} ${scheme}`);
+  const step = stepSeconds === undefined ? "" : `a step ${shortTime(stepSeconds)}, `;
   return (
     `${by === "plan" ? "the job's plan" : "a plan for these devices"}: ` +
-    `${cut.join(", ") || "none"}; predicted: a step ${shortTime(stepSeconds)}, the busiest device ` +
+    `${cut.join(", ") || "none"}; predicted: ${step}the busiest device ` +
     `${imbalance.toFixed(2)} x the mean, ${bytes(most)} a device at most`
   );
 }

@@ -13,10 +13,11 @@ import {
   kernelNotice,
   killAt,
   type Run,
+  type RunEvent,
   type RunResult,
 } from "../../../index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
-import { type DemoData, demoData, demoJob } from "../../support/demo-job.ts";
+import { type DemoData, demoData, demoJob, planByTrial } from "../../support/demo-job.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { type DemoReport, demoLines, demoRecord, isKept } from "../../views/demo-report.ts";
@@ -89,6 +90,7 @@ async function demo(options: DemoOptions, directory: string): Promise<number> {
   try {
     const { say } = view;
     const data = await demoData({ file, isSlow: kernelNotice() !== undefined, directory, say });
+    await planByTrial(data, devices, directory, say);
     const threads = breakableLauncher();
     await using cluster = await Cluster.start({ devices, launcher: threads.launcher });
     const stage: Stage = { cluster, threads, data, directory, view, cancellation };
@@ -105,30 +107,41 @@ async function demo(options: DemoOptions, directory: string): Promise<number> {
   }
 }
 
-type BothRuns = Pick<DemoReport, "calm" | "broken" | "killedAtStep" | "recoverySeconds">;
+type BothRuns = Omit<DemoReport, "killed" | "bestAuc" | "seconds">;
 
 /** Both runs, one after the other; undefined after Ctrl-C. */
 async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefined> {
   const { view, threads } = stage;
   view.say("\nFirst, undisturbed:");
-  const calm = await train(stage, "undisturbed", view);
+  const stepsMs: number[] = [];
+  const timing = watched(view, (event) => {
+    if (event.type === "run.progress" && event.times) stepsMs.push(event.times.stepMs);
+  });
+  const calm = await train(stage, "undisturbed", timing);
   if (calm === undefined) return undefined;
   view.say(`\nThe same again, and ${kill} is killed in mid-run:`);
   let killed: Promise<number | undefined> = Promise.resolve(undefined);
   let recoverySeconds: number | undefined;
-  const watching: RunView = {
-    ...view,
-    show(event) {
-      if (event.type === "run.recovered") recoverySeconds = event.seconds;
-      view.show(event);
-    },
-  };
+  const watching = watched(view, (event) => {
+    if (event.type === "run.recovered") recoverySeconds = event.seconds;
+  });
   const broken = await train(stage, "killed", watching, (run) => {
     const step = Math.floor(calm.step / 2);
     killed = killAt(run, kill, { step, threads });
   });
   if (broken === undefined) return undefined;
-  return { calm, broken, killedAtStep: await killed, recoverySeconds };
+  return { calm, broken, stepsMs, killedAtStep: await killed, recoverySeconds };
+}
+
+/** The view, and `see` is told of each event, too. */
+function watched(view: RunView, see: (event: RunEvent) => void): RunView {
+  return {
+    ...view,
+    show(event) {
+      see(event);
+      view.show(event);
+    },
+  };
 }
 
 /** One run to its end; undefined where Ctrl-C ended it. */

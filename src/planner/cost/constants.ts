@@ -160,6 +160,28 @@ export const serverConstants: MachineConstants = checkOptions(constantsSchema, {
   ],
 });
 
+/** Whether these were measured, or chosen, and not assumed of a machine that nobody measured. */
+export function areKnown({ source }: MachineConstants): boolean {
+  return source !== serverConstants.source;
+}
+
+/** The same machine, if everything took `times` times as long: the same plan is the best on it. */
+export function slowed(constants: MachineConstants, times: number): MachineConstants {
+  const scaled = <T extends object>(of: T, names: readonly (keyof T)[], by: number): T => {
+    return { ...of, ...Object.fromEntries(names.map((name) => [name, by * Number(of[name])])) };
+  };
+  const links = ["allToAll", "reduceScatter", "allGather", "allReduce"] as const;
+  const rates = ["memoryBandwidth", "lowerBandwidth", "denseFlops"] as const;
+  const all = scaled(constants, ["rowSumSeconds", "idSeconds", "dealSeconds"], times);
+  return {
+    ...scaled(all, rates, 1 / times),
+    insideHost: scaled(constants.insideHost, links, 1 / times),
+    acrossHosts: scaled(constants.acrossHosts, links, 1 / times),
+    rows: constants.rows.map((costs) => scaled(costs, rowCostNames, times)),
+    steps: constants.steps.map((costs) => scaled(costs, costNames, times)),
+  };
+}
+
 /** Constants from a file, completed with the defaults. @throws InvalidOptionError */
 export function checkConstants(value: unknown): MachineConstants {
   return checkOptions(constantsSchema, value, "constants");

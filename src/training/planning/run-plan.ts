@@ -6,7 +6,7 @@
 import { z } from "zod";
 import type { FeatureStatistics } from "../../data/cache/feature-statistics.ts";
 import { type Assessment, assessPlan } from "../../planner/assess.ts";
-import type { MachineConstants } from "../../planner/cost/constants.ts";
+import { areKnown, type MachineConstants } from "../../planner/cost/constants.ts";
 import { costFactors } from "../../planner/cost/measured-costs.ts";
 import { type PackedPlan, packPlan, unpackPlan } from "../../planner/packed-plan.ts";
 import { pinPlan, type ShardPin } from "../../planner/pins.ts";
@@ -46,7 +46,7 @@ export const planReportSchema = z.object({
   tables: z.record(z.string(), z.enum(schemes)).optional(),
   /** Tables with rows below memory. */
   cached: z.int().optional(),
-  /** Predicted seconds of a step. */
+  /** Predicted seconds of a step; left out where the machine was not measured. */
   stepSeconds: z.number().optional(),
   /** Predicted load of the busiest device, over the mean of all. */
   imbalance: z.number().optional(),
@@ -282,7 +282,7 @@ function reportOf(
     schemes: counts,
     ...(byTable.size <= namedMax ? { tables: Object.fromEntries(byTable) } : {}),
     cached: new Set(plan.shards.filter(isCached).map(({ table }) => table)).size,
-    stepSeconds: step,
+    ...(areKnown(constants) ? { stepSeconds: step } : {}),
     imbalance: sum === 0 ? 1 : (most * costs.length) / sum,
     memoryBytes: devices.map((device) => device.bytes),
     constants: constants.source,

@@ -1,0 +1,58 @@
+// A trial: some steps of a job before it is run, on its own data and on threads of their own. It
+// takes a second or two, where measuring the machine takes twenty, and predicts this job alone:
+// all constants are scaled by one factor, so that a plan is the one that it was without the trial.
+
+import type { JobOptions } from "../../src/job/job.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { type MachineConstants, slowed } from "../../src/planner/cost/constants.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { workerLauncher } from "../../src/ports/launcher.ts";
+import { planJob } from "../../src/training/planning/plan-job.ts";
+import { prepareData } from "../threads/data/prepare-data.ts";
+import { machineKeyOf } from "../threads/kept-constants.ts";
+import { quietest } from "./step-probes.ts";
+import { type ProbePorts, type SampleTimes, timeSteps } from "./time-steps.ts";
+
+export interface TrialOptions {
+  /** Devices of one host. */
+  readonly devices: number;
+  /** Which of them are scaled. */
+  readonly constants: MachineConstants;
+  readonly times?: SampleTimes;
+}
+
+/** Half a second to compile the programs, and half a second that counts. */
+const usualTimes: SampleTimes = {
+  ...{ warmUpMs: 500, warmUpSteps: 60, longestMs: 1500, sampleMs: 4, samples: 50 },
+};
+
+/**
+ * The constants, scaled so that they predict what a step of the job took. The data's cache is made,
+ * as the run would make it, and stays.
+ * @throws what preparing the data throws
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
+export async function tryJob(
+  options: JobOptions,
+  { devices, constants, times = usualTimes }: TrialOptions,
+  ports: ProbePorts = { launcher: workerLauncher, clock: realClock },
+): Promise<MachineConstants> {
+  const job = resolveJob(options);
+  const data = await prepareData(job, realDisk, () => {});
+  const { statistics, ikjt } = data;
+  const found = planJob(job, {
+    devices: { hosts: 1, perHost: devices },
+    constants,
+    statistics,
+    ikjt,
+  });
+  if (!found.isFeasible) return constants;
+  const planned = resolveJob({ ...options, plan: JSON.parse(found.text) });
+  const samples = await timeSteps([{ job: planned, data, times }], devices, ports);
+  const measured = quietest(samples, ({ stepMs }) => stepMs) / 1000;
+  if (!(measured > 0)) return constants;
+  const { processor } = machineKeyOf(job.arithmetic);
+  const source = `${processor}, by a trial of the job`;
+  return { ...slowed(constants, measured / found.assessment.step), source };
+}

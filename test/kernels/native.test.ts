@@ -76,26 +76,28 @@ for (const [name, scenario] of Object.entries({ ...scenarios, ...blockScenarios 
     },
   );
 
-  test.serial(`portable kernels agree with the reference within 1e-5: ${name}`, (t) => {
-    if (startNative(t) === undefined) return;
-    if (lacks(t, instructionSet("portable"))) return;
-    const portable = openKernels("native");
-    t.regex(portable.arithmetic, /^native-3-portable/);
-    for (const seed of seeds) {
-      const actual = scenario(portable, new RandomStream(seed, 1));
-      const expected = expectedOf(name, scenario, seed);
-      actual.forEach((values, i) => {
-        const other = expected[i] ?? new Float32Array();
-        const worst = distance(values, other);
-        // A weight in fewer bits may fall to the other side of its random number: one step apart,
-        // and its lag behind the average with it.
-        const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
-        const isRounding = worst <= 2 ** -6 && parted.length <= 1 + values.length / 20_000;
-        t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
-      });
-    }
-    limitFastest();
-  });
+  testIf(nativeKernels, instructionSet("portable")).serial(
+    `portable kernels agree with the reference within 1e-5: ${name}`,
+    (t) => {
+      limitIsa("portable");
+      const portable = openKernels("native");
+      t.regex(portable.arithmetic, /^native-3-portable/);
+      for (const seed of seeds) {
+        const actual = scenario(portable, new RandomStream(seed, 1));
+        const expected = expectedOf(name, scenario, seed);
+        actual.forEach((values, i) => {
+          const other = expected[i] ?? new Float32Array();
+          const worst = distance(values, other);
+          // A weight in fewer bits may fall to the other side of its random number: one step apart,
+          // and its lag behind the average with it.
+          const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
+          const isRounding = worst <= 2 ** -6 && parted.length <= 1 + values.length / 20_000;
+          t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
+        });
+      }
+      limitFastest();
+    },
+  );
 }
 
 /** Takes a limit back. */

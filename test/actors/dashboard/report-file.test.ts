@@ -13,7 +13,7 @@ import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 
 const hostile = "</script><img src=x onerror=alert(1)>";
 
-test("a run that is over, and the checkpoints that are left of it, are shown by one file each", async (t) => {
+test.serial("a run that is over, and the checkpoints that are left of it, are shown by one file each", async (t) => {
   const directory = directoryOf(t);
   await using place = await startTestCluster(1, { dashboard: false });
   const { url, token = "" } = place.cluster;
@@ -27,6 +27,13 @@ test("a run that is over, and the checkpoints that are left of it, are shown by 
   const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
   const live = await runCli(["report", "reported", ...asked], directory);
   t.is(live.code, 0, live.stderr);
+  // Without a browser, no picture is begun, and the sentence says what helps.
+  const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
+  const pictured = ["report", kept, "--png", "a.png"];
+  const { code, stderr } = await startCli(pictured, directory, without).ended;
+  t.false(existsSync(join(directory, "a.png")));
+  t.is(code, 2, stderr);
+  t.regex(stderr, /There is no browser on the PATH: install Chromium/);
   t.like(lastJson<object>(live), { report: "report", path: "live.html" });
   const left = await runCli(["report", kept, "-o", "kept.html"], directory);
   t.is(left.code, 0, left.stderr);
@@ -71,16 +78,4 @@ test("a run that is over, and the checkpoints that are left of it, are shown by 
   t.is((await runCli(["report", kept, "-o", "bare.html"], directory)).code, 0);
   await using bare = await openTab(browser, String(pathToFileURL(join(directory, "bare.html"))));
   await bare.page.waitForSelector("#kept-stages p:text('tells no times of steps')");
-});
-
-test("without a browser, no picture is begun, and the sentence says what helps", async (t) => {
-  const directory = directoryOf(t);
-  await using place = await startTestCluster(1);
-  const { directory: kept } = await (await place.cluster.submit(place.job())).result();
-  const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
-  const png = ["report", kept, "--png", "a.png"];
-  const { code, stderr } = await startCli(png, directory, without).ended;
-  t.false(existsSync(join(directory, "a.png")));
-  t.is(code, 2, stderr);
-  t.regex(stderr, /There is no browser on the PATH: install Chromium/);
 });

@@ -8,6 +8,10 @@ import test from "ava";
 import type { Hello, RunHistory, ToldEvent } from "../../../actors/dashboard/page-api.ts";
 import { type Cluster, connect, type JobOptions, type RunLine } from "../../../index.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
+
+/** A cluster whose page may only look. */
+const onCluster = shared(() => startTestCluster(1, { dashboard: true }));
 
 interface Message {
   readonly id: string;
@@ -54,8 +58,7 @@ function dashboardOf(cluster: Cluster) {
   return dashboard;
 }
 
-test("a stream tells every event once, in order, and a reconnected one what it missed", async (t) => {
-  await using place = await startTestCluster(1, { dashboard: true });
+onCluster.test("a stream tells every event once, in order, and a reconnected one what it missed", async (t, place) => {
   const { url } = dashboardOf(place.cluster);
   let run = "";
   const all = await messagesOf(url, {}, hasEnded, async () => {
@@ -86,8 +89,7 @@ test("a stream tells every event once, in order, and a reconnected one what it m
   t.deepEqual(history.events, told);
 });
 
-test("the page is three files of this package, under 200 kB, and no other place is in them", async (t) => {
-  await using place = await startTestCluster(0, { dashboard: true });
+onCluster.test("the page is three files of this package, under 200 kB, and no other place is in them", async (t, place) => {
   const { url } = dashboardOf(place.cluster);
   let packed = 0;
   for (const [path, type] of [
@@ -116,7 +118,7 @@ test("the page is three files of this package, under 200 kB, and no other place 
   t.regex(readFileSync("package.json", "utf8"), /"dist"/); // It lies in the package.
 });
 
-test("a page that may only look changes nothing; one that may, changes runs", async (t) => {
+onCluster.test("a page that may only look changes nothing; one that may, changes runs", async (t, other) => {
   const token = "operator-of-the-page";
   const headers = { "content-type": "application/json", "x-osiris-page": "1" };
   const post = (url: string, path: string, body: object, more: Record<string, string> = {}) =>
@@ -150,13 +152,12 @@ test("a page that may only look changes nothing; one that may, changes runs", as
   t.is((await post(url, "/api/jobs/pause", { run }, { cookie })).status, 200);
   t.is((await post(url, "/api/jobs/drain", { run, reader: 0 }, { cookie })).status, 404);
   t.is((await post(url, "/api/jobs/cancel", { run }, { cookie })).status, 200);
-  await using other = await startTestCluster(0, { dashboard: true });
   const looking = await post(dashboardOf(other.cluster).url, "/api/jobs/cancel", { run });
   t.is(looking.status, 403);
   t.regex(await looking.text(), /may only look/);
 });
 
-test("a tenant's link shows the tenant's own runs, and no other run answers", async (t) => {
+test.serial("a tenant's link shows the tenant's own runs, and no other run answers", async (t) => {
   const users = { ada: { pass: "a-long-password" } };
   const tenants = { acme: { users }, other: { users } };
   const home = mkdtempSync(join(tmpdir(), "osiris-tenants-"));

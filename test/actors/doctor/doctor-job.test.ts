@@ -3,8 +3,12 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { prepareData } from "../../../actors/threads/data/prepare-data.ts";
 import { Cluster, checkJob, diagnose, type JobOptions } from "../../../index.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
 import { leavesOut, rocksDb } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 
@@ -66,8 +70,7 @@ test.serial(
     const two = withData({ ...job, model: { ...job.model, tables } } as JobOptions, {
       ...{ paths, categorical },
     });
-    await using cluster = await Cluster.start({ devices: 1 });
-    await (await cluster.submit(two)).result();
+    await prepareData(resolveJob(two), realDisk, () => {});
     const found = ({ checks }: { checks: readonly { name: string; found: string }[] }) =>
       checks.filter(({ name }) => name.startsWith("data: ids")).map((one) => [one.name, one.found]);
     t.deepEqual(found(await checkJob(two)), [
@@ -139,8 +142,7 @@ test("all that is wrong with the data of a job is told at once", async (t) => {
 
 test("a directory of another job, and a cache that cannot be, are told before a run", async (t) => {
   const { home, job } = startJob(t);
-  await using cluster = await Cluster.start({ devices: 1 });
-  await (await cluster.submit(job)).result();
+  await (await startTrained(job)).train({ cut: 1 });
   const again = await checkJob(job, 1);
   t.true(again.isFit);
   const goesOn = again.checks.find(({ name }) => name === "checkpoints: run")?.found ?? "";
@@ -176,9 +178,11 @@ test("osiris train --dry-run and osiris doctor exit with 2 where the job does no
 test("a column that the evaluation's file lacks is not told as the job's", async (t) => {
   const { file, job } = startJob(t);
   const held = file("held.csv", csvText("y,dd,cc"));
-  await using cluster = await Cluster.start({ devices: 1 });
-  const run = await cluster.submit({ ...job, evaluation: { data: { paths: [held] } } });
-  const error = await t.throwsAsync(run.result(), { code: "INVALID_OPTION" });
+  const judged = resolveJob({ ...job, evaluation: { data: { paths: [held] } } });
+  const error = await t.throwsAsync(
+    prepareData(judged, realDisk, () => {}),
+    { code: "INVALID_OPTION" },
+  );
   t.regex(
     error?.message ?? "",
     /`evaluation\.data\.dense\[0\]` names the column `d`, which the evaluation's file .*held\.csv does not have; it has `y`, `dd`, `cc`; `evaluation\.data\.categorical\[0\]` names the column `c`/,

@@ -24,7 +24,7 @@ interface Line {
   readonly event?: string;
 }
 
-test("one run tells its lines: of its events, its actors and its threads, also in its file", async (t) => {
+test.serial("one run tells its lines: of its events, its actors and its threads, also in its file", async (t) => {
   const lines: Line[] = [];
   const write = (line: string) => void lines.push(JSON.parse(line) as Line);
   await using place = await startTestCluster(2, { log: { level: "debug", write } });

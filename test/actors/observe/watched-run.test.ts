@@ -1,7 +1,6 @@
 // One run on two hosts, observed in every way: by traces, by clients that ask for its state, and by
 // its log.
 
-import test from "ava";
 import type { ShardReport } from "../../../actors/host/shard.ts";
 import type { HeardMessage } from "../../../actors/observe/heard-messages.ts";
 import { shardLines, topLines, treeLines } from "../../../cli/views/cluster-view.ts";
@@ -15,6 +14,7 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
 import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
 
 const epochs = 4;
@@ -31,7 +31,8 @@ let log: ReturnType<typeof readRunLog>;
 /** The output of the second host's process. */
 const hostLines: string[] = [];
 
-test.before(async () => {
+/** The run: the first test has it made, all look at what was seen. */
+const watched = shared(async () => {
   await using collector = await startCollector();
   const tracing = { endpoint: collector.endpoint, everySteps: 10 };
   await using place = await startTestCluster(1, { minDevices: 2, tracing });
@@ -71,13 +72,14 @@ test.before(async () => {
   await host.close(); // Flushes the remaining spans.
   await cluster.close();
   spans = [...collector.spans];
+  return { async [Symbol.asyncDispose]() {} };
 });
 
-test("being watched changes no bit", async (t) => {
+watched.test("being watched changes no bit", async (t) => {
   t.is(story.result.digest, (await calmResult(epochs)).digest);
 });
 
-test("a step is one trace: of both hosts, their devices and readers, with every stage", (t) => {
+watched.test("a step is one trace: of both hosts, their devices and readers, with every stage", (t) => {
   const traces = [...byTrace(spans).values()];
   const steps = traces.map(([span]) => Number(span?.attributes["osiris.step"]));
   const traced = Array.from({ length: 17 }, (_, i) => 10 * i + 9);
@@ -101,7 +103,7 @@ test("a step is one trace: of both hosts, their devices and readers, with every 
   }
 });
 
-test("each shard answers for its rows, how they are looked up, and its part of a checkpoint", (t) => {
+watched.test("each shard answers for its rows, how they are looked up, and its part of a checkpoint", (t) => {
   const shards = later.shards.filter(({ part }) => part !== null);
   t.true(shards.length > 0);
   for (const { actor, host, device, state, lookups, lookupsPerStep, part, ...own } of shards) {
@@ -121,7 +123,7 @@ test("each shard answers for its rows, how they are looked up, and its part of a
   t.is(lines.length, 1 + later.shards.length);
 });
 
-test("a cluster tells its runs, actors, mailboxes and credits, those of other hosts too", (t) => {
+watched.test("a cluster tells its runs, actors, mailboxes and credits, those of other hosts too", (t) => {
   const [run] = report.runs;
   t.like(run, {
     run: story.run.run,
@@ -169,7 +171,7 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
   t.like(parts.runs, { runs: [{ run: story.run.run }] });
 });
 
-test("a device tells what it heard last, on the leader's host and on another", (t) => {
+watched.test("a device tells what it heard last, on the leader's host and on another", (t) => {
   for (const rank of [0, 1]) {
     const messages = heard[rank] ?? [];
     t.true(messages.length > 0 && messages.length <= 8, `${messages.length} of device:${rank}`);
@@ -184,7 +186,7 @@ test("a device tells what it heard last, on the leader's host and on another", (
   }
 });
 
-test("the log of a run has the lines of both hosts", (t) => {
+watched.test("the log of a run has the lines of both hosts", (t) => {
   const ready = log.lines.filter(({ message }) => message === "ready");
   t.deepEqual(ready.map(({ actor }) => actor).sort(), ["device:0", "device:1"]);
   t.true(log.lines.some(({ event }) => event === "run.finished"));

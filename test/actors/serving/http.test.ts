@@ -4,7 +4,6 @@ import { readFileSync } from "node:fs";
 import { request } from "node:https";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import test from "ava";
 import type { ScoringEngine } from "../../../actors/serving/models/engine.ts";
 import { resolveServer } from "../../../actors/serving/models/server-options.ts";
 import { serve } from "../../../actors/serving/serve.ts";
@@ -15,6 +14,7 @@ import {
 } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
 import {
   recordsOf,
   startModel,
@@ -24,12 +24,14 @@ import {
 import { pem } from "../../helpers/nats/nats-identities.ts";
 
 let model: TrainedHere;
-const ends: (() => unknown)[] = [];
-test.before(async () => {
+/** The tests of this file look at one model. */
+const withModel = shared(async () => {
+  const ends: (() => unknown)[] = [];
   model = await startModel({ teardown: (end) => void ends.push(end) });
-});
-test.after.always(async () => {
-  for (const end of ends) await end();
+  const close = async () => {
+    for (const end of ends) await end();
+  };
+  return { [Symbol.asyncDispose]: close };
 });
 
 const start = (t: Parameters<typeof startServer>[0], more = {}, world = {}) =>
@@ -40,7 +42,7 @@ async function scoresOf(records: ReturnType<typeof recordsOf>): Promise<number[]
   return [...(await loaded.predict(records))];
 }
 
-test("records are predicted as the model predicts them, with the version that did", async (t) => {
+withModel.test("records are predicted as the model predicts them, with the version that did", async (t) => {
   const { post, server } = await start(t);
   const records = recordsOf(5);
   const { status, body } = await post("/v1/models/ctr:predict", { instances: records });
@@ -56,7 +58,7 @@ test("records are predicted as the model predicts them, with the version that di
   t.deepEqual(again.body.predictions, body.predictions);
 });
 
-test("one user's candidates are ranked, the best first", async (t) => {
+withModel.test("one user's candidates are ranked, the best first", async (t) => {
   const { post } = await start(t);
   const user = { I1: 0.5, I2: 1 };
   const candidates = recordsOf(20).map(({ A, B }) => ({ A, B }));
@@ -66,7 +68,7 @@ test("one user's candidates are ranked, the best first", async (t) => {
   t.deepEqual(body.ranked, best.slice(0, 3));
 });
 
-test("the protocol's paths answer as its specification says", async (t) => {
+withModel.test("the protocol's paths answer as its specification says", async (t) => {
   const { get, server } = await start(t);
   t.deepEqual((await get("/v2/health/live")).body, { live: true });
   t.deepEqual((await get("/v2/health/ready")).body, { ready: true });
@@ -88,7 +90,7 @@ test("the protocol's paths answer as its specification says", async (t) => {
   t.deepEqual(listed.sort(), known.sort());
 });
 
-test("tensors of columns are records, in the JSON or in binary behind it", async (t) => {
+withModel.test("tensors of columns are records, in the JSON or in binary behind it", async (t) => {
   const { post, server } = await start(t);
   const records = [
     { I1: 0.25, I2: 2, A: 4, B: [1, 2] },
@@ -139,7 +141,7 @@ test("tensors of columns are records, in the JSON or in binary behind it", async
   t.deepEqual(ragged.body.outputs[0].data, same);
 });
 
-test("the names of the ONNX export are an encoded batch", async (t) => {
+withModel.test("the names of the ONNX export are an encoded batch", async (t) => {
   const { post } = await start(t);
   const { status, body } = await post("/v2/models/ctr/infer", {
     inputs: [
@@ -161,7 +163,7 @@ test("the names of the ONNX export are an encoded batch", async (t) => {
 });
 
 // The example of the REST specification, of another model than ours, in the protocol's own form.
-test("the specification's own example is read, and refused by what it names", async (t) => {
+withModel.test("the specification's own example is read, and refused by what it names", async (t) => {
   const { post } = await start(t);
   const example = {
     id: "42",
@@ -182,7 +184,7 @@ test("the specification's own example is read, and refused by what it names", as
   t.regex(columns.body.error, /expected some of the columns `I1`/);
 });
 
-test("what is wrong with a request is told with a status and a sentence", async (t) => {
+withModel.test("what is wrong with a request is told with a status and a sentence", async (t) => {
   const { post, get, server } = await start(t, { requestBytes: 4096, requestSamples: 3 });
   const predict = "/v1/models/ctr:predict";
   const wrong: [
@@ -211,7 +213,7 @@ test("what is wrong with a request is told with a status and a sentence", async 
   t.is((await server.predict("ctr", recordsOf(2))).scores.length, 2);
 });
 
-test("only who brings a token is answered; probes need none", async (t) => {
+withModel.test("only who brings a token is answered; probes need none", async (t) => {
   const { post, get } = await start(t, { tokens: ["a-token-of-this-test", "another-token-of-it"] });
   const ask = (authorization: string) =>
     post("/v1/models/ctr:predict", { instances: recordsOf(1) }, { authorization });
@@ -225,7 +227,7 @@ test("only who brings a token is answered; probes need none", async (t) => {
   t.is((await get("/v2/health/ready")).status, 200);
 });
 
-test("a page of another site whose name leads here is refused", async (t) => {
+withModel.test("a page of another site whose name leads here is refused", async (t) => {
   const { server } = await start(t);
   const { port } = new URL(server.url);
   const told = await rawAnswer(Number(port), "GET /v2 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
@@ -246,7 +248,7 @@ async function rawAnswer(port: number, text: string): Promise<string> {
   return told;
 }
 
-test("a wider address without a token, and other wrong options, are refused in a sentence", (t) => {
+withModel.test("a wider address without a token, and other wrong options, are refused in a sentence", (t) => {
   const models = { m: { path: "p" } };
   const wrong: [object, RegExp][] = [
     [{ models, host: "0.0.0.0" }, /Expected `host` to be an address of this machine alone/],
@@ -262,7 +264,7 @@ test("a wider address without a token, and other wrong options, are refused in a
   t.is(resolveServer({ models, host: "0.0.0.0", insecure: true }).host, "0.0.0.0");
 });
 
-test("a model that is not there, and an address that is taken, fail at the start", async (t) => {
+withModel.test("a model that is not there, and an address that is taken, fail at the start", async (t) => {
   const missing = serve({ port: 0, models: { m: { path: "no/where" } } });
   await t.throwsAsync(missing, { instanceOf: CheckpointMissingError });
   const { server } = await start(t);
@@ -300,7 +302,7 @@ function slowEngine() {
   return { open, go: () => go(), began: () => began, until };
 }
 
-test("a full queue answers 429 with the time to ask again", async (t) => {
+withModel.test("a full queue answers 429 with the time to ask again", async (t) => {
   const { open, go, until } = slowEngine();
   const { post } = await start(t, { queueSamples: 2 }, { open });
   const ask = (count: number) => post("/v1/models/ctr:predict", { instances: recordsOf(count) });
@@ -315,7 +317,7 @@ test("a full queue answers 429 with the time to ask again", async (t) => {
   t.is((await ask(1)).status, 200);
 });
 
-test("a request that waits beyond its deadline is told so, and is not scored", async (t) => {
+withModel.test("a request that waits beyond its deadline is told so, and is not scored", async (t) => {
   const { open, go, began, until } = slowEngine();
   const { post, get } = await start(t, {}, { open });
   const instances = recordsOf(1);
@@ -333,7 +335,7 @@ test("a request that waits beyond its deadline is told so, and is not scored", a
   t.is(began(), 1);
 });
 
-test("a server that ends answers what it took, and takes nothing more", async (t) => {
+withModel.test("a server that ends answers what it took, and takes nothing more", async (t) => {
   const { open, go, until } = slowEngine();
   const { post, server } = await start(t, {}, { open });
   const first = post("/v1/models/ctr:predict", { instances: recordsOf(2) });
@@ -349,7 +351,7 @@ test("a server that ends answers what it took, and takes nothing more", async (t
   await closing;
 });
 
-test("a body that comes too slowly ends its connection, and nobody else's", async (t) => {
+withModel.test("a body that comes too slowly ends its connection, and nobody else's", async (t) => {
   const { server, post } = await start(t, { requestMs: 1000 });
   const { port } = new URL(server.url);
   const head =
@@ -359,7 +361,7 @@ test("a body that comes too slowly ends its connection, and nobody else's", asyn
   t.is((await post("/v1/models/ctr:predict", { instances: recordsOf(1) })).status, 200);
 });
 
-test("TLS: who knows the authority of the certificate is answered, others end", async (t) => {
+withModel.test("TLS: who knows the authority of the certificate is answered, others end", async (t) => {
   const tls = { cert: pem("server"), key: pem("server-key") };
   const { server } = await start(t, { tls });
   const { port } = new URL(server.url);

@@ -31,7 +31,7 @@ import { runCli } from "../../helpers/processes/cli.ts";
 
 const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
 
-test("a run that was killed and scaled is proved, while it goes on and after; a forged row is named", async (t) => {
+test.serial("a run that was killed and scaled is proved, while it goes on and after; a forged row is named", async (t) => {
   await using place = await startTestCluster(2);
   const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
   const job = inEpochs(place.job({ checkpoint }), 3);

@@ -22,7 +22,7 @@ testIf(natsServer).serial(
     await using place = await startTestCluster(2, { nats: first.url });
     let second: Awaited<ReturnType<typeof startNatsServer>> | undefined;
     t.teardown(() => second?.[Symbol.asyncDispose]());
-    const job = place.job({ stepDeadlineMs: 60_000 });
+    const job = place.job({ stepDeadlineMs: 30_000 }); // As a job has by itself.
     const { result, events } = await runJob(place, inEpochs(job, epochs), async ({ type }) => {
       if (type !== "run.progress" || second !== undefined) return;
       await first.kill();

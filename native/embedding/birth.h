@@ -3,7 +3,7 @@
 
 /// Writes weights (D) to a row in fewer bits, each rounded to nearest.
 template <Precision precision>
-INLINE void encodeNearest(const Table& t, int64_t row, const float* weights) {
+[[gnu::noinline]] static void encodeNearest(const Table& t, int64_t row, const float* weights) {
   encodeRow<precision, true>(t, row, nullptr, [&](int64_t c, int64_t n) INLINE_LAMBDA {
     return loadSome(weights + c, n);
   });

@@ -8,7 +8,6 @@
 
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -34,7 +33,18 @@
 #define OSIRIS_PAIRS  // VDPBF16PS multiplies pairs of bfloat16
 #endif
 
-#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
+#if defined(OSIRIS_AVX2) && defined(__GNUC__) && !defined(__clang__)
+// GCC's <immintrin.h> without its AVX-512, which takes the compiler a second in every part. The
+// headers refuse to be included without the name that it defines.
+#define _IMMINTRIN_H_INCLUDED
+#include <smmintrin.h>
+
+#include <avxintrin.h>
+
+#include <avx2intrin.h>
+#include <f16cintrin.h>
+#include <fmaintrin.h>
+#elif defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #include <immintrin.h>
 #endif
 

@@ -30,10 +30,13 @@ export interface DemoData {
 }
 
 /** Generated samples and batch size: some seconds a run on two cores. */
-const native = { samples: 160_000, batchSize: 512 } as const;
+const native = { samples: 100_000, batchSize: 256 } as const;
 const reference = { samples: 30_000, batchSize: 128 } as const;
 /** Popular ids, as in Criteo's logs, so that seconds of training meet them often enough. */
 const generated = { rows: 10_000, zipf: 1.7, seed: 1 } as const;
+
+/** So many in a run; after every second one the model is evaluated. */
+const checkpoints = 8;
 
 /** Between two lines on the way. */
 const progressMs = 2000;
@@ -61,7 +64,7 @@ export async function demoData(options: {
   }
   const { samples, batchSize } = isSlow ? reference : native;
   const path = join(directory, "train.tsv");
-  const size = isSlow ? ", a fifth of the usual size, as the kernels are slow" : "";
+  const size = isSlow ? ", a third of the usual size, as the kernels are slow" : "";
   say(`Making Criteo-like data: ${count(samples)} samples${size} ...`);
   let toldAtMs = performance.now();
   const onProgress = (written: number) => {
@@ -71,7 +74,12 @@ export async function demoData(options: {
   };
   const { bestAuc } = writeSyntheticTsv({ ...generated, samples, onProgress }, path);
   const data = criteo.tsv(path, { batchSize, cache });
-  return { data, bestAuc, everySteps: Math.ceil(samples / batchSize / 12), isLarge: false };
+  return {
+    data,
+    bestAuc,
+    everySteps: Math.ceil(samples / batchSize / checkpoints),
+    isLarge: false,
+  };
 }
 
 /**

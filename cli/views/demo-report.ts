@@ -10,7 +10,7 @@ export interface DemoReport {
   readonly calm: RunResult;
   /** The run with the kill. */
   readonly broken: RunResult;
-  /** Milliseconds of a step of the first run, one quarter of a second after another. */
+  /** Milliseconds of a step of the first run, checkpoints left out, one interval after another. */
   readonly stepsMs: readonly number[];
   readonly killed: string;
   /** The step after which it was killed; undefined where the run was over before. */

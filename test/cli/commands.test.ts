@@ -13,6 +13,7 @@ interface DemoReport {
   readonly digest: string;
   readonly undisturbedDigest: string;
   readonly recoverySeconds: number;
+  readonly step: { readonly predictedMs: number; readonly measuredMs: number };
 }
 
 const commands =
@@ -182,6 +183,8 @@ test.serial("the demonstration kills a device, and ends with equal models", asyn
   t.true(report.recoverySeconds > 0);
   t.true(report.auc > 0.5);
   t.regex(ended.stderr, /! device:1 failed/);
+  t.true(report.step.predictedMs > 0 && report.step.measuredMs > 0);
+  t.regex(ended.stderr, /^Step +predicted \S+ \S+, measured \S+ \S+ \(the median\)$/m);
 });
 
 test.serial(

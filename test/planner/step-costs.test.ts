@@ -4,7 +4,7 @@
 import test from "ava";
 import fc from "fast-check";
 import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
-import { defaultConstants } from "../../src/planner/cost/constants.ts";
+import { defaultConstants, serverConstants, slowed } from "../../src/planner/cost/constants.ts";
 import { costOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-costs.ts";
 import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
@@ -249,4 +249,21 @@ test("no cost is below 0, whatever the times", (t) => {
     ).map((one) => Math.round(one)),
     [3, 0],
   );
+});
+
+test("a machine that is slower by a factor is predicted to be: in every stage, on one plan", (t) => {
+  for (const constants of [defaultConstants, serverConstants]) {
+    const setting = { ...smallSetting(9, 2), constants };
+    const { best } = searchPlan(setting);
+    if (best === undefined) return t.fail("small tables fit any device");
+    const [fast, slow] = [setting, { ...setting, constants: slowed(constants, 3) }].map((of) =>
+      assessPlan(of, best.plan),
+    );
+    if (fast === undefined || slow === undefined) return;
+    near(t, slow.step, 3 * fast.step, 1e-9);
+    near(t, slow.score, 3 * fast.score, 1e-9);
+    for (const [stage, seconds] of Object.entries(fast.stages)) {
+      near(t, slow.stages[stage as keyof typeof slow.stages], 3 * seconds, 1e-6);
+    }
+  }
 });

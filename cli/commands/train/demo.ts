@@ -115,7 +115,9 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   view.say("\nFirst, undisturbed:");
   const stepsMs: number[] = [];
   const timing = watched(view, (event) => {
-    if (event.type === "run.progress" && event.times) stepsMs.push(event.times.stepMs);
+    if (event.type !== "run.progress" || event.times === undefined) return;
+    const { stepMs, shares } = event.times;
+    stepsMs.push(stepMs * (1 - shares.checkpoint)); // No prediction knows of checkpoints.
   });
   const calm = await train(stage, "undisturbed", timing);
   if (calm === undefined) return undefined;

@@ -85,8 +85,9 @@ testIf(testAll).serial(
     await staying?.close();
     const plans = only(events, "run.started").map(({ plan, devices }) => ({ ...plan, devices }));
     t.deepEqual([plans[0]?.devices, plans.at(-1)?.devices], [3, 2]);
-    for (const { by, constants: named, imbalance } of plans) {
+    for (const { by, constants: named, imbalance, stepSeconds } of plans) {
       t.is(by, "auto");
+      t.is(stepSeconds, undefined); // Nobody knows how fast this machine is.
       t.regex(named ?? "", /small server/);
       t.true((imbalance ?? 9) <= 1.1, `${imbalance}`);
     }

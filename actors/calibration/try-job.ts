@@ -2,8 +2,7 @@
 // takes a second or two, where measuring the machine takes twenty, and predicts this job alone:
 // all constants are scaled by one factor, so that a plan is the one that it was without the trial.
 
-import type { JobOptions } from "../../src/job/job.ts";
-import { resolveJob } from "../../src/job/job.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { type MachineConstants, slowed } from "../../src/planner/cost/constants.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -23,9 +22,7 @@ export interface TrialOptions {
 }
 
 /** Half a second to compile the programs, and half a second that counts. */
-const usualTimes: SampleTimes = {
-  ...{ warmUpMs: 500, warmUpSteps: 60, longestMs: 1500, sampleMs: 4, samples: 50 },
-};
+const usualTimes = { warmUpMs: 500, warmUpSteps: 60, longestMs: 1500, sampleMs: 4, samples: 50 };
 
 /**
  * The constants, scaled so that they predict what a step of the job took. The data's cache is made,

@@ -1,6 +1,6 @@
 // What the demonstration found.
 
-import type { RunResult } from "../../index.ts";
+import type { RunEvent, RunResult } from "../../index.ts";
 import { count, duration, metric, shortTime } from "../support/format.ts";
 import { lossCurve } from "./report.ts";
 
@@ -20,6 +20,12 @@ export interface DemoReport {
   readonly bestAuc: number | undefined;
   /** Of the whole demonstration. */
   readonly seconds: number;
+}
+
+/** The milliseconds of a step that an event tells, without checkpoints, which nothing predicts. */
+export function stepMsOf(event: RunEvent): number[] {
+  const times = event.type === "run.progress" ? event.times : undefined;
+  return times === undefined ? [] : [times.stepMs * (1 - times.shares.checkpoint)];
 }
 
 /** Whether the promise was kept: something was killed, and the models are one. */

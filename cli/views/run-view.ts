@@ -24,6 +24,17 @@ export function openView(options: { readonly json: boolean }): RunView {
   return process.stdout.isTTY ? barView() : linesView((line) => console.log(line));
 }
 
+/** The same view; `see` is told of each event before it is shown. */
+export function watched(view: RunView, see: (event: RunEvent) => void): RunView {
+  return {
+    ...view,
+    show(event) {
+      see(event);
+      view.show(event);
+    },
+  };
+}
+
 /** Every event as one line of JSON; what else is said goes to stderr. */
 function jsonView(): RunView {
   return {

@@ -13,16 +13,21 @@ import {
   kernelNotice,
   killAt,
   type Run,
-  type RunEvent,
   type RunResult,
 } from "../../../index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { type DemoData, demoData, demoJob, planByTrial } from "../../support/demo-job.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
-import { type DemoReport, demoLines, demoRecord, isKept } from "../../views/demo-report.ts";
+import {
+  type DemoReport,
+  demoLines,
+  demoRecord,
+  isKept,
+  stepMsOf,
+} from "../../views/demo-report.ts";
 import { follow } from "../../views/follow.ts";
-import { linesView, openView, type RunView } from "../../views/run-view.ts";
+import { linesView, openView, type RunView, watched } from "../../views/run-view.ts";
 
 interface DemoOptions extends CommonOptions {
   readonly data?: string;
@@ -115,9 +120,7 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   view.say("\nFirst, undisturbed:");
   const stepsMs: number[] = [];
   const timing = watched(view, (event) => {
-    if (event.type !== "run.progress" || event.times === undefined) return;
-    const { stepMs, shares } = event.times;
-    stepsMs.push(stepMs * (1 - shares.checkpoint)); // No prediction knows of checkpoints.
+    stepsMs.push(...stepMsOf(event));
   });
   const calm = await train(stage, "undisturbed", timing);
   if (calm === undefined) return undefined;
@@ -133,17 +136,6 @@ async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefin
   });
   if (broken === undefined) return undefined;
   return { calm, broken, stepsMs, killedAtStep: await killed, recoverySeconds };
-}
-
-/** The view, and `see` is told of each event, too. */
-function watched(view: RunView, see: (event: RunEvent) => void): RunView {
-  return {
-    ...view,
-    show(event) {
-      see(event);
-      view.show(event);
-    },
-  };
 }
 
 /** One run to its end; undefined where Ctrl-C ended it. */

@@ -55,6 +55,9 @@ test("a stray wheel, a stray large text and a fixture of another kind are seen b
     "docs/latin.txt is binary and not listed",
   ]);
   t.deepEqual(unlistedOf([{ path: "docs/rows.jsonl", bytes: text(listedAboveBytes) }]), []);
+  t.deepEqual(unlistedOf([{ path: "node_modules", bytes: text(0), isLink: true }]), [
+    "node_modules is a link",
+  ]);
 });
 
 interface LockedPackage {

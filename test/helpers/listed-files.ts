@@ -2,7 +2,7 @@
 // lies here. The tidy test refuses all others, so that none is swept in by a commit unnoticed.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { listTree } from "./tree.ts";
 
 /** A file of more bytes has to be listed. */
@@ -69,12 +69,15 @@ export const largeFiles: readonly Listed[] = [
 export interface SeenFile {
   readonly path: string;
   readonly bytes: Uint8Array;
+  /** Whether it is a symbolic link: git keeps the path of another file, mostly of one machine. */
+  readonly isLink?: boolean;
 }
 
-/** A sentence for each file that is binary or large and in no list. */
+/** A sentence for each file that is binary or large and in no list, and for each link. */
 export function unlistedOf(files: Iterable<SeenFile>): string[] {
   const found: string[] = [];
-  for (const { path, bytes } of files) {
+  for (const { path, bytes, isLink } of files) {
+    if (isLink === true) found.push(`${path} is a link`);
     if (isBinary(bytes) && !isListed(binaries, path)) {
       found.push(`${path} is binary and not listed`);
     }
@@ -103,7 +106,8 @@ function isListed(list: readonly Listed[], path: string): boolean {
 /** The files that git tracks and that are still there; without git all of the rooms and the root. */
 export function committedFiles(): string[] {
   const paths = existsSync(".git") ? trackedFiles() : undefined;
-  return (paths ?? listTree()).filter((path) => !path.endsWith(".tgz") && existsSync(path));
+  const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  return (paths ?? listTree()).filter((path) => !path.endsWith(".tgz") && isThere(path));
 }
 
 function trackedFiles(): string[] | undefined {
@@ -117,5 +121,6 @@ function trackedFiles(): string[] | undefined {
 
 /** A file of `committedFiles`, read. */
 export function seenFile(path: string): SeenFile {
+  if (lstatSync(path).isSymbolicLink()) return { path, bytes: new Uint8Array(), isLink: true };
   return { path, bytes: readFileSync(path) };
 }

@@ -53,8 +53,9 @@ for (const name of ["dlrm", "features", "wukong", "wukong_fullfm"]) {
 }
 
 /**
- * The reference takes most of the time. On every change it follows the two short trainings, and
- * gives the gradients of every first batch; `npm run test:all` follows the long ones with it.
+ * On every change the reference follows the two short trainings, and gives the gradients of every
+ * first batch; the native kernels follow each optimizer over one of the long ones. `npm run
+ * test:all` follows all with both.
  */
 const cases = [
   { devices: 1, kernels: () => createReference(), isReference: true },
@@ -78,7 +79,8 @@ for (const { devices, kernels, isReference } of cases) {
     for (const optimizer of from.optimizers) {
       const arithmetic = kernels().arithmetic;
       const title = `${optimizer.name} on ${devices} device(s), ${arithmetic}`;
-      const isLong = isReference && from !== fullWukong;
+      const isOther = (from === golden) === (optimizer.kind === "adagrad");
+      const isLong = from !== fullWukong && (isReference || isOther);
       testIf(...(isLong ? [testAll] : []))(
         `follows PyTorch's curve and weights: ${from.name}, ${title}`,
         async (t) => {

@@ -311,7 +311,7 @@ test("what one update late costs in log loss is little beside what a model learn
   const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
     evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;
   // One seed is off by up to 0.02.
-  const count = rounds("seeds of the cost of staleness", 3, 10);
+  const count = rounds("seeds of the cost of staleness", 2, 10);
   const seeds = Array.from({ length: count }, (_, i) => i + 1);
   let [learned, lost] = [0, 0];
   for (const seed of seeds) {

@@ -43,7 +43,7 @@ const names = [
  */
 const cases = [
   { devices: 1, kernels: () => createReference(), kinds: [] },
-  { devices: 3, kernels: () => openKernels("auto"), kinds: ["adagrad"] },
+  { devices: 2, kernels: () => openKernels("auto"), kinds: ["adagrad"] },
 ];
 
 for (const name of names) {

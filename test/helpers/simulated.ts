@@ -89,18 +89,20 @@ export function loseThread(cluster: SimulatedCluster, name: string): void {
 /**
  * Runs a job on one device, then on three of one host and on two hosts, where a device is lost at
  * the first checkpoint. Every committed step, the history and the model must be the same.
- * Returns the result, and the generations of the runs that lost a device.
+ * Returns the result, the generations of the runs that lost a device, and the events of the last.
  */
 export async function oneModelAfterLosses(job: Partial<JobOptions>) {
   const number = addJob(job);
   const reference = await referenceOf(number);
   const generations: number[] = [];
+  let events: readonly RunEvent[] = [];
   for (const devices of [[3], [1, 1]]) {
     const breakIt = (cluster: SimulatedCluster) => loseThread(cluster, "device-1");
-    const { result } = await storyOf(number, { devices, breakIt, reference });
-    generations.push(result.generation);
+    const story = await storyOf(number, { devices, breakIt, reference });
+    generations.push(story.result.generation);
+    events = story.events;
   }
-  return { result: reference.result, generations };
+  return { result: reference.result, generations, events };
 }
 
 /** The data of small simulated jobs: eight steps. */

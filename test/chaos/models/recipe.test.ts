@@ -64,7 +64,10 @@ testIf(testAll).serial(
 );
 
 const evaluation = { fraction: 0.2, everySteps: 2, reduceOnPlateau };
-const simulated = { optimizer, evaluation, data: { ...simulatedData, samples: 240 } };
+const simulated = {
+  ...{ model: smallModel, optimizer, evaluation },
+  data: { ...simulatedData, samples: 240 },
+};
 
 test.serial(
   "schedules, clipping and plateaus give one simulated model on 1, 2 and 3 devices",

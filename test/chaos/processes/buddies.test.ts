@@ -3,7 +3,6 @@
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test from "ava";
 import {
   calmResult,
   inEpochs,
@@ -11,8 +10,8 @@ import {
   runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { startHost } from "../../helpers/processes/host-processes.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
+import { startHost } from "../../helpers/processes/host-processes.ts";
 
 /**
  * Overwrites every part in a store with zeros of the same size: a reader of a part cannot go on

@@ -10,34 +10,37 @@ import { startCli } from "../../helpers/processes/cli.ts";
 
 const preprocessing = { workersMin: 0, workersMax: 0 };
 
-testIf(testAll).serial("processes make the splits of a run, one is killed, and one drained", async (t) => {
-  const home = writeDays(t);
-  const calm = await streamedOutcome(1, home, { streamed: true });
-  await using place = await startTestCluster(2);
-  const { url, token = "", name } = place.cluster;
-  const start = () => {
-    const at = ["--nats", url, "--token", token, "--cluster", name, "--json"];
-    const running = startCli(["dpp-worker", ...at], process.cwd());
-    t.teardown(() => running.kill("SIGKILL"));
-    return running;
-  };
-  const first = start();
-  const second = start();
-  const serving = (line: string) => line.includes('"state":"serving"');
-  const job = jobOnDays(place, home, { streamed: true }, { preprocessing });
-  const { result } = await runJob(place, job, async (event) => {
-    if (event.type !== "run.checkpointed") return;
-    if (event.step === 10) {
-      await second.line(serving);
-      first.kill("SIGKILL");
-    }
-    if (event.step === 30) place.threads.kill("device:1");
-  });
-  t.deepEqual({ digest: result.digest, history: result.history }, calm);
-  await second.line((line) => line.includes('"state":"over"'));
-  second.kill("SIGTERM");
-  await second.ended;
-});
+testIf(testAll).serial(
+  "processes make the splits of a run, one is killed, and one drained",
+  async (t) => {
+    const home = writeDays(t);
+    const calm = await streamedOutcome(1, home, { streamed: true });
+    await using place = await startTestCluster(2);
+    const { url, token = "", name } = place.cluster;
+    const start = () => {
+      const at = ["--nats", url, "--token", token, "--cluster", name, "--json"];
+      const running = startCli(["dpp-worker", ...at], process.cwd());
+      t.teardown(() => running.kill("SIGKILL"));
+      return running;
+    };
+    const first = start();
+    const second = start();
+    const serving = (line: string) => line.includes('"state":"serving"');
+    const job = jobOnDays(place, home, { streamed: true }, { preprocessing });
+    const { result } = await runJob(place, job, async (event) => {
+      if (event.type !== "run.checkpointed") return;
+      if (event.step === 10) {
+        await second.line(serving);
+        first.kill("SIGKILL");
+      }
+      if (event.step === 30) place.threads.kill("device:1");
+    });
+    t.deepEqual({ digest: result.digest, history: result.history }, calm);
+    await second.line((line) => line.includes('"state":"over"'));
+    second.kill("SIGTERM");
+    await second.ended;
+  },
+);
 
 test.serial(
   "no worker at all is an error that says what is missing; a late one is in time",

@@ -94,33 +94,40 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("P2: hosts may be killed, and come back: the model of one process, rows below memory too", async (t) => {
-  await using one = await startTestCluster(2);
-  const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 4));
-  await using place = await startTestCluster(0, { minDevices: 4 });
-  const { cluster } = place;
-  const first = await startHost(t, cluster);
-  const second = await startHost(t, cluster);
-  const { result, events } = await runJob(place, inEpochs(place.job({ ...mixed, ...below }), 4), async (event) => {
-    if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
-    if (event.type !== "run.recovered" || event.generation !== 2) return;
-    second.kill("SIGKILL"); // No host is left: the run waits for a new one.
-    await startHost(t, cluster);
-  });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.deepEqual(
-    only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
-    [[1, 2], [2], [3]],
-  );
-  const incidents = only(events, "run.incident");
-  t.deepEqual(
-    incidents.map(({ offender, error }) => `${offender} ${error.code}`),
-    ["host:1 PEER_LOST", "host:2 PEER_LOST"],
-  );
-  const seconds = only(events, "run.recovered").map((event) => event.seconds.toFixed(1));
-  t.log(`recovery, s: ${seconds.join(" ")}`);
-});
+test.serial(
+  "P2: hosts may be killed, and come back: the model of one process, rows below memory too",
+  async (t) => {
+    await using one = await startTestCluster(2);
+    const { result: calm } = await runJob(one, inEpochs(one.job(mixed), 4));
+    await using place = await startTestCluster(0, { minDevices: 4 });
+    const { cluster } = place;
+    const first = await startHost(t, cluster);
+    const second = await startHost(t, cluster);
+    const { result, events } = await runJob(
+      place,
+      inEpochs(place.job({ ...mixed, ...below }), 4),
+      async (event) => {
+        if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
+        if (event.type !== "run.recovered" || event.generation !== 2) return;
+        second.kill("SIGKILL"); // No host is left: the run waits for a new one.
+        await startHost(t, cluster);
+      },
+    );
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.deepEqual(
+      only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
+      [[1, 2], [2], [3]],
+    );
+    const incidents = only(events, "run.incident");
+    t.deepEqual(
+      incidents.map(({ offender, error }) => `${offender} ${error.code}`),
+      ["host:1 PEER_LOST", "host:2 PEER_LOST"],
+    );
+    const seconds = only(events, "run.recovered").map((event) => event.seconds.toFixed(1));
+    t.log(`recovery, s: ${seconds.join(" ")}`);
+  },
+);
 
 testIf(testAll).serial(
   "a host that stands still is left behind, and serves again when it moves",
@@ -162,66 +169,79 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("P10: two hosts lose their broker, a reader and a bridge; then the cluster closes", async (t) => {
-  const calm = await calmResult();
-  await using place = await startTestCluster(1, { minDevices: 2 });
-  const threads = breakableLauncher();
-  await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
-  const waits = { stepDeadlineMs: 60_000 };
-  const brokerless = await runJob(place, place.job(waits), async (event) => {
-    if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
-  });
-  t.is(brokerless.result.digest, calm.digest);
-  t.deepEqual(brokerless.result.history, calm.history);
-  t.deepEqual(only(brokerless.events, "run.incident"), [], "nothing of a step is lost");
+test.serial(
+  "P10: two hosts lose their broker, a reader and a bridge; then the cluster closes",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(1, { minDevices: 2 });
+    const threads = breakableLauncher();
+    await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
+    const waits = { stepDeadlineMs: 60_000 };
+    const brokerless = await runJob(place, place.job(waits), async (event) => {
+      if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
+    });
+    t.is(brokerless.result.digest, calm.digest);
+    t.deepEqual(brokerless.result.history, calm.history);
+    t.deepEqual(only(brokerless.events, "run.incident"), [], "nothing of a step is lost");
 
-  const { result, events } = await runJob(place, place.job(waits), (event) => {
-    if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
-    if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
-  });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.is(result.generation, 2);
-  t.deepEqual(
-    only(events, "run.incident").map(({ offender, supervisor }) => `${supervisor} ${offender}`),
-    ["host:1 reader:1", "host:1 bridge:1"],
-  );
+    const { result, events } = await runJob(place, place.job(waits), (event) => {
+      if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
+      if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
+    });
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is(result.generation, 2);
+    t.deepEqual(
+      only(events, "run.incident").map(({ offender, supervisor }) => `${supervisor} ${offender}`),
+      ["host:1 reader:1", "host:1 bridge:1"],
+    );
 
-  const run = await place.cluster.submit(place.job({ data: { epochs: 50 } as JobOptions["data"] }));
-  for await (const event of run.events()) if (event.type === "run.checkpointed") break;
-  t.true(threads.running().includes("device:1"));
-  await place.cluster.close();
-  while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
-  t.pass("nothing is left running on the host");
-});
+    const run = await place.cluster.submit(
+      place.job({ data: { epochs: 50 } as JobOptions["data"] }),
+    );
+    for await (const event of run.events()) if (event.type === "run.checkpointed") break;
+    t.true(threads.running().includes("device:1"));
+    await place.cluster.close();
+    while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
+    t.pass("nothing is left running on the host");
+  },
+);
 
-testIf(testAll).serial("P10: the broker between two hosts may die: nothing of a step is lost", async (t) => {
-  const calm = await calmResult();
-  await using place = await startTestCluster(1, { minDevices: 2 });
-  await startHost(t, place.cluster, { devices: 1 });
-  const job = place.job({ stepDeadlineMs: 20_000 });
-  const { result, events } = await runJob(place, job, async (event) => {
-    if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
-  });
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.deepEqual(only(events, "run.incident"), []);
-});
+testIf(testAll).serial(
+  "P10: the broker between two hosts may die: nothing of a step is lost",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(1, { minDevices: 2 });
+    await startHost(t, place.cluster, { devices: 1 });
+    const job = place.job({ stepDeadlineMs: 20_000 });
+    const { result, events } = await runJob(place, job, async (event) => {
+      if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
+    });
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.deepEqual(only(events, "run.incident"), []);
+  },
+);
 
-testIf(testAll).serial("a cluster that closes in mid-run leaves nothing running on its hosts", async (t) => {
-  await using place = await startTestCluster(0);
-  const threads = breakableLauncher();
-  await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
-  const run = await place.cluster.submit(place.job({ data: { epochs: 50 } as JobOptions["data"] }));
-  for await (const event of run.events()) if (event.type === "run.checkpointed") break;
-  const expected = ["device:0", "device:1", "reader:0", "writer:0", "writer:1"];
-  t.deepEqual(threads.running().sort(), expected);
-  const closedAtMs = performance.now();
-  await place.cluster.close();
-  while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
-  const afterMs = performance.now() - closedAtMs;
-  t.true(afterMs < 8000, `after ${afterMs} ms; the cluster's silence counts after 10 s`);
-});
+testIf(testAll).serial(
+  "a cluster that closes in mid-run leaves nothing running on its hosts",
+  async (t) => {
+    await using place = await startTestCluster(0);
+    const threads = breakableLauncher();
+    await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
+    const run = await place.cluster.submit(
+      place.job({ data: { epochs: 50 } as JobOptions["data"] }),
+    );
+    for await (const event of run.events()) if (event.type === "run.checkpointed") break;
+    const expected = ["device:0", "device:1", "reader:0", "writer:0", "writer:1"];
+    t.deepEqual(threads.running().sort(), expected);
+    const closedAtMs = performance.now();
+    await place.cluster.close();
+    while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
+    const afterMs = performance.now() - closedAtMs;
+    t.true(afterMs < 8000, `after ${afterMs} ms; the cluster's silence counts after 10 s`);
+  },
+);
 
 testIf(testAll).serial(
   "a host that is told to end leaves in order, and the run goes on without it",
@@ -259,12 +279,15 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a run that waits for devices in vain says how many there are", async (t) => {
-  await using place = await startTestCluster(1, { minDevices: 3, joinDeadlineMs: 300 });
-  const run = await place.cluster.submit(place.job());
-  const error = await t.throwsAsync(run.result(), { code: "HOSTS_MISSING" });
-  t.regex(error?.message ?? "", /^Waited 300 ms for 3 devices, 1 are there: start hosts/);
-});
+testIf(testAll).serial(
+  "a run that waits for devices in vain says how many there are",
+  async (t) => {
+    await using place = await startTestCluster(1, { minDevices: 3, joinDeadlineMs: 300 });
+    const run = await place.cluster.submit(place.job());
+    const error = await t.throwsAsync(run.result(), { code: "HOSTS_MISSING" });
+    t.regex(error?.message ?? "", /^Waited 300 ms for 3 devices, 1 are there: start hosts/);
+  },
+);
 
 test.serial("a run that waits for devices may be cancelled", async (t) => {
   await using place = await startTestCluster(0);

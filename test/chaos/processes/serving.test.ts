@@ -65,103 +65,112 @@ function startLoad(url: string, clients: number) {
   };
 }
 
-test.serial("each answer is that of the version it names, whatever happens to the server", async (t) => {
-  t.timeout(600_000);
-  const model = await startModel(t, { rows: 4000 });
-  const { directory, home } = model;
-  const tiers = join(home, "tiers");
-  let broker = await startBroker({ auth: "open" });
-  t.teardown(() => broker.close());
-  const served = async (port: string): Promise<Running> => {
-    const below = ["--memory", "64KiB", "--tier-directory", tiers]; // Rows lie on disk.
-    const more = ["--nats", broker.url, "--deadline", "30000", ...below, "--json"];
-    const args = ["serve", `m=${directory}`, "--port", port, ...more];
-    const server = startCli(args, home);
-    t.teardown(() => server.kill("SIGKILL"));
-    await server.line((line) => line.includes('"report":"serve"'));
-    return server;
-  };
-  let server = await served("0");
-  const told = await server.line((line) => line.includes('"report":"serve"'));
-  const { url } = JSON.parse(told) as { url: string };
-  const port = new URL(url).port;
-  const versions = new Map<string, Awaited<ReturnType<typeof loadModel>>>();
-  const newest = async () => {
-    const loaded = await loadModel(directory, { manifest: "last" });
-    t.teardown(() => loaded.close());
-    versions.set(loaded.digest, loaded);
-    return loaded.digest;
-  };
-
-  const first = await newest();
-  const load = startLoad(url, 4);
-  t.teardown(() => load.end());
-  await load.answered(first);
-  writeFileSync(join(directory, "0001.delta"), "OSIRIS-D, and then nothing that is one");
-  await broker.close();
-  await load.answered(first);
-  await model.train({ cut: 2 });
-  const second = await newest();
-  await load.answered(second);
-  renameSync(directory, `${directory}-away`);
-  await load.answered(second);
-  renameSync(`${directory}-away`, directory);
-
-  broker = await startBroker({ auth: "open", port: broker.port });
-  const metrics = await (await fetch(`${url}/metrics`)).text();
-  t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/);
-  server.kill("SIGKILL");
-  await server.ended;
-  t.deepEqual(readdirSync(tiers), [], "a killed server leaves no rows");
-  server = await served(port);
-  await load.answered(second);
-  const client = await connect({ servers: broker.url });
-  t.teardown(() => void client.close());
-  const asked = JSON.stringify({ instances: recordsOf(1) });
-  const overNats = await client.request("osiris.serve.m.predict", asked);
-  t.is(overNats.json<{ version: string }>().version, second);
-  await model.train({ cut: 3 });
-  const third = await newest();
-  await load.answered(third);
-
-  server.kill("SIGTERM");
-  const { code, stderr } = await server.ended;
-  t.is(code, 0, stderr);
-  await load.end();
-  t.true(load.answers.length > 10, `${load.answers.length} answers`); // However slow the machine is.
-  t.true(load.lost() > 0);
-  t.true([...load.refusals.keys()].every((one) => one === "SERVER_DRAINING"));
-  t.deepEqual(new Set(load.answers.map(({ version }) => version)), new Set([first, second, third]));
-  for (const { from, count, version, predictions } of load.answers) {
-    const scored = await versions.get(version)?.predict(recordsOf(count, from));
-    t.deepEqual(predictions, [...(scored ?? [])], `${version} ${from} ${count}`);
-  }
-});
-
-testIf(testAll).serial("a server that is killed with rows on disk leaves none, and the next answers alike", async (t) => {
-  t.timeout(600_000);
-  const { directory, home } = await startModel(t, { rows: 4000 });
-  const tiers = join(home, "tiers");
-  const loaded = await loadModel(directory);
-  t.teardown(() => loaded.close());
-  const expected = [...(await loaded.predict(recordsOf(40)))];
-  for (let turn = 0; turn < 2; turn++) {
-    const more = ["--memory", "64KiB", "--tier-directory", tiers, "--json"];
-    const server = startCli(["serve", `m=${directory}`, "--port", "0", ...more], home);
-    t.teardown(() => server.kill("SIGKILL"));
+test.serial(
+  "each answer is that of the version it names, whatever happens to the server",
+  async (t) => {
+    t.timeout(600_000);
+    const model = await startModel(t, { rows: 4000 });
+    const { directory, home } = model;
+    const tiers = join(home, "tiers");
+    let broker = await startBroker({ auth: "open" });
+    t.teardown(() => broker.close());
+    const served = async (port: string): Promise<Running> => {
+      const below = ["--memory", "64KiB", "--tier-directory", tiers]; // Rows lie on disk.
+      const more = ["--nats", broker.url, "--deadline", "30000", ...below, "--json"];
+      const args = ["serve", `m=${directory}`, "--port", port, ...more];
+      const server = startCli(args, home);
+      t.teardown(() => server.kill("SIGKILL"));
+      await server.line((line) => line.includes('"report":"serve"'));
+      return server;
+    };
+    let server = await served("0");
     const told = await server.line((line) => line.includes('"report":"serve"'));
     const { url } = JSON.parse(told) as { url: string };
-    const response = await fetch(`${url}/v1/models/m:predict`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ instances: recordsOf(40) }),
-    });
-    const { predictions } = (await response.json()) as Answer;
-    t.deepEqual(predictions, expected, `start ${turn}`);
+    const port = new URL(url).port;
+    const versions = new Map<string, Awaited<ReturnType<typeof loadModel>>>();
+    const newest = async () => {
+      const loaded = await loadModel(directory, { manifest: "last" });
+      t.teardown(() => loaded.close());
+      versions.set(loaded.digest, loaded);
+      return loaded.digest;
+    };
+
+    const first = await newest();
+    const load = startLoad(url, 4);
+    t.teardown(() => load.end());
+    await load.answered(first);
+    writeFileSync(join(directory, "0001.delta"), "OSIRIS-D, and then nothing that is one");
+    await broker.close();
+    await load.answered(first);
+    await model.train({ cut: 2 });
+    const second = await newest();
+    await load.answered(second);
+    renameSync(directory, `${directory}-away`);
+    await load.answered(second);
+    renameSync(`${directory}-away`, directory);
+
+    broker = await startBroker({ auth: "open", port: broker.port });
     const metrics = await (await fetch(`${url}/metrics`)).text();
-    t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/); // Rows lay on disk.
+    t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/);
     server.kill("SIGKILL");
     await server.ended;
-    t.deepEqual(readdirSync(tiers), []);
-  }
-});
+    t.deepEqual(readdirSync(tiers), [], "a killed server leaves no rows");
+    server = await served(port);
+    await load.answered(second);
+    const client = await connect({ servers: broker.url });
+    t.teardown(() => void client.close());
+    const asked = JSON.stringify({ instances: recordsOf(1) });
+    const overNats = await client.request("osiris.serve.m.predict", asked);
+    t.is(overNats.json<{ version: string }>().version, second);
+    await model.train({ cut: 3 });
+    const third = await newest();
+    await load.answered(third);
+
+    server.kill("SIGTERM");
+    const { code, stderr } = await server.ended;
+    t.is(code, 0, stderr);
+    await load.end();
+    t.true(load.answers.length > 10, `${load.answers.length} answers`); // However slow the machine is.
+    t.true(load.lost() > 0);
+    t.true([...load.refusals.keys()].every((one) => one === "SERVER_DRAINING"));
+    t.deepEqual(
+      new Set(load.answers.map(({ version }) => version)),
+      new Set([first, second, third]),
+    );
+    for (const { from, count, version, predictions } of load.answers) {
+      const scored = await versions.get(version)?.predict(recordsOf(count, from));
+      t.deepEqual(predictions, [...(scored ?? [])], `${version} ${from} ${count}`);
+    }
+  },
+);
+
+testIf(testAll).serial(
+  "a server that is killed with rows on disk leaves none, and the next answers alike",
+  async (t) => {
+    t.timeout(600_000);
+    const { directory, home } = await startModel(t, { rows: 4000 });
+    const tiers = join(home, "tiers");
+    const loaded = await loadModel(directory);
+    t.teardown(() => loaded.close());
+    const expected = [...(await loaded.predict(recordsOf(40)))];
+    for (let turn = 0; turn < 2; turn++) {
+      const more = ["--memory", "64KiB", "--tier-directory", tiers, "--json"];
+      const server = startCli(["serve", `m=${directory}`, "--port", "0", ...more], home);
+      t.teardown(() => server.kill("SIGKILL"));
+      const told = await server.line((line) => line.includes('"report":"serve"'));
+      const { url } = JSON.parse(told) as { url: string };
+      const response = await fetch(`${url}/v1/models/m:predict`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ instances: recordsOf(40) }),
+      });
+      const { predictions } = (await response.json()) as Answer;
+      t.deepEqual(predictions, expected, `start ${turn}`);
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      t.regex(metrics, /osiris_serve_row_misses_total\{model="m"\} [1-9]/); // Rows lay on disk.
+      server.kill("SIGKILL");
+      await server.ended;
+      t.deepEqual(readdirSync(tiers), []);
+    }
+  },
+);

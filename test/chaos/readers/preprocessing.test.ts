@@ -9,20 +9,28 @@ import { RemoteError } from "../../../src/errors/errors.ts";
 import { subjectPattern } from "../../../src/wire/messages/subjects.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { damageColumn } from "../../data/data-files.ts";
-import { only, runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import {
+  only,
+  runJob,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
 import { jobOnDays, streamedOutcome, writeDays } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 const preprocessing = { workersMin: 2, workersMax: 2 };
 
-testIf(testAll).serial("workers make the splits: the model is that of the readers alone", async (t) => {
-  const home = writeDays(t);
-  const calm = await streamedOutcome(1, home, { streamed: true });
-  for (const devices of [1, 3]) {
-    const served = await streamedOutcome(devices, home, { streamed: true }, { preprocessing });
-    t.deepEqual(served, calm, `${devices} devices`);
-  }
-});
+testIf(testAll).serial(
+  "workers make the splits: the model is that of the readers alone",
+  async (t) => {
+    const home = writeDays(t);
+    const calm = await streamedOutcome(1, home, { streamed: true });
+    for (const devices of [1, 3]) {
+      const served = await streamedOutcome(devices, home, { streamed: true }, { preprocessing });
+      t.deepEqual(served, calm, `${devices} devices`);
+    }
+  },
+);
 
 testIf(testAll).serial(
   "what is damaged when the index is made is left out; later it ends the run",
@@ -56,32 +64,35 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("workers, the master, readers and devices may end at any time; no split goes through the broker", async (t) => {
-  const home = writeDays(t);
-  await using place = await startTestCluster(2);
-  const calm = await runJob(place, jobOnDays(place, home, { streamed: true }, { devices: 1 }));
-  const seen = await watchSplits(t, place);
-  const job = jobOnDays(place, home, { streamed: true }, { preprocessing, readers: 2 });
-  const { result, events } = await runJob(place, job, async (event: RunEvent, { run }) => {
-    if (event.type === "run.started") place.threads.kill("worker:0");
-    if (event.type !== "run.checkpointed") return;
-    if (event.step === 10) place.threads.kill("worker:1");
-    if (event.step === 20) {
-      const scope = { run, generation: event.generation };
-      await throwIn(place.cluster, { role: "master", index: 0, scope }, "for a test");
-    }
-    if (event.step === 30) place.threads.kill("reader:1");
-    if (event.step === 40) place.threads.kill("device:1");
-    if (event.step === 50) place.threads.kill("worker:0");
-  });
-  t.is(result.digest, calm.result.digest);
-  t.deepEqual(result.history, calm.result.history);
-  const offenders = only(events, "run.incident").map(({ offender }) => offender);
-  t.true(offenders.includes("master:0"), offenders.join());
-  // What threads make goes through shared memory.
-  t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
-  t.is(seen.data, 0);
-});
+test.serial(
+  "workers, the master, readers and devices may end at any time; no split goes through the broker",
+  async (t) => {
+    const home = writeDays(t);
+    await using place = await startTestCluster(2);
+    const calm = await runJob(place, jobOnDays(place, home, { streamed: true }, { devices: 1 }));
+    const seen = await watchSplits(t, place);
+    const job = jobOnDays(place, home, { streamed: true }, { preprocessing, readers: 2 });
+    const { result, events } = await runJob(place, job, async (event: RunEvent, { run }) => {
+      if (event.type === "run.started") place.threads.kill("worker:0");
+      if (event.type !== "run.checkpointed") return;
+      if (event.step === 10) place.threads.kill("worker:1");
+      if (event.step === 20) {
+        const scope = { run, generation: event.generation };
+        await throwIn(place.cluster, { role: "master", index: 0, scope }, "for a test");
+      }
+      if (event.step === 30) place.threads.kill("reader:1");
+      if (event.step === 40) place.threads.kill("device:1");
+      if (event.step === 50) place.threads.kill("worker:0");
+    });
+    t.is(result.digest, calm.result.digest);
+    t.deepEqual(result.history, calm.result.history);
+    const offenders = only(events, "run.incident").map(({ offender }) => offender);
+    t.true(offenders.includes("master:0"), offenders.join());
+    // What threads make goes through shared memory.
+    t.true(seen.want > 0 && seen.done > 0, "what is asked for and done goes through the broker");
+    t.is(seen.data, 0);
+  },
+);
 
 /** Counts the messages about splits that the broker sees. */
 async function watchSplits(t: ExecutionContext, place: TestCluster) {

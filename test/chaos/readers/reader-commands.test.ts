@@ -83,22 +83,31 @@ for (const readers of [1, 2, 3]) {
   }
 }
 
-testIf(testAll).serial("a drained reader that hangs is ended, and that is no failure either", async (t) => {
-  await using place = await startTestCluster(2);
-  const stall = { actor: "reader:0", generation: 1, step: 10, point: 1, effect: "stall" } as const;
-  place.threads.plan([stall]);
-  const forced: boolean[] = [];
-  const story = await runJob(place, place.job(), async (event, run) => {
-    if (event.type !== "run.progress" || forced.length > 0) return;
-    while (!place.threads.isInjected("reader:0")) await pause(20);
-    forced.push((await run.drainReader(0)).isForced);
-  });
-  t.deepEqual(forced, [true]);
-  await assertCalm(t, story);
-  t.is(story.result.generation, 1);
-  t.deepEqual(only(story.events, "run.incident"), []);
-  t.like(only(story.events, "run.drained"), [{ reader: 0, isForced: true }]);
-});
+testIf(testAll).serial(
+  "a drained reader that hangs is ended, and that is no failure either",
+  async (t) => {
+    await using place = await startTestCluster(2);
+    const stall = {
+      actor: "reader:0",
+      generation: 1,
+      step: 10,
+      point: 1,
+      effect: "stall",
+    } as const;
+    place.threads.plan([stall]);
+    const forced: boolean[] = [];
+    const story = await runJob(place, place.job(), async (event, run) => {
+      if (event.type !== "run.progress" || forced.length > 0) return;
+      while (!place.threads.isInjected("reader:0")) await pause(20);
+      forced.push((await run.drainReader(0)).isForced);
+    });
+    t.deepEqual(forced, [true]);
+    await assertCalm(t, story);
+    t.is(story.result.generation, 1);
+    t.deepEqual(only(story.events, "run.incident"), []);
+    t.like(only(story.events, "run.drained"), [{ reader: 0, isForced: true }]);
+  },
+);
 
 testIf(testAll).serial("a limit outlives a reader and a device that are killed", async (t) => {
   await using place = await startTestCluster(2);
@@ -139,45 +148,48 @@ testIf(testAll).serial("a limit outlives a reader and a device that are killed",
   t.deepEqual(only(story.events, "run.alert"), []);
 });
 
-test.serial("a seek, wrong names and a limit below the deadline are refused; drains at once are carried out", async (t) => {
-  await using place = await startTestCluster(2);
-  place.threads.plan([rest(1, 8)]);
-  const refusals: string[] = [];
-  const drained: number[] = [];
-  const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
-    if (event.type === "run.started") {
-      refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 25 })));
-      await run.limitReaders({ samplesPerSecond: 26 }); // A batch in 2.5 s.
-      await run.limitReaders({ samplesPerSecond: 0 });
+test.serial(
+  "a seek, wrong names and a limit below the deadline are refused; drains at once are carried out",
+  async (t) => {
+    await using place = await startTestCluster(2);
+    place.threads.plan([rest(1, 8)]);
+    const refusals: string[] = [];
+    const drained: number[] = [];
+    const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
+      if (event.type === "run.started") {
+        refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 25 })));
+        await run.limitReaders({ samplesPerSecond: 26 }); // A batch in 2.5 s.
+        await run.limitReaders({ samplesPerSecond: 0 });
+      }
+      if (event.type !== "run.progress" || event.step !== 8) return;
+      refusals.push(await refusalOf(run.seekReader(1, { step: 3 })));
+      refusals.push(await refusalOf(run.seekReader(2, { step: 3 })));
+      refusals.push(await refusalOf(run.drainReader(2)));
+      const asked = [0, 0, 1].map((reader) => run.drainReader(reader));
+      for (const { reader } of await Promise.all(asked)) drained.push(reader);
+    });
+    const [limit = "", seek = "", ...names] = refusals;
+    t.is(
+      limit,
+      "Expected `samplesPerSecond` to be 0 or at least 26: below it, batches of 64 come too late for " +
+        "its step deadline, got `25` (number)",
+    );
+    t.regex(
+      seek,
+      /^reader:1 of run \S+ may not go to step 3: .*, and it reads step 1\d next \(pass 0, sample \d+\)/,
+    );
+    for (const refusal of names) {
+      t.is(refusal, "Expected `reader` to be one of the run's readers, 0 to 1, got `2` (number)");
     }
-    if (event.type !== "run.progress" || event.step !== 8) return;
-    refusals.push(await refusalOf(run.seekReader(1, { step: 3 })));
-    refusals.push(await refusalOf(run.seekReader(2, { step: 3 })));
-    refusals.push(await refusalOf(run.drainReader(2)));
-    const asked = [0, 0, 1].map((reader) => run.drainReader(reader));
-    for (const { reader } of await Promise.all(asked)) drained.push(reader);
-  });
-  const [limit = "", seek = "", ...names] = refusals;
-  t.is(
-    limit,
-    "Expected `samplesPerSecond` to be 0 or at least 26: below it, batches of 64 come too late for " +
-      "its step deadline, got `25` (number)",
-  );
-  t.regex(
-    seek,
-    /^reader:1 of run \S+ may not go to step 3: .*, and it reads step 1\d next \(pass 0, sample \d+\)/,
-  );
-  for (const refusal of names) {
-    t.is(refusal, "Expected `reader` to be one of the run's readers, 0 to 1, got `2` (number)");
-  }
-  t.deepEqual(drained, [0, 0, 1]);
-  t.is(only(story.events, "run.limited").at(-1)?.samplesPerSecond, 0);
-  await assertCalm(t, story);
-  t.is(story.result.generation, 1);
-  t.deepEqual(only(story.events, "run.incident"), []);
-  const over = { message: /is not over/ };
-  await t.throwsAsync(story.run.limitReaders({ samplesPerSecond: 100 }), over);
-  await t.throwsAsync(story.run.drainReader(0), {
-    message: /Cannot drain a reader of run .* over/,
-  });
-});
+    t.deepEqual(drained, [0, 0, 1]);
+    t.is(only(story.events, "run.limited").at(-1)?.samplesPerSecond, 0);
+    await assertCalm(t, story);
+    t.is(story.result.generation, 1);
+    t.deepEqual(only(story.events, "run.incident"), []);
+    const over = { message: /is not over/ };
+    await t.throwsAsync(story.run.limitReaders({ samplesPerSecond: 100 }), over);
+    await t.throwsAsync(story.run.drainReader(0), {
+      message: /Cannot drain a reader of run .* over/,
+    });
+  },
+);

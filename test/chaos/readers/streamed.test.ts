@@ -21,70 +21,81 @@ import {
 } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
-test.serial("a run without a cache is that of one with it, though readers and devices are killed", async (t) => {
-  const home = writeDays(t);
-  const rest = { evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } } };
-  await using place = await startTestCluster(2);
-  const own = { ...rest, devices: 1 };
-  const { result: cached } = await runJob(place, jobOnDays(place, home, { order: "split" }, own));
-  place.threads.plan([{ actor: "device:1", generation: 1, step: 12, point: 5, effect: "exit" }]);
-  const cache = join(startDirectory(t), "cache");
-  const data = { order: "split", streamed: true, cache };
-  const job = jobOnDays(place, home, data, { ...rest, readers: 2 });
-  const { result, events } = await runJob(place, job, (event: RunEvent) => {
-    if (event.type !== "run.checkpointed") return;
-    if (event.step === 10) place.threads.kill("reader:1");
-    if (event.step === 40) place.threads.kill("reader:0");
-  });
-  t.is(result.digest, cached.digest);
-  t.deepEqual(result.history, cached.history);
-  t.true(result.generation >= 2);
-  t.true(only(events, "run.incident").length > 0);
-  // What lies where caches do is an index alone.
-  const [index = "none", ...others] = readdirSync(cache);
-  t.regex(index, /^parquet-.*\.index\.cache$/);
-  t.deepEqual(others, []);
-  await using model = await loadModel(result.directory);
-  t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
-  t.true((await verifyRun(result.directory)).isEqual);
-});
+test.serial(
+  "a run without a cache is that of one with it, though readers and devices are killed",
+  async (t) => {
+    const home = writeDays(t);
+    const rest = {
+      evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
+    };
+    await using place = await startTestCluster(2);
+    const own = { ...rest, devices: 1 };
+    const { result: cached } = await runJob(place, jobOnDays(place, home, { order: "split" }, own));
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 12, point: 5, effect: "exit" }]);
+    const cache = join(startDirectory(t), "cache");
+    const data = { order: "split", streamed: true, cache };
+    const job = jobOnDays(place, home, data, { ...rest, readers: 2 });
+    const { result, events } = await runJob(place, job, (event: RunEvent) => {
+      if (event.type !== "run.checkpointed") return;
+      if (event.step === 10) place.threads.kill("reader:1");
+      if (event.step === 40) place.threads.kill("reader:0");
+    });
+    t.is(result.digest, cached.digest);
+    t.deepEqual(result.history, cached.history);
+    t.true(result.generation >= 2);
+    t.true(only(events, "run.incident").length > 0);
+    // What lies where caches do is an index alone.
+    const [index = "none", ...others] = readdirSync(cache);
+    t.regex(index, /^parquet-.*\.index\.cache$/);
+    t.deepEqual(others, []);
+    await using model = await loadModel(result.directory);
+    t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
+    t.true((await verifyRun(result.directory)).isEqual);
+  },
+);
 
-testIf(testAll).serial("in the files' order, and in the split order: the model of the cache", async (t) => {
-  const home = writeDays(t);
-  const ofTime = {
-    evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
-  };
-  for (const [order, rest] of [
-    [{ shuffle: false }, {}],
-    [{ order: "split" }, ofTime],
-  ] as const) {
-    const cached = await streamedOutcome(1, home, order, rest);
-    t.deepEqual(await streamedOutcome(2, home, { ...order, streamed: true }, rest), cached);
-  }
-});
+testIf(testAll).serial(
+  "in the files' order, and in the split order: the model of the cache",
+  async (t) => {
+    const home = writeDays(t);
+    const ofTime = {
+      evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
+    };
+    for (const [order, rest] of [
+      [{ shuffle: false }, {}],
+      [{ order: "split" }, ofTime],
+    ] as const) {
+      const cached = await streamedOutcome(1, home, order, rest);
+      t.deepEqual(await streamedOutcome(2, home, { ...order, streamed: true }, rest), cached);
+    }
+  },
+);
 
-testIf(testAll).serial("killed readers and devices change no bit, and the proof holds", async (t) => {
-  const home = writeDays(t);
-  const calm = await streamedOutcome(1, home, { streamed: true });
-  await using place = await startTestCluster(3);
-  place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
-  const job = jobOnDays(place, home, { streamed: true }, { readers: 2 });
-  const { result, events } = await runJob(place, job, (event: RunEvent) => {
-    if (event.type !== "run.checkpointed") return;
-    if (event.step === 10) place.threads.kill("reader:1");
-    if (event.step === 40) place.threads.kill("reader:0");
-  });
-  t.deepEqual({ digest: result.digest, history: result.history }, calm);
-  t.true(result.generation >= 2);
-  t.true(only(events, "run.incident").length > 0);
-  // What lies where caches do is an index alone.
-  const [index = "none", ...others] = readdirSync(job.data.cache ?? "");
-  t.regex(index, /^parquet-.*\.index\.cache$/);
-  t.deepEqual(others, []);
-  await using model = await loadModel(result.directory);
-  t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
-  t.true((await verifyRun(result.directory)).isEqual);
-});
+testIf(testAll).serial(
+  "killed readers and devices change no bit, and the proof holds",
+  async (t) => {
+    const home = writeDays(t);
+    const calm = await streamedOutcome(1, home, { streamed: true });
+    await using place = await startTestCluster(3);
+    place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
+    const job = jobOnDays(place, home, { streamed: true }, { readers: 2 });
+    const { result, events } = await runJob(place, job, (event: RunEvent) => {
+      if (event.type !== "run.checkpointed") return;
+      if (event.step === 10) place.threads.kill("reader:1");
+      if (event.step === 40) place.threads.kill("reader:0");
+    });
+    t.deepEqual({ digest: result.digest, history: result.history }, calm);
+    t.true(result.generation >= 2);
+    t.true(only(events, "run.incident").length > 0);
+    // What lies where caches do is an index alone.
+    const [index = "none", ...others] = readdirSync(job.data.cache ?? "");
+    t.regex(index, /^parquet-.*\.index\.cache$/);
+    t.deepEqual(others, []);
+    await using model = await loadModel(result.directory);
+    t.like(await model.evaluate(), { auc: result.auc, logLoss: result.logLoss });
+    t.true((await verifyRun(result.directory)).isEqual);
+  },
+);
 
 test.serial("row groups that a reader cannot hold are refused, or shared by slices", async (t) => {
   const home = writeDays(t);
@@ -107,18 +118,21 @@ test.serial("row groups that a reader cannot hold are refused, or shared by slic
   t.is((await prepare({ order: "split" }, 2000)).contents.splitSamples !== undefined, true);
 });
 
-testIf(testAll).serial("a file that changes in the midst of a run ends it with its name", async (t) => {
-  const home = writeDays(t);
-  const [first = "", second = ""] = tableFilesOf([home]);
-  await using place = await startTestCluster(1);
-  const run = await place.cluster.submit(jobOnDays(place, home, { streamed: true, passes: 50 }));
-  for await (const event of run.events()) {
-    if (event.type === "run.checkpointed" && event.step === 10) copyFileSync(second, first);
-  }
-  const error = await t.throwsAsync(run.result(), { instanceOf: RemoteError });
-  t.is(error?.code, "INPUT_UNUSABLE");
-  t.regex(
-    error?.message ?? "",
-    /date=2026-11-01.* has changed since its index was made: .* put the/,
-  );
-});
+testIf(testAll).serial(
+  "a file that changes in the midst of a run ends it with its name",
+  async (t) => {
+    const home = writeDays(t);
+    const [first = "", second = ""] = tableFilesOf([home]);
+    await using place = await startTestCluster(1);
+    const run = await place.cluster.submit(jobOnDays(place, home, { streamed: true, passes: 50 }));
+    for await (const event of run.events()) {
+      if (event.type === "run.checkpointed" && event.step === 10) copyFileSync(second, first);
+    }
+    const error = await t.throwsAsync(run.result(), { instanceOf: RemoteError });
+    t.is(error?.code, "INPUT_UNUSABLE");
+    t.regex(
+      error?.message ?? "",
+      /date=2026-11-01.* has changed since its index was made: .* put the/,
+    );
+  },
+);

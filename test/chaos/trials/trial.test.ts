@@ -61,7 +61,10 @@ test.serial(
 
     // Another model than the reference run's is told: which tables, blocks and steps.
     const [name = "", ...names] = reference.leaves.keys();
-    const leaves = new Map([[name, "another"], ...names.map((one) => [one, reference.leaves.get(one) ?? ""] as const)]);
+    const leaves = new Map([
+      [name, "another"],
+      ...names.map((one) => [one, reference.leaves.get(one) ?? ""] as const),
+    ]);
     const [first, ...points] = reference.result.history;
     const history = [{ ...first, trainLoss: 0 }, ...points] as RunResult["history"];
     const other = { ...reference.result, digest: "sha256:00", history };
@@ -128,22 +131,25 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
-  const trial = await chaos(job())
-    .disk("writer:0")
-    .flippedBit()
-    .at({ step: 12, during: "checkpoint" })
-    .kill("device:1")
-    .at({ step: 23, during: "checkpoint" })
-    .verify();
-  t.true(trial.faults.every(({ injected }) => injected));
-  t.deepEqual(
-    trial.incidents.map(({ reason }) => reason.code),
-    ["PEER_LOST", "CHECKPOINT_CORRUPT"],
-  );
-  t.is(trial.submissions, 1, "nobody has to do anything about it");
-  t.is(trial.committedStepsLost, 10, "the disk had taken them");
-});
+testIf(testAll).serial(
+  "a bit that flipped on disk is found by who reads it, and passed over",
+  async (t) => {
+    const trial = await chaos(job())
+      .disk("writer:0")
+      .flippedBit()
+      .at({ step: 12, during: "checkpoint" })
+      .kill("device:1")
+      .at({ step: 23, during: "checkpoint" })
+      .verify();
+    t.true(trial.faults.every(({ injected }) => injected));
+    t.deepEqual(
+      trial.incidents.map(({ reason }) => reason.code),
+      ["PEER_LOST", "CHECKPOINT_CORRUPT"],
+    );
+    t.is(trial.submissions, 1, "nobody has to do anything about it");
+    t.is(trial.committedStepsLost, 10, "the disk had taken them");
+  },
+);
 
 testIf(testAll).serial("a fault that had no occasion says why", async (t) => {
   const trial = await chaos(job())
@@ -190,8 +196,11 @@ testIf(testAll).serial(
   },
 );
 
-testIf(testAll).serial("a run of which nothing is heard does not pass for one that ended", async (t) => {
-  const error = await broken(t, { reference: await chaos(job()).reference(), patienceMs: 1 });
-  t.is(error.code, "PROMISE_BROKEN");
-  t.is(error.verdict, "liveness");
-});
+testIf(testAll).serial(
+  "a run of which nothing is heard does not pass for one that ended",
+  async (t) => {
+    const error = await broken(t, { reference: await chaos(job()).reference(), patienceMs: 1 });
+    t.is(error.code, "PROMISE_BROKEN");
+    t.is(error.verdict, "liveness");
+  },
+);

@@ -9,31 +9,32 @@ import { chaos, type JobOptions, sentenceOf } from "../../../index.ts";
 import { dataOfDays, modelOfDays, writeDays } from "../../helpers/clusters/days.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
-const [first = 1, last = first] = (process.env.SEEDS ?? "1-20")
-  .split("-")
-  .map(Number);
+const [first = 1, last = first] = (process.env.SEEDS ?? "1-20").split("-").map(Number);
 
-testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial("whatever the seeds do to a run with workers, it is its reference run", async (t) => {
-  const cache = mkdtempSync(join(tmpdir(), "osiris-workers-"));
-  t.teardown(() => rmSync(cache, { recursive: true, force: true }));
-  const job: JobOptions = {
-    model: modelOfDays,
-    data: dataOfDays(writeDays(t), { cache, streamed: true }),
-    evaluation: { everySteps: 15, fraction: 0.2 },
-    checkpoint: { everySteps: 10, directory: "unused" },
-    preprocessing: { workersMin: 2, workersMax: 3 },
-    stepDeadlineMs: 5000,
-  };
-  const reference = await chaos(job).reference();
-  for (let seed = first; seed <= last; seed++) {
-    const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
-    const trial = await chaos(job, stage).seed(seed).verify({ reference });
-    for (const [i, fault] of trial.schedule.faults.entries()) {
-      const { injected, whyNot } = trial.faults[i] ?? {};
-      t.log(`${seed}: ${sentenceOf(fault)}${injected === true ? "" : `: ${whyNot}`}`);
+testIf(...(process.env.SEEDS === undefined ? [testAll] : [])).serial(
+  "whatever the seeds do to a run with workers, it is its reference run",
+  async (t) => {
+    const cache = mkdtempSync(join(tmpdir(), "osiris-workers-"));
+    t.teardown(() => rmSync(cache, { recursive: true, force: true }));
+    const job: JobOptions = {
+      model: modelOfDays,
+      data: dataOfDays(writeDays(t), { cache, streamed: true }),
+      evaluation: { everySteps: 15, fraction: 0.2 },
+      checkpoint: { everySteps: 10, directory: "unused" },
+      preprocessing: { workersMin: 2, workersMax: 3 },
+      stepDeadlineMs: 5000,
+    };
+    const reference = await chaos(job).reference();
+    for (let seed = first; seed <= last; seed++) {
+      const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
+      const trial = await chaos(job, stage).seed(seed).verify({ reference });
+      for (const [i, fault] of trial.schedule.faults.entries()) {
+        const { injected, whyNot } = trial.faults[i] ?? {};
+        t.log(`${seed}: ${sentenceOf(fault)}${injected === true ? "" : `: ${whyNot}`}`);
+      }
+      t.is(trial.digest, trial.referenceDigest, `seed ${seed}`);
+      const { samples, once } = trial.ledger[0] ?? {};
+      t.is(once, samples);
     }
-    t.is(trial.digest, trial.referenceDigest, `seed ${seed}`);
-    const { samples, once } = trial.ledger[0] ?? {};
-    t.is(once, samples);
-  }
-});
+  },
+);

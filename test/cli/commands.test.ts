@@ -40,7 +40,6 @@ test.serial("what a command comes to is the exit code of its process", async (t)
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("none")));
   const runs: [string[], number, RegExp][] = [
-    [["schema"], 0, /^$/],
     [["plan", "job.json", "--devices", "1", "--memory", "1kB"], 1, /^$/], // Nothing fits.
     [["trian"], 2, /^osiris: unknown command 'trian'/],
   ];

@@ -106,7 +106,7 @@ test.serial(
       [...values].sort((a, b) => a - b),
     );
     t.is(new Set(values).size, 2);
-    const steps = 6 * Math.ceil(480 / 64);
+    const steps = Math.ceil(480 / 64);
     t.deepEqual(
       report.trials.map(({ step }) => step),
       [steps, steps],

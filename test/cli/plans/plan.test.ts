@@ -7,7 +7,7 @@ import type { JobPlan, MachineConstants } from "../../../index.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
-import { leavesOut, testAll } from "../../helpers/needs.ts";
+import { leavesOut, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
@@ -322,34 +322,47 @@ test.serial(
   },
 );
 
-test.serial("costs are measured and learned, and then a plan is found by them", async (t) => {
-  const directory = directoryOf(t);
-  const model = {
-    ...job.model,
-    tables: tables.map(({ name, rows, dim }) => ({ name, rows, dim })),
-  };
-  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, sharding: "auto", model }));
-  const measure = ["plan", "--calibrate", "--learn", "--devices", "2", "--batch", "64"];
-  // The same measurements train a policy, which places the tables instead of the search.
-  const trained = [...measure, "--samples", "20", "--out", "costs.st", "--policy", "policy.st"];
-  const learned = await runCli([...trained, "--turns", "1"], directory);
-  t.is(learned.code, 0, learned.stderr);
-  t.regex(
-    learned.stdout,
-    /^costs\.st: costs of 2 devices and batches of 64 samples\n {2}compute +off by/,
-  );
-  const found = await runCli(["plan", "job.json", "--cost-model", "costs.st"], directory);
-  t.is(found.code, 0, found.stderr);
-  t.regex(found.stdout, /\nLearned costs +\S+ \S+ on the slowest device/);
+// On every change test/actors/cost-networks measures and learns, and the test before plans.
+testIf(testAll).serial(
+  "costs are measured and learned, and then a plan is found by them",
+  async (t) => {
+    const directory = directoryOf(t);
+    const model = {
+      ...job.model,
+      tables: tables.map(({ name, rows, dim }) => ({ name, rows, dim })),
+    };
+    writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, sharding: "auto", model }));
+    const measure = ["plan", "--calibrate", "--learn", "--devices", "2", "--batch", "64"];
+    // The same measurements train a policy, which places the tables instead of the search.
+    const trained = [...measure, "--samples", "20", "--out", "costs.st", "--policy", "policy.st"];
+    const learned = await runCli([...trained, "--turns", "1"], directory);
+    t.is(learned.code, 0, learned.stderr);
+    t.regex(
+      learned.stdout,
+      /^costs\.st: costs of 2 devices and batches of 64 samples\n {2}compute +off by/,
+    );
+    const found = await runCli(["plan", "job.json", "--cost-model", "costs.st"], directory);
+    t.is(found.code, 0, found.stderr);
+    t.regex(found.stdout, /\nLearned costs +\S+ \S+ on the slowest device/);
 
+    const search = ["plan", "job.json", "--cost-model", "costs.st"];
+    const byPolicy = [...search, "--policy", "policy.st", "--out", "plan.json"];
+    const placed = await runCli(byPolicy, directory);
+    t.is(placed.code, 0, placed.stderr);
+    t.regex(placed.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
+    const fits = await runCli(["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
+    t.is(fits.code, 0, fits.stderr);
+    await checkAutoShard(t, directory, { trained, search });
+  },
+);
+
+test.serial("what is no policy, and costs of another machine, are refused", async (t) => {
+  const directory = directoryOf(t);
+  const plain = tables.map(({ name, rows, dim }) => ({ name, rows, dim }));
+  const model = { ...job.model, tables: plain };
+  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, sharding: "auto", model }));
+  await writeCostNetworks(join(directory, "costs.st"), drawnNetworks(2, 1), {});
   const search = ["plan", "job.json", "--cost-model", "costs.st"];
-  const byPolicy = [...search, "--policy", "policy.st", "--out", "plan.json"];
-  const placed = await runCli(byPolicy, directory);
-  t.is(placed.code, 0, placed.stderr);
-  t.regex(placed.stdout, /\nLearned costs .* with 0 halvings of columns .* of 1 placement\n/);
-  const fits = await runCli(["train", "job.json", "--plan", "plan.json", "--dry-run"], directory);
-  t.is(fits.code, 0, fits.stderr);
-  await checkAutoShard(t, directory, { trained, search });
   const alone = await runCli(["plan", "job.json", "--policy", "policy.st"], directory);
   t.is(alone.code, 2);
   t.regex(alone.stderr, /`--cost-model` beside `--policy`.*`osiris plan --calibrate --learn --pol/);

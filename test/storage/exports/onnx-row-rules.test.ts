@@ -115,7 +115,7 @@ for (const [title, { table, offset = 0, transforms }] of Object.entries(columns)
     const found = await rowsInOnnx(raw, ids);
     const wrong = ids.findIndex((_, i) => found[i] !== wanted[i]);
     t.is(wrong, -1, `${ids[wrong]}: ${found[wrong]}, and not ${wanted[wrong]}`);
-    t.true(new Set(wanted).size > Math.min(table.rows, count) / 10, `${new Set(wanted).size}`);
+    t.true(new Set(wanted).size > Math.min(table.rows, count) / 20, `${new Set(wanted).size}`);
     const isLimited = raw.least > int64Min || raw.most < int64Max;
     t.is(wanted.includes(table.rows), transforms === undefined ? isLimited : refuses);
   });

@@ -1,8 +1,9 @@
 // An export that was killed goes on where it was, and comes to the same bytes.
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import {
@@ -16,19 +17,27 @@ import { someOrAll } from "../../helpers/thinned.ts";
 
 /** Tables of many chunks of rows, most of them never trained; and a small one. */
 const tables = [
-  { name: "A", rows: 24_000, dim: 32 },
-  { name: "B", rows: 16_000, dim: 32, precision: "int8" as const },
+  { name: "A", rows: 60_000, dim: 32 },
+  { name: "B", rows: 40_000, dim: 32, precision: "int8" as const },
   { name: "C", rows: 10, dim: 32 },
 ];
 
-/** The checkpoint directory of a model of these tables. */
-async function startSource(t: ExecutionContext): Promise<string> {
-  const home = startDirectory(t);
+/** The checkpoint directory of a model of these tables, which is made once for all tests. */
+function startSource(): Promise<string> {
+  source ??= makeSource();
+  return source;
+}
+
+let source: Promise<string> | undefined;
+
+async function makeSource(): Promise<string> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-resumed-"));
+  process.once("exit", () => rmSync(home, { recursive: true, force: true }));
   const directory = join(home, "checkpoints");
   const trained = await startTrained({
     model: { kind: "dlrm", dense: 2, tables, bottom: [32], top: [1] },
     data: {
-      ...{ kind: "synthetic", samples: 100, dense: 2, batchSize: 100, cache: join(home, "cache") },
+      ...{ kind: "synthetic", samples: 400, dense: 2, batchSize: 400, cache: join(home, "cache") },
       idsPerBag: { min: 100, max: 100 },
     },
     optimizer: { sparse: { kind: "adagrad", learningRate: 0.1 } },
@@ -76,7 +85,7 @@ const formats: readonly (readonly [string, ModelExportOptions])[] = [
 for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3), formats)) {
   const title = `${ending} ${JSON.stringify(options)}`;
   test.serial(`a killed export goes on, and comes to the same bytes: ${title}`, async (t) => {
-    const directory = await startSource(t);
+    const directory = await startSource();
     const [whole, path] = [1, 2].map((i) => join(startDirectory(t), `${i}`)) as [string, string];
     const own = { ...options, ...small };
     const [first, second] = [`${whole}.${ending}`, `${path}.${ending}`];
@@ -125,7 +134,7 @@ async function stopped(directory: string, path: string, options: ModelExportOpti
 }
 
 test.serial("Ctrl-C leaves what the same command goes on with, and no lock", async (t) => {
-  const directory = await startSource(t);
+  const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   await t.throwsAsync(stopped(directory, path), { message: "stopped" });
   const left = unfinishedExport(path);
@@ -138,7 +147,7 @@ test.serial("Ctrl-C leaves what the same command goes on with, and no lock", asy
 });
 
 test.serial("another source, other options, damage or `restart` begin anew", async (t) => {
-  const directory = await startSource(t);
+  const directory = await startSource();
   const whole = join(startDirectory(t), "model.osiris");
   await exportModel(directory, whole);
   const expected = readFileSync(whole);
@@ -158,7 +167,7 @@ test.serial("another source, other options, damage or `restart` begin anew", asy
 });
 
 test.serial("a model of rows is not gone on with as one of raw ids", async (t) => {
-  const directory = await startSource(t);
+  const directory = await startSource();
   const [path, whole] = ["a", "b"].map((name) => join(startDirectory(t), `${name}.onnx`));
   if (path === undefined || whole === undefined) return t.fail();
   await t.throwsAsync(stopped(directory, path), { message: "stopped" });
@@ -169,7 +178,7 @@ test.serial("a model of rows is not gone on with as one of raw ids", async (t) =
 });
 
 test.serial("a file that another process writes is left to it", async (t) => {
-  const directory = await startSource(t);
+  const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   const disk = dying(30);
   await t.throwsAsync(exportModel(directory, path, { ...small, disk }), { message: "killed" });
@@ -184,7 +193,7 @@ test.serial("a file that another process writes is left to it", async (t) => {
 });
 
 test.serial("a full disk leaves what is marked; damage of the source leaves nothing", async (t) => {
-  const directory = await startSource(t);
+  const directory = await startSource();
   const path = join(startDirectory(t), "model.safetensors");
   let left = 12;
   const full: Disk = {

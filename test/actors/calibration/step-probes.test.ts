@@ -63,7 +63,7 @@ test("a figure is the median of the quietest pass; what was not sampled counts i
   t.is(quietest([pass(0), []], of), 0);
 });
 
-test.serial("a thread that fails says why", async (t) => {
+test.serial("a thread of probes that fails says why", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true }));
   const job = resolveJob({

@@ -155,7 +155,7 @@ test("a user's candidates are ranked as in memory, and records scored", async (t
   await t.throwsAsync(tiered.rank(user, [{ bb: 1 }]), { instanceOf: InvalidOptionError });
 });
 
-test("requests during a delta are answered, each by the version that it names", async (t) => {
+test("of tables in tiers: requests during a delta are answered, each by the version that it names", async (t) => {
   const { directory, job, first, deltas, tierDirectory } = await threeCuts(t);
   const { sha256: manifest } = first;
   await using tiered = await ServedModel.open(directory, {

@@ -32,7 +32,7 @@ test("large labels lose nothing: sums are in float64, around the mean", (t) => {
   t.like(found, { mse: 0.25, mae: 0.5, r2: 0 });
 });
 
-test("what the samples do not define is NaN", (t) => {
+test("figures of numbers that the samples do not define are NaN", (t) => {
   const none = evaluateNumbers(floats(), floats());
   t.deepEqual(Object.values(none), [Number.NaN, Number.NaN, Number.NaN, Number.NaN, Number.NaN]);
   t.is(evaluateNumbers(floats(1, 2), floats(3, 3)).r2, Number.NaN, "equal labels");

@@ -122,7 +122,7 @@ for (const sparse of kinds) {
   });
 }
 
-test("the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
+test("rows with averages: the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
   const trained = async (options: Parameters<typeof start>[0]) => {
     const local = start(options);
     for (let step = 0; step < 12; step++) await local.train(batchOf(step), step);

@@ -122,7 +122,7 @@ test("under SGD it is the L2 penalty over the whole table", async (t) => {
   }
 });
 
-test("the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
+test("rows with decay: the same bits on 1, 2 and 3 devices, wherever the rows lie, native and reference", async (t) => {
   const trained = async (options: Parameters<typeof start>[0]) => {
     const table = { l2, l2Scope: "decayed", ...options.table } as const;
     const local = start({ ...options, table });

@@ -12,12 +12,12 @@ import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "rolldown";
-import { writeTwin } from "./twin.js";
+import { writeEsModule } from "./es-module.js";
 
 const product = ["src", "storage", "actors", "chaos", "cli"];
 const beside = ["examples", "bench", "docs", "test"];
 const configuration = ["index.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
-const programs = ["build.js", "rolldown.config.js", "twin.js", "web"];
+const programs = ["build.js", "rolldown.config.js", "es-module.js", "web"];
 /** What was built, and when. */
 const stamp = "dist/.built";
 
@@ -47,7 +47,7 @@ async function compileTypeScript() {
   await run("node_modules/.bin/tsc", ["-p", project, ...types, ...alone]);
   for (const folder of [...product, ...beside]) removeLeftOvers(folder);
   const { default: rollups } = await import("./rolldown.config.js");
-  writeTwin(await build(rollups.map((one) => ({ ...one, onLog: tell }))));
+  writeEsModule(await build(rollups.map((one) => ({ ...one, onLog: tell }))));
   writeFileSync(stamp, kind);
   say(`compiled and rolled up the TypeScript in ${((Date.now() - startedMs) / 1000).toFixed(0)} s`);
 }

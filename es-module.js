@@ -8,7 +8,7 @@ import { writeFileSync } from "node:fs";
 const rollup = "processes/index.cjs";
 
 /** Writes both files, for what the build has rolled up. */
-export function writeTwin(rollups) {
+export function writeEsModule(rollups) {
   const files = rollups.flatMap(({ output }) => output);
   const { exports } = files.find(({ fileName, isEntry }) => isEntry && fileName === "index.cjs");
   write("index.mjs", [

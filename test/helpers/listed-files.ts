@@ -103,7 +103,7 @@ function isListed(list: readonly Listed[], path: string): boolean {
   return list.some(({ paths }) => paths.test(path));
 }
 
-/** The files that git tracks and that are still there; without git all of the rooms and the root. */
+/** The files that git tracks and that are still there; without git all of rooms and root. */
 export function committedFiles(): string[] {
   const paths = existsSync(".git") ? trackedFiles() : undefined;
   const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined;

@@ -1,6 +1,6 @@
-// DreamShard and AutoShard as wholes, on tasks of six tables and two devices: a training repeats bit
-// for bit, plans are better than chance by the measure of each, and no device gets more than it has
-// room for.
+// DreamShard and AutoShard as wholes, on tasks of six tables and two devices: a training repeats
+// bit for bit, plans are better than chance by the measure of each, and no device gets more than it
+// has room for.
 
 import test from "ava";
 import type { Kernels } from "../../../src/kernels/contract/kernels.ts";

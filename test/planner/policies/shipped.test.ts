@@ -35,7 +35,11 @@ testIf(dataFile("sharding/tables856.json.gz"))(
   "AutoShard's plans are more even than greedy ones, and in test:all than without costs",
   (t) => {
     // Policies that are told no costs are not shipped: to train them takes a minute each.
-    const ablations = someOrAll("AutoShard beside policies that are told no costs", [], ["noCosts"]);
+    const ablations = someOrAll(
+      "AutoShard beside policies that are told no costs",
+      [],
+      ["noCosts"],
+    );
     const hasAblations = ablations.length > 0;
     const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 20, hasAblations });
     const figureOf = (size: string, row: string) => {

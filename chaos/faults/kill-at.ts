@@ -15,7 +15,7 @@ import type { BreakableLauncher } from "./breakable-launcher.ts";
 export async function killAt(
   run: Run,
   actor: string,
-  at: { readonly step: number; readonly threads: BreakableLauncher },
+  at: { readonly step: number; readonly threads: Pick<BreakableLauncher, "kill"> },
 ): Promise<number | undefined> {
   for await (const event of run.events()) {
     const step = stepOf(event);

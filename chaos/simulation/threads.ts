@@ -44,6 +44,8 @@ export class InjectedError extends Error {
 /** The threads of all processes, and the hand that breaks them. */
 export class SimulatedThreads {
   readonly speed: ThreadSpeed;
+  /** What lies over the cells of a thread: it may break the thread at a point of a step. */
+  cellsOver: (cells: Cells, thread: SimulatedThread, task: ThreadTask) => Cells = (cells) => cells;
   readonly #machine: SimulatedMachine;
   readonly #running = new Set<SimulatedThread>();
 
@@ -61,7 +63,9 @@ export class SimulatedThreads {
     return {
       start: <Command, Report>(_entry: URL, data: unknown, name: string) => {
         const task = structuredClone(data) as ThreadTask;
-        const thread = new SimulatedThread(task, name, process, this.#machine, this.speed);
+        const over = (cells: Cells) => this.cellsOver(cells, thread, task);
+        const surroundings = { process, machine: this.#machine, speed: this.speed, over };
+        const thread = new SimulatedThread(task, name, surroundings);
         this.#running.add(thread);
         thread.onGone(() => this.#running.delete(thread));
         return thread as unknown as Thread<Command, Report>;
@@ -70,11 +74,20 @@ export class SimulatedThreads {
   }
 }
 
+/** What a simulated thread is started in. */
+interface ThreadSurroundings {
+  readonly process: SimulatedProcess;
+  readonly machine: SimulatedMachine;
+  readonly speed: ThreadSpeed;
+  readonly over: (cells: Cells) => Cells;
+}
+
 export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   readonly name: string;
   readonly ended: Promise<ThreadEnd>;
   readonly #process: SimulatedProcess;
   readonly #speed: ThreadSpeed;
+  readonly #over: (cells: Cells) => Cells;
   readonly #commands: unknown[] = [];
   readonly #gone = new Set<() => void>();
   readonly #connections: (() => void)[] = [];
@@ -89,13 +102,9 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   #saidMs = 0;
   #aheadMs = 0;
 
-  constructor(
-    task: ThreadTask,
-    name: string,
-    process: SimulatedProcess,
-    machine: SimulatedMachine,
-    speed: ThreadSpeed,
-  ) {
+  constructor(task: ThreadTask, name: string, surroundings: ThreadSurroundings) {
+    const { process, machine, speed, over } = surroundings;
+    this.#over = over;
     this.name = `${process.id}/${name}`;
     this.#process = process;
     this.#speed = speed;
@@ -219,7 +228,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       pause: (ms) => this.spend(ms),
       constantsOf: async () => defaultConstants,
       wrapKernels: (kernels) => kernels,
-      wrapCells: (cells) => this.#wrap(cells),
+      wrapCells: (cells) => this.#over(this.#wrap(cells)),
       report: (value) => this.#report(value),
       observe() {},
       take: () => this.#commands.shift(),

@@ -2,14 +2,8 @@
 
 import test from "ava";
 import type { ThreadFault } from "../../../index.ts";
-import {
-  calmResult,
-  only,
-  runJob,
-  smallSteps,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { only, runJob, smallSteps } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
 const exit = (actor: string, generation: number, step: number, point = 5): ThreadFault => ({
@@ -23,8 +17,8 @@ const exit = (actor: string, generation: number, step: number, point = 5): Threa
 test.serial(
   "P4, P6: a device's thread may end at any step: same model, same history",
   async (t) => {
-    await using place = await startTestCluster();
-    const calm = await calmResult();
+    await using place = await startCluster();
+    const calm = await calmRun();
     t.is(calm.step, smallSteps);
     t.is(calm.generation, 1);
     // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
@@ -58,10 +52,10 @@ for (const [depth, count] of [
   [1, 23],
   [3, 18],
 ] as const) {
-  testIf(testAll).serial(
+  test.serial(
     `a device's thread may end at every store and every wait of a step: depth ${depth}`,
     async (t) => {
-      await using place = await startTestCluster();
+      await using place = await startCluster();
       const job = () => place.job({ evaluation: { everySteps: 40 }, pipeline: { depth } });
       const { result: calm } = await runJob(place, job());
       // The points of step 12, on one device or the other; the next generation is undamaged.
@@ -80,8 +74,8 @@ for (const [depth, count] of [
 }
 
 test.serial("a device's thread may end while it evaluates, or while it saves", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   place.threads.plan([
     exit("device:0", 1, 15, 3),
     exit("device:1", 2, 15, 20),
@@ -100,8 +94,8 @@ test.serial("a device's thread may end while it evaluates, or while it saves", a
 });
 
 test.serial("all devices may go at once, again and again", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   place.threads.plan([
     exit("device:0", 1, 25),
     exit("device:1", 1, 25),
@@ -120,9 +114,9 @@ test.serial("all devices may go at once, again and again", async (t) => {
 test.serial(
   "P1: one of three devices stands still: the graph names it, not its neighbours",
   async (t) => {
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     const job = () => place.job({ stepDeadlineMs: 1500 });
-    const calm = await calmResult();
+    const calm = await calmRun();
     place.threads.plan([
       { actor: "device:1", generation: 1, step: 17, point: 4, effect: "stall" },
       // A thread may be slow within its deadline.
@@ -167,9 +161,9 @@ test.serial(
 );
 
 test.serial("a device that stands still alone is missed by the coordinator", async (t) => {
-  await using place = await startTestCluster(1);
+  await using place = await startCluster(1);
   const job = () => place.job({ stepDeadlineMs: 800 });
-  const calm = await calmResult();
+  const calm = await calmRun();
   place.threads.plan([{ actor: "device:0", generation: 1, step: 17, point: 1, effect: "stall" }]);
   const { result, events } = await runJob(place, job());
   t.is(result.digest, calm.digest);

@@ -1,9 +1,8 @@
 // Dynamic ids on real threads: after a kill before, at or after an eviction step, and under any
 // placement, the same ids have the same rows; and the model predicts with them.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import test from "ava";
 import {
   csv,
@@ -19,14 +18,12 @@ import { digestOfParts } from "../../../storage/checkpoints/part-digest.ts";
 import { progressOf } from "../../../storage/disk/progress.ts";
 import { writeText } from "../../data/data-files.ts";
 import { edges, mix64 } from "../../helpers/batches/wide-ids.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 /** Cuts at 5, 10 …; ids lose rows before steps 5, 10 … and 4, 8 … */
 const everySteps = 5;
-const home = mkdtempSync(join(tmpdir(), "osiris-ids-"));
-test.after.always(() => rmSync(home, { recursive: true, force: true }));
-
 interface Line {
   readonly label: number;
   readonly user: bigint;
@@ -47,15 +44,20 @@ const lines: readonly Line[] = (() => {
   }));
 })();
 
-const path = (() => {
+/** The directory of a cluster's jobs. */
+const homeOf = (place: EitherCluster): string => dirname(place.job().data.cache ?? "");
+
+const text = (() => {
   const fields = lines.map(({ label, user, items }) => `${label},${user},${items.join("|")}`);
-  return writeText(home, { name: "data.csv", text: ["y,user,items", ...fields].join("\n") });
+  return ["y,user,items", ...fields].join("\n");
 })();
 
 const table = { dim: 8, idBits: 64, sharding: "row-wise" } as const;
 
-function jobOf(place: TestCluster, tier: "memory" | "cached", more: Partial<JobOptions> = {}) {
+function jobOf(place: EitherCluster, tier: "memory" | "cached", more: Partial<JobOptions> = {}) {
   const { evaluation: _, ...job } = place.job({ checkpoint: { everySteps }, ...more });
+  const home = homeOf(place);
+  const path = writeText(home, { name: "data.csv", text });
   return {
     ...job,
     model: {
@@ -88,23 +90,23 @@ function jobOf(place: TestCluster, tier: "memory" | "cached", more: Partial<JobO
       cache: join(home, "cache"),
     }),
     evaluation: { fraction: 0.1, everySteps: 7 },
-    tiers: { hbmBytes: 1, ddrBytes: 1, prefetch: 3 },
+    tiers: { hbmBytes: 1, ddrBytes: 1, prefetch: 3, ssd: "file" },
   } satisfies JobOptions;
 }
 
 let calm: Promise<RunResult> | undefined;
 
 /** The result of the job on one device, without faults. */
-function calmRun(): Promise<RunResult> {
+function undisturbed(): Promise<RunResult> {
   calm ??= (async () => {
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     return (await runJob(place, jobOf(place, "memory"))).result;
   })();
   return calm;
 }
 
 test.serial("ids come and go, and a run says how many", async (t) => {
-  const { dynamicIds = [], status } = await calmRun();
+  const { dynamicIds = [], status } = await undisturbed();
   t.is(status, "finished");
   t.deepEqual(
     dynamicIds.map(({ table, rows }) => [table, rows]),
@@ -128,10 +130,10 @@ test.serial(
       initialAccumulator: 0.1,
       ema: { decay: 0.9 },
     } as const;
-    await using alone = await startTestCluster(1);
+    await using alone = await startCluster(1);
     const averaged = { optimizer: { sparse } };
     const { result: expected } = await runJob(alone, jobOf(alone, "memory", averaged));
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     place.threads.plan([{ actor: "device:1", generation: 1, step: 13, point: 4, effect: "exit" }]);
     const { result } = await runJob(place, jobOf(place, "cached", averaged));
     t.is(result.generation, 2);
@@ -141,35 +143,32 @@ test.serial(
 );
 
 for (const tier of ["memory", "cached"] as const) {
-  testIf(testAll).serial(
-    `a kill around a decision costs a restore and no row: ${tier}`,
-    async (t) => {
-      const { digest, dynamicIds, logLoss } = await calmRun();
-      await using place = await startTestCluster(2);
-      place.threads.plan([
-        // In the step before an eviction step, in its first waits, behind it, and at the eviction
-        // step of a cut.
-        { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
-        { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
-        { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },
-        { actor: "device:0", generation: 4, step: 10, point: 1, effect: "exit" },
-        { actor: "device:0", generation: 5, step: 26, point: 4, effect: "exit" },
-      ]);
-      const { result } = await runJob(place, jobOf(place, tier));
-      t.is(result.generation, 6);
-      t.is(result.digest, digest);
-      t.is(result.logLoss, logLoss);
-      t.deepEqual(result.dynamicIds, dynamicIds);
-    },
-  );
+  test.serial(`a kill around a decision costs a restore and no row: ${tier}`, async (t) => {
+    const { digest, dynamicIds, logLoss } = await undisturbed();
+    await using place = await startCluster(2);
+    place.threads.plan([
+      // In the step before an eviction step, in its first waits, behind it, and at the eviction
+      // step of a cut.
+      { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
+      { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
+      { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },
+      { actor: "device:0", generation: 4, step: 10, point: 1, effect: "exit" },
+      { actor: "device:0", generation: 5, step: 26, point: 4, effect: "exit" },
+    ]);
+    const { result } = await runJob(place, jobOf(place, tier));
+    t.is(result.generation, 6);
+    t.is(result.digest, digest);
+    t.is(result.logLoss, logLoss);
+    t.deepEqual(result.dynamicIds, dynamicIds);
+  });
 }
 
 test.serial(
   "a run that stops at a decision's cut goes on, on other devices and tiers",
   async (t) => {
-    const { digest, dynamicIds } = await calmRun();
-    await using place = await startTestCluster(3);
-    const checkpoint = { directory: join(home, "same"), everySteps };
+    const { digest, dynamicIds } = await undisturbed();
+    await using place = await startCluster(3);
+    const checkpoint = { directory: join(homeOf(place), "same"), everySteps };
     await runJob(place, jobOf(place, "memory", { checkpoint, devices: 3 }), (event, run) =>
       event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
     );
@@ -182,7 +181,7 @@ test.serial(
 test.serial(
   "a model that is loaded predicts with its ids, and unknown ones count nothing",
   async (t) => {
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const job = jobOf(place, "cached");
     const { result } = await runJob(place, job);
     await using model = await loadModel(job.checkpoint?.directory ?? "");
@@ -201,6 +200,7 @@ test.serial(
     t.is(none, stranger);
     const checkpoint = openCheckpoint(job.checkpoint?.directory ?? "");
     t.is(`sha256:${await digestOfParts(checkpoint, progressOf({}))}`, result.digest);
+    const home = homeOf(place);
     const file = join(home, "users.csv");
     const exported = await exportTable(job.checkpoint?.directory ?? "", "user", file);
     t.is(exported.rows, result.dynamicIds?.[0]?.rowsUsed ?? -1);

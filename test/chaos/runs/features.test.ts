@@ -4,12 +4,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ExecutionContext } from "ava";
+import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { jobOfCheckpoint, tableIds } from "../../../storage/table-files/table-ids.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1200;
@@ -35,7 +36,7 @@ function writeSessions(t: ExecutionContext): string {
   return path;
 }
 
-function jobOn(place: TestCluster, path: string): JobOptions {
+function jobOn(place: EitherCluster, path: string): JobOptions {
   const job = place.job({
     model: {
       kind: "dlrm",
@@ -63,13 +64,13 @@ function jobOn(place: TestCluster, path: string): JobOptions {
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-testIf(testAll)(
+test.serial(
   "shared and unpooled features have the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const path = writeSessions(t);
     const digests: string[] = [];
     for (const devices of someOrAll("devices, features", [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, jobOn(place, path));
       t.is(result.generation, devices === 3 ? 2 : 1);

@@ -5,14 +5,8 @@ import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
-import {
-  calmResult,
-  inEpochs,
-  only,
-  runJob,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { startHost } from "../../helpers/processes/host-processes.ts";
+import { inEpochs, only, runJob } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const epochs = 12;
 const steps = epochs * 43;
@@ -20,17 +14,17 @@ const steps = epochs * 43;
 test.serial(
   "P4, bounded: of lost devices alone the rows go back: rows and samples are counted, and told",
   async (t) => {
-    const calm = await calmResult(epochs);
-    await using place = await startTestCluster(1, { minDevices: 3 });
+    const calm = await calmRun(epochs);
+    await using place = await startCluster(1, { minDevices: 3 });
     place.threads.plan([{ actor: "device:0", generation: 1, step: 95, point: 3, effect: "exit" }]);
-    const host = await startHost(t, place.cluster, { devices: 2 });
+    const host = await place.join(2);
     const checkpoint: JobOptions["checkpoint"] = { everySteps: 60, keep: 100, partial: {} };
     const job = inEpochs(place.job({ mode: "bounded", checkpoint }), epochs);
     let seen = 0;
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type === "run.checkpointed") seen = event.step;
       if (event.type !== "run.progress" || event.generation !== 2 || seen < 120) return;
-      if (event.step > seen + 5 && event.step < seen + 45) host.kill("SIGKILL");
+      if (event.step > seen + 5 && event.step < seen + 45) host.kill();
     });
     const recoveries = only(events, "run.partial");
     t.like(recoveries, [

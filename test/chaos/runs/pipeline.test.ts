@@ -1,34 +1,29 @@
 // The pipeline on real threads: it changes no bit under any fault, and a run reports when it has
 // fallen serial.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test from "ava";
-import { Cluster, type RunEvent } from "../../../index.ts";
-import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
+import type { JobOptions, RunEvent } from "../../../index.ts";
+import { only, runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import {
-  calmResult,
-  only,
-  runJob,
-  smallData,
-  smallModel,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
-import { someOrAll } from "../../helpers/thinned.ts";
+  calmRun,
+  startCluster,
+  startingWith,
+  startOnThreads,
+} from "../../helpers/clusters/either-clusters.ts";
+import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
+import { isTestAll, someOrAll } from "../../helpers/thinned.ts";
 
-// Each depth and each number of devices comes once or twice; all pairs in `npm run test:all`.
+// Each depth and each number of devices comes once; all pairs in `npm run test:all`.
 for (const [depth, some] of [
   [1, [3]],
-  [2, [2, 3]],
-  [3, [1, 2]],
+  [2, [2]],
+  [3, [1]],
 ] as const) {
-  testIf(testAll).serial(
+  test.serial(
     `three devices and fewer, killed and cancelled on the way, at depth ${depth}: one model`,
     async (t) => {
-      const calm = await calmResult();
-      await using place = await startTestCluster(3);
+      const calm = await calmRun();
+      await using place = await startCluster(3);
       for (const devices of someOrAll(`devices at depth ${depth}`, some, [1, 2, 3])) {
         const job = place.job({ devices, pipeline: { depth } });
         const actor = `device:${devices - 1}`;
@@ -46,27 +41,18 @@ for (const [depth, some] of [
   );
 }
 
-/** A cluster of one device with slow readers. */
+/** A run on one device with slow readers: each batch takes 0.1 s. */
 async function runSlowly(): Promise<readonly RunEvent[]> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  const isReader = (actor: string) => actor.startsWith("reader:");
   const slow = new URL("../../helpers/processes/slow-reader-entry.js", import.meta.url);
-  const launcher: Launcher = {
-    start: (entry, data, name) =>
-      workerLauncher.start(name.startsWith("reader-") ? slow : entry, data, name),
-  };
-  try {
-    await using cluster = await Cluster.start({ devices: 1, launcher });
-    const run = await cluster.submit({
-      model: smallModel,
-      data: { ...smallData, cache: join(directory, "cache") },
-      checkpoint: { directory: join(directory, "run") },
-    });
-    const events: RunEvent[] = [];
-    for await (const event of run.events()) events.push(event);
-    return events;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  await using place = isTestAll
+    ? await startOnThreads(1, startingWith(slow, "reader:"))
+    : startVirtualCluster(1, { storeMsOf: (actor) => (isReader(actor) ? 100 : 0) });
+  const { cache } = place.job().data;
+  const { checkpoint } = place.job();
+  const directory = checkpoint?.directory ?? "";
+  const job = { model: smallModel, data: { ...smallData, cache }, checkpoint: { directory } };
+  return (await runJob(place, job as JobOptions)).events;
 }
 
 test.serial(

@@ -2,14 +2,8 @@
 
 import test from "ava";
 import type { JobOptions, RunResult } from "../../../index.ts";
-import {
-  calmResult,
-  runJob,
-  smallData,
-  smallModel,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
@@ -48,8 +42,8 @@ const jobs: Record<string, Partial<JobOptions>> = {
 };
 
 for (const [name, overrides] of Object.entries(jobs)) {
-  testIf(testAll).serial(`a model is one on any number of devices: ${name}`, async (t) => {
-    await using place = await startTestCluster(3);
+  test.serial(`a model is one on any number of devices: ${name}`, async (t) => {
+    await using place = await startCluster(3);
     const results: RunResult[] = [];
     const some = name === "the defaults" ? [1, 2, 3] : [1, 3];
     for (const devices of someOrAll(`devices, ${name}`, some, [1, 2, 3])) {
@@ -65,24 +59,21 @@ for (const [name, overrides] of Object.entries(jobs)) {
   });
 }
 
-testIf(testAll).serial(
-  "the reference kernels agree with themselves on any number of devices",
-  async (t) => {
-    await using place = await startTestCluster(3);
-    const digests: string[] = [];
-    for (const devices of [1, 2, 3]) {
-      const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
-      const { result } = await runJob(place, { ...job, arithmetic: "reference" });
-      t.regex(result.arithmetic, /^reference/);
-      digests.push(result.digest);
-    }
-    t.is(new Set(digests).size, 1);
-  },
-);
+test.serial("the reference kernels agree with themselves on any number of devices", async (t) => {
+  await using place = await startCluster(3);
+  const digests: string[] = [];
+  for (const devices of [1, 2, 3]) {
+    const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
+    const { result } = await runJob(place, { ...job, arithmetic: "reference" });
+    t.regex(result.arithmetic, /^reference/);
+    digests.push(result.digest);
+  }
+  t.is(new Set(digests).size, 1);
+});
 
 test.serial("P7: a run that loses a device may go on with another number of them", async (t) => {
-  await using place = await startTestCluster(3);
-  const calm = await calmResult();
+  await using place = await startCluster(3);
+  const calm = await calmRun();
   const job = place.job({ devices: 3 });
   const cancelled = await runJob(place, job, (event, run) =>
     event.type === "run.started" ? run.cancel() : undefined,

@@ -5,7 +5,8 @@ import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "no
 import { dirname, join } from "node:path";
 import test from "ava";
 import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
-import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const holdAt = (step: number, pauseMs: number): ThreadFault => ({
   actor: "device:0",
@@ -28,8 +29,8 @@ function flipBit(path: string, offset: number): void {
 }
 
 test.serial("a reader's thread may end at any time: another reads on", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   place.threads.plan([holdAt(4, 200), holdAt(25, 200)]);
   const kills: boolean[] = [];
   const { result } = await runJob(place, place.job({ readers: 2 }), (event: RunEvent) => {
@@ -45,8 +46,8 @@ test.serial("a reader's thread may end at any time: another reads on", async (t)
 });
 
 test.serial("a reader's thread may end at every store and wait of its own", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   for (const point of [0, 1, 2, 3]) {
     const fault = { actor: "reader:0", generation: 1, step: 12, point, effect: "exit" } as const;
     place.threads.plan([fault]);
@@ -57,7 +58,7 @@ test.serial("a reader's thread may end at every store and wait of its own", asyn
 });
 
 test.serial("the preparation's thread may end: the data is prepared again", async (t) => {
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   let killed = false;
   const look = () => {
     killed = place.threads.kill("prepare");
@@ -65,7 +66,7 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
   };
   look();
   const { result, events } = await runJob(place, place.job());
-  const calm = await calmResult();
+  const calm = await calmRun();
   t.true(killed);
   t.is(result.digest, calm.digest);
   t.is(result.generation, 2);
@@ -75,8 +76,8 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
 test.serial(
   "a data cache may be damaged in mid-run: it is made anew, with the same model",
   async (t) => {
-    await using place = await startTestCluster();
-    const calm = await calmResult();
+    await using place = await startCluster();
+    const calm = await calmRun();
     const job = place.job();
     place.threads.plan([holdAt(13, 300)]);
     const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -99,8 +100,8 @@ test.serial(
 test.serial(
   "a data cache may be deleted in mid-run: it is made anew, with the same model",
   async (t) => {
-    await using place = await startTestCluster();
-    const calm = await calmResult();
+    await using place = await startCluster();
+    const calm = await calmRun();
     const job = place.job();
     place.threads.plan([holdAt(13, 300)]);
     const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -116,7 +117,7 @@ test.serial(
 
 /** A job on 3,000 lines of text: after step 10 its cache is damaged, and `harm` harms its text. */
 async function damageWithText(harm: (path: string) => void): Promise<RunEvent[]> {
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   const { directory } = place.job().checkpoint ?? {};
   const path = join(dirname(directory ?? ""), "clicks.csv");
   const lines = Array.from({ length: 3000 }, (_, i) => `${i % 2},${i % 11},v${i % 7}`);
@@ -158,8 +159,8 @@ test.serial(
 );
 
 test.serial("the broker may die in mid-run: it comes back, and the run goes on", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   place.threads.plan([holdAt(25, 400)]);
   let killedAtMs = 0;
   const waits: number[] = [];
@@ -167,7 +168,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
     if (killedAtMs > 0) waits.push(performance.now() - killedAtMs);
     if (event.type !== "run.checkpointed" || event.step !== 20) return;
     killedAtMs = performance.now();
-    await place.cluster.killBroker();
+    await place.cutBroker();
   });
   t.log(`the next event came after ${waits[0]?.toFixed(0)} ms`);
   t.is(result.digest, calm.digest);
@@ -185,7 +186,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
 test.serial(
   "the oracle holds a run that was killed at a step against its reference run",
   async (t) => {
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     place.threads.plan([holdAt(25, 400)]);
     const job = place.job();
     const run = await place.cluster.submit(job);

@@ -9,13 +9,9 @@ import { splitDataset } from "../../../src/data/split.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readPlain } from "../../data/data-files.ts";
-import {
-  only,
-  runJob,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const epochs = 2;
@@ -24,7 +20,7 @@ const epochs = 2;
  * A job on data for larger tables than its own, as after shrinking a table and keeping its data;
  * and how many ids of its steps lie outside, counted by hand.
  */
-async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[]) {
+async function jobOf(place: EitherCluster, tables: readonly Partial<TableOptions>[]) {
   const job: JobOptions = place.job({ data: { epochs } as never, seed: 4 });
   const model = {
     ...job.model,
@@ -55,11 +51,11 @@ const tables = [
   { rows: 90, ids: "hash" as const, sharding: "data-parallel" as const },
 ];
 
-testIf(testAll).serial(
+test.serial(
   "repaired ids are counted by table, the same on any devices and after any kill",
   async (t) => {
     for (const devices of someOrAll("devices of repaired ids", [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       const { job, expected } = await jobOf(place, tables);
       t.deepEqual(
         expected.map(({ table }) => table),
@@ -84,7 +80,7 @@ testIf(testAll).serial(
 );
 
 test.serial("a run of whole data has repaired none", async (t) => {
-  await using place = await startTestCluster(1);
+  await using place = await startCluster(1);
   const { job, expected } = await jobOf(place, [{ ids: "clamp" }, { ids: "hash" }, {}]);
   t.deepEqual(expected, []);
   t.deepEqual((await runJob(place, job)).result.repairedIds, []);

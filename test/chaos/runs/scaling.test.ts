@@ -1,23 +1,17 @@
 // A run changes its devices while it trains: same model, same history, and no step done twice.
 
 import test, { type ExecutionContext } from "ava";
-import { breakableLauncher, type RunEvent } from "../../../index.ts";
+import type { RunEvent } from "../../../index.ts";
 import type { Launcher } from "../../../src/ports/launcher.ts";
-import {
-  calmResult,
-  only,
-  runJob,
-  type Story,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
-import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+import { only, runJob, type Story } from "../../helpers/clusters/clusters.ts";
+import type { JoinedHost } from "../../helpers/clusters/either-cluster.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { thinned } from "../../helpers/thinned.ts";
 
 /** The reference run's result; one generation for each number of devices, none after a failure. */
 async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
   const { result, events } = story;
-  const calm = await calmResult();
+  const calm = await calmRun();
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.deepEqual(only(events, "run.incident"), []);
@@ -44,7 +38,7 @@ const rest = (generation: number, step: number) =>
   ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
 
 test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undisturbed one", async (t) => {
-  await using place = await startTestCluster(4);
+  await using place = await startCluster(4);
   place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 28)]);
   const wishes: Record<number, number> = { 8: 4, 18: 2, 28: 3 };
   const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
@@ -54,11 +48,10 @@ test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undistu
   await assertUndisturbed(t, story, [1, 4, 2, 3]);
 });
 
-/** Calls `hear` when device 0 first gets `command`. */
-function launcherThatTells(command: string, hear: () => void): Launcher {
-  const { launcher } = breakableLauncher();
+/** A launcher that calls `hear` when device 0 first gets `command`. */
+function launcherThatTells(command: string, hear: () => void) {
   let isHeard = false;
-  return {
+  return (launcher: Launcher): Launcher => ({
     start(entry, data, name) {
       const thread = launcher.start(entry, data, name);
       const send: typeof thread.send = (given) => {
@@ -69,17 +62,17 @@ function launcherThatTells(command: string, hear: () => void): Launcher {
       };
       return { ...thread, send } as never;
     },
-  };
+  });
 }
 
 const told = ["run", "evaluate", "save"] as const;
 for (const command of thinned("what a device has been told when devices are asked for", told)) {
-  testIf(testAll).serial(
+  test.serial(
     `devices may be asked for when a device has just been told to ${command}`,
     async (t) => {
       let ask = () => {};
-      const launcher = launcherThatTells(command, () => ask());
-      await using place = await startTestCluster(3, { launcher });
+      const over = launcherThatTells(command, () => ask());
+      await using place = await startCluster(3, { over });
       const run = await place.cluster.submit(place.job({ devices: 2 }));
       const asked = new Promise<void>((resolve) => {
         ask = () => resolve(run.scale({ devices: 3 }));
@@ -93,20 +86,20 @@ for (const command of thinned("what a device has been told when devices are aske
 }
 
 test.serial("asked twice in a row, the last wish counts", async (t) => {
-  await using place = await startTestCluster(4);
+  await using place = await startCluster(4);
   place.threads.plan([rest(1, 8)]);
   const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
     if (event.type !== "run.progress" || event.step !== 8) return;
     await run.scale({ devices: 4 });
     await run.scale({ devices: 2 });
   });
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
   t.is(only(story.events, "run.started").at(-1)?.devices, 2);
   t.deepEqual(only(story.events, "run.incident"), []);
 });
 
 test.serial("what cannot be is refused with a sentence, and the run goes on", async (t) => {
-  await using place = await startTestCluster(4);
+  await using place = await startCluster(4);
   const refusals: string[] = [];
   const story = await runJob(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
     if (event.type !== "run.checkpointed" || refusals.length > 0) return;
@@ -122,7 +115,7 @@ test.serial("what cannot be is refused with a sentence, and the run goes on", as
 });
 
 test.serial("a run that waits for devices starts with fewer where it is asked to", async (t) => {
-  await using place = await startTestCluster(2, { minDevices: 3 });
+  await using place = await startCluster(2, { minDevices: 3 });
   const story = await runJob(place, place.job({ devices: 3 }), async (event, run) => {
     if (event.type === "run.waiting") await run.scale({ devices: 2 });
   });
@@ -133,10 +126,10 @@ for (const [when, generation] of [
   ["that is told to pause", 1],
   ["of the generation that begins", 2],
 ] as const) {
-  testIf(testAll).serial(
+  test.serial(
     `a device ${when} may die: the run has the devices that were asked for`,
     async (t) => {
-      await using place = await startTestCluster(4);
+      await using place = await startCluster(4);
       const { threads } = place;
       const held = { ...rest(1, 20), actor: "device:1" };
       threads.plan([generation === 1 ? { ...held, effect: "stall" } : held]);
@@ -148,7 +141,7 @@ for (const [when, generation] of [
         if (generation === 1) threads.kill("device:1");
       });
       const { result, events } = story;
-      const calm = await calmResult();
+      const calm = await calmRun();
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
       t.is(only(events, "run.incident").length, 1);
@@ -159,8 +152,7 @@ for (const [when, generation] of [
 }
 
 test.serial("hosts that join and leave are taken up and let go by the run itself", async (t) => {
-  await using place = await startTestCluster(1);
-  const { cluster } = place;
+  await using place = await startCluster(1);
   const epochs = { data: { epochs: 12 } as never, stepDeadlineMs: 30_000 };
   const job = place.job(epochs);
   const { result: calm } = await runJob(place, place.job(epochs));
@@ -170,12 +162,12 @@ test.serial("hosts that join and leave are taken up and let go by the run itself
     { ...pause, generation: 1, step: 100, pauseMs: 4000 },
     { ...pause, generation: 2, step: 400, pauseMs: 3000 },
   ]);
-  let guest: Awaited<ReturnType<typeof startHost>> | undefined;
+  let guest: JoinedHost | undefined;
   const { result, events } = await runJob(place, job, async (event) => {
     if (event.type === "run.started" && event.generation === 1) {
-      guest = await startHost(t, cluster, { devices: 3 });
+      guest = await place.join(3);
     }
-    if (event.type === "run.scaled" && event.generation === 2) guest?.kill("SIGTERM");
+    if (event.type === "run.scaled" && event.generation === 2) guest?.leave();
   });
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -184,6 +176,5 @@ test.serial("hosts that join and leave are taken up and let go by the run itself
     { from: 1, to: 4 },
     { from: 4, to: 1 },
   ]);
-  t.is((await guest?.ended)?.code, 0);
-  await untilHosts(cluster, [0]);
+  await guest?.ended;
 });

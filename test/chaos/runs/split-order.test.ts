@@ -11,15 +11,12 @@ import {
   type RunResult,
   type ThreadFault,
 } from "../../../index.ts";
-import {
-  calmResult,
-  only,
-  runJob,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
-const split = (place: TestCluster, rest = {}) => {
+const split = (place: EitherCluster, rest = {}) => {
   const job = place.job(rest);
   return { ...job, data: { ...job.data, order: "split" as const, epochs: 2 } };
 };
@@ -35,7 +32,7 @@ const holdAt = (step: number): ThreadFault => ({
 });
 
 async function undisturbed(devices: number): Promise<RunResult> {
-  await using place = await startTestCluster(devices);
+  await using place = await startCluster(devices);
   return (await runJob(place, split(place))).result;
 }
 
@@ -56,13 +53,13 @@ test.serial(
     t.true(overRead > 1.2 && overRead < 3.2, `${overRead}`);
     t.true(waitMs > 0);
     for (const devices of [1, 3]) t.is((await undisturbed(devices)).digest, result.digest);
-    t.not(result.digest, (await calmResult(2)).digest);
+    t.not(result.digest, (await calmRun(2)).digest);
   },
 );
 
 test.serial("readers and devices may end in mid-split: the model is the same", async (t) => {
   const expected = await calm();
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   place.threads.plan([holdAt(4), holdAt(25)]);
   const { result } = await runJob(place, split(place, { readers: 2 }), (event: RunEvent) => {
     if (event.type === "run.started") place.threads.kill("reader:1");
@@ -77,7 +74,7 @@ test.serial("readers and devices may end in mid-split: the model is the same", a
 
 test.serial("a block that is damaged in mid-split is made anew, with the same model", async (t) => {
   const expected = await calm();
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   const job = split(place);
   place.threads.plan([holdAt(13)]);
   const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -94,10 +91,10 @@ test.serial("a block that is damaged in mid-split is made anew, with the same mo
   t.true(codes.includes("DATA_CACHE_DAMAGED"), codes.join());
 });
 
-test.serial(
+testIf(testAll).serial(
   "a device killed at a step: the oracle finds the run equal to its reference",
   async (t) => {
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     const job = split(place);
     place.threads.plan([holdAt(25)]);
     const run = await place.cluster.submit(job);

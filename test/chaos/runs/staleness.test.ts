@@ -3,28 +3,23 @@
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
-import {
-  runJob,
-  smallSteps,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
-import { startHost } from "../../helpers/processes/host-processes.ts";
+import { runJob, smallSteps } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 /** One table is stale and cut, one is stale and replicated. */
-function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   const job = place.job({ mode: "bounded", ...overrides });
   const own = [{ staleness: 1, sharding: "row-wise", rowBlocks: 4 }, {}, { staleness: 1 }] as const;
   const tables = job.model.tables?.map((table, i) => ({ ...table, ...own[i] }));
   return { ...job, model: { ...job.model, tables } };
 }
 
-testIf(testAll).serial(
+test.serial(
   "stale tables: the same digest and counts on any devices, after any kill",
   async (t) => {
-    await using alone = await startTestCluster(1);
+    await using alone = await startCluster(1);
     const { result: calm } = await runJob(alone, jobOf(alone, { pipeline: { depth: 1 } }));
     const late = calm.staleness?.tables.map(({ table, rows }) => ({ table, isLate: rows > 0 }));
     t.deepEqual(late, [
@@ -33,7 +28,7 @@ testIf(testAll).serial(
     ]);
     t.is(calm.staleness?.freshSteps, 6); // Windows end at 10, 15, 20, 30, 40 and 43.
     for (const devices of someOrAll("devices of stale tables", [3], [2, 3])) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       place.threads.plan([
         { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },
         { actor: "device:0", generation: 2, step: 30, point: 3, effect: "exit" },
@@ -47,18 +42,18 @@ testIf(testAll).serial(
 );
 
 test.serial("stale tables of two processes: the same digest and counts as in one", async (t) => {
-  await using one = await startTestCluster(1);
+  await using one = await startCluster(1);
   const { result: calm } = await runJob(one, jobOf(one));
-  await using place = await startTestCluster(0, { minDevices: 4 });
-  await startHost(t, place.cluster); // With two devices: one of them sums the parts of both.
-  await startHost(t, place.cluster);
+  await using place = await startCluster(0, { minDevices: 4 });
+  await place.join(2); // With two devices: one of them sums the parts of both.
+  await place.join(2);
   const { result } = await runJob(place, jobOf(place));
   t.is(result.digest, calm.digest);
   t.deepEqual(result.staleness, calm.staleness);
 });
 
 test.serial("a run that paused says that one step more read fresh rows", async (t) => {
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   const job = jobOf(place);
   const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
   place.threads.plan([{ ...hold, effect: "pause", pauseMs: 300 }]);

@@ -2,12 +2,13 @@
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const job: Partial<JobOptions> = { data: { epochs: 3 } as JobOptions["data"] };
 
 test.serial("a slow device is named, its slices are moved, and no bit of the model", async (t) => {
-  await using place = await startTestCluster(3);
+  await using place = await startCluster(3);
   const { result: calm } = await runJob(place, place.job({ ...job, devices: 1 }));
   const slow = { actor: "device:1", step: 10, point: 0, effect: "slow", slowMs: 60 } as const;
   place.threads.plan([1, 2, 3].map((generation) => ({ ...slow, generation })));

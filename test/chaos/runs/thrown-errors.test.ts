@@ -1,18 +1,14 @@
 // An error thrown inside any actor, in mid-run: the run ends in the reference run's model.
 
 import test from "ava";
-import { type Target, throwIn } from "../../../index.ts";
-import {
-  calmResult,
-  only,
-  runJob,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import type { Target } from "../../../index.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 /** Throws in `target` once step 20 is saved, while a device holds the run at step 25. */
 async function runAndThrow(
-  place: TestCluster,
+  place: EitherCluster,
   target: Omit<Target, "scope">,
   scope: "run" | "generation" | "cluster",
 ) {
@@ -32,7 +28,7 @@ async function runAndThrow(
       generation: { scope: { run, generation: 1 } },
     };
     thrownAtMs = performance.now();
-    await throwIn(place.cluster, { ...target, ...scopes[scope] }, `thrown in ${target.role}`);
+    await place.throwIn({ ...target, ...scopes[scope] }, `thrown in ${target.role}`);
   });
   return { ...story, timing: timing.join(", ") };
 }
@@ -48,8 +44,8 @@ const participants = [
 
 for (const { role, index, offender } of participants) {
   test.serial(`a ${role} that throws costs one generation, and no bit`, async (t) => {
-    await using place = await startTestCluster();
-    const calm = await calmResult();
+    await using place = await startCluster();
+    const calm = await calmRun();
     const thrown = await runAndThrow(place, { role, index }, "generation");
     const { result, events, timing } = thrown;
     t.is(result.digest, calm.digest);
@@ -65,8 +61,8 @@ for (const { role, index, offender } of participants) {
 }
 
 test.serial("a reader that throws is replaced, and the generation goes on", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const before = place.threads.started();
   const { result, events } = await runAndThrow(place, { role: "reader" }, "generation");
   t.is(result.digest, calm.digest);
@@ -81,8 +77,8 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
 });
 
 test.serial("a job supervisor that throws is started again, and goes on", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "job" }, "run");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -93,8 +89,8 @@ test.serial("a job supervisor that throws is started again, and goes on", async 
 });
 
 test.serial("a host that throws is missed by its silence, and comes back", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const { result, events, timing } = await runAndThrow(place, { role: "host" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -108,8 +104,8 @@ test.serial("a host that throws is missed by its silence, and comes back", async
 });
 
 test.serial("a run queue that throws takes up the run that it had", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const { result, timing } = await runAndThrow(place, { role: "queue" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -122,8 +118,8 @@ test.serial("a run queue that throws takes up the run that it had", async (t) =>
 });
 
 test.serial("a job service that throws is no matter to a run", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const { result, run } = await runAndThrow(place, { role: "jobs" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -136,8 +132,8 @@ test.serial("a job service that throws is no matter to a run", async (t) => {
 });
 
 test.serial("a cluster supervisor that throws starts its tree again, with its runs", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
+  await using place = await startCluster();
+  const calm = await calmRun();
   const { result, run, timing } = await runAndThrow(place, { role: "cluster" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
@@ -151,7 +147,7 @@ test.serial("a cluster supervisor that throws starts its tree again, with its ru
 });
 
 test.serial("where faults are not allowed, nobody throws", async (t) => {
-  await using place = await startTestCluster(2, { faultsAllowed: false });
+  await using place = await startCluster(2, { faultsAllowed: false });
   const { result } = await runAndThrow(place, { role: "coordinator" }, "generation");
   t.is(result.generation, 1);
 });

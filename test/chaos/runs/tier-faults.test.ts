@@ -16,10 +16,10 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Cluster, type JobOptions } from "../../../index.ts";
+import test, { type ExecutionContext } from "ava";
+import { Cluster, type JobOptions, type RunEvent, type RunResult } from "../../../index.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
 import {
-  calmResult,
   inEpochs,
   only,
   runJob,
@@ -27,14 +27,16 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { linux, rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
+import { linux, rocksDb, testAll, testIf } from "../../helpers/needs.ts";
 import { openFilesIn } from "../../helpers/processes/open-files.ts";
-import { someOrAll } from "../../helpers/thinned.ts";
 
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
+const inFile = { ...small, ssd: "file" } as const;
 const kinds = ["file", "rocksdb"] as const;
-/** One of the kinds on every change, the other in `npm run test:all`. */
-const kindsWith = (what: string, usual: (typeof kinds)[number]) => someOrAll(what, [usual], kinds);
+/** RocksDB works beside the thread that asks, in no virtual time: `npm run test:all` runs it. */
+const needsOf = (ssd: (typeof kinds)[number]) => (ssd === "file" ? [] : [testAll, rocksDb]);
 
 /** The model of the other tests, its tables cached, with some rows. */
 function modelOf(rows: number, keep: "spill" | "durable" = "spill"): JobOptions["model"] {
@@ -51,7 +53,7 @@ const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.director
 
 /** A run long enough to interrupt, without a checkpoint before its end. */
 const long = {
-  data: { samples: 40_000 } as JobOptions["data"],
+  data: { samples: 20_000 } as JobOptions["data"],
   checkpoint: { everySteps: 100_000 },
 };
 
@@ -60,7 +62,7 @@ let calmLong: Promise<string> | undefined;
 /** What the long run of 60,000 rows comes to in memory; trained once for all tests that ask. */
 function calmLongDigest(): Promise<string> {
   calmLong ??= (async () => {
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     const model = modelOf(60_000);
     const tables = model.tables?.map((table) => ({ ...table, tier: "memory" }));
     const inMemory = { ...model, tables } as JobOptions["model"];
@@ -85,11 +87,11 @@ async function runFull(
   return JSON.parse(stdout);
 }
 
-for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
-  testIf(...storeNeeds(ssd), linux).serial(
+for (const ssd of kinds) {
+  testIf(...needsOf(ssd), linux).serial(
     `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
-      await using place = await startTestCluster(1);
+      await using place = await startCluster(1);
       const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
       const { told, digest, pausedSeconds } = await runFull(job, true);
       // RocksDB accepts no writes after a refusal: the next generation begins a new database.
@@ -100,10 +102,10 @@ for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
     },
   );
 
-  testIf(...storeNeeds(ssd), linux).serial(
+  testIf(testAll, ...needsOf(ssd), linux).serial(
     `P11: ${ssd}: a disk that stays full ends the run, and says what to do`,
     async (t) => {
-      await using place = await startTestCluster(1);
+      await using place = await startCluster(1);
       const tiers = { ...small, ssd, diskFullWaitMs: 1000 };
       const job = place.job({ ...long, model: modelOf(60_000), tiers });
       const { told, code } = await runFull(job, false);
@@ -113,10 +115,10 @@ for (const ssd of kindsWith("stores of rows on a full disk", "file")) {
   );
 }
 
-testIf(linux).serial(
+testIf(testAll, linux).serial(
   "P11: a disk that is full for longer than a step may take is waited for",
   async (t) => {
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     const model = modelOf(60_000);
     const stepDeadlineMs = 1000;
     const job = place.job({ ...long, model, stepDeadlineMs, tiers: { ...small, ssd: "file" } });
@@ -127,13 +129,66 @@ testIf(linux).serial(
   },
 );
 
+test.serial(
+  "P11: a full disk in virtual time: waited for, longer than a step may take",
+  async (t) => {
+    let isFull = true;
+    const refusalOf = (actor: string) => (isFull && actor === "tier:0" ? "ENOSPC" : undefined);
+    await using place = startVirtualCluster(1, { refusalOf });
+    const job = place.job({ model: modelOf(200), stepDeadlineMs: 1000, tiers: inFile });
+    const { result, events } = await runJob(place, job, (event) => {
+      const makeRoom = () => {
+        isFull = false;
+      };
+      if (event.type === "run.tier" && isFull) place.clock.after(4000, makeRoom);
+    });
+    t.is(result.digest, (await calmRun()).digest);
+    t.deepEqual(
+      only(events, "run.tier").map(({ state }) => state),
+      ["paused", "serving"],
+    );
+    t.deepEqual(only(events, "run.incident"), []);
+    t.true((result.disk?.pausedSeconds ?? 0) > 3, `${result.disk?.pausedSeconds} s`);
+  },
+);
+
+test.serial("P11: a full disk in virtual time: one that stays so ends the run", async (t) => {
+  const refusalOf = (actor: string) => (actor === "tier:0" ? "ENOSPC" : undefined);
+  await using place = startVirtualCluster(1, { refusalOf });
+  const job = place.job({ model: modelOf(200), tiers: { ...inFile, diskFullWaitMs: 1000 } });
+  const run = await place.cluster.submit(job);
+  const told: string[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.tier") told.push(event.state);
+    if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
+  }
+  t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
+  await t.throwsAsync(run.result(), { code: "TIER_DISK_FULL" });
+});
+
 // A slow disk ----
 
-for (const ssd of kindsWith("stores of rows on a slow disk", "rocksdb")) {
-  testIf(...storeNeeds(ssd)).serial(
+test.serial("P11: a slow disk in virtual time is told of, and changes nothing", async (t) => {
+  let reads = 0;
+  const readMsOf = (actor: string) => (actor === "tier:0" && ++reads === 20 ? 800 : 0);
+  await using place = startVirtualCluster(1, { readMsOf });
+  const { result, events } = await runJob(place, place.job({ model: modelOf(200), tiers: inFile }));
+  t.is(result.digest, (await calmRun()).digest);
+  assertSlow(t, result, events);
+});
+
+function assertSlow(t: ExecutionContext, result: RunResult, events: readonly RunEvent[]): void {
+  const [first] = only(events, "run.tier");
+  t.like(first, { device: 0, state: "slow" });
+  t.regex(first?.message ?? "", /^Tier of device 0: its disk took more than 0.5 s for a request/);
+  t.true((result.disk?.slowSeconds ?? 0) > 0);
+}
+
+for (const ssd of kinds) {
+  testIf(testAll, ...needsOf(ssd)).serial(
     `P11: ${ssd}: a slow disk is told of, and changes nothing`,
     async (t) => {
-      const calm = await calmResult();
+      const calm = await calmRun();
       const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
       const launcher: Launcher = {
         start: (entry, data, name) =>
@@ -144,13 +199,7 @@ for (const ssd of kindsWith("stores of rows on a slow disk", "rocksdb")) {
       const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
       const { result, events } = await runJob({ ...place, cluster }, job);
       t.is(result.digest, calm.digest);
-      const [first] = only(events, "run.tier");
-      t.like(first, { device: 0, state: "slow" });
-      t.regex(
-        first?.message ?? "",
-        /^Tier of device 0: its disk took more than 0.5 s for a request/,
-      );
-      t.true((result.disk?.slowSeconds ?? 0) > 0);
+      assertSlow(t, result, events);
     },
   );
 }
@@ -180,8 +229,8 @@ for (const [what, damage] of damages) {
   testIf(linux).serial(
     `P11: file: ${what} under a run cost a restore, and no row is wrong`,
     async (t) => {
-      const calm = await calmResult();
-      await using place = await startTestCluster(1);
+      const calm = await calmRun();
+      await using place = await startCluster(1);
       const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
       let isDone = false;
       const { result, events } = await runJob(place, job, (event) => {
@@ -202,11 +251,11 @@ for (const [what, damage] of damages) {
   );
 }
 
-testIf(rocksDb).serial(
+testIf(testAll, rocksDb).serial(
   "P11: rocksdb: a corrupt block costs a restore, and no row is wrong",
   async (t) => {
-    const calm = await calmResult(3);
-    await using place = await startTestCluster(1);
+    const calm = await calmRun(3);
+    await using place = await startCluster(1);
     const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
     await runJob(place, inEpochs(job, 1));
     // Opening a database makes tables of its log; a few more steps leave most rows there.
@@ -235,12 +284,12 @@ testIf(rocksDb).serial(
   },
 );
 
-for (const ssd of kindsWith("stores of rows that vanish", "rocksdb")) {
-  testIf(...storeNeeds(ssd)).serial(
+for (const ssd of kinds) {
+  testIf(...needsOf(ssd)).serial(
     `${ssd}: a directory that vanishes under a run changes no bit`,
     async (t) => {
-      const calm = await calmResult();
-      await using place = await startTestCluster(1);
+      const calm = await calmRun();
+      await using place = await startCluster(1);
       const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
       const { result, events } = await runJob(place, job, (event) => {
         if (event.type === "run.checkpointed" && event.step === 20) {

@@ -9,8 +9,8 @@ import { openExistingStore } from "../../../storage/checkpoint-store/directory-c
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 interface Days {
   readonly home: string;
@@ -52,9 +52,9 @@ for (const [what, model] of [
   ["Adam and rows in float16", float16],
   ["tables below memory", cached],
 ] as const) {
-  testIf(testAll).serial(`two days are one run, byte for byte: ${what}`, async (t) => {
+  test.serial(`two days are one run, byte for byte: ${what}`, async (t) => {
     const days = writeDays(t, model);
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     const options = { tiers: { directory: join(days.home, "tiers") } };
     const both = days.jobOf("both", ["monday", "tuesday"], options);
     const { result: whole } = await runJob(place, both);
@@ -80,7 +80,7 @@ test.serial(
   "a warm start that is killed, before its first checkpoint too, ends the same",
   async (t) => {
     const days = writeDays(t);
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     await runJob(place, days.jobOf("first", ["monday"]));
     const calm = await runJob(place, days.jobOf("calm", ["tuesday"], from(days, "first")));
     place.threads.plan([exitAt(23), exitAt(40, 2)]);
@@ -95,7 +95,7 @@ test.serial(
   "a run that has begun needs its source no more; a changed source is refused",
   async (t) => {
     const days = writeDays(t);
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     await runJob(place, days.jobOf("first", ["monday"]));
     const job = days.jobOf("second", ["tuesday"], from(days, "first"));
     const { result } = await runJob(place, job);
@@ -112,7 +112,7 @@ test.serial(
 
 test.serial("a model that does not fit is refused, by the option that differs", async (t) => {
   const days = writeDays(t);
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   await runJob(place, days.jobOf("first", ["monday"]));
   const warm = from(days, "first");
   const refusal = async (other: Partial<JobOptions>) => {

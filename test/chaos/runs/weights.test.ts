@@ -6,8 +6,9 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const samples = 1500;
@@ -39,7 +40,7 @@ function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain
 }
 
 function jobOn(
-  place: TestCluster,
+  place: EitherCluster,
   path: string,
   { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", epochs = 2 } = {},
 ): JobOptions {
@@ -59,13 +60,13 @@ function jobOn(
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-testIf(testAll).serial(
+test.serial(
   "a weighted run has the same model on 1, 2 and 3 devices, and after a kill",
   async (t) => {
     const { clicks } = writeClicks(t);
     const digests: string[] = [];
     for (const devices of someOrAll("devices, weights of ids", [1, 3], [1, 2, 3])) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, jobOn(place, clicks));
       t.is(result.generation, devices === 3 ? 2 : 1);
@@ -81,7 +82,7 @@ testIf(testAll).serial(
 
 test.serial("weights of 1 give the model of the file without; others teach more", async (t) => {
   const { clicks, ones, plain } = writeClicks(t);
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   const { result: weighted } = await runJob(place, jobOn(place, clicks, { epochs: 5 }));
   const { result: same } = await runJob(place, jobOn(place, ones, { epochs: 5 }));
   const { result: without } = await runJob(
@@ -98,7 +99,7 @@ test.serial(
   "a model of weighted bags predicts as it was evaluated, and asks for weights",
   async (t) => {
     const { clicks, plain } = writeClicks(t);
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const job = jobOn(place, clicks, { epochs: 5 });
     const { result } = await runJob(place, job);
     await using model = await loadModel(result.directory);

@@ -1,30 +1,28 @@
 // Checkpoints are written while the devices train on: after any kill between a cut and its commit,
 // the run goes on from the last commit to the same model, and a slow disk does not stop training.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import test from "ava";
-import { Cluster, type JobOptions, type Run, type RunEvent } from "../../../index.ts";
-import { type Launcher, type Thread, workerLauncher } from "../../../src/ports/launcher.ts";
+import type { RunEvent } from "../../../index.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import {
-  calmResult,
-  only,
-  runJob,
-  smallData,
-  smallModel,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
+  calmRun,
+  startCluster,
+  startingWith,
+  startOnThreads,
+} from "../../helpers/clusters/either-clusters.ts";
+import { startVirtualCluster } from "../../helpers/clusters/virtual-clusters.ts";
 import { syncMs } from "../../helpers/processes/slow-disk-entry.ts";
-import { thinned } from "../../helpers/thinned.ts";
+import { isTestAll, thinned } from "../../helpers/thinned.ts";
 
 test.serial("a writer may die at any point of a checkpoint", async (t) => {
-  const calm = await calmResult();
-  await using place = await startTestCluster();
+  const calm = await calmRun();
+  await using place = await startCluster();
   // Of the last cut: writing it ends the run, and no step is done in that time.
   const points = thinned(
     "points of a checkpoint at which a writer dies",
     Array.from({ length: 18 }, (_, point) => point),
+    6,
   );
   place.threads.plan(
     points.map((point, i) => ({
@@ -49,46 +47,26 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   );
 });
 
-/** A run with writers on a slow disk. `on` gets every event, and the means to kill. */
-async function runSlowly(
-  on: (event: RunEvent, run: Run, kill: (thread: string) => void) => void = () => {},
-) {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+/** A cluster with writers on a slow disk. */
+async function startSlowly(): Promise<EitherCluster> {
+  const isWriter = (actor: string) => actor.startsWith("writer:");
+  if (!isTestAll)
+    return startVirtualCluster(2, { syncMsOf: (one) => (isWriter(one) ? syncMs : 0) });
   const slow = new URL("../../helpers/processes/slow-disk-entry.js", import.meta.url);
-  const threads = new Map<string, Thread<unknown, unknown>>();
-  const launcher: Launcher = {
-    start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
-      const own = name.startsWith("writer-") ? slow : entry;
-      const thread = workerLauncher.start<Command, Report>(own, data, name);
-      threads.set(name, thread as Thread<unknown, unknown>);
-      return thread;
-    },
-  };
-  try {
-    await using cluster = await Cluster.start({ devices: 2, launcher });
-    const job: JobOptions = {
-      model: smallModel,
-      data: { ...smallData, cache: join(directory, "cache") },
-      evaluation: { everySteps: 15 },
-      checkpoint: { everySteps: 10, directory: join(directory, "run") },
-      restarts: { restartsMax: 100, windowMs: 1 },
-    };
-    const run = await cluster.submit(job);
-    const events: RunEvent[] = [];
-    for await (const event of run.events()) {
-      events.push(event);
-      on(event, run, (name) => threads.get(name)?.kill());
-    }
-    return { events, result: await run.result() };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  return await startOnThreads(2, startingWith(slow, "writer:"));
+}
+
+/** A run on it. `on` gets every event, and the means to kill. */
+async function runSlowly(on: (event: RunEvent, kill: (actor: string) => void) => void = () => {}) {
+  await using place = await startSlowly();
+  const { kill } = place.threads;
+  return await runJob(place, place.job({ stepDeadlineMs: 30_000 }), (event) => on(event, kill));
 }
 
 test.serial(
   "P12: a slow disk keeps no device from training, but only one checkpoint is on its way",
   async (t) => {
-    const calm = await calmResult();
+    const calm = await calmRun();
     const { events, result } = await runSlowly();
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
@@ -114,11 +92,11 @@ test.serial(
 );
 
 test.serial("what dies between a cut and its commit costs the cut, and no bit", async (t) => {
-  const calm = await calmResult();
-  const victims = ["device-1", "writer-0", "reader-0", "writer-1", "device-0"];
+  const calm = await calmRun();
+  const victims = ["device:1", "writer:0", "reader:0", "writer:1", "device:0"];
   let killed = 0;
   let seen = 0;
-  const { events, result } = await runSlowly((event, _run, kill) => {
+  const { events, result } = await runSlowly((event, kill) => {
     if (event.type === "run.checkpointed") seen = event.step;
     const isBetween = event.type === "run.progress" && event.step > seen + 10;
     const victim = victims[killed];
@@ -135,8 +113,8 @@ test.serial("what dies between a cut and its commit costs the cut, and no bit", 
 test.serial(
   "a bounded run may store 8 bits of a weight, and goes on from them near where it was",
   async (t) => {
-    const calm = await calmResult();
-    await using place = await startTestCluster();
+    const calm = await calmRun();
+    await using place = await startCluster();
     place.threads.plan([{ actor: "device:0", generation: 1, step: 35, point: 3, effect: "exit" }]);
     const job = place.job({ mode: "bounded", checkpoint: { bits: 8 } });
     const { result, events } = await runJob(place, job);

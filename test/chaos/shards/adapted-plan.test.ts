@@ -4,21 +4,18 @@ import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
-import {
-  only,
-  runJob,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const tables = Array.from({ length: 8 }, (_, i) => ({ name: `t${i}`, rows: 400, dim: 8 }));
 const model: JobOptions["model"] = { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] };
 
-const jobOn = (place: TestCluster, more: Partial<JobOptions> = {}) =>
+const jobOn = (place: EitherCluster, more: Partial<JobOptions> = {}) =>
   place.job({ model, sharding: "auto", ...more, data: { epochs: 3 } as JobOptions["data"] });
 
 test.serial("a run goes on with a plan that its meters lead to, and no bit changes", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   const calm = await runJob(place, jobOn(place));
   // One device takes longer than its tables tell; not so much longer that it has fewer slices.
   const slow = { step: 1, point: 0, effect: "slow" } as const;
@@ -51,7 +48,7 @@ test.serial("a run goes on with a plan that its meters lead to, and no bit chang
 });
 
 test.serial("devices that are killed around a move change no bit", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   const calm = await runJob(place, jobOn(place));
   const slow = { step: 1, point: 0, effect: "slow", actor: "device:1", slowMs: 20 } as const;
   const dies = { point: 5, effect: "exit" } as const;
@@ -68,7 +65,7 @@ test.serial("devices that are killed around a move change no bit", async (t) => 
 });
 
 test.serial("a plan that does not pay for the move to it is not taken", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   const adapt = { everySteps: 8, margin: 1000 };
   const { events } = await runJob(place, jobOn(place, { planner: { adapt } }));
   const sought = only(events, "run.replanned");

@@ -4,15 +4,14 @@
 import test, { type ExecutionContext } from "ava";
 import { Host, type JobOptions, type Run, type ShardReport } from "../../../index.ts";
 import {
-  calmResult,
   only,
   runJob,
   type Story,
   smallModel,
   startTestCluster,
-  type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const shardings = {
@@ -42,7 +41,7 @@ const rest = (generation: number, step: number) =>
  * reported again: what a test does once it does in one generation.
  */
 async function runWithRests(
-  place: TestCluster,
+  place: Pick<EitherCluster, "cluster" | "threads">,
   job: JobOptions,
   steps: readonly number[],
   at: (generation: number, run: Run) => Promise<void>,
@@ -65,17 +64,24 @@ function calmStory(sharding: Sharding): Promise<Story> {
 }
 
 async function startAlone(sharding: Sharding): Promise<Story> {
-  await using place = await startTestCluster(1);
+  await using place = await startCluster(1);
   return await runJob(place, place.job({ ...sharded(sharding), devices: 1 }));
 }
 
-async function shardsOf({ cluster }: TestCluster, run: string): Promise<readonly ShardReport[]> {
+async function shardsOf(
+  { cluster }: Pick<EitherCluster, "cluster">,
+  run: string,
+): Promise<readonly ShardReport[]> {
   const { processes } = await cluster.client.inspect();
   return processes.flatMap(({ shards }) => shards).filter((one) => one.run === run);
 }
 
 /** A shard that is not on this device. */
-async function oneOf(place: TestCluster, run: string, to: number): Promise<ShardReport> {
+async function oneOf(
+  place: Pick<EitherCluster, "cluster">,
+  run: string,
+  to: number,
+): Promise<ShardReport> {
   const all = await shardsOf(place, run);
   const found = all.find(({ device }) => device !== to);
   if (found === undefined) throw new Error(`all shards are on device ${to}`);
@@ -85,7 +91,7 @@ async function oneOf(place: TestCluster, run: string, to: number): Promise<Shard
 const numberOf = ({ actor }: ShardReport) => Number(actor.split(":")[1]);
 
 /** Where these rows are. */
-async function placeOf(place: TestCluster, run: string, { table, firstRow }: ShardReport) {
+async function placeOf(place: EitherCluster, run: string, { table, firstRow }: ShardReport) {
   const all = await shardsOf(place, run);
   return all.find((one) => one.table === table && one.firstRow === firstRow)?.device;
 }
@@ -107,8 +113,8 @@ for (const devices of [2, 3]) {
     ([of]) => of === devices,
   )) {
     const what = `a ${sharding} shard that moves among ${devices} devices`;
-    testIf(testAll).serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
-      await using place = await startTestCluster(devices);
+    test.serial(`${what}, the last of which then dies, changes no bit`, async (t) => {
+      await using place = await startCluster(devices);
       const to = devices - 1;
       let moved: ShardReport | undefined;
       const seen: (number | undefined)[] = [];
@@ -138,7 +144,7 @@ for (const devices of [2, 3]) {
 }
 
 test.serial("what cannot be moved is refused with a sentence, and the run goes on", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   const refusals: string[] = [];
   const [a, ...others] = smallModel.tables ?? [];
   const tables = [{ ...a, sharding: "data-parallel" }, ...others];
@@ -159,7 +165,7 @@ test.serial("what cannot be moved is refused with a sentence, and the run goes o
   t.regex(refusals[2] ?? "", /^Expected `device` to be one of the run's devices, 0 to 1, got `2`/);
   t.regex(refusals[3] ?? "", /one that is not frozen; `osiris shard thaw` lets it be moved/);
   t.is(story.result.generation, 1);
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
   await t.throwsAsync(story.run.moveShard(1, { device: 0 }), { message: /that is not over/ });
 });
 
@@ -180,13 +186,13 @@ test.serial("a shard goes to another host, if its rows fit there, and not otherw
     await run.moveShard(numberOf(here), { device: 1 });
   });
   t.regex(refusal, /`device` to be one with room for the shard's 0.000 GB: host:0 uses 0.000 of/);
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
   t.like(only(story.events, "run.moved"), [{ shards: [{ device: 1 }] }]);
   t.is(story.result.generation, 2);
 });
 
 test.serial("a frozen shard stays where it is when devices come and go", async (t) => {
-  await using place = await startTestCluster(4);
+  await using place = await startCluster(4);
   let held: ShardReport | undefined;
   const seen: (number | undefined)[] = [];
   const job = place.job({ ...sharded("row-wise"), devices: 2, sharding: "auto" });
@@ -209,7 +215,7 @@ test.serial("a frozen shard stays where it is when devices come and go", async (
 });
 
 test.serial("a device may die between the wish to move a shard and the cut", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   place.threads.plan([{ ...rest(1, 8), actor: "device:1", effect: "stall" }, rest(2, 20)]);
   let moved: ShardReport | undefined;
   let seen: number | undefined;
@@ -232,7 +238,7 @@ test.serial("a device may die between the wish to move a shard and the cut", asy
 });
 
 test.serial("a thawed shard goes where the plan wants it", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   let moved: ShardReport | undefined;
   const seen: (number | undefined)[] = [];
   const job = place.job({ devices: 2 });
@@ -248,5 +254,5 @@ test.serial("a thawed shard goes where the plan wants it", async (t) => {
     place.threads.kill("device:0");
   });
   t.deepEqual(seen, [1, 0]);
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
 });

@@ -3,12 +3,8 @@
 
 import test from "ava";
 import type { JobOptions, TierReport } from "../../../index.ts";
-import {
-  calmResult,
-  runJob,
-  smallModel,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallModel } from "../../helpers/clusters/clusters.ts";
+import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const model: JobOptions["model"] = {
   ...smallModel,
@@ -18,7 +14,7 @@ const model: JobOptions["model"] = {
 const rest = { actor: "device:0", step: 20, point: 3, effect: "pause", pauseMs: 3000 } as const;
 
 test.serial("a tier tells what lies where, and writes it down when it is told to", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   place.threads.plan([{ ...rest, generation: 1 }]);
   const tiers = { hbmBytes: 3000, ddrBytes: 20_000, prefetch: 1 };
   const reports: TierReport[] = [];
@@ -46,7 +42,7 @@ test.serial("a tier tells what lies where, and writes it down when it is told to
     await refused(run.inspectTier(7));
     await refused(run.inspectShard(99));
   });
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
   t.true(reports.length > 0);
   let dirty = 0;
   for (const { actor, device, state, prefetch, tables, requestsMax } of reports) {
@@ -82,7 +78,7 @@ test.serial("a tier tells what lies where, and writes it down when it is told to
 });
 
 test.serial("a tier that dies while it writes down costs a restore and no bit", async (t) => {
-  await using place = await startTestCluster(2);
+  await using place = await startCluster(2);
   place.threads.plan([{ ...rest, generation: 1 }]);
   const tiers = { hbmBytes: 3000, ddrBytes: 20_000, prefetch: 1, ssd: "file" } as const;
   const story = await runJob(place, place.job({ model, devices: 2, tiers }), async (event, run) => {
@@ -91,6 +87,6 @@ test.serial("a tier that dies while it writes down costs a restore and no bit", 
     place.threads.kill("tier:1");
     await flush;
   });
-  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(story.result.digest, (await calmRun()).digest);
   t.is(story.result.generation, 2);
 });

@@ -42,32 +42,37 @@ export async function startTestCluster(
     ...options,
     onIncident: (incident) => incidents.push(incident),
   });
-  let jobs = 0;
   return {
     cluster,
     threads,
     incidents,
-    job(overrides = {}) {
-      const { data, checkpoint, ...rest } = overrides;
-      return {
-        model: smallModel,
-        data: { ...smallData, ...data, cache: join(directory, "cache") } as JobOptions["data"],
-        evaluation: { everySteps: 15 },
-        checkpoint: {
-          everySteps: 10,
-          directory: join(directory, `run-${jobs++}`),
-          ...checkpoint,
-        },
-        sharding: "as-written", // Small tables would be copied, and no vector would travel.
-        stepDeadlineMs: 5000,
-        restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
-        ...rest,
-      };
-    },
+    job: smallJobs(directory),
     async [Symbol.asyncDispose]() {
       await cluster.close();
       rmSync(directory, { recursive: true, force: true });
     },
+  };
+}
+
+/** Small jobs whose files lie in a directory, each with a checkpoint directory of its own. */
+export function smallJobs(directory: string): TestCluster["job"] {
+  let jobs = 0;
+  return (overrides = {}) => {
+    const { data, checkpoint, ...rest } = overrides;
+    return {
+      model: smallModel,
+      data: { ...smallData, ...data, cache: join(directory, "cache") } as JobOptions["data"],
+      evaluation: { everySteps: 15 },
+      checkpoint: {
+        everySteps: 10,
+        directory: join(directory, `run-${jobs++}`),
+        ...checkpoint,
+      },
+      sharding: "as-written", // Small tables would be copied, and no vector would travel.
+      stepDeadlineMs: 5000,
+      restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
+      ...rest,
+    };
   };
 }
 
@@ -95,7 +100,7 @@ export interface Story {
 
 /** Submits a job and follows it. `on` hears every event as it comes. */
 export async function runJob(
-  { cluster }: TestCluster,
+  { cluster }: { readonly cluster: Pick<Cluster, "submit"> },
   job: JobOptions,
   on: (event: RunEvent, run: Run) => unknown = () => {},
 ): Promise<Story> {

@@ -11,7 +11,7 @@ export interface HostProcess extends Running {
 
 /** Starts a host, and waits until the cluster has it. It is killed when the test ends. */
 export async function startHost(
-  t: ExecutionContext,
+  t: Pick<ExecutionContext, "teardown">,
   cluster: Cluster,
   options: {
     readonly devices?: number;

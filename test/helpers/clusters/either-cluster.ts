@@ -1,0 +1,43 @@
+// What tests of faults need of a cluster, whether its threads and its time are real or virtual.
+
+import type { Client } from "../../../actors/client/client.ts";
+import type {
+  BreakableLauncher,
+  ClusterOptions,
+  Incident,
+  JobOptions,
+  Run,
+  Target,
+} from "../../../index.ts";
+import type { Launcher } from "../../../src/ports/launcher.ts";
+import type { TestCluster } from "./clusters.ts";
+
+export interface EitherCluster extends AsyncDisposable {
+  readonly cluster: {
+    readonly client: Pick<Client, "inspect">;
+    submit(job: JobOptions): Promise<Run>;
+    /** Resolves when every thread has ended. */
+    close(): Promise<void>;
+  };
+  readonly threads: Pick<BreakableLauncher, "kill" | "goOn" | "running" | "started" | "plan">;
+  readonly incidents: readonly Incident[];
+  readonly job: TestCluster["job"];
+  /** Another process joins, with so many devices. */
+  join(devices: number): Promise<JoinedHost>;
+  /** An actor throws. */
+  throwIn(target: Target, reason: string): Promise<void>;
+  /** The broker is away for a while. */
+  cutBroker(): Promise<void>;
+}
+
+export interface EitherOptions extends Pick<ClusterOptions, "minDevices" | "faultsAllowed"> {
+  /** Lies over the launcher of threads. */
+  readonly over?: (launcher: Launcher) => Launcher;
+}
+
+export interface JoinedHost {
+  kill(): void;
+  /** It says that it is leaving, and ends once no run needs it. */
+  leave(): void;
+  readonly ended: Promise<unknown>;
+}

@@ -28,7 +28,7 @@ compiler=${CXX:-g++}
 has_compiler() { command -v "$compiler" >/dev/null 2>&1; }
 if [ -f "$addon" ]; then
   newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' \) \
-    ! -name sanitize.sh ! -name prebuilds.sh ! -name cross.sh ! -path './test/*' -newer "$addon" -print)
+    ! -name sanitize.sh ! -name package.sh ! -name cross.sh ! -path './test/*' -newer "$addon" -print)
   if [ -z "$newer" ]; then
     has_compiler || exit 0
     sets=$(choose_sets "$wanted")

@@ -1,12 +1,21 @@
 #!/bin/sh
 # The package as a user gets it: packed, installed into an empty project, and the README's program
-# run there, on the reference kernels first and on the native ones once they were built.
+# run there: on the kernels that the package ships, on those of the reference where it ships none for
+# a platform, and on native ones that the user compiles. The shipped kernels run on old systems, and
+# have the bits of those that a clone compiles.
 set -eu
+shipped=none
 root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$root"
 npm run --silent build
+if command -v "${CXX:-g++}" >/dev/null; then
+  sh native/package.sh
+  sh test/package-symbols.sh prebuilds/*/osiris.node
+  shipped=prebuilds/$(node -p 'process.platform + "-" + process.arch')/osiris.node
+  node dist/test/kernels/digest.js native/build/osiris.node "$shipped"
+fi
 tarball=$(npm pack --silent --ignore-scripts --pack-destination "$place" | tail -n 1)
 mkdir "$place/project"
 cd "$place/project"
@@ -29,6 +38,29 @@ run() {
   grep -q 'digest' "$1"
 }
 
+shown=$(grep -o '^native-[0-9]*' "$root/README.md")
+# The program's first line names native kernels, as the README shows, and nothing is left to build.
+is_native() {
+  if ! grep -q "^$shown" "$1"; then
+    echo "The README shows $shown where the program says $(head -n 1 "$1")"
+    exit 1
+  fi
+  if grep -q 'build-native' "$1"; then
+    echo "There are native kernels that were not used"
+    exit 1
+  fi
+}
+
+installed=node_modules/osiris-train
+if [ -f "$installed/$shipped" ]; then
+  echo "-- on the kernels that the package ships"
+  run shipped.txt
+  is_native shipped.txt
+  npx osiris doctor | tee doctor.txt
+  grep -q 'kernels.*g++.*shipped in' doctor.txt
+  rm -rf checkpoints
+fi
+rm -rf "$installed/prebuilds"
 echo "-- on the reference kernels"
 run reference.txt
 grep -q 'osiris build-native' reference.txt
@@ -40,12 +72,5 @@ fi
 echo "-- npx osiris build-native, and on the native kernels"
 npx osiris build-native
 run native.txt
-shown=$(grep -o '^native-[0-9]*' "$root/README.md")
-if ! grep -q "^$shown" native.txt; then
-  echo "The README shows $shown where the program says $(head -n 1 native.txt)"
-  exit 1
-fi
-if grep -q 'build-native' native.txt; then
-  echo "The native kernels were built and not used"
-  exit 1
-fi
+is_native native.txt
+npx osiris doctor | grep -q 'kernels.*compiled here'

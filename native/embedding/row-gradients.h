@@ -122,7 +122,7 @@ INLINE bool isPlaced(const Table& t, const Bags& bags) {
 }
 
 /// The lookups of the table at `index`: the first entry of its rows.
-[[gnu::noinline]] static Gradients gradientsOf(const Table* tables, int64_t index,
+[[gnu::noinline]] inline Gradients gradientsOf(const Table* tables, int64_t index,
                                                const Bags& bags, const float* dPooled,
                                                int64_t columns, const Slices& slices,
                                                const int32_t* sliceOf) {
@@ -211,7 +211,7 @@ INLINE float* foldLookups(const Gradients& g, int64_t first, int64_t from, int64
 
 /// The same, of lookups that are placed, as few are: one copy in all kernels. The inputs are copied
 /// to locals, so that stores cannot alias them.
-[[gnu::noinline]] static float* foldPlaced(const Gradients& gradients, int64_t first, int64_t from,
+[[gnu::noinline]] inline float* foldPlaced(const Gradients& gradients, int64_t first, int64_t from,
                                            int64_t to) {
   const Gradients g = gradients;
   return foldLookups<true>(g, first, from, to);

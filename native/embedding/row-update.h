@@ -85,8 +85,9 @@ inline int64_t rowSquaresOf(float** squares, const Table* tables, int64_t index,
                             const float* dPooled, int64_t columns, const Slices& slices) {
   const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients g =
+  const Gradients found =
       gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+  const Gradients g = found;  // A copy that no store can alias.
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
@@ -107,8 +108,9 @@ inline int64_t rowNormsOf(double** norms, const Table* tables, int64_t index, co
                           const float* mean) {
   const Table& t = tables[index];
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients g =
+  const Gradients found =
       gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+  const Gradients g = found;  // A copy that no store can alias.
   double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
   *norms = out;
   float* decoded = scratches().decoded.take<float>(t.dim);
@@ -142,8 +144,9 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table* tabl
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
   const int32_t* sliceOf = slicesOfSamples(slices);
-  const Gradients g =
+  const Gradients found =
       gradientsOf(tables, index, bags, dPooled, columns, slices, sliceOf);
+  const Gradients g = found;  // A copy that no store can alias.
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice<placed>(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {

@@ -1,4 +1,5 @@
-// The script that compiles the kernels tells what it does: tried with a compiler that only says so.
+// The script that compiles the kernels tells what it does: tried with a compiler that only says so, and
+// whose probe of the processor says what TRIED_RUNS has; without it all sets are compiled.
 
 import { spawnSync } from "node:child_process";
 import {
@@ -7,12 +8,13 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 
 /** It knows two instruction sets, takes its time for one part, and can fail. */
@@ -21,10 +23,16 @@ case "$*" in
   --version) echo "tried 1.2.3"; exit 0 ;;
   *"-E -P"*) echo "portable avx2"; exit 0 ;;
   *\${TRIED_FAILS:-nothing}*) echo "tried: no such thing" >&2; exit 1 ;;
-  *dense/dense.cc*portable*) sleep 3 ;;
+  *portable*dense/dense.cc*) sleep 3 ;;
 esac
+source=$*
 while [ "$1" != -o ]; do shift; done
-echo compiled > "$2"
+case "$source" in
+  *probe.cc*)
+    [ -n "\${TRIED_RUNS:-}" ] || exit 1
+    printf '#!/bin/sh\\necho %s\\n' "$TRIED_RUNS" > "$2"; chmod +x "$2" ;;
+  *) echo compiled > "$2" ;;
+esac
 `;
 
 /** A folder with the script, and the compiler that only says so. */
@@ -42,10 +50,27 @@ function startBuild(t: ExecutionContext) {
   const build = (more: Record<string, string> = {}) =>
     spawnSync("sh", [join(home, "native", "build.sh")], {
       encoding: "utf8",
-      env: { ...process.env, CXX: path, OSIRIS_JOBS: "2", ...more },
+      env: { ...process.env, CXX: path, OSIRIS_JOBS: "2", OSIRIS_SETS: "", ...more },
     });
   return { build, addon: join(home, "native", "build", "osiris.node") };
 }
+
+test("a build compiles what the processor runs, and again where another processor runs it", (t) => {
+  const { build, addon } = startBuild(t);
+  const record = addon.replace(/node$/, "sets");
+  t.regex(build({ TRIED_RUNS: "avx2" }).stdout, /^osiris: 9 parts, for avx2, on/m);
+  t.is(readFileSync(record, "utf8"), "avx2\n");
+  t.is(build({ TRIED_RUNS: "avx2" }).stdout, "");
+  rmSync(join(dirname(addon), "probe"));
+  t.regex(build({ TRIED_RUNS: "avx512" }).stdout, /^osiris: 9 parts, for avx512, on/m);
+});
+
+test("a build of all sets serves every processor", (t) => {
+  const { build } = startBuild(t);
+  t.regex(build({ OSIRIS_SETS: "all" }).stdout, /^osiris: 16 parts, for portable avx2, on/m);
+  t.is(build({ TRIED_RUNS: "avx2" }).stdout, "");
+  t.is(build({ OSIRIS_SETS: "portable" }).stdout, "");
+});
 
 test("a build names its compiler, its parts and its progress, and is silent where all is built", (t) => {
   const { build, addon } = startBuild(t);
@@ -54,10 +79,10 @@ test("a build names its compiler, its parts and its progress, and is silent wher
   t.true(existsSync(addon));
   const lines = stdout.trimEnd().split("\n");
   t.is(lines[0], "osiris: compiling the kernels with tried 1.2.3");
-  t.regex(lines[1] ?? "", /^osiris: 14 parts, for portable avx2, on \d+ cores: /);
+  t.regex(lines[1] ?? "", /^osiris: 16 parts, for portable avx2, on \d+ cores$/);
   t.regex(
     lines[2] ?? "",
-    /^osiris: compiling the kernels: \d+ of 14 parts, 2 s; now.* dense\/dense:portable/,
+    /^osiris: compiling the kernels: \d+ of 16 parts, 2 s; now.* dense\/dense:portable/,
   );
   t.regex(lines.at(-1) ?? "", /^osiris: compiled and linked the kernels in \d+ s$/);
   t.is(build().stdout, "");
@@ -66,7 +91,7 @@ test("a build names its compiler, its parts and its progress, and is silent wher
 test("a build that is asked to be verbose prints every command", (t) => {
   const { build } = startBuild(t);
   const { stdout } = build({ OSIRIS_VERBOSE: "1" });
-  t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 14);
+  t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 16);
   t.regex(stdout, /^osiris: \S+tried -shared build\/objects/m);
 });
 

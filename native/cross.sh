@@ -1,0 +1,30 @@
+#!/bin/sh
+# Tries the kernels of another architecture: compiles them for arm64 with Debian's
+# g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user. With a
+# Node for arm64 in OSIRIS_NODE_ARM64, also the suite of test/kernels on the addon that the package
+# ships for it (native/package.sh makes it). Without compiler or emulator it says so and fails.
+set -eu
+cd "$(dirname "$0")"
+compiler=aarch64-linux-gnu-g++
+emulator=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
+if [ -z "$emulator" ] || ! command -v "$compiler" >/dev/null 2>&1; then
+  echo "osiris: the kernels of arm64 were not run: install g++-aarch64-linux-gnu and qemu-user" >&2
+  exit 1
+fi
+# Where the compiler has the libraries that the emulated programs load.
+libraries=/usr/aarch64-linux-gnu
+. ./parts.sh
+objects=build/cross.$$
+trap 'rm -rf "$objects"' EXIT
+mkdir -p "$objects"
+sets=$(choose_sets all)
+compile_parts "$objects" "$(list_parts "$sets" test/kernels-test:)" \
+  -O3 -std=c++17 -fno-math-errno -ffp-contract=off -I .
+"$compiler" "$objects"/*.o -o "$objects/kernels-test"
+echo "osiris: running the kernels of arm64 ($sets) in an emulator"
+"$emulator" -L "$libraries" "$objects/kernels-test"
+[ -n "${OSIRIS_NODE_ARM64:-}" ] || exit 0
+cd ..
+echo "osiris: running the suite of the kernels on Node for arm64 in an emulator"
+sh native/build.sh --sets all --to prebuilds/linux-arm64/osiris.node
+"$emulator" -L "$libraries" "$OSIRIS_NODE_ARM64" dist/test/kernels/alone.js

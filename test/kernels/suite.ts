@@ -35,17 +35,10 @@ export function kernelSuite(name: string, open: Open): void {
       if (kernels !== undefined) body(t, kernels);
     });
   };
-  for (const [title, body] of Object.entries(byHand)) register(title, body);
-  for (const [title, body] of Object.entries(rulesByHand)) register(title, body);
-  for (const [title, body] of Object.entries(sharedTables)) register(title, body);
-  for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
-  for (const [title, body] of Object.entries(byBit)) register(title, body);
-  for (const [title, body] of Object.entries(blockCases)) register(title, body);
-  for (const [title, body] of Object.entries(wideIds)) register(title, body);
-  for (const [title, body] of Object.entries(tiles)) register(title, body);
-  for (const [title, body] of Object.entries(caches)) register(title, body);
-  for (const [title, body] of Object.entries(records)) register(title, body);
-  for (const [title, body] of Object.entries(refusals)) register(title, body);
+  const all = [byHand, rulesByHand, sharedTables, bfloat16ByHand, byBit, blockCases, wideIds];
+  for (const cases of [...all, tiles, caches, records, refusals]) {
+    for (const [title, body] of Object.entries(cases)) register(title, body);
+  }
 }
 
 const byHand: Cases = {

@@ -3,7 +3,7 @@
 //
 //   node build.js            the product: what `npm start` needs
 //   node build.js --all      the tests, benches and examples too
-//   node build.js --package  the types too, checked, and without tests: what `npm pack` needs
+//   node build.js --package  the checked types and the kernels of all sets too: what `npm pack` needs
 //
 // Types are not checked but for a package: `npm run check` does it. Nothing is built again where no
 // source is newer than the last build.
@@ -33,7 +33,7 @@ await Promise.all([compileKernels(), compileTypeScript()]);
 if (isPackage) await run("sh", ["native/package.sh"]);
 
 async function compileKernels() {
-  await run("sh", ["native/build.sh"]);
+  await run("sh", [isPackage ? "native/package.sh" : "native/build.sh"]);
 }
 
 async function compileTypeScript() {

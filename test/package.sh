@@ -9,9 +9,11 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$root"
-npm run --silent build
+node build.js --all
+node build.js --package
+echo "-- the programs of the documents compile against the types of the package"
+npx ava dist/test/examples/documents.test.js --match 'every program of the documents*'
 if command -v "${CXX:-g++}" >/dev/null; then
-  sh native/package.sh
   sh test/package-symbols.sh prebuilds/*/osiris.node
   shipped=prebuilds/$(node -p 'process.platform + "-" + process.arch')/osiris.node
   node dist/test/kernels/digest.js native/build/osiris.node "$shipped"
@@ -74,3 +76,5 @@ npx osiris build-native
 run native.txt
 is_native native.txt
 npx osiris doctor | grep -q 'kernels.*compiled here'
+echo "-- on the other lines of Node"
+sh "$root/test/smoke-nodes.sh" .

@@ -12,6 +12,7 @@ import test from "ava";
 import { parse } from "yaml";
 import { resolveServer } from "../../actors/serving/models/server-options.ts";
 import { resolveJob } from "../../src/job/job.ts";
+import { packageTypes, testIf } from "../helpers/needs.ts";
 import { listTree, textOf } from "../helpers/tree.ts";
 
 /** What this test looks at in a job, or in a part of one. */
@@ -83,7 +84,7 @@ const required = [
   "export const same: typeof sgd = osiris.sgd;\n",
 ].join("\n");
 
-test.serial("every program of the documents compiles strictly, as a user's own", async (t) => {
+testIf(packageTypes).serial("every program of the documents compiles strictly, as a user's own", async (t) => {
   t.timeout(600_000);
   const programs = new Map<string, string>();
   for (const { language, text, place } of examples) {

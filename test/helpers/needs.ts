@@ -77,6 +77,12 @@ export const natsPy: Need = {
   isRequired: false,
 };
 
+export const packageTypes: Need = {
+  isMet: () => existsSync("dist/index.d.ts"),
+  reason: "The types of the package are not built; test/package.sh builds them and runs this test.",
+  isRequired: false,
+};
+
 export const curl: Need = {
   isMet: () => {
     try {

@@ -144,7 +144,7 @@ const damages = [
   ],
 ] as const;
 
-for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages, 2)) {
+for (const [ssd, what, told, damage] of thinned("damages to rows at rest", damages, 4)) {
   const needs = what.includes("read") ? [linux] : [];
   testIf(...needsOf(ssd), ...needs).serial(
     `${ssd}: ${what}, and the rows come from the checkpoint`,

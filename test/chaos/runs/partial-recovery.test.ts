@@ -8,7 +8,7 @@ import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoin
 import { inEpochs, only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
 
-const epochs = 12;
+const epochs = 6;
 const steps = epochs * 43;
 
 test.serial(

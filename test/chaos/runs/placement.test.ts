@@ -4,6 +4,7 @@ import test from "ava";
 import type { JobOptions, RunResult } from "../../../index.ts";
 import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
@@ -42,21 +43,26 @@ const jobs: Record<string, Partial<JobOptions>> = {
 };
 
 for (const [name, overrides] of Object.entries(jobs)) {
-  test.serial(`a model is one on any number of devices: ${name}`, async (t) => {
-    await using place = await startCluster(3);
-    const results: RunResult[] = [];
-    const some = name === "the defaults" ? [1, 2, 3] : [1, 3];
-    for (const devices of someOrAll(`devices, ${name}`, some, [1, 2, 3])) {
-      results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
-    }
-    const [first, ...others] = results;
-    if (first === undefined) throw new Error("There is no result");
-    t.true((first.history.at(-1)?.trainLoss ?? 0) > 0);
-    for (const other of others) {
-      t.is(other.digest, first.digest);
-      t.deepEqual(other.history, first.history);
-    }
-  });
+  // The others: test/training/step/sharding.test.ts, on devices in one thread.
+  const isUsual = name.startsWith("dropout") || name.startsWith("a data-parallel");
+  testIf(...(isUsual ? [] : [testAll])).serial(
+    `a model is one on any number of devices: ${name}`,
+    async (t) => {
+      await using place = await startCluster(3);
+      const results: RunResult[] = [];
+      const some = name === "the defaults" ? [1, 2, 3] : [1, 3];
+      for (const devices of someOrAll(`devices, ${name}`, some, [1, 2, 3])) {
+        results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
+      }
+      const [first, ...others] = results;
+      if (first === undefined) throw new Error("There is no result");
+      t.true((first.history.at(-1)?.trainLoss ?? 0) > 0);
+      for (const other of others) {
+        t.is(other.digest, first.digest);
+        t.deepEqual(other.history, first.history);
+      }
+    },
+  );
 }
 
 test.serial("the reference kernels agree with themselves on any number of devices", async (t) => {

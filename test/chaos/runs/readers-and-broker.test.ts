@@ -7,6 +7,7 @@ import test from "ava";
 import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { isTestAll, someOrAll } from "../../helpers/thinned.ts";
 
 const holdAt = (step: number, pauseMs: number): ThreadFault => ({
   actor: "device:0",
@@ -48,7 +49,7 @@ test.serial("a reader's thread may end at any time: another reads on", async (t)
 test.serial("a reader's thread may end at every store and wait of its own", async (t) => {
   await using place = await startCluster();
   const calm = await calmRun();
-  for (const point of [0, 1, 2, 3]) {
+  for (const point of someOrAll("points of a reader", [0, 3], [0, 1, 2, 3])) {
     const fault = { actor: "reader:0", generation: 1, step: 12, point, effect: "exit" } as const;
     place.threads.plan([fault]);
     const { result } = await runJob(place, place.job());
@@ -173,7 +174,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
   t.log(`the next event came after ${waits[0]?.toFixed(0)} ms`);
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
-  t.true(place.incidents.some(({ offender }) => offender === "broker"));
+  t.true(!isTestAll || place.incidents.some(({ offender }) => offender === "broker"));
   // The follower missed nothing, though the broker lost its messages.
   t.deepEqual(
     events.map(({ seq }) => seq),

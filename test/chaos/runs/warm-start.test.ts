@@ -11,6 +11,7 @@ import { startDirectory } from "../../data/data-files.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 interface Days {
   readonly home: string;
@@ -61,11 +62,12 @@ for (const [what, model] of [
     t.is((await runJob(place, days.jobOf("first", ["monday"], options))).result.step, 20);
     const file = join(days.home, "first.osiris");
     await exportModel(join(days.home, "first"), file, { withOptimizer: true });
-    for (const [name, devices, source] of [
+    const starts = [
       ["one", 1, "first"],
       ["two", 2, "first"],
       ["file", 2, "first.osiris"],
-    ] as const) {
+    ] as const;
+    for (const [name, devices, source] of thinned("warm starts", starts, 2)) {
       const warm = { ...options, ...from(days, source) };
       const second = days.jobOf(name, ["tuesday"], { ...warm, devices });
       const { result, events } = await runJob(place, second);

@@ -7,6 +7,7 @@ import { resolveJob } from "../../../src/job/job.ts";
 import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const tables = Array.from({ length: 8 }, (_, i) => ({ name: `t${i}`, rows: 400, dim: 8 }));
 const model: JobOptions["model"] = { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] };
@@ -47,7 +48,8 @@ test.serial("a run goes on with a plan that its meters lead to, and no bit chang
   );
 });
 
-test.serial("devices that are killed around a move change no bit", async (t) => {
+// Seeds of simulated clusters move shards while devices die (test/chaos/simulation).
+testIf(testAll).serial("devices that are killed around a move change no bit", async (t) => {
   await using place = await startCluster(2);
   const calm = await runJob(place, jobOn(place));
   const slow = { step: 1, point: 0, effect: "slow", actor: "device:1", slowMs: 20 } as const;

@@ -47,8 +47,11 @@ async function runWithRests(
   at: (generation: number, run: Run) => Promise<void>,
 ): Promise<Story> {
   place.threads.plan(steps.map((step, i) => rest(i + 1, step)));
+  const told = new Set<number>();
   return await runJob(place, { ...job, stepDeadlineMs }, async (event, run) => {
-    if (event.type !== "run.progress" || event.step !== steps[event.generation - 1]) return;
+    const step = steps[event.generation - 1] ?? Number.POSITIVE_INFINITY;
+    if (event.type !== "run.progress" || event.step < step || told.has(event.generation)) return;
+    told.add(event.generation);
     await at(event.generation, run);
     place.threads.goOn("device:0");
   });

@@ -25,7 +25,6 @@ import type { ThreadFault } from "../../../index.ts";
 import type { Cells } from "../../../src/exchange/cells.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
-import type { Clock } from "../../../src/ports/clock.ts";
 import { type Disk, type DiskFile, realDisk } from "../../../src/ports/disk.ts";
 import type { Launcher, Thread } from "../../../src/ports/launcher.ts";
 import { encodeBody } from "../../../src/wire/messages/body.ts";
@@ -42,8 +41,11 @@ interface Options extends EitherOptions {
   readonly readMsOf?: (actor: string) => number;
   /** How long a thread of an actor takes for each store to its cells. @default 0 */
   readonly storeMsOf?: (actor: string) => number;
-  /** The code with which the disk refuses a write of an actor's thread (`tier:0`), if it does. */
-  readonly refusalOf?: (actor: string) => string | undefined;
+  /**
+   * The code with which the disk refuses a write of an actor's thread (`tier:0`), if it does, at a
+   * time of that thread.
+   */
+  readonly refusalOf?: (actor: string, atMs: number) => string | undefined;
 }
 
 const name = "c1";
@@ -53,10 +55,7 @@ const turn = () => new Promise<void>((resume) => void setImmediate(resume));
 const speed = { turnMs: 1, startMs: 20 } as const;
 
 /** Starts a cluster whose own process has so many devices. */
-export function startVirtualCluster(
-  devices = 2,
-  options: Options = {},
-): EitherCluster & { readonly clock: Clock } {
+export function startVirtualCluster(devices = 2, options: Options = {}): EitherCluster {
   const { minDevices = Math.max(1, devices), faultsAllowed = true } = options;
   const { over = (launcher) => launcher } = options;
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
@@ -108,7 +107,6 @@ export function startVirtualCluster(
       },
     },
     threads: breaks,
-    clock: user.clock,
     incidents,
     job: smallJobs(directory),
     async join(joining) {
@@ -213,7 +211,7 @@ function machineOf(world: World, options: Options): SimulatedMachine {
       return run();
     };
     const mayWrite = (path: string) => {
-      const code = refusalOf(actorOf(owner.id));
+      const code = refusalOf(actorOf(owner.id), owner.nowMs());
       if (code === undefined) return;
       const error = new Error(`${code}: write '${path}'`);
       throw Object.assign(error, { code, syscall: "write", path });
@@ -354,21 +352,27 @@ function breaking(
   const isReader = task.program === "reader";
   const own = isReader ? 0 : task.index;
   let [step, point, slowStep] = [-1, 0, -1];
-  const pass = () => {
+  // A coroutine can only be stopped where it waits: at the first wait of its step.
+  const mayStop = fault.effect === "pause" || fault.effect === "stall";
+  let isInjected = false;
+  const pass = (isWait: boolean) => {
     const done = Atomics.load(steps, own);
     const now = isReader ? Math.min(done, fault.step) : done;
     if (now !== step) [step, point] = [now, 0];
-    const isNow = step === fault.step && point === fault.point;
+    const isNow = mayStop ? isWait : fault.effect === "exit" && point === fault.point;
     point++;
-    if (isNow && fault.effect !== "slow") inject(fault, thread);
+    const isTime = mayStop ? step >= fault.step : step === fault.step;
+    if (isInjected || !isTime || !isNow) return;
+    isInjected = true;
+    inject(fault, thread);
   };
   const slow = () => {
-    pass();
+    pass(false);
     if (fault.effect !== "slow" || step < fault.step || step === slowStep) return;
     slowStep = step;
     thread.spend(fault.slowMs);
   };
-  return passing(cells, { store: slow, wait: pass });
+  return passing(cells, { store: slow, wait: () => pass(true) });
 }
 
 function passing(cells: Cells, told: { store(): void; wait?(): void }): Cells {

@@ -25,12 +25,13 @@ export function beginProfile(): () => FileCost {
   };
   for (const name of ["spawn", "spawnSync", "execFile", "execFileSync", "fork"] as const) {
     const original = childProcess[name] as (...args: unknown[]) => unknown;
-    Object.assign(childProcess, {
-      [name]: (...args: unknown[]) => {
-        started.processes++;
-        return original(...args);
-      },
-    });
+    const counted = (...args: unknown[]) => {
+      started.processes++;
+      return original(...args);
+    };
+    // `promisify(execFile)` takes a form of its own from the function.
+    const own = Object.getOwnPropertyDescriptors(original);
+    Object.assign(childProcess, { [name]: Object.defineProperties(counted, own) });
   }
   syncBuiltinESMExports();
   // A file declares its tests when its imports are loaded; ava then sends their titles.

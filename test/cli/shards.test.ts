@@ -70,7 +70,7 @@ async function steerShards({ t, run, following, command }: Steered): Promise<voi
   const to = 1 - from;
 
   const tier = await command("tier", "show", run, `device:${from}`);
-  t.regex(tier.stdout, /^tier +run .* HBM rows .* DDR rows .* SSD rows/);
+  t.regex(tier.stdout, /^tier +run .* HBM rows .* DDR rows .* SSD rows/, tier.stderr);
   t.regex(tier.stdout, new RegExp(`\ntier:${from} +${run} +serving .* A `));
   const tiersOfAll = await command("status", "--tiers");
   t.regex(tiersOfAll.stdout, new RegExp(`\ntier:${from} +${run} `));

@@ -160,8 +160,8 @@ test.serial("the services of compose.yaml run commands that there are", async (t
   }
 });
 
-// On every change the commands of the services are checked above, and test/chaos/processes kills and
-// starts again a root on a nats-server.
+// On every change their commands are checked above, and test/chaos/processes/nats-lease.test.ts has
+// another root take over on a nats-server from one that was killed.
 testIf(testAll, natsServer).serial(
   "as processes, those services train a job, also if the root is restarted",
   async (t) => {

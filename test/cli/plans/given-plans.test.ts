@@ -106,3 +106,13 @@ test.serial("a job whose one table fits on no device trains by a learned plan", 
   // On every change plan.test.ts compares the digests of a plan and of one device.
   if (!leavesOut(t, testAll)) t.is(digest, await digestOf("--devices", "1"));
 });
+
+test.serial("a plan that has too little memory is told so, with what to do", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  t.is((await runCli(["plan", "job.json", "--out", "plan.json"], directory)).code, 0);
+  const judged = ["plan", "job.json", "--plan", "plan.json", "--memory", "1MB"];
+  const { code, stdout } = await runCli(judged, directory);
+  t.is(code, 1);
+  t.regex(stdout, /Too little memory +\S+ MB on the fullest device: plan anew, without --plan/);
+});

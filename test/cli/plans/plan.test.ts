@@ -278,16 +278,6 @@ test.serial("what if a job were another, and how two plans of one job differ", a
   t.regex(none.stderr, /dims/);
 });
 
-test.serial("a plan that has too little memory is told so, with what to do", async (t) => {
-  const directory = directoryOf(t);
-  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  t.is((await runCli(["plan", "job.json", "--out", "plan.json"], directory)).code, 0);
-  const judged = ["plan", "job.json", "--plan", "plan.json", "--memory", "1MB"];
-  const { code, stdout } = await runCli(judged, directory);
-  t.is(code, 1);
-  t.regex(stdout, /Too little memory +\S+ MB on the fullest device: plan anew, without --plan/);
-});
-
 test.serial(
   "learned costs find a plan, and costs of other devices and batches are refused",
   async (t) => {
@@ -389,7 +379,7 @@ test.serial("what is no policy, and costs of another machine, are refused", asyn
 async function checkAutoShard(
   t: ExecutionContext,
   directory: string,
-  { trained, search }: { readonly trained: readonly string[]; readonly search: readonly string[] },
+  { trained, search }: Readonly<Record<"trained" | "search", readonly string[]>>,
 ): Promise<void> {
   // On every change test/planner/policies trains one.
   if (leavesOut(t, testAll)) return;

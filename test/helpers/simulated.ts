@@ -40,11 +40,15 @@ export async function simulateHere(
 export interface SimulatedStory {
   readonly events: readonly RunEvent[];
   readonly result: RunResult;
+  /** How often a process began to lead, where there is a lease. */
+  readonly terms: number;
 }
 
 export interface StoryOptions {
   /** Devices of each host; the leader's own process comes first. @default one device */
   readonly devices?: readonly number[];
+  /** How long the lease of the leader is good: there is a second process that stands by. */
+  readonly leaseMs?: number;
   /** Called once, at the first event of the type `at`. */
   readonly breakIt?: (cluster: SimulatedCluster) => void;
   /** @default "run.checkpointed" */
@@ -55,12 +59,13 @@ export interface StoryOptions {
 
 /** Runs a job, by its number, to its end. @throws what the monitor finds wrong. */
 export async function storyOf(job: number, options: StoryOptions = {}): Promise<SimulatedStory> {
-  const { devices = [1], breakIt, at = "run.checkpointed", reference } = options;
+  const { devices = [1], leaseMs, breakIt, at = "run.checkpointed", reference } = options;
   const own = jobs[job];
   if (own === undefined) throw new RangeError(`There is no job ${job}`);
   const world = new World(5);
   const speed = { turnMs: 0.5, startMs: 10 };
-  const shape: ClusterShape = { devices, speed, delayMs: [0, 1] };
+  const plain: ClusterShape = { devices, speed, delayMs: [0, 1] };
+  const shape = leaseMs === undefined ? plain : { ...plain, leaseMs };
   const cluster = new SimulatedCluster(world, { shape, job: own, seed: 5 });
   try {
     const monitor = new Monitor(cluster, reference);
@@ -75,7 +80,7 @@ export async function storyOf(job: number, options: StoryOptions = {}): Promise<
     const { ending } = cluster;
     if (ending?.type !== "run.finished") throw new Error(`It ended: ${JSON.stringify(ending)}`);
     monitor.checkResult(ending.result);
-    return { events: [...cluster.events], result: ending.result };
+    return { events: [...cluster.events], result: ending.result, terms: cluster.terms };
   } finally {
     cluster.close();
   }

@@ -49,14 +49,15 @@ test.serial(
     await using place = await startTestCluster(1);
     const { url, token, name } = place.cluster;
     const job = jobOnDays(place, home, { streamed: true }, { preprocessing, stepDeadlineMs: 6000 });
+    const missing = /^Waited 4500 ms for split \w+ \d+ \d+ of a preprocessing worker/;
     let worker: Promise<DppWorker> | undefined;
     const { result, events } = await runJob(place, job, (event) => {
-      if (event.type !== "run.incident") return;
+      // On a busy machine a device may give up before its reader says what is missing.
+      if (event.type !== "run.incident" || !missing.test(event.error.message)) return;
       worker ??= DppWorker.join({ nats: url, cluster: name, token });
     });
     await (await worker)?.close();
     t.is(result.status, "finished");
-    const messages = only(events, "run.incident").map(({ error }) => error.message);
-    t.regex(messages[0] ?? "", /^Waited 4500 ms for split \w+ \d+ \d+ of a preprocessing worker/);
+    t.true(only(events, "run.incident").some(({ error }) => missing.test(error.message)));
   },
 );

@@ -157,8 +157,8 @@ test.serial(
     const drained: number[] = [];
     const story = await runJob(place, place.job({ readers: 2 }), async (event, run) => {
       if (event.type === "run.started") {
-        refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 25 })));
-        await run.limitReaders({ samplesPerSecond: 26 }); // A batch in 2.5 s.
+        refusals.push(await refusalOf(run.limitReaders({ samplesPerSecond: 51 })));
+        await run.limitReaders({ samplesPerSecond: 52 }); // A batch of each reader in 2.5 s.
         await run.limitReaders({ samplesPerSecond: 0 });
       }
       if (event.type !== "run.progress" || event.step !== 8) return;
@@ -171,8 +171,8 @@ test.serial(
     const [limit = "", seek = "", ...names] = refusals;
     t.is(
       limit,
-      "Expected `samplesPerSecond` to be 0 or at least 26: below it, batches of 64 come too late for " +
-        "its step deadline, got `25` (number)",
+      "Expected `samplesPerSecond` to be 0 or at least 52: below it, batches of 64 come too late for " +
+        "its step deadline, got `51` (number)",
     );
     t.regex(
       seek,

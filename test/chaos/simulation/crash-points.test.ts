@@ -17,7 +17,7 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** On every change, one in this many operations of each kind of run is tried. */
-const nth = { checkpoints: 13, tiers: 53, dynamic: 43, lease: 43 } as const;
+const nth = { checkpoints: 13, tiers: 53, dynamic: 43, lease: 29 } as const;
 
 for (const kind of crashKinds) {
   test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {

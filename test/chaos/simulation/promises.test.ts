@@ -219,16 +219,19 @@ test.serial(
 test.serial(
   "P6: a leader is killed while a shard is to move: the shard moves under the next one",
   async (t) => {
-    const lines = await runUnder(
-      t,
-      [
-        { kind: "run.move", atMs, shard: 0, device: 1 },
-        { kind: "process.kill", atMs: atMs + 1, pick: 0 },
-      ],
-      { devices: [0, 1, 1], leaseMs: 2500 },
-    );
-    t.true(lines.some((line) => line.includes(" leads, the 2.")));
-    t.true(lines.some((line) => line.includes(" run.moved")));
+    const breakIt = (cluster: SimulatedCluster) => {
+      cluster.ask("run.move", async (run) => {
+        await run.moveShard(0, { device: 1 });
+        cluster.kill(0);
+      });
+    };
+    const reference = await referenceOf(0);
+    const own = { devices: [0, 1, 1], leaseMs: 2500, breakIt, reference };
+    const { events, terms } = await storyOf(0, own);
+    t.is(terms, 2, "another process leads");
+    const started = events.flatMap((event) => (event.type === "run.started" ? [event] : []));
+    t.is(started[0]?.pins?.length ?? 0, 0);
+    t.like(started.at(-1)?.pins, [{ device: 1, isFrozen: false }]);
   },
 );
 

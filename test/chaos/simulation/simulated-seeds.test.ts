@@ -84,7 +84,7 @@ const services = rounds("seeds of preprocessing services", 8, 300);
 test.serial(
   `${services} schedules in which workers, pools and masters die: same model`,
   async (t) => {
-    const own = Array.from({ length: services }, (_, i) => 6001 + i);
+    const own = Array.from({ length: services }, (_, i) => 6009 + i);
     const onService = (seed: number) => ({ job: 13 + (seed % 2) });
     const { faults: kinds, failures } = await simulateHere(own, undefined, onService);
     t.deepEqual(failures, []);

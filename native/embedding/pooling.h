@@ -90,16 +90,15 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
   storeFar(out + (vectors - 1) * lanes, last, acc[vectors - 1], far);
 }
 
-/// Pools the bags of a block: groups of four of a row's vectors come first, then `rest(sum)` calls
-/// sum(vectors) for those that are left, 1 to 4. `single`: every bag has one id. The loop's inputs are
-/// copied to locals, so that its stores cannot alias them.
-template <Precision precision, bool weighted, bool single, typename Rest>
-INLINE void poolBags(const BagBlock& block, Run& run, Lookahead& lookahead, const Rest& rest) {
+/// `vectors`: a row's vectors modulo 4, as 1 to 4; groups of four come first. `single`: every bag
+/// has one id. The loop's inputs are copied to locals, so that its stores cannot alias them.
+template <Precision precision, int vectors, bool weighted, bool single>
+[[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
   const int64_t columns = block.columns, bags = block.count;
   const bool mean = t.mean && !single, far = block.far;
   const int64_t before = (t.dim - 1) / (4 * lanes) * 4 * lanes;
-  const int64_t last = (t.dim - 1) % lanes + 1;
+  const int64_t last = t.dim - before - (vectors - 1) * lanes;
   const int32_t* const offsets = block.offsets;
   const int32_t* ids = block.ids + offsets[0];
   const float* weights = weighted ? block.weights + offsets[0] : nullptr;
@@ -112,48 +111,28 @@ INLINE void poolBags(const BagBlock& block, Run& run, Lookahead& lookahead, cons
       sumBag<precision, 4, weighted>(out + c, t, c, ids, weights, count, mean, lanes, far,
                                      asked, lookahead);
     }
-    rest([&](auto vectors) INLINE_LAMBDA {
-      sumBag<precision, vectors, weighted>(out + before, t, before, ids, weights, count, mean, last,
-                                           far, asked, lookahead);
-    });
+    sumBag<precision, vectors, weighted>(out + before, t, before, ids, weights, count, mean, last,
+                                         far, asked, lookahead);
     ids += count;
     if (weighted) weights += count;
   }
   run = ahead;
 }
 
-/// Calls use(vectors) with a row's vectors modulo 4, as 1 to 4, as a constant.
-template <typename Use>
-INLINE void withRest(int64_t dim, const Use& use) {
-  switch ((dim - 1) / lanes % 4) {
-    case 0: return use(std::integral_constant<int, 1>());
-    case 1: return use(std::integral_constant<int, 2>());
-    case 2: return use(std::integral_constant<int, 3>());
-    default: return use(std::integral_constant<int, 4>());
-  }
-}
-
-/// Bags of any lengths: one loop for all dims, which chooses in every bag.
-template <Precision precision, bool weighted>
-[[gnu::noinline]] static void poolAny(const BagBlock& block, Run& run, Lookahead& lookahead) {
-  const int64_t dim = block.t.dim;
-  poolBags<precision, weighted, false>(block, run, lookahead, [&](const auto& sum) INLINE_LAMBDA {
-    withRest(dim, sum);
-  });
-}
-
-/// Bags of one id: a choice in every bag would show, so there is a loop for each.
-template <Precision precision, int vectors>
-[[gnu::noinline]] static void poolSingle(const BagBlock& block, Run& run, Lookahead& lookahead) {
-  poolBags<precision, false, true>(block, run, lookahead, [](const auto& sum) INLINE_LAMBDA {
-    sum(std::integral_constant<int, vectors>());
-  });
-}
-
 INLINE bool bagsOfOne(const int32_t* offsets, int64_t count) {
   int32_t other = 0;
   for (int64_t b = 0; b < count; b++) other |= (offsets[b + 1] - offsets[b]) ^ 1;
   return other == 0;
+}
+
+template <Precision precision, bool weighted, bool single>
+INLINE void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
+  switch ((block.t.dim - 1) / lanes % 4) {
+    case 0: return poolPlain<precision, 1, weighted, single>(block, run, lookahead);
+    case 1: return poolPlain<precision, 2, weighted, single>(block, run, lookahead);
+    case 2: return poolPlain<precision, 3, weighted, single>(block, run, lookahead);
+    default: return poolPlain<precision, 4, weighted, single>(block, run, lookahead);
+  }
 }
 
 /// out += weight * row, over n columns.
@@ -220,13 +199,9 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns, far};
       withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
         if (t.blocks > 1 || t.averaged) poolBlocks(block, run, lookahead);
-        else if (bags.weights != nullptr) poolAny<precision, true>(block, run, lookahead);
-        else if (!single) poolAny<precision, false>(block, run, lookahead);
-        else {
-          withRest(t.dim, [&](auto vectors) INLINE_LAMBDA {
-            poolSingle<precision, vectors>(block, run, lookahead);
-          });
-        }
+        else if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
+        else if (single) poolPlain<precision, false, true>(block, run, lookahead);
+        else poolPlain<precision, false, false>(block, run, lookahead);
       });
     }
   }

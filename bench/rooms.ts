@@ -11,7 +11,7 @@ type Rooms = Readonly<Record<string, number>>;
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
-  { "src/ports": 1720 },
+  { "src/ports": 1860 },
   {
     "src/data": 20_950,
     "src/kernels/contract": 1650,
@@ -140,11 +140,11 @@ export const layers: readonly Rooms[] = [
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
-  native: 670,
+  native: 900,
   "native/bindings": 1_650,
   "native/blocks": 960,
   "native/dense": 1_100,
-  "native/embedding": 1250,
+  "native/embedding": 1400,
   "native/exchange": 300,
   "native/ingest": 1200,
   "native/simd": 1170,

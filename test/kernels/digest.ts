@@ -46,7 +46,9 @@ const paths = process.argv.slice(2).map((path) => resolve(path));
 if (paths.length < 2) fail("Expected two addons to compare");
 const [first = new Map<string, string>(), ...others] = paths.map((path) => {
   const digests = digestsOf(path);
-  for (const [isa, digest] of digests) console.log(`${isa.padEnd(10)} ${digest}  ${path}`);
+  for (const [isa, digest] of digests) {
+    process.stdout.write(`${isa.padEnd(10)} ${digest}  ${path}\n`);
+  }
   return digests;
 });
 if (first.size === 0) fail("The first addon has no kernels for this processor");

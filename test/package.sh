@@ -17,6 +17,12 @@ if command -v "${CXX:-g++}" >/dev/null; then
   sh test/package-symbols.sh prebuilds/*/osiris.node
   shipped=prebuilds/$(node -p 'process.platform + "-" + process.arch')/osiris.node
   node dist/test/kernels/digest.js native/build/osiris.node "$shipped"
+  echo "-- the tests of kernels, on all instruction sets of this processor"
+  mv native/build/osiris.node "$place/own.node"
+  trap 'mv -f "$place/own.node" native/build/osiris.node; rm -rf "$place"' EXIT
+  npx ava 'dist/test/kernels/**/*.test.js'
+  mv "$place/own.node" native/build/osiris.node
+  trap 'rm -rf "$place"' EXIT
 fi
 tarball=$(npm pack --silent --ignore-scripts --pack-destination "$place" | tail -n 1)
 mkdir "$place/project"

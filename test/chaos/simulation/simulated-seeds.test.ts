@@ -5,7 +5,7 @@ import { simulate } from "../../../index.ts";
 import { simulateHere } from "../../helpers/simulated.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
-const count = rounds("seeds of simulated clusters", 60, 200);
+const count = rounds("seeds of simulated clusters", 32, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
 test.serial(
@@ -19,7 +19,7 @@ test.serial(
   },
 );
 
-const moves = rounds("seeds of shards that move", 8, 200);
+const moves = rounds("seeds of shards that move", 4, 200);
 
 test.serial(
   `${moves} schedules in which shards move, freeze and thaw while parts die: same model`,
@@ -46,7 +46,7 @@ test.serial(
   },
 );
 
-const commands = rounds("seeds of readers that are told something", 8, 200);
+const commands = rounds("seeds of readers that are told something", 4, 200);
 
 test.serial(
   `${commands} schedules in which readers are limited and drained while parts die: same model`,

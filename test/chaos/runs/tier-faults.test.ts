@@ -53,7 +53,7 @@ const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.director
 
 /** A run long enough to interrupt, without a checkpoint before its end. */
 const long = {
-  data: { samples: 20_000 } as JobOptions["data"],
+  data: { samples: 40_000 } as JobOptions["data"],
   checkpoint: { everySteps: 100_000 },
 };
 

@@ -84,27 +84,30 @@ const required = [
   "export const same: typeof sgd = osiris.sgd;\n",
 ].join("\n");
 
-testIf(packageTypes).serial("every program of the documents compiles strictly, as a user's own", async (t) => {
-  t.timeout(600_000);
-  const programs = new Map<string, string>();
-  for (const { language, text, place } of examples) {
-    if (language !== "ts" && language !== "js") continue;
-    // The documents' other programs import the job of docs/jobs.md from `job.ts`.
-    const name = place === jobPlace ? "job.ts" : `${place.replace(/\W/g, "-")}.ts`;
-    programs.set(name, text);
-  }
-  t.true(programs.has("job.ts"));
-  t.true(programs.size >= 9, `${programs.size} programs`);
-  programs.set("required.cts", required);
-  // One more, that must not compile: this test would see it if a document's did not.
-  programs.set("wrong.ts", 'import { dlrm } from "osiris-train";\ndlrm({ tables: 7 });\n');
-  const complaints = (await compile(programs)).trimEnd().split("\n");
-  t.deepEqual(
-    complaints.filter((line) => !line.startsWith("wrong.ts") && !line.startsWith(" ")),
-    [],
-  );
-  t.regex(complaints[0] ?? "", /^wrong\.ts.*error TS2322/);
-});
+testIf(packageTypes).serial(
+  "every program of the documents compiles strictly, as a user's own",
+  async (t) => {
+    t.timeout(600_000);
+    const programs = new Map<string, string>();
+    for (const { language, text, place } of examples) {
+      if (language !== "ts" && language !== "js") continue;
+      // The documents' other programs import the job of docs/jobs.md from `job.ts`.
+      const name = place === jobPlace ? "job.ts" : `${place.replace(/\W/g, "-")}.ts`;
+      programs.set(name, text);
+    }
+    t.true(programs.has("job.ts"));
+    t.true(programs.size >= 9, `${programs.size} programs`);
+    programs.set("required.cts", required);
+    // One more, that must not compile: this test would see it if a document's did not.
+    programs.set("wrong.ts", 'import { dlrm } from "osiris-train";\ndlrm({ tables: 7 });\n');
+    const complaints = (await compile(programs)).trimEnd().split("\n");
+    t.deepEqual(
+      complaints.filter((line) => !line.startsWith("wrong.ts") && !line.startsWith(" ")),
+      [],
+    );
+    t.regex(complaints[0] ?? "", /^wrong\.ts.*error TS2322/);
+  },
+);
 
 test.serial(
   "the job of docs/jobs.md trains, and the program of docs/models.md predicts with its model",

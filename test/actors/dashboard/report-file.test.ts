@@ -13,69 +13,72 @@ import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 
 const hostile = "</script><img src=x onerror=alert(1)>";
 
-test.serial("a run that is over, and the checkpoints that are left of it, are shown by one file each", async (t) => {
-  const directory = directoryOf(t);
-  await using place = await startTestCluster(1, { dashboard: false });
-  const { url, token = "" } = place.cluster;
-  const tables = [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 }));
-  const job = place.job({
-    name: "reported",
-    model: { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] },
-  });
-  await using client = await connect({ nats: url, token });
-  const { digest, directory: kept } = await (await client.submit(job)).result();
-  const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
-  const live = await runCli(["report", "reported", ...asked], directory);
-  t.is(live.code, 0, live.stderr);
-  // Without a browser, no picture is begun, and the sentence says what helps.
-  const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
-  const pictured = ["report", kept, "--png", "a.png"];
-  const { code, stderr } = await startCli(pictured, directory, without).ended;
-  t.false(existsSync(join(directory, "a.png")));
-  t.is(code, 2, stderr);
-  t.regex(stderr, /There is no browser on the PATH: install Chromium/);
-  t.like(lastJson<object>(live), { report: "report", path: "live.html" });
-  const left = await runCli(["report", kept, "-o", "kept.html"], directory);
-  t.is(left.code, 0, left.stderr);
-  const text = readFileSync(join(directory, "live.html"), "utf8");
-  t.is(text.match(/<\/script>/gi)?.length, 2, "no name ends a script");
-  t.notRegex(text, /src="http|href="http/);
-  if (leavesOut(t, realBrowser)) return;
-  const browser = await startBrowser();
-  t.teardown(() => browser.close());
-  for (const file of ["live.html", "kept.html"]) {
-    const address = String(pathToFileURL(join(directory, file)));
-    await using tab = await openTab(browser, address, { width: 390, height: 844 });
-    await tab.page.waitForSelector("#chart-loss canvas");
-    await tab.page.waitForSelector(`code:text-is("${digest}")`);
-    t.deepEqual(await brokenBoxes(tab.page), [], file);
-    await tab.page.goto(`${address}#chart=loss`);
-    await tab.page.waitForSelector("#chart-loss canvas");
-    t.is(await tab.page.locator(".chart:visible").count(), 1);
-    t.deepEqual(tab.problems, []);
-    if (file !== "kept.html") continue;
-    // What the log of the directory has: the stages of all steps together.
-    await tab.page.goto(address);
-    await tab.page.waitForSelector("#kept-stages dt:text-is('computing')");
-    const stages = await tab.page.locator("#kept-stages dd").allTextContents();
-    const ms = stages.map((stage) => Number.parseFloat(stage.trim()));
-    const whole = Number.parseFloat(await tab.page.innerText("#kept-stages p"));
-    t.true(
-      Math.abs(ms.reduce((sum, one) => sum + one, 0) - whole) < 0.05 * whole,
-      `${ms} of ${whole}`,
-    );
-  }
-  const png = await runCli(["report", kept, "--png", "loss.png"], directory);
-  t.is(png.code, 0, png.stderr);
-  t.is(readFileSync(join(directory, "loss.png")).subarray(1, 4).toString(), "PNG");
-  const absent = ["report", kept, "--png", "none.png", "--chart", "misses"];
-  const refused = await runCli(absent, directory);
-  t.is(refused.code, 2, refused.stderr);
-  t.regex(refused.stderr, /There is no chart `misses` in this report: it has loss/);
-  t.false(existsSync(join(directory, "none.png")));
-  // Without its log, a directory tells no times, and the report says so.
-  rmSync(join(kept, "logs"), { recursive: true });
-  t.is((await runCli(["report", kept, "-o", "bare.html"], directory)).code, 0);
-  await using bare = await openTab(browser, String(pathToFileURL(join(directory, "bare.html"))));
-  await bare.page.waitForSelector("#kept-stages p:text('tells no times of steps')");
-});
+test.serial(
+  "a run that is over, and the checkpoints that are left of it, are shown by one file each",
+  async (t) => {
+    const directory = directoryOf(t);
+    await using place = await startTestCluster(1, { dashboard: false });
+    const { url, token = "" } = place.cluster;
+    const tables = [hostile, "b"].map((name) => ({ name, rows: 200, dim: 8 }));
+    const job = place.job({
+      name: "reported",
+      model: { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] },
+    });
+    await using client = await connect({ nats: url, token });
+    const { digest, directory: kept } = await (await client.submit(job)).result();
+    const asked = ["--nats", url, "--token", token, "-o", "live.html", "--json"];
+    const live = await runCli(["report", "reported", ...asked], directory);
+    t.is(live.code, 0, live.stderr);
+    // Without a browser, no picture is begun, and the sentence says what helps.
+    const without = ["env", `OSIRIS_BROWSER=${join(directory, "none")}`];
+    const pictured = ["report", kept, "--png", "a.png"];
+    const { code, stderr } = await startCli(pictured, directory, without).ended;
+    t.false(existsSync(join(directory, "a.png")));
+    t.is(code, 2, stderr);
+    t.regex(stderr, /There is no browser on the PATH: install Chromium/);
+    t.like(lastJson<object>(live), { report: "report", path: "live.html" });
+    const left = await runCli(["report", kept, "-o", "kept.html"], directory);
+    t.is(left.code, 0, left.stderr);
+    const text = readFileSync(join(directory, "live.html"), "utf8");
+    t.is(text.match(/<\/script>/gi)?.length, 2, "no name ends a script");
+    t.notRegex(text, /src="http|href="http/);
+    if (leavesOut(t, realBrowser)) return;
+    const browser = await startBrowser();
+    t.teardown(() => browser.close());
+    for (const file of ["live.html", "kept.html"]) {
+      const address = String(pathToFileURL(join(directory, file)));
+      await using tab = await openTab(browser, address, { width: 390, height: 844 });
+      await tab.page.waitForSelector("#chart-loss canvas");
+      await tab.page.waitForSelector(`code:text-is("${digest}")`);
+      t.deepEqual(await brokenBoxes(tab.page), [], file);
+      await tab.page.goto(`${address}#chart=loss`);
+      await tab.page.waitForSelector("#chart-loss canvas");
+      t.is(await tab.page.locator(".chart:visible").count(), 1);
+      t.deepEqual(tab.problems, []);
+      if (file !== "kept.html") continue;
+      // What the log of the directory has: the stages of all steps together.
+      await tab.page.goto(address);
+      await tab.page.waitForSelector("#kept-stages dt:text-is('computing')");
+      const stages = await tab.page.locator("#kept-stages dd").allTextContents();
+      const ms = stages.map((stage) => Number.parseFloat(stage.trim()));
+      const whole = Number.parseFloat(await tab.page.innerText("#kept-stages p"));
+      t.true(
+        Math.abs(ms.reduce((sum, one) => sum + one, 0) - whole) < 0.05 * whole,
+        `${ms} of ${whole}`,
+      );
+    }
+    const png = await runCli(["report", kept, "--png", "loss.png"], directory);
+    t.is(png.code, 0, png.stderr);
+    t.is(readFileSync(join(directory, "loss.png")).subarray(1, 4).toString(), "PNG");
+    const absent = ["report", kept, "--png", "none.png", "--chart", "misses"];
+    const refused = await runCli(absent, directory);
+    t.is(refused.code, 2, refused.stderr);
+    t.regex(refused.stderr, /There is no chart `misses` in this report: it has loss/);
+    t.false(existsSync(join(directory, "none.png")));
+    // Without its log, a directory tells no times, and the report says so.
+    rmSync(join(kept, "logs"), { recursive: true });
+    t.is((await runCli(["report", kept, "-o", "bare.html"], directory)).code, 0);
+    await using bare = await openTab(browser, String(pathToFileURL(join(directory, "bare.html"))));
+    await bare.page.waitForSelector("#kept-stages p:text('tells no times of steps')");
+  },
+);

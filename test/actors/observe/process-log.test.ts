@@ -24,39 +24,42 @@ interface Line {
   readonly event?: string;
 }
 
-test.serial("one run tells its lines: of its events, its actors and its threads, also in its file", async (t) => {
-  const lines: Line[] = [];
-  const write = (line: string) => void lines.push(JSON.parse(line) as Line);
-  await using place = await startTestCluster(2, { log: { level: "debug", write } });
-  const { run, events, result } = await runJob(place, place.job());
-  const own = lines.filter((line) => line.run === run.run);
-  // Each event is a line, in the order of the events.
-  t.deepEqual(
-    own.flatMap(({ event }) => event ?? []),
-    events.map(({ type }) => type),
-  );
-  for (const actor of ["device:0", "device:1"]) {
-    const told = own.filter((line) => line.actor === actor);
-    const ready = told.find(({ message }) => message === "ready");
-    t.like(ready, { level: "info", generation: 1, step: 0 });
-    // A thread's lines keep their order: its steps only grow.
-    const steps = told.flatMap(({ step }) => step ?? []);
+test.serial(
+  "one run tells its lines: of its events, its actors and its threads, also in its file",
+  async (t) => {
+    const lines: Line[] = [];
+    const write = (line: string) => void lines.push(JSON.parse(line) as Line);
+    await using place = await startTestCluster(2, { log: { level: "debug", write } });
+    const { run, events, result } = await runJob(place, place.job());
+    const own = lines.filter((line) => line.run === run.run);
+    // Each event is a line, in the order of the events.
     t.deepEqual(
-      steps,
-      [...steps].sort((a, b) => a - b),
+      own.flatMap(({ event }) => event ?? []),
+      events.map(({ type }) => type),
     );
-    t.is(steps.at(-1), 43);
-  }
-  // The log beside the checkpoints starts with the first event, older than the directory.
-  const { lines: kept } = readRunLog(result.directory, { run: run.run });
-  t.is(kept[0]?.event, "run.queued");
-  t.is(kept.at(-1)?.event, "run.finished");
-  const pressing = own.filter(({ level }) => level !== "debug");
-  t.deepEqual(
-    kept.map(({ message }) => message),
-    pressing.map(({ message }) => message),
-  );
-});
+    for (const actor of ["device:0", "device:1"]) {
+      const told = own.filter((line) => line.actor === actor);
+      const ready = told.find(({ message }) => message === "ready");
+      t.like(ready, { level: "info", generation: 1, step: 0 });
+      // A thread's lines keep their order: its steps only grow.
+      const steps = told.flatMap(({ step }) => step ?? []);
+      t.deepEqual(
+        steps,
+        [...steps].sort((a, b) => a - b),
+      );
+      t.is(steps.at(-1), 43);
+    }
+    // The log beside the checkpoints starts with the first event, older than the directory.
+    const { lines: kept } = readRunLog(result.directory, { run: run.run });
+    t.is(kept[0]?.event, "run.queued");
+    t.is(kept.at(-1)?.event, "run.finished");
+    const pressing = own.filter(({ level }) => level !== "debug");
+    t.deepEqual(
+      kept.map(({ message }) => message),
+      pressing.map(({ message }) => message),
+    );
+  },
+);
 
 test("no secret leaves a process, wherever it stands", async (t) => {
   const lines: string[] = [];

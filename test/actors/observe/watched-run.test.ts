@@ -14,8 +14,8 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
 import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
+import { shared } from "../../helpers/clusters/shared.ts";
 
 const epochs = 4;
 let story: Story;
@@ -79,97 +79,112 @@ watched.test("being watched changes no bit", async (t) => {
   t.is(story.result.digest, (await calmResult(epochs)).digest);
 });
 
-watched.test("a step is one trace: of both hosts, their devices and readers, with every stage", (t) => {
-  const traces = [...byTrace(spans).values()];
-  const steps = traces.map(([span]) => Number(span?.attributes["osiris.step"]));
-  const traced = Array.from({ length: 17 }, (_, i) => 10 * i + 9);
-  t.deepEqual(
-    steps.sort((a, b) => a - b),
-    traced,
-  );
-  for (const own of traces) {
-    const [root, ...others] = own.filter(({ parentSpanId }) => parentSpanId === undefined);
-    t.is(others.length, 0);
-    t.like(root, { name: "step" });
-    t.like(root?.attributes, { "osiris.run": story.run.run, "osiris.generation": 1 });
-    t.is(new Set(own.map(({ spanId }) => spanId)).size, own.length);
-    const children = own.filter(({ parentSpanId }) => parentSpanId === root?.spanId);
-    const names = children.map((one) => `${one.name} ${one.attributes["osiris.actor"]}`).sort();
-    const devices = ["device device:0", "device device:1"];
-    t.deepEqual(names, [...devices, "read reader:0", "read reader:1"]);
-    for (const device of children.filter(({ name }) => name === "device")) {
-      checkStages(t.deepEqual, own, device);
-    }
-  }
-});
-
-watched.test("each shard answers for its rows, how they are looked up, and its part of a checkpoint", (t) => {
-  const shards = later.shards.filter(({ part }) => part !== null);
-  t.true(shards.length > 0);
-  for (const { actor, host, device, state, lookups, lookupsPerStep, part, ...own } of shards) {
-    t.like(own, { run: story.run.run, generation: 1, firstRow: 0, firstColumn: 0, tier: "memory" });
-    t.regex(actor, /^shard:\d+$/);
-    t.is(host, device);
-    t.is(state, "serving");
-    t.true(lookups > 0 && Number.isInteger(lookups), `${lookups}`);
-    t.true(lookupsPerStep > 0);
-    t.true(own.bytes >= 4 * own.rows * own.columns);
-    t.regex(part?.name ?? "", /^table-0000\d$/);
-    t.true((part?.cut ?? 0) > 0 && (part?.bytes ?? 0) > 0);
-  }
-  const tables = new Set(later.shards.map(({ table }) => table));
-  t.is(tables.size, smallModel.tables?.length ?? 0);
-  const lines = shardLines(later.shards);
-  t.is(lines.length, 1 + later.shards.length);
-});
-
-watched.test("a cluster tells its runs, actors, mailboxes and credits, those of other hosts too", (t) => {
-  const [run] = report.runs;
-  t.like(run, {
-    run: story.run.run,
-    status: "running",
-    generation: 1,
-    steps: 43 * epochs,
-    devices: 2,
-  });
-  t.deepEqual(report.silent, []);
-  t.deepEqual(
-    report.processes.map(({ host }) => host),
-    [0, 1],
-  );
-  for (const [rank, { credits }] of report.processes.entries()) {
-    const own = credits.filter(({ actor }) => actor === `device:${rank}`);
+watched.test(
+  "a step is one trace: of both hosts, their devices and readers, with every stage",
+  (t) => {
+    const traces = [...byTrace(spans).values()];
+    const steps = traces.map(([span]) => Number(span?.attributes["osiris.step"]));
+    const traced = Array.from({ length: 17 }, (_, i) => 10 * i + 9);
     t.deepEqual(
-      own.map(({ what }) => what),
-      ["batches", "saved bytes"],
+      steps.sort((a, b) => a - b),
+      traced,
     );
-    for (const { used, most } of credits) t.true(used >= 0 && most > 0 && used <= most);
-  }
-  // The supervision tree, as the architecture draws it.
-  const lines = treeLines(report).map((line) => line.replace(/[│├└─]/g, " "));
-  const pathTo = (actor: string) => pathIn(lines, actor);
-  t.deepEqual(pathTo("device:0"), ["cluster:0", "host:0", "host:0", "device:0"]);
-  const allocation = `allocation:${story.run.run}`;
-  t.deepEqual(pathTo("coordinator:0"), [
-    "cluster:0",
-    "queue:0",
-    allocation,
-    "job:0",
-    "coordinator:0",
-  ]);
-  t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
-  t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
-  // A device that runs a window has one task, with the time it was given.
-  const boxes = (parts.mailboxes?.mailboxes ?? []) as readonly Record<string, unknown>[];
-  const device = boxes.find(({ actor }) => actor === "device:1");
-  t.like(device, { host: 1, run: story.run.run, generation: 1 });
-  t.true(Number(device?.messages) >= 1);
-  t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "silent"]);
-  t.deepEqual(parts.tiers, { tiers: [], silent: [] });
-  t.deepEqual(parts.incidents, { incidents: [] });
-  t.like(parts.waits, { runs: [{ run: story.run.run }] });
-  t.like(parts.runs, { runs: [{ run: story.run.run }] });
-});
+    for (const own of traces) {
+      const [root, ...others] = own.filter(({ parentSpanId }) => parentSpanId === undefined);
+      t.is(others.length, 0);
+      t.like(root, { name: "step" });
+      t.like(root?.attributes, { "osiris.run": story.run.run, "osiris.generation": 1 });
+      t.is(new Set(own.map(({ spanId }) => spanId)).size, own.length);
+      const children = own.filter(({ parentSpanId }) => parentSpanId === root?.spanId);
+      const names = children.map((one) => `${one.name} ${one.attributes["osiris.actor"]}`).sort();
+      const devices = ["device device:0", "device device:1"];
+      t.deepEqual(names, [...devices, "read reader:0", "read reader:1"]);
+      for (const device of children.filter(({ name }) => name === "device")) {
+        checkStages(t.deepEqual, own, device);
+      }
+    }
+  },
+);
+
+watched.test(
+  "each shard answers for its rows, how they are looked up, and its part of a checkpoint",
+  (t) => {
+    const shards = later.shards.filter(({ part }) => part !== null);
+    t.true(shards.length > 0);
+    for (const { actor, host, device, state, lookups, lookupsPerStep, part, ...own } of shards) {
+      t.like(own, {
+        run: story.run.run,
+        generation: 1,
+        firstRow: 0,
+        firstColumn: 0,
+        tier: "memory",
+      });
+      t.regex(actor, /^shard:\d+$/);
+      t.is(host, device);
+      t.is(state, "serving");
+      t.true(lookups > 0 && Number.isInteger(lookups), `${lookups}`);
+      t.true(lookupsPerStep > 0);
+      t.true(own.bytes >= 4 * own.rows * own.columns);
+      t.regex(part?.name ?? "", /^table-0000\d$/);
+      t.true((part?.cut ?? 0) > 0 && (part?.bytes ?? 0) > 0);
+    }
+    const tables = new Set(later.shards.map(({ table }) => table));
+    t.is(tables.size, smallModel.tables?.length ?? 0);
+    const lines = shardLines(later.shards);
+    t.is(lines.length, 1 + later.shards.length);
+  },
+);
+
+watched.test(
+  "a cluster tells its runs, actors, mailboxes and credits, those of other hosts too",
+  (t) => {
+    const [run] = report.runs;
+    t.like(run, {
+      run: story.run.run,
+      status: "running",
+      generation: 1,
+      steps: 43 * epochs,
+      devices: 2,
+    });
+    t.deepEqual(report.silent, []);
+    t.deepEqual(
+      report.processes.map(({ host }) => host),
+      [0, 1],
+    );
+    for (const [rank, { credits }] of report.processes.entries()) {
+      const own = credits.filter(({ actor }) => actor === `device:${rank}`);
+      t.deepEqual(
+        own.map(({ what }) => what),
+        ["batches", "saved bytes"],
+      );
+      for (const { used, most } of credits) t.true(used >= 0 && most > 0 && used <= most);
+    }
+    // The supervision tree, as the architecture draws it.
+    const lines = treeLines(report).map((line) => line.replace(/[│├└─]/g, " "));
+    const pathTo = (actor: string) => pathIn(lines, actor);
+    t.deepEqual(pathTo("device:0"), ["cluster:0", "host:0", "host:0", "device:0"]);
+    const allocation = `allocation:${story.run.run}`;
+    t.deepEqual(pathTo("coordinator:0"), [
+      "cluster:0",
+      "queue:0",
+      allocation,
+      "job:0",
+      "coordinator:0",
+    ]);
+    t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
+    t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
+    // A device that runs a window has one task, with the time it was given.
+    const boxes = (parts.mailboxes?.mailboxes ?? []) as readonly Record<string, unknown>[];
+    const device = boxes.find(({ actor }) => actor === "device:1");
+    t.like(device, { host: 1, run: story.run.run, generation: 1 });
+    t.true(Number(device?.messages) >= 1);
+    t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "silent"]);
+    t.deepEqual(parts.tiers, { tiers: [], silent: [] });
+    t.deepEqual(parts.incidents, { incidents: [] });
+    t.like(parts.waits, { runs: [{ run: story.run.run }] });
+    t.like(parts.runs, { runs: [{ run: story.run.run }] });
+  },
+);
 
 watched.test("a device tells what it heard last, on the leader's host and on another", (t) => {
   for (const rank of [0, 1]) {

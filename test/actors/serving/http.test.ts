@@ -42,21 +42,24 @@ async function scoresOf(records: ReturnType<typeof recordsOf>): Promise<number[]
   return [...(await loaded.predict(records))];
 }
 
-withModel.test("records are predicted as the model predicts them, with the version that did", async (t) => {
-  const { post, server } = await start(t);
-  const records = recordsOf(5);
-  const { status, body } = await post("/v1/models/ctr:predict", { instances: records });
-  t.is(status, 200);
-  const { digest, step } = server.versions.ctr ?? {};
-  t.deepEqual(body, {
-    predictions: await scoresOf(records),
-    ...{ model: "ctr", version: digest, step },
-  });
-  const inProcess = await server.predict("ctr", records);
-  t.deepEqual([...inProcess.scores], body.predictions);
-  const again = await post(`/v1/models/ctr/versions/${digest}:predict`, { records });
-  t.deepEqual(again.body.predictions, body.predictions);
-});
+withModel.test(
+  "records are predicted as the model predicts them, with the version that did",
+  async (t) => {
+    const { post, server } = await start(t);
+    const records = recordsOf(5);
+    const { status, body } = await post("/v1/models/ctr:predict", { instances: records });
+    t.is(status, 200);
+    const { digest, step } = server.versions.ctr ?? {};
+    t.deepEqual(body, {
+      predictions: await scoresOf(records),
+      ...{ model: "ctr", version: digest, step },
+    });
+    const inProcess = await server.predict("ctr", records);
+    t.deepEqual([...inProcess.scores], body.predictions);
+    const again = await post(`/v1/models/ctr/versions/${digest}:predict`, { records });
+    t.deepEqual(again.body.predictions, body.predictions);
+  },
+);
 
 withModel.test("one user's candidates are ranked, the best first", async (t) => {
   const { post } = await start(t);
@@ -163,26 +166,29 @@ withModel.test("the names of the ONNX export are an encoded batch", async (t) =>
 });
 
 // The example of the REST specification, of another model than ours, in the protocol's own form.
-withModel.test("the specification's own example is read, and refused by what it names", async (t) => {
-  const { post } = await start(t);
-  const example = {
-    id: "42",
-    inputs: [
-      { name: "input0", shape: [2, 2], datatype: "UINT32", data: [1, 2, 3, 4] },
-      { name: "input1", shape: [3], datatype: "BOOL", data: [true] },
-    ],
-    outputs: [{ name: "output0" }],
-  };
-  const { status, body } = await post("/v2/models/ctr/infer", example);
-  t.is(status, 400);
-  t.is(body.error, "Expected the input `input1` to have 3 elements, as its shape says, got 1");
-  const [input0] = example.inputs;
-  const unknown = await post("/v2/models/ctr/infer", { ...example, inputs: [input0] });
-  t.regex(unknown.body.error, /Expected the output `predictions`, got `output0`/);
-  const columns = await post("/v2/models/ctr/infer", { inputs: [input0] });
-  t.is(columns.status, 400);
-  t.regex(columns.body.error, /expected some of the columns `I1`/);
-});
+withModel.test(
+  "the specification's own example is read, and refused by what it names",
+  async (t) => {
+    const { post } = await start(t);
+    const example = {
+      id: "42",
+      inputs: [
+        { name: "input0", shape: [2, 2], datatype: "UINT32", data: [1, 2, 3, 4] },
+        { name: "input1", shape: [3], datatype: "BOOL", data: [true] },
+      ],
+      outputs: [{ name: "output0" }],
+    };
+    const { status, body } = await post("/v2/models/ctr/infer", example);
+    t.is(status, 400);
+    t.is(body.error, "Expected the input `input1` to have 3 elements, as its shape says, got 1");
+    const [input0] = example.inputs;
+    const unknown = await post("/v2/models/ctr/infer", { ...example, inputs: [input0] });
+    t.regex(unknown.body.error, /Expected the output `predictions`, got `output0`/);
+    const columns = await post("/v2/models/ctr/infer", { inputs: [input0] });
+    t.is(columns.status, 400);
+    t.regex(columns.body.error, /expected some of the columns `I1`/);
+  },
+);
 
 withModel.test("what is wrong with a request is told with a status and a sentence", async (t) => {
   const { post, get, server } = await start(t, { requestBytes: 4096, requestSamples: 3 });
@@ -248,30 +254,39 @@ async function rawAnswer(port: number, text: string): Promise<string> {
   return told;
 }
 
-withModel.test("a wider address without a token, and other wrong options, are refused in a sentence", (t) => {
-  const models = { m: { path: "p" } };
-  const wrong: [object, RegExp][] = [
-    [{ models, host: "0.0.0.0" }, /Expected `host` to be an address of this machine alone/],
-    [{ models: {} }, /Expected `models` to be an object with >= 1 model/],
-    [{ models: { m: { path: "p", shadow: "n" } } }, /`models\.m\.shadow` to be another model here/],
-    [{ models: { "a.b": { path: "p" } } }, /letters, digits/],
-    [{ models, tokens: ["short"] }, /tokens/],
-    [{ models, bach: 3 }, /did you mean `batch`/],
-  ];
-  for (const [options, message] of wrong) {
-    t.throws(() => resolveServer(options as never), { instanceOf: InvalidOptionError, message });
-  }
-  t.is(resolveServer({ models, host: "0.0.0.0", insecure: true }).host, "0.0.0.0");
-});
+withModel.test(
+  "a wider address without a token, and other wrong options, are refused in a sentence",
+  (t) => {
+    const models = { m: { path: "p" } };
+    const wrong: [object, RegExp][] = [
+      [{ models, host: "0.0.0.0" }, /Expected `host` to be an address of this machine alone/],
+      [{ models: {} }, /Expected `models` to be an object with >= 1 model/],
+      [
+        { models: { m: { path: "p", shadow: "n" } } },
+        /`models\.m\.shadow` to be another model here/,
+      ],
+      [{ models: { "a.b": { path: "p" } } }, /letters, digits/],
+      [{ models, tokens: ["short"] }, /tokens/],
+      [{ models, bach: 3 }, /did you mean `batch`/],
+    ];
+    for (const [options, message] of wrong) {
+      t.throws(() => resolveServer(options as never), { instanceOf: InvalidOptionError, message });
+    }
+    t.is(resolveServer({ models, host: "0.0.0.0", insecure: true }).host, "0.0.0.0");
+  },
+);
 
-withModel.test("a model that is not there, and an address that is taken, fail at the start", async (t) => {
-  const missing = serve({ port: 0, models: { m: { path: "no/where" } } });
-  await t.throwsAsync(missing, { instanceOf: CheckpointMissingError });
-  const { server } = await start(t);
-  const { port } = new URL(server.url);
-  const taken = serve({ port: Number(port), models: { m: { path: model.directory } } });
-  await t.throwsAsync(taken, { instanceOf: InputUnusableError, message: /EADDRINUSE/ });
-});
+withModel.test(
+  "a model that is not there, and an address that is taken, fail at the start",
+  async (t) => {
+    const missing = serve({ port: 0, models: { m: { path: "no/where" } } });
+    await t.throwsAsync(missing, { instanceOf: CheckpointMissingError });
+    const { server } = await start(t);
+    const { port } = new URL(server.url);
+    const taken = serve({ port: Number(port), models: { m: { path: model.directory } } });
+    await t.throwsAsync(taken, { instanceOf: InputUnusableError, message: /EADDRINUSE/ });
+  },
+);
 
 /** The engine of Osiris, whose answers wait until they are let go. */
 function slowEngine() {
@@ -317,23 +332,26 @@ withModel.test("a full queue answers 429 with the time to ask again", async (t) 
   t.is((await ask(1)).status, 200);
 });
 
-withModel.test("a request that waits beyond its deadline is told so, and is not scored", async (t) => {
-  const { open, go, began, until } = slowEngine();
-  const { post, get } = await start(t, {}, { open });
-  const instances = recordsOf(1);
-  const first = post("/v1/models/ctr:predict", { instances });
-  await until();
-  const late = post("/v1/models/ctr:predict", { instances }, { "osiris-timeout-ms": "20" });
-  const waiting = /^osiris_serve_queue_samples\{model="ctr"\} 2$/m;
-  while (!waiting.test((await get("/metrics")).body)) await sleep(5);
-  await sleep(50);
-  go();
-  t.is((await first).status, 200);
-  const { status, body } = await late;
-  t.is(status, 504);
-  t.is(body.code, "REQUEST_EXPIRED");
-  t.is(began(), 1);
-});
+withModel.test(
+  "a request that waits beyond its deadline is told so, and is not scored",
+  async (t) => {
+    const { open, go, began, until } = slowEngine();
+    const { post, get } = await start(t, {}, { open });
+    const instances = recordsOf(1);
+    const first = post("/v1/models/ctr:predict", { instances });
+    await until();
+    const late = post("/v1/models/ctr:predict", { instances }, { "osiris-timeout-ms": "20" });
+    const waiting = /^osiris_serve_queue_samples\{model="ctr"\} 2$/m;
+    while (!waiting.test((await get("/metrics")).body)) await sleep(5);
+    await sleep(50);
+    go();
+    t.is((await first).status, 200);
+    const { status, body } = await late;
+    t.is(status, 504);
+    t.is(body.code, "REQUEST_EXPIRED");
+    t.is(began(), 1);
+  },
+);
 
 withModel.test("a server that ends answers what it took, and takes nothing more", async (t) => {
   const { open, go, until } = slowEngine();
@@ -361,23 +379,26 @@ withModel.test("a body that comes too slowly ends its connection, and nobody els
   t.is((await post("/v1/models/ctr:predict", { instances: recordsOf(1) })).status, 200);
 });
 
-withModel.test("TLS: who knows the authority of the certificate is answered, others end", async (t) => {
-  const tls = { cert: pem("server"), key: pem("server-key") };
-  const { server } = await start(t, { tls });
-  const { port } = new URL(server.url);
-  t.regex(server.url, /^https:/);
-  const ask = (ca: string) =>
-    new Promise<number | undefined>((resolve, reject) => {
-      const options = { port, path: "/v2/health/ready", ca: readFileSync(ca), agent: false };
-      request({ host: "127.0.0.1", ...options }, (answer) => {
-        answer.resume().on("end", () => resolve(answer.statusCode));
-      })
-        .on("error", reject)
-        .end();
-    });
-  t.is(await ask(pem("ca")), 200);
-  await t.throwsAsync(ask(pem("other-ca")), { message: /certificate/ });
-  t.is(await ask(pem("ca")), 200);
-  const mixed = start(t, { tls: { cert: pem("server"), key: pem("client-key") } });
-  await t.throwsAsync(mixed, { instanceOf: InputUnusableError, message: /^Cannot use the cert/ });
-});
+withModel.test(
+  "TLS: who knows the authority of the certificate is answered, others end",
+  async (t) => {
+    const tls = { cert: pem("server"), key: pem("server-key") };
+    const { server } = await start(t, { tls });
+    const { port } = new URL(server.url);
+    t.regex(server.url, /^https:/);
+    const ask = (ca: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const options = { port, path: "/v2/health/ready", ca: readFileSync(ca), agent: false };
+        request({ host: "127.0.0.1", ...options }, (answer) => {
+          answer.resume().on("end", () => resolve(answer.statusCode));
+        })
+          .on("error", reject)
+          .end();
+      });
+    t.is(await ask(pem("ca")), 200);
+    await t.throwsAsync(ask(pem("other-ca")), { message: /certificate/ });
+    t.is(await ask(pem("ca")), 200);
+    const mixed = start(t, { tls: { cert: pem("server"), key: pem("client-key") } });
+    await t.throwsAsync(mixed, { instanceOf: InputUnusableError, message: /^Cannot use the cert/ });
+  },
+);

@@ -31,53 +31,59 @@ import { runCli } from "../../helpers/processes/cli.ts";
 
 const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
 
-test.serial("a run that was killed and scaled is proved, while it goes on and after; a forged row is named", async (t) => {
-  await using place = await startTestCluster(2);
-  const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
-  const job = inEpochs(place.job({ checkpoint }), 3);
-  const directory = job.checkpoint?.directory ?? "";
-  const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
-  place.threads.plan([exit]);
-  let isScaled = false;
-  const meanwhile: Promise<RunProof>[] = [];
-  const { result } = await runJob(place, job, async (event, run) => {
-    if (event.type !== "run.checkpointed" || event.step < 30 || isScaled) return;
-    isScaled = true;
-    meanwhile.push(verifyRun(directory));
-    await run.scale({ devices: 1 });
-  });
-  const [early] = await Promise.all(meanwhile);
-  t.true(early?.isEqual, JSON.stringify(early && wrongOf(early)));
+test.serial(
+  "a run that was killed and scaled is proved, while it goes on and after; a forged row is named",
+  async (t) => {
+    await using place = await startTestCluster(2);
+    const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
+    const job = inEpochs(place.job({ checkpoint }), 3);
+    const directory = job.checkpoint?.directory ?? "";
+    const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
+    place.threads.plan([exit]);
+    let isScaled = false;
+    const meanwhile: Promise<RunProof>[] = [];
+    const { result } = await runJob(place, job, async (event, run) => {
+      if (event.type !== "run.checkpointed" || event.step < 30 || isScaled) return;
+      isScaled = true;
+      meanwhile.push(verifyRun(directory));
+      await run.scale({ devices: 1 });
+    });
+    const [early] = await Promise.all(meanwhile);
+    t.true(early?.isEqual, JSON.stringify(early && wrongOf(early)));
 
-  const before = readdirSync(directory, { recursive: true }).sort();
-  const { checkpoints } = listCheckpoints(directory);
-  const [newest] = checkpoints as [CheckpointRecord];
-  t.is(newest.digest, result.digest);
-  // The kill came after cut 20 was taken, so that 10 was committed; the scaling after cut 30 was.
-  const begun = newest.lineage.map(({ from }) => from);
-  t.is(begun.length, 3, `${begun}`);
-  t.true(begun[0] === 0 && [10, 20].includes(begun[1] ?? -1) && (begun[2] ?? 0) >= 30, `${begun}`);
-  const whole = await verifyRun(directory, { from: "start" });
-  t.true(whole.isEqual, JSON.stringify(wrongOf(whole)));
-  t.is(whole.digest, result.digest);
-  t.is(whole.steps, 3 * smallSteps);
-  t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
-  const onTwo = await verifyRun(directory, { from: checkpoints.at(-1)?.manifest, devices: 2 });
-  t.like(onTwo, { isEqual: true, devices: 2 });
-  t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "it is only read");
+    const before = readdirSync(directory, { recursive: true }).sort();
+    const { checkpoints } = listCheckpoints(directory);
+    const [newest] = checkpoints as [CheckpointRecord];
+    t.is(newest.digest, result.digest);
+    // The kill came after cut 20 was taken, so that 10 was committed; the scaling after cut 30 was.
+    const begun = newest.lineage.map(({ from }) => from);
+    t.is(begun.length, 3, `${begun}`);
+    t.true(
+      begun[0] === 0 && [10, 20].includes(begun[1] ?? -1) && (begun[2] ?? 0) >= 30,
+      `${begun}`,
+    );
+    const whole = await verifyRun(directory, { from: "start" });
+    t.true(whole.isEqual, JSON.stringify(wrongOf(whole)));
+    t.is(whole.digest, result.digest);
+    t.is(whole.steps, 3 * smallSteps);
+    t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
+    const onTwo = await verifyRun(directory, { from: checkpoints.at(-1)?.manifest, devices: 2 });
+    t.like(onTwo, { isEqual: true, devices: 2 });
+    t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "it is only read");
 
-  forge(directory, newest, "table-00001");
-  const forged = await verifyRun(directory, { from: checkpoints[1]?.manifest });
-  t.deepEqual(
-    wrongOf(forged).map(({ name }) => name),
-    ["table b"],
-  );
-  t.regex(wrongOf(forged)[0]?.difference ?? "", /^rows that differ: 1/);
-  const ended = await runCli(["verify", directory], tmpdir());
-  t.is(ended.code, 3, ended.stderr);
-  t.regex(ended.stdout, /^! table b: rows that differ: 1/m);
-  t.regex(ended.stdout, /^Equal +dense network, table a, table c, digest/m);
-});
+    forge(directory, newest, "table-00001");
+    const forged = await verifyRun(directory, { from: checkpoints[1]?.manifest });
+    t.deepEqual(
+      wrongOf(forged).map(({ name }) => name),
+      ["table b"],
+    );
+    t.regex(wrongOf(forged)[0]?.difference ?? "", /^rows that differ: 1/);
+    const ended = await runCli(["verify", directory], tmpdir());
+    t.is(ended.code, 3, ended.stderr);
+    t.regex(ended.stdout, /^! table b: rows that differ: 1/m);
+    t.regex(ended.stdout, /^Equal +dense network, table a, table c, digest/m);
+  },
+);
 
 test("a proof that is broken off leaves nothing behind", async (t) => {
   const { directory, trained } = await startSmall(t);

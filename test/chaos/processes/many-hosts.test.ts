@@ -177,7 +177,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "P10: two hosts lose their broker, a reader and a bridge; then the cluster closes",
   async (t) => {
     const calm = await calmResult();

@@ -2,7 +2,7 @@
 // themselves, whoever makes which split, and whatever dies.
 
 import { statSync, utimesSync } from "node:fs";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
 import { type RunEvent, throwIn } from "../../../index.ts";
 import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
@@ -64,7 +64,7 @@ testIf(testAll).serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "workers, the master, readers and devices may end at any time; no split goes through the broker",
   async (t) => {
     const home = writeDays(t);

@@ -115,7 +115,7 @@ for (const ssd of kinds) {
   );
 }
 
-testIf(linux).serial(
+testIf(linux, testAll).serial(
   "P11: a disk that is full for longer than a step may take is waited for",
   async (t) => {
     await using place = await startCluster(1);

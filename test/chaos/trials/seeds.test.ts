@@ -2,9 +2,9 @@
 // dist/test/chaos/trials/seeds.test.js` carries out others; each is printed, and `osiris chaos JOB
 // --seed N` draws the same.
 
-import test from "ava";
 import { chaos, type JobOptions, type ReferenceRun, sentenceOf } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
 
 const job: JobOptions = {
@@ -23,7 +23,7 @@ let reference: Promise<ReferenceRun> | undefined;
 for (let seed = first; seed <= last; seed++) {
   // Two of five run on hosts in separate processes.
   const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
-  test.serial(
+  testIf(testAll).serial(
     `P4, P5, P6: whatever seed ${seed} does to a run, it is its reference run, bit for bit`,
     async (t) => {
       reference ??= chaos(job).reference();

@@ -59,10 +59,12 @@ async function leftOpen(before: readonly string[]): Promise<string[]> {
 
 process.on("message", async ({ args, cwd }: Asked) => {
   process.chdir(cwd);
+  const environment = { ...process.env };
   const before = process.getActiveResourcesInfo();
   const [stdout, stderr] = [capture(process.stdout), capture(process.stderr)];
   const code = await osiris(args);
   const left = await leftOpen(before);
+  process.env = environment; // `--constants` sets a variable for the threads of its run.
   const ended: Ended = { code, stdout: stdout(), stderr: stderr() };
   process.exitCode = 0;
   const answered: Answered = { ended, left };

@@ -59,7 +59,9 @@ function nodeCheck(): Check {
   return check("Node", isOld ? "fail" : "ok", found, `install Node ${nodeMin.join(".")} or newer`);
 }
 
-/** The arithmetic of the kernels, and of native ones the instruction set, the compiler, the file. */
+/**
+ * The arithmetic of the kernels, and of native ones the instruction set, the compiler, the file.
+ */
 function kernelCheck(): Check {
   const { arithmetic } = openKernels("auto");
   const notice = kernelNotice();

@@ -21,8 +21,8 @@ export interface LargeCluster {
   tell(count: number): void;
 }
 
-/** Serves the dashboard of such a cluster; without a port, on any that is free. */
-export async function openLargeCluster({ port = 0 } = {}): Promise<LargeCluster> {
+/** Serves the dashboard of such a cluster. */
+export async function openLargeCluster(): Promise<LargeCluster> {
   const told: object[] = [];
   let receive: (frame: Frame) => void = () => {};
   const frameOf = (subject: string, body: unknown): Frame => ({
@@ -44,7 +44,7 @@ export async function openLargeCluster({ port = 0 } = {}): Promise<LargeCluster>
     },
   } as unknown as Transport;
   const network = { transport, cluster: "c1", clock: realClock, faultsAllowed: false };
-  const settings = { port, host: "127.0.0.1", token: undefined, allow: [] };
+  const settings = { port: 0, host: "127.0.0.1", token: undefined, allow: [] };
   const dashboard = await openDashboard(network as unknown as Network, settings, []);
   let seq = 0;
   const publish = (event: object) => {

@@ -1,5 +1,5 @@
-// The native addon: where it lies, and how it is loaded: the one that was compiled here, else the one
-// that the package ships. Every thread loads this, and not what builds it.
+// The native addon: where it lies, and how it is loaded: the one that was compiled here, else the
+// one that the package ships. Every thread loads this, and not what builds it.
 
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -61,7 +61,8 @@ export function ofThisVersion(addon: Addon, path: string): Addon {
 
 /**
  * The addon of this process: the one that is built here, else the one of the package; undefined
- * where there is none with kernels for this processor. Load errors of what is built here are thrown.
+ * where there is none with kernels for this processor. Load errors of what is built here are
+ * thrown.
  */
 export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded.addon;

@@ -1,5 +1,5 @@
-// The script that compiles the kernels tells what it does: tried with a compiler that only says so, and
-// whose probe of the processor says what TRIED_RUNS has; without it all sets are compiled.
+// The script that compiles the kernels tells what it does: tried with a compiler that only says so,
+// and whose probe of the processor says what TRIED_RUNS has; without it all sets are compiled.
 
 import { spawnSync } from "node:child_process";
 import {

@@ -1,9 +1,9 @@
 // Compares addons bit for bit: node dist/test/kernels/digest.js ADDON ADDON...
 //
-// Runs the same pass over the kernels with each addon, once for each instruction set that it has and
-// this processor runs, and prints a hash of all outputs. Fails where two addons differ in a set, or
-// where a set of the first is in no other. test/package.sh compares the addon of a clone, which has
-// one set, with the shipped one, which has all.
+// Runs the same pass over the kernels with each addon, once for each instruction set that it has
+// and this processor runs, and prints a hash of all outputs. Fails where two addons differ in a
+// set, or where a set of the first is in no other. test/package.sh compares the addon of a clone,
+// which has one set, with the shipped one, which has all.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";

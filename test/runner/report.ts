@@ -1,5 +1,5 @@
-// The lines that `npm test` adds to ava's report: its progress, the skipped tests, the slowest files
-// and the counts.
+// The lines that `npm test` adds to ava's report: its progress, the skipped tests, the slowest
+// files and the counts.
 
 import type { Note } from "./notes.ts";
 
@@ -40,8 +40,8 @@ export function progressOf(
 }
 
 /**
- * The skipped tests by reason; the tests that try some of their cases; the slowest files; what failed, as ava tells it; the counts
- * in the last line.
+ * The skipped tests by reason; the tests that try some of their cases; the slowest files; what
+ * failed, as ava tells it; the counts in the last line.
  */
 export function summaryOf(
   notes: readonly Note[],

@@ -1,5 +1,5 @@
-// The whole cluster over a real nats-server, if one is installed: a run outlives the server's death,
-// and has the digest that it has over the embedded broker.
+// The whole cluster over a real nats-server, if one is installed: a run outlives the server's
+// death, and has the digest that it has over the embedded broker.
 
 import {
   calmResult,

@@ -5,7 +5,7 @@ import type { Browser } from "playwright-core";
 import type { Run } from "../../../index.ts";
 import { realBrowser, startBrowser } from "../../helpers/browsers.ts";
 import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 
 export interface Scene {
   readonly place: TestCluster;

@@ -2,8 +2,8 @@
 
 import type { ExecutionContext } from "ava";
 import type { Page } from "playwright-core";
-import { openLargeCluster } from "../../../bench/page/large-cluster.ts";
 import { brokenBoxes, openTab } from "../../helpers/browsers.ts";
+import { startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { type Desk, withBrowser } from "./desk.ts";
 
 const views = ["runs", "run", "tree", "incidents", "tiers", "plan", "hosts", "chaos"];
@@ -158,26 +158,25 @@ const findNameless = `[...document.querySelectorAll(
 withBrowser.test(
   "a page finds the server that was started again, and its figures go on",
   async (t, { browser }) => {
-    const first = await openLargeCluster();
-    const { url } = first.dashboard;
-    const tab = await openTab(browser, url);
+    const token = "the-same-token-again";
+    await using first = await startTestCluster(1, { dashboard: { token } });
+    const { url = "" } = first.cluster.dashboard ?? {};
+    const port = Number(new URL(url).port);
+    await using tab = await openTab(browser, url);
     await tab.page.waitForSelector(".live.on");
-    first.tell(7);
-    await tab.page.waitForSelector('td:text("8 / 1,000,000")');
-    await first.dashboard.close();
+    await first.cluster.close();
     await tab.page.waitForSelector(".live.off");
-    const second = await openLargeCluster({ port: Number(new URL(url).port) });
-    t.teardown(() => second.dashboard.close());
+    await using second = await startTestCluster(1, { dashboard: { token, port } });
     await tab.page.waitForSelector(".live.on");
-    second.tell(40);
-    await tab.page.waitForSelector('td:text("41 / 1,000,000")');
+    const run = await second.cluster.submit(second.job({ name: "after" }));
+    await tab.page.waitForSelector('td.name:text-is("after")');
+    await run.result();
+    await tab.page.waitForSelector('.state:text-is("finished")');
     // The browser itself tells of the connections that were refused meanwhile.
+    const refused = /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE/;
     t.deepEqual(
-      tab.problems.filter(
-        (one) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE/.test(one),
-      ),
+      tab.problems.filter((one) => !refused.test(one)),
       [],
     );
-    await tab[Symbol.asyncDispose]();
   },
 );

@@ -8,7 +8,7 @@ import test from "ava";
 import type { Hello, RunHistory, ToldEvent } from "../../../actors/dashboard/page-api.ts";
 import { type Cluster, connect, type JobOptions, type RunLine } from "../../../index.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 
 /** A cluster whose page may only look. */
 const onCluster = shared(() => startTestCluster(1, { dashboard: true }));

@@ -1,5 +1,5 @@
-// What the job service does with a request, without a broker: the queue's bounds, quotas of tenants,
-// and submissions that were made before.
+// What the job service does with a request, without a broker: the queue's bounds, quotas of
+// tenants, and submissions that were made before.
 
 import test from "ava";
 import { handle, type JobServiceInput } from "../../../actors/jobs/job-handlers.ts";

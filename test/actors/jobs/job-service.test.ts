@@ -14,7 +14,7 @@ import {
   type RunEvent,
 } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** No run of this cluster starts: each waits for more devices than there are. */

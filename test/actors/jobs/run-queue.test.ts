@@ -12,7 +12,7 @@ import {
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
 
 const onCluster = shared(() => startTestCluster(2));

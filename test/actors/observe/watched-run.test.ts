@@ -15,7 +15,7 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 
 const epochs = 4;
 let story: Story;

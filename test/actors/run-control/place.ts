@@ -5,7 +5,7 @@ import type { JobOptions, RunResult } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 
 export const onCluster = shared(() => startTestCluster(2));
 

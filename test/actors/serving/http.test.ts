@@ -14,7 +14,7 @@ import {
 } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { ServedModel } from "../../../storage/serving/served-model.ts";
-import { shared } from "../../helpers/clusters/shared.ts";
+import { shared } from "../../helpers/clusters/one-for-many.ts";
 import {
   recordsOf,
   startModel,
@@ -24,14 +24,10 @@ import {
 import { pem } from "../../helpers/nats/nats-identities.ts";
 
 let model: TrainedHere;
-/** The tests of this file look at one model. */
 const withModel = shared(async () => {
   const ends: (() => unknown)[] = [];
   model = await startModel({ teardown: (end) => void ends.push(end) });
-  const close = async () => {
-    for (const end of ends) await end();
-  };
-  return { [Symbol.asyncDispose]: close };
+  return { [Symbol.asyncDispose]: async () => void (await Promise.all(ends.map((end) => end()))) };
 });
 
 const start = (t: Parameters<typeof startServer>[0], more = {}, world = {}) =>

@@ -130,7 +130,7 @@ function open(port: number) {
     told += data;
   });
   socket.on("error", () => {});
-  const isClosed = once(socket, "close");
+  const isClosed = new Promise((resolve) => socket.once("close", resolve)); // By a reset, too.
   const bodies = () => [...told.matchAll(/\r\n\r\n(\{[^\r]*\})(?=HTTP|$)/g)].map(([, one]) => one);
   const until = async (count: number) => {
     for (let turn = 0; turn < 2000 && bodies().length < count; turn++) await sleep(5);

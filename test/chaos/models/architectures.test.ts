@@ -1,6 +1,6 @@
-// Every architecture: no bit depends on the number of devices, on the kernels of a placement or on a
-// kill, and the trained model scores as the run did. Simulated on every change, and on real threads
-// in `npm run test:all`.
+// Every architecture: no bit depends on the number of devices, on the kernels of a placement or on
+// a kill, and the trained model scores as the run did. Simulated on every change, and on real
+// threads in `npm run test:all`.
 
 import test from "ava";
 import { type JobOptions, loadModel } from "../../../index.ts";

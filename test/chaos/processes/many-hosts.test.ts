@@ -118,8 +118,8 @@ test.serial(
     });
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
-    // A busy machine may starve a living host until it counts as lost, and comes back under the next
-    // index: so only what was killed is looked for.
+    // A busy machine may starve a living host until it counts as lost, and comes back under the
+    // next index: so only what was killed is looked for.
     const started = only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host));
     t.deepEqual(started[0], [1, 2]);
     t.is(started.at(-1)?.length, 1);

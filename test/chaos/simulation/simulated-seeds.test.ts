@@ -1,4 +1,5 @@
-// Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in `npm run test:all`.
+// Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in `npm run
+// test:all`.
 
 import test from "ava";
 import { simulate } from "../../../index.ts";

@@ -41,9 +41,9 @@ test.serial(
       ],
     });
     using faulted = await runSchedule(job(), schedule);
-    const judge = (run: FaultedRun, against = reference) =>
+    const verdictOn = (run: FaultedRun, against = reference) =>
       verdictOf(job(), schedule, run, against);
-    const trial = await judge(faulted);
+    const trial = await verdictOn(faulted);
     t.deepEqual(trial.differences, []);
     t.is(trial.verdict, "equal");
     t.is(faulted.result?.digest, reference.result.digest);
@@ -68,16 +68,16 @@ test.serial(
     const [first, ...points] = reference.result.history;
     const history = [{ ...first, trainLoss: 0 }, ...points] as RunResult["history"];
     const other = { ...reference.result, digest: "sha256:00", history };
-    const wrong = await judge(faulted, { ...reference, leaves, result: other });
+    const wrong = await verdictOn(faulted, { ...reference, leaves, result: other });
     t.is(wrong.verdict, "safety");
     const text = wrong.differences.join("\n");
     t.regex(text, /^The model is sha256:\w+, its reference run sha256:00$/m);
     t.true(text.includes(`Other bits in ${name}`), text);
     t.regex(text, /^Losses or metrics differ from step 10 on$/m);
     // A run of which nothing is heard does not pass for one that ended, nor one that left a fault.
-    const silent = await judge({ ...faulted, end: "stuck", result: undefined });
+    const silent = await verdictOn({ ...faulted, end: "stuck", result: undefined });
     t.is(silent.verdict, "liveness");
-    t.is((await judge({ ...faulted, alive: ["a frame fault"] })).verdict, "harness");
+    t.is((await verdictOn({ ...faulted, alive: ["a frame fault"] })).verdict, "harness");
   },
 );
 

@@ -26,7 +26,9 @@ const scan: Batches = Array.from({ length: 60 }, (_, batch) =>
   Array.from({ length: 500 }, (_, i) => 4 * ((500 * batch + i) % (rows / 4))),
 );
 
-/** Miss ratio of each size, from distances found by sorting all rows before each batch; found once. */
+/**
+ * Miss ratio of each size, from distances found by sorting all rows before each batch; found once.
+ */
 function exactMisses(batches: Batches): (size: number) => number {
   const known = exact.get(batches) ?? missesBySorting(batches);
   exact.set(batches, known);

@@ -83,7 +83,7 @@ test("killed again and again, it still ends, with the same bytes", async (t) => 
 
 test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
   const home = startDirectory(t);
-  const rows = rowsOf(4000);
+  const rows = rowsOf(6000);
   const path = jsonLines(home, rows);
   for (const share of [0, 0.1, 0.5, 0.85]) {
     const controller = new AbortController();
@@ -97,7 +97,7 @@ test("Ctrl-C keeps what is sorted, and nothing where nothing is", async (t) => {
   }
   t.true(existsSync(clusteringHomeOf(outOf(home))));
   const report = await clusterSessions([path], outOf(home), { memory });
-  t.is(report.rowsResumed, 4000);
+  t.is(report.rowsResumed, 6000);
   t.deepEqual(
     await rowsIn(outOf(home)),
     clustered(rows).map((row) => ({ ...row })),
@@ -175,7 +175,7 @@ test("two processes do not cluster into one table", async (t) => {
   const report = await clusterSessions([path], outOf(home), {
     disk: { ...disk, isGone: () => true },
   });
-  t.is(report.rowsResumed, 4000);
+  t.is(report.rowsResumed, 6000);
 });
 
 test("a disk that refuses is told as that", async (t) => {

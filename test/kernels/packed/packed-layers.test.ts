@@ -2,11 +2,11 @@
 // samples, inputs and outputs.
 
 import test from "ava";
-import type { Kernels } from "../../src/kernels/contract/kernels.ts";
-import { openKernels } from "../../src/kernels/index.ts";
-import { RandomStream } from "../../src/ports/random.ts";
-import { list, of } from "./cases.ts";
-import { eachIsa } from "./instruction-sets.ts";
+import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { list, of } from "../cases.ts";
+import { eachIsa } from "../instruction-sets.ts";
 
 const shapes = [
   [1, 1, 1],

@@ -2,13 +2,13 @@
 // instruction set packs, unpacks, folds and bears the same bits as the reference.
 
 import test from "ava";
-import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
-import { encode, type Precision, packedBytes } from "../../src/kernels/contract/precision.ts";
-import { openKernels } from "../../src/kernels/index.ts";
-import { RandomStream } from "../../src/ports/random.ts";
-import { rounds } from "../helpers/thinned.ts";
-import { list, of } from "./cases.ts";
-import { eachIsa } from "./instruction-sets.ts";
+import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import { encode, type Precision, packedBytes } from "../../../src/kernels/contract/precision.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { rounds } from "../../helpers/thinned.ts";
+import { list, of } from "../cases.ts";
+import { eachIsa } from "../instruction-sets.ts";
 
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 const none = [Number.NaN, 1 / 0, -1 / 0];

@@ -1,6 +1,6 @@
 // Malformed and hostile messages to every method and every actor of a cluster, and to its broker's
 // parser: nothing crashes, and each message is answered, counted, or turns out to be valid. With
-// SOAK=1 there are 100,000 of them.
+// `npm run test:all` there are 100,000 of them.
 
 import { once } from "node:events";
 import { connect as openSocket } from "node:net";

@@ -1,5 +1,5 @@
 // A nats-server that is unreachable for two step deadlines while its connections stay open: the job
-// pauses, and goes on. With SOAK=1 for 60 s, at the usual step deadline.
+// pauses, and goes on. In `npm run test:all` for 60 s, at the usual step deadline.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import {

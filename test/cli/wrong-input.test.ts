@@ -3,6 +3,7 @@
 
 import test, { type ExecutionContext } from "ava";
 import { runCli } from "../helpers/processes/cli.ts";
+import { thinned } from "../helpers/thinned.ts";
 import { directoryOf } from "./jobs.ts";
 import { type WrongInput, writeCase } from "./wrong-input/case.ts";
 import { dataCases } from "./wrong-input/data-cases.ts";
@@ -18,7 +19,10 @@ async function told(t: ExecutionContext, input: WrongInput) {
   return runCli(input.args ?? ["train", "job.json", "--devices", "1"], directory);
 }
 
-for (const input of [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases]) {
+const cases = [...jobCases, ...dataCases, ...fileCases, ...flagCases, ...splitCases];
+
+// Each is a whole command. The errors behind them are tested by function, each in its room.
+for (const input of thinned("wrong input of the command line", cases, 5)) {
   test.serial(`wrong input: ${input.title}`, async (t) => {
     const { code, stdout, stderr } = await told(t, input);
     const lines = stderr.trimEnd().split("\n");

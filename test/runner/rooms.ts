@@ -4,7 +4,7 @@
 import { readdirSync } from "node:fs";
 
 /** Folders whose own folders are rooms: each has work for half a minute. The others are rooms. */
-const divided = ["actors", "chaos", "cli", "storage", "training"];
+const divided = ["actors", "chaos", "cli", "data", "storage", "training"];
 
 /** The rooms and their compiled files of tests, by paths relative to `folder` (dist/test). */
 export function roomsOf(folder: string): Map<string, string[]> {

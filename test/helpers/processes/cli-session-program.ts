@@ -57,6 +57,14 @@ async function leftOpen(before: readonly string[]): Promise<string[]> {
   }
 }
 
+/** Takes variables back: `--constants` sets one for the threads of its run. */
+function restore(environment: NodeJS.ProcessEnv): void {
+  for (const name of Object.keys(process.env)) {
+    if (environment[name] === undefined) delete process.env[name];
+  }
+  Object.assign(process.env, environment);
+}
+
 process.on("message", async ({ args, cwd }: Asked) => {
   process.chdir(cwd);
   const environment = { ...process.env };
@@ -64,7 +72,7 @@ process.on("message", async ({ args, cwd }: Asked) => {
   const [stdout, stderr] = [capture(process.stdout), capture(process.stderr)];
   const code = await osiris(args);
   const left = await leftOpen(before);
-  process.env = environment; // `--constants` sets a variable for the threads of its run.
+  restore(environment);
   const ended: Ended = { code, stdout: stdout(), stderr: stderr() };
   process.exitCode = 0;
   const answered: Answered = { ended, left };

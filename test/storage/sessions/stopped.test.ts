@@ -175,7 +175,7 @@ test("two processes do not cluster into one table", async (t) => {
   const report = await clusterSessions([path], outOf(home), {
     disk: { ...disk, isGone: () => true },
   });
-  t.is(report.rowsResumed, 6000);
+  t.is(report.rowsResumed, 4000);
 });
 
 test("a disk that refuses is told as that", async (t) => {

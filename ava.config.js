@@ -1,5 +1,5 @@
 // How ava runs the tests: each compiled file by itself, as in `npx ava FILE`, or, in `npm test`, the
-// files of a room rolled up into one (test/runner/rooms.ts). Two files more than there are cores run
+// files of a room rolled up into one (test/runner/rooms.ts). One file more than there are cores runs
 // at a time: tests of processes wait for leases and deadlines. The long rooms come first, so that no
 // core waits for one of them at the end.
 
@@ -20,7 +20,7 @@ export default {
   timeout: "10m",
   // Linux counts processor time by process, so that a profile needs one for each file.
   workerThreads: process.env.OSIRIS_TEST_PROFILE === undefined,
-  concurrency: availableParallelism() + 2,
+  concurrency: availableParallelism() + 1,
   // No plan of a run depends on what this machine was measured to do.
   environmentVariables: { OSIRIS_CONSTANTS: "v100" },
   require: ["./dist/test/runner/file-notes.js"],

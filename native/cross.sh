@@ -1,8 +1,7 @@
 #!/bin/sh
 # Tries the kernels of another architecture: compiles them for arm64 with Debian's
-# g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user. With a
-# Node for arm64 in OSIRIS_NODE_ARM64, also the suite of test/kernels on the addon that the package
-# ships for it (native/package.sh makes it). Without compiler or emulator it says so and fails.
+# g++-aarch64-linux-gnu and runs their test program (native/test/kernels-test.cc) in qemu-user.
+# Without compiler or emulator it says so and fails.
 set -eu
 cd "$(dirname "$0")"
 compiler=aarch64-linux-gnu-g++
@@ -23,8 +22,3 @@ compile_parts "$objects" "$(list_parts "$sets" test/kernels-test:)" \
 "$compiler" "$objects"/*.o -o "$objects/kernels-test"
 echo "osiris: running the kernels of arm64 ($sets) in an emulator"
 "$emulator" -L "$libraries" "$objects/kernels-test"
-[ -n "${OSIRIS_NODE_ARM64:-}" ] || exit 0
-cd ..
-echo "osiris: running the suite of the kernels on Node for arm64 in an emulator"
-sh native/build.sh --sets all --to prebuilds/linux-arm64/osiris.node
-"$emulator" -L "$libraries" "$OSIRIS_NODE_ARM64" dist/test/kernels/alone.js

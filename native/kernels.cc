@@ -3,8 +3,8 @@
 // kernels become one table for each set, and the best set of this processor is chosen when the
 // addon is loaded. AVX-512 and AVX2 give the same bits.
 //
-// The build defines OSIRIS_HAS_avx2 and so on for the sets that it compiles (parts.sh): those of
-// the processor at hand, or all.
+// The build (parts.sh) defines OSIRIS_HAS_avx2 for the set avx2, and so on. A clone compiles the
+// sets of its processor, a package compiles all sets.
 
 #include "kernels.h"
 #include "simd/processor.h"

@@ -83,8 +83,9 @@ export async function demoData(options: {
 }
 
 /**
- * Has the runs predict their steps by a trial of the job, where nobody has measured this machine:
- * a second, where that takes twenty. Large files are not tried: the trial would read them first,
+ * Where this machine has no measured constants, trains the job for a second, and scales the
+ * default constants by the result, so that runs predict their steps. A measurement of the machine
+ * takes twenty seconds. Large files are not tried: the trial would read them first,
  * and nothing would show how far it is.
  */
 export async function planByTrial(

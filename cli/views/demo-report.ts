@@ -22,7 +22,7 @@ export interface DemoReport {
   readonly seconds: number;
 }
 
-/** The milliseconds of a step that an event tells, without checkpoints, which nothing predicts. */
+/** Milliseconds of a step by a progress event, less the share of checkpoints. */
 export function stepMsOf(event: RunEvent): number[] {
   const times = event.type === "run.progress" ? event.times : undefined;
   return times === undefined ? [] : [times.stepMs * (1 - times.shares.checkpoint)];

@@ -102,7 +102,7 @@ test.serial(
     await checkLists(t, directory, at, { runs, forgotten: theirs });
     await checkNames(t, directory, at, runs);
 
-    // A cluster that ends waits for no run whose data is still being made.
+    // Ctrl-C ends a cluster at once, even while the data of a run is still being made.
     writeJob(directory, "made", 2_000_000);
     const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
     t.teardown(() => following.kill("SIGKILL"));

@@ -1,5 +1,5 @@
-// The rules of data (docs/data.md) in a run: what is refused before training, what is warned of,
-// and that a model predicts by the rules that it was trained under.
+// The data rules of docs/data.md in a run: some data are refused before training, some cause a
+// warning, and the model predicts by the rules of its training.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";

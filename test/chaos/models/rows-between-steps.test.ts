@@ -125,7 +125,8 @@ test.serial(
     const back = join(home, "back");
     const { digest } = await importTable(result.directory, "a", { from: whole ?? "", out: back });
     t.is(digest, result.digest);
-    // Vectors without a state: rows are their own averages, so the model predicts what it did.
+    // The imported vectors bring no optimizer state, so each row is its own average, and the new
+    // model has the log loss of the run.
     const fresh = join(home, "fresh");
     await importTable(result.directory, "a", { from: plain ?? "", out: fresh });
     const model = await loadModel(fresh);

@@ -52,7 +52,8 @@ test.serial(
     const missing = /^Waited 4500 ms for split \w+ \d+ \d+ of a preprocessing worker/;
     let worker: Promise<DppWorker> | undefined;
     const { result, events } = await runJob(place, job, (event) => {
-      // On a busy machine a device may give up before its reader says what is missing.
+      // On a busy machine a device may reach its step deadline before the reader reports that no
+      // worker is there: the incident of the device comes first, and is passed over.
       if (event.type !== "run.incident" || !missing.test(event.error.message)) return;
       worker ??= DppWorker.join({ nats: url, cluster: name, token });
     });

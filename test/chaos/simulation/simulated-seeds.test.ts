@@ -58,7 +58,7 @@ test.serial(
     t.deepEqual(failures, []);
     t.log(JSON.stringify(faults));
     t.true((faults["run.rate"] ?? 0) > commands / 4 && (faults["run.drain"] ?? 0) > commands / 4);
-    // What is asked is also done, on one host and on two, and costs no generation.
+    // The readers obey a rate limit and a drain, on one host and on two, and no generation is lost.
     const speed = { turnMs: 4, startMs: 1 };
     for (const devices of [[1], [1, 1]]) {
       const shape = { devices, speed, delayMs: [0, 0.1] } as const;

@@ -54,7 +54,7 @@ export async function startTestCluster(
   };
 }
 
-/** Small jobs whose files lie in a directory, each with a checkpoint directory of its own. */
+/** Makes small jobs. All write below `directory`, and each has its own checkpoint directory. */
 export function smallJobs(directory: string): TestCluster["job"] {
   let jobs = 0;
   return (overrides = {}) => {

@@ -22,7 +22,7 @@ export interface EitherCluster extends AsyncDisposable {
   readonly threads: Pick<BreakableLauncher, "kill" | "goOn" | "running" | "started" | "plan">;
   readonly incidents: readonly Incident[];
   readonly job: TestCluster["job"];
-  /** Another process joins, with so many devices. */
+  /** Starts one more host process with `devices` devices, which joins the cluster. */
   join(devices: number): Promise<JoinedHost>;
   /** An actor throws. */
   throwIn(target: Target, reason: string): Promise<void>;

@@ -73,7 +73,7 @@ export async function startTrained(
 export interface WholeData extends WholeBatch {
   readonly idsMax: readonly number[];
   readonly targets: Targets;
-  /** Of dense columns whose missing values are their mean. */
+  /** The means of those dense columns in which a missing value is replaced by the mean. */
   readonly means: Means | undefined;
 }
 

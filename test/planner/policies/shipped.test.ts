@@ -34,7 +34,7 @@ testIf(dataFile("sharding/tables856.json.gz"))(
 testIf(dataFile("sharding/tables856.json.gz"))(
   "AutoShard's plans are more even than greedy ones, and in test:all than without costs",
   (t) => {
-    // Policies that are told no costs are not shipped: to train them takes a minute each.
+    // The package has no policies that were trained without costs. Training one takes a minute.
     const ablations = someOrAll(
       "AutoShard beside policies that are told no costs",
       [],

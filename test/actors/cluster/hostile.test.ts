@@ -20,6 +20,7 @@ import {
   oneOf,
 } from "../../helpers/nats/hostile.ts";
 import { rounds } from "../../helpers/thinned.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 
 const framesCount = rounds("hostile frames", 1500, 95_000);
 const talksCount = rounds("hostile connections", 100, 5000);
@@ -57,7 +58,7 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
   });
   const { url: servers, token = "" } = cluster;
   const client = await connect({ servers, token });
-  const info = await client.request(`$SRV.INFO.osiris-${cluster.name}`);
+  const info = await client.request(`$SRV.INFO.osiris-${cluster.name}`, "", patient);
   const { endpoints } = info.json<{ endpoints: readonly { name: string }[] }>();
   const methods = endpoints.map(({ name }) => name);
   t.true(methods.length >= 7);

@@ -27,6 +27,7 @@ import {
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 
 test("a tenant asks as often as it may, and the next one is not held up by it", (t) => {
   const clock = new SimulatedClock();
@@ -218,7 +219,7 @@ test.serial("over the wire: a limit, a root and code are refused by their names"
   const raw = await connectRaw({ servers: nats, ...(token ? { token } : {}) });
   const codes: string[] = [];
   for (let asked = 0; asked < 3; asked++) {
-    const answer = await raw.request("osiris.c1.jobs.slow.list", "{}");
+    const answer = await raw.request("osiris.c1.jobs.slow.list", "{}", patient);
     codes.push(answer.headers?.get("Nats-Service-Error-Code") ?? "");
   }
   t.is(codes.at(-1), "429");
@@ -226,12 +227,12 @@ test.serial("over the wire: a limit, a root and code are refused by their names"
   const proof = join(place, "outside", "ran");
   const text = `require("node:fs").writeFileSync(${JSON.stringify(proof)}, "")`;
   for (const sent of [code, text, `() => { ${text} }`, { import: code }, [text]]) {
-    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }));
+    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }), patient);
     t.like(answer.json(), { error: { code: "INVALID_OPTION" } });
   }
   t.false(existsSync(proof));
   const wrongJob = async (sent: object) => {
-    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }));
+    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }), patient);
     return answer.json<{ error: { code: string; problems?: readonly unknown[] } }>().error;
   };
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));

@@ -16,6 +16,7 @@ import {
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 
 /** No run of this cluster starts: each waits for more devices than there are. */
 const onCluster = shared(() => Cluster.start({ devices: 1, minDevices: 2 }));
@@ -43,7 +44,7 @@ onCluster.test(
   async (t, cluster) => {
     const client = await clientOf(cluster);
     const ask = async (subject: string, body?: unknown) =>
-      (await client.request(subject, JSON.stringify(body ?? {}))).json<Record<string, unknown>>();
+      (await client.request(subject, JSON.stringify(body ?? {}), patient)).json<Record<string, unknown>>();
 
     const ping = await ask("$SRV.PING");
     t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-c1" });
@@ -59,7 +60,7 @@ onCluster.test(
 
     // As `nats request osiris.c1.jobs.list ''` asks.
     for (const nothing of ["osiris.c1.jobs.list", "osiris.c1.inspect.runs"]) {
-      t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
+      t.deepEqual((await client.request(nothing, "", patient)).json(), { runs: [] }, nothing);
     }
     await ask("osiris.c1.jobs.submit", { job: wrongJob });
     const stats = await ask("$SRV.STATS.osiris-c1");
@@ -76,7 +77,7 @@ onCluster.test(
 
 onCluster.test("a bad job gets all that is wrong with it at once", async (t, cluster) => {
   const client = await clientOf(cluster);
-  const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }));
+  const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }), patient);
   t.is(reply.headers?.get("Nats-Service-Error-Code"), "400");
   t.regex(reply.headers?.get("Nats-Service-Error") ?? "", /Expected `model\.dense` to be/);
   const { error } = reply.json<{
@@ -124,7 +125,7 @@ testIf(testAll).serial(
 
 onCluster.test("the schemas of a job and of the requests are published", async (t, cluster) => {
   const client = await clientOf(cluster);
-  const reply = await client.request("osiris.c1.jobs.schema", "{}");
+  const reply = await client.request("osiris.c1.jobs.schema", "{}", patient);
   const { version, job, requests, event } = reply.json<{
     version: number;
     event: { oneOf: { properties: { type: { const: string } }; required: string[] }[] };
@@ -190,7 +191,7 @@ onCluster.test(
   "a tenant's name is one that a subject and a broker's configuration can hold",
   async (t, cluster) => {
     const client = await clientOf(cluster);
-    const reply = await client.request("osiris.c1.jobs.a$b.list", "{}");
+    const reply = await client.request("osiris.c1.jobs.a$b.list", "{}", patient);
     t.like(reply.json(), { error: { code: "INVALID_OPTION" } });
     await client.close();
   },
@@ -216,7 +217,7 @@ testIf(testAll).serial(
     const client = await clientOf(cluster);
     const submit = async (seed: number, devices = 1, priority = 5) => {
       const job = { model: smallModel, data: smallData, seed, devices, priority };
-      const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
+      const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }), patient);
       return reply.json<{ run?: string; error?: { code: string; message: string } }>();
     };
     const first = await submit(1);
@@ -229,12 +230,12 @@ testIf(testAll).serial(
         "Tenant `ads` may have at most 1 runs that wait for their allocation: " +
         "wait until a run is over, cancel one, or ask for a larger quota",
     });
-    await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
+    await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }), patient);
     t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
     const pressing = (await submit(4, 1, 6)).error;
     t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
     const more = JSON.stringify({ run: first.run, devices: 2 });
-    const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
+    const scaled = await client.request("osiris.c1.jobs.ads.scale", more, patient);
     t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
     await client.close();
   },

@@ -5,6 +5,7 @@ import test from "ava";
 import { connect } from "nats";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { recordsOf, startModel, startServer } from "../../helpers/models/served.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 
 test("a model is found and asked over NATS, and outlives its broker", async (t) => {
   const model = await startModel(t);
@@ -18,12 +19,12 @@ test("a model is found and asked over NATS, and outlives its broker", async (t) 
   const instances = recordsOf(2);
   const expected = [...(await server.predict("m", instances)).scores];
 
-  const json = await client.request("osiris.serve.m.predict", JSON.stringify({ instances }));
+  const json = await client.request("osiris.serve.m.predict", JSON.stringify({ instances }), patient);
   t.like(json.json(), { predictions: expected, version: server.versions.m?.digest });
-  const packed = await client.request("osiris.serve.m.predict", encode({ instances }));
+  const packed = await client.request("osiris.serve.m.predict", encode({ instances }), patient);
   t.deepEqual((decode(packed.data) as { predictions: number[] }).predictions, expected);
   const body = JSON.stringify({ user: { I1: 1 }, candidates: [{ A: 1 }, { A: 2 }], top: 1 });
-  const ranked = await client.request("osiris.serve.m.rank", body);
+  const ranked = await client.request("osiris.serve.m.rank", body, patient);
   t.is(ranked.json<{ ranked: unknown[] }>().ranked.length, 1);
 
   const refusals: [string, string, string][] = [
@@ -33,11 +34,11 @@ test("a model is found and asked over NATS, and outlives its broker", async (t) 
     [JSON.stringify([]), "REQUEST_UNUSABLE", "400"],
   ];
   for (const [wrong, code, status] of refusals) {
-    const refused = await client.request("osiris.serve.m.predict", wrong);
+    const refused = await client.request("osiris.serve.m.predict", wrong, patient);
     t.is(refused.json<{ error: { code: string } }>().error.code, code);
     t.is(refused.headers?.get("Nats-Service-Error-Code"), status);
   }
-  const found = await client.request("$SRV.INFO.osiris-serve", "");
+  const found = await client.request("$SRV.INFO.osiris-serve", "", patient);
   const { endpoints } = found.json<{ endpoints: { subject: string; queue_group: string }[] }>();
   t.deepEqual(
     endpoints.map(({ subject }) => subject),

@@ -12,6 +12,7 @@ import { loadModel } from "../../../storage/model/load-model.ts";
 import { recordsOf, startModel } from "../../helpers/models/served.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 
 interface Answer {
   readonly from: number;
@@ -120,7 +121,7 @@ test.serial(
     const client = await connect({ servers: broker.url });
     t.teardown(() => void client.close());
     const asked = JSON.stringify({ instances: recordsOf(1) });
-    const overNats = await client.request("osiris.serve.m.predict", asked);
+    const overNats = await client.request("osiris.serve.m.predict", asked, patient);
     t.is(overNats.json<{ version: string }>().version, second);
     await model.train({ cut: 3 });
     const third = await newest();

@@ -1,9 +1,9 @@
 // Hashes of ids, against published answers.
 
 import test from "ava";
-import fc from "fast-check";
 import { mix64Modulo, murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { halvesOf, mix64 } from "../helpers/batches/wide-ids.ts";
+import { fc } from "../helpers/properties.ts";
 
 // Known answers of MurmurHash3_x86_32, as published with its ports;
 // characters are bytes.

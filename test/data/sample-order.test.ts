@@ -1,8 +1,8 @@
 // The order of samples: every sample once an epoch, drawn from the seed.
 
 import test from "ava";
-import fc from "fast-check";
 import { fillOrder, sampleAt } from "../../src/data/sample-order.ts";
+import { fc } from "../helpers/properties.ts";
 
 const orderOf = (seed: number, epoch: number, samples: number) => {
   const out = new Uint32Array(samples);

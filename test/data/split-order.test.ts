@@ -2,10 +2,10 @@
 // another.
 
 import test from "ava";
-import fc from "fast-check";
 import type { SampleRange } from "../../src/data/dataset.ts";
 import { evenSplits, SplitOrder, splitSamplesOf } from "../../src/data/split-order.ts";
 import { sliceBoundsOf } from "../../src/kernels/contract/slices.ts";
+import { fc } from "../helpers/properties.ts";
 
 interface Shape {
   readonly samples: number;

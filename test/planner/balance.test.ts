@@ -2,10 +2,10 @@
 // load of lognormal(0,1) costs, mean of 20 draws.
 
 import test from "ava";
-import fc from "fast-check";
 import { difference } from "../../src/planner/differencing.ts";
 import { partitionGreedily } from "../../src/planner/partition.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { fc } from "../helpers/properties.ts";
 import { near } from "../helpers/stores/plans.ts";
 
 function greedy(costs: readonly number[], devices: number): number {

@@ -1,9 +1,9 @@
 // The exact partition against every possible placement, groups of hosts included.
 
 import test from "ava";
-import fc from "fast-check";
 import { isTiny, partitionExactly } from "../../src/planner/exact.ts";
 import type { LoadGroup, Room } from "../../src/planner/partition.ts";
+import { fc } from "../helpers/properties.ts";
 
 const load = fc.record({
   cost: fc.integer({ min: 0, max: 9 }),

@@ -2,7 +2,6 @@
 // every table is still placed once.
 
 import test from "ava";
-import fc from "fast-check";
 import { checkCover } from "../../src/planner/assess.ts";
 import { defaultConstants } from "../../src/planner/cost/constants.ts";
 import {
@@ -17,6 +16,7 @@ import {
 import { place } from "../../src/planner/placement.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import { type Plan, type PlannedTable, schemes } from "../../src/planner/shards.ts";
+import { fc } from "../helpers/properties.ts";
 
 const rowBlocks = 8;
 const dim = 128; // Four quanta.

@@ -1,11 +1,11 @@
 // Placements of runs without a plan: every part is placed once, and the load is even.
 
 import test from "ava";
-import fc from "fast-check";
 import { quantumColumns as kernelQuantum } from "../../src/kernels/contract/kernels.ts";
 import { checkCover } from "../../src/planner/assess.ts";
 import { place, sliceRunsOf } from "../../src/planner/placement.ts";
 import { quantumColumns, type Scheme, schemes } from "../../src/planner/shards.ts";
+import { fc } from "../helpers/properties.ts";
 
 const specs = fc.array(
   fc.record({

@@ -2,7 +2,6 @@
 // deterministic.
 
 import test from "ava";
-import fc from "fast-check";
 import { assessPlan, checkCover } from "../../src/planner/assess.ts";
 import { costOf, reserveOf, type Setting } from "../../src/planner/cost/cost.ts";
 import { roomOf, searchPlan } from "../../src/planner/search.ts";
@@ -14,6 +13,7 @@ import {
   type Tile,
 } from "../../src/planner/shards.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { fc } from "../helpers/properties.ts";
 import { cutBy, near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 // Brute force ----

@@ -2,7 +2,6 @@
 // fitted to steps that were measured.
 
 import test from "ava";
-import fc from "fast-check";
 import { assessPlan, readSeconds } from "../../src/planner/assess.ts";
 import { defaultConstants, serverConstants, slowed } from "../../src/planner/cost/constants.ts";
 import { costOf, type Setting } from "../../src/planner/cost/cost.ts";
@@ -10,6 +9,7 @@ import { fitStepCosts, leastSquares } from "../../src/planner/cost/fit-step-cost
 import { noStepCosts, type StepCosts, stepCostsOn } from "../../src/planner/cost/step-costs.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import type { Plan } from "../../src/planner/shards.ts";
+import { fc } from "../helpers/properties.ts";
 import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 const onOne: StepCosts = {

@@ -2,8 +2,8 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { ExecutionContext, TestFn } from "ava";
-import fc from "fast-check";
 import type { RecordShard, RecordStore } from "../../storage/records/record-store.ts";
+import { fc } from "../helpers/properties.ts";
 
 /** Opens a store of some shards in a directory of its own; opening again finds what was synced. */
 export interface RecordsUnderTest {

@@ -1,12 +1,12 @@
 // Calibration: threads measure side by side, and their results are constants that a plan can use.
 
 import test from "ava";
-import fc from "fast-check";
 import { calibrate } from "../../../actors/calibration/calibrate.ts";
 import { solveRowCosts } from "../../../actors/threads/calibration-rows.ts";
 import { RemoteError } from "../../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../../src/planner/cost/constants.ts";
 import { workerLauncher } from "../../../src/ports/launcher.ts";
+import { fc } from "../../helpers/properties.ts";
 import { near } from "../../helpers/stores/plans.ts";
 import { rounds } from "../../helpers/thinned.ts";
 

@@ -19,8 +19,8 @@ import {
   hostileTalk,
   oneOf,
 } from "../../helpers/nats/hostile.ts";
-import { rounds } from "../../helpers/thinned.ts";
 import { patient } from "../../helpers/nats/nats.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const framesCount = rounds("hostile frames", 1500, 95_000);
 const talksCount = rounds("hostile connections", 100, 5000);

@@ -227,12 +227,20 @@ test.serial("over the wire: a limit, a root and code are refused by their names"
   const proof = join(place, "outside", "ran");
   const text = `require("node:fs").writeFileSync(${JSON.stringify(proof)}, "")`;
   for (const sent of [code, text, `() => { ${text} }`, { import: code }, [text]]) {
-    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }), patient);
+    const answer = await raw.request(
+      "osiris.c1.jobs.submit",
+      JSON.stringify({ job: sent }),
+      patient,
+    );
     t.like(answer.json(), { error: { code: "INVALID_OPTION" } });
   }
   t.false(existsSync(proof));
   const wrongJob = async (sent: object) => {
-    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }), patient);
+    const answer = await raw.request(
+      "osiris.c1.jobs.submit",
+      JSON.stringify({ job: sent }),
+      patient,
+    );
     return answer.json<{ error: { code: string; problems?: readonly unknown[] } }>().error;
   };
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));

@@ -15,8 +15,8 @@ import {
 } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
-import { testAll, testIf } from "../../helpers/needs.ts";
 import { patient } from "../../helpers/nats/nats.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 /** No run of this cluster starts: each waits for more devices than there are. */
 const onCluster = shared(() => Cluster.start({ devices: 1, minDevices: 2 }));
@@ -44,7 +44,9 @@ onCluster.test(
   async (t, cluster) => {
     const client = await clientOf(cluster);
     const ask = async (subject: string, body?: unknown) =>
-      (await client.request(subject, JSON.stringify(body ?? {}), patient)).json<Record<string, unknown>>();
+      (await client.request(subject, JSON.stringify(body ?? {}), patient)).json<
+        Record<string, unknown>
+      >();
 
     const ping = await ask("$SRV.PING");
     t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-c1" });
@@ -77,7 +79,11 @@ onCluster.test(
 
 onCluster.test("a bad job gets all that is wrong with it at once", async (t, cluster) => {
   const client = await clientOf(cluster);
-  const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }), patient);
+  const reply = await client.request(
+    "osiris.c1.jobs.submit",
+    JSON.stringify({ job: wrongJob }),
+    patient,
+  );
   t.is(reply.headers?.get("Nats-Service-Error-Code"), "400");
   t.regex(reply.headers?.get("Nats-Service-Error") ?? "", /Expected `model\.dense` to be/);
   const { error } = reply.json<{
@@ -217,7 +223,11 @@ testIf(testAll).serial(
     const client = await clientOf(cluster);
     const submit = async (seed: number, devices = 1, priority = 5) => {
       const job = { model: smallModel, data: smallData, seed, devices, priority };
-      const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }), patient);
+      const reply = await client.request(
+        "osiris.c1.jobs.ads.submit",
+        JSON.stringify({ job }),
+        patient,
+      );
       return reply.json<{ run?: string; error?: { code: string; message: string } }>();
     };
     const first = await submit(1);

@@ -19,7 +19,11 @@ test("a model is found and asked over NATS, and outlives its broker", async (t) 
   const instances = recordsOf(2);
   const expected = [...(await server.predict("m", instances)).scores];
 
-  const json = await client.request("osiris.serve.m.predict", JSON.stringify({ instances }), patient);
+  const json = await client.request(
+    "osiris.serve.m.predict",
+    JSON.stringify({ instances }),
+    patient,
+  );
   t.like(json.json(), { predictions: expected, version: server.versions.m?.digest });
   const packed = await client.request("osiris.serve.m.predict", encode({ instances }), patient);
   t.deepEqual((decode(packed.data) as { predictions: number[] }).predictions, expected);

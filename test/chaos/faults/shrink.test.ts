@@ -1,8 +1,8 @@
 // Shrinking: the smallest part of a schedule that still fails.
 
 import test from "ava";
-import fc from "fast-check";
 import { shrink } from "../../../chaos/faults/shrink.ts";
+import { fc } from "../../helpers/properties.ts";
 
 test("two faults that only fail together are what is left of a schedule, in their order", async (t) => {
   const faults = Array.from({ length: 20 }, (_, i) => i);

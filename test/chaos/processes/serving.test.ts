@@ -10,9 +10,9 @@ import { connect } from "nats";
 import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { recordsOf, startModel } from "../../helpers/models/served.ts";
+import { patient } from "../../helpers/nats/nats.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
-import { patient } from "../../helpers/nats/nats.ts";
 
 interface Answer {
   readonly from: number;

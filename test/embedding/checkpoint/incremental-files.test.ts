@@ -1,10 +1,10 @@
 // Rows of a baseline and its incremental files, merged: the newest record of a row counts.
 
 import test from "ava";
-import fc from "fast-check";
 import { mergeFiles, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { createRowSet } from "../../../src/embedding/rows/row-set.ts";
+import { fc } from "../../helpers/properties.ts";
 
 /**
  * Records of some rows in chunks, all in one memory; the numbers encode row and incremental file.

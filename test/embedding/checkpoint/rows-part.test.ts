@@ -1,13 +1,13 @@
 // Parts of a checkpoint with a table's rows, and the table's digest.
 
 import test from "ava";
-import fc from "fast-check";
 import { decodeRows, encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
 import { leavesOf, modelDigest, tableDigest } from "../../../src/embedding/rows/digest.ts";
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
 import type { StateShape } from "../../../src/kernels/contract/kernels.ts";
 import { bytesOf } from "../../helpers/devices/parts.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const [dim, width] = [40, 40];
 const expect = { dim, width, path: "table-00000" };

@@ -1,7 +1,6 @@
 // Dynamic ids against a plain Map: which id has which row, in any order of arrival.
 
 import test from "ava";
-import fc from "fast-check";
 import {
   encodeIds,
   idLeavesOf,
@@ -16,6 +15,7 @@ import { CheckpointCorruptError, FrameCorruptError } from "../../../src/errors/e
 import { keyOf, purposes } from "../../../src/ports/random.ts";
 import { PlainIds } from "../../helpers/batches/plain-ids.ts";
 import { edges, halvesOf, mix64 } from "../../helpers/batches/wide-ids.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const key = keyOf(5);
 const table = 3;

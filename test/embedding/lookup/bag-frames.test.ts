@@ -1,7 +1,6 @@
 // Frames of bags: what a shard gets of the samples' rows, and how it reads frames that arrive.
 
 import test from "ava";
-import fc from "fast-check";
 import {
   BagMemory,
   type BagShard,
@@ -10,6 +9,7 @@ import {
 } from "../../../src/embedding/lookup/bag-frames.ts";
 import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
 import { FrameCorruptError } from "../../../src/errors/errors.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const tables = [
   { name: "user", rows: 10, ids: "reject" as const, idBits: 32 as const },

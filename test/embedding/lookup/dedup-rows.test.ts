@@ -1,7 +1,6 @@
 // Distinct rows: which rows a device asks for once, and how the rows' owner reads such frames.
 
 import test from "ava";
-import fc from "fast-check";
 import type { BagShard } from "../../../src/embedding/lookup/bag-frames.ts";
 import {
   askedOf,
@@ -14,6 +13,7 @@ import {
 import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
 import { FrameCorruptError } from "../../../src/errors/errors.ts";
 import { type Subtree, subtreesOf } from "../../../src/kernels/contract/slices.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const tables = [
   { name: "user", rows: 10, ids: "reject" as const, idBits: 32 as const },

@@ -1,11 +1,11 @@
 // Ids of 64 bits, and how the tables' policies treat them.
 
 import test from "ava";
-import fc from "fast-check";
 import { LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
 import type { BagTable } from "../../../src/embedding/lookup/sample-rows.ts";
 import { IdOutOfRangeError } from "../../../src/errors/errors.ts";
 import { edges, halvesOf, rowOf } from "../../helpers/batches/wide-ids.ts";
+import { fc } from "../../helpers/properties.ts";
 
 /** A wide feature between two that are not. */
 const tablesThat = (ids: BagTable["ids"]): BagTable[] => [

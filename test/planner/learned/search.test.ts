@@ -2,7 +2,6 @@
 // few tables, and greedy placement without any cache.
 
 import test from "ava";
-import fc from "fast-check";
 import { searchLearned } from "../../../src/planner/learned/beam-search.ts";
 import type { CostNetworks } from "../../../src/planner/learned/cost-networks.ts";
 import {
@@ -21,6 +20,7 @@ import {
   plainCompute,
   plainCost,
 } from "../../helpers/cost-networks.ts";
+import { fc } from "../../helpers/properties.ts";
 
 /** The inner search said once more: no cache, every scale from the beginning. */
 function plainGrid(networks: CostNetworks, tables: readonly CostTable[], room: DeviceRoom): number {

@@ -3,9 +3,9 @@
 
 import { join } from "node:path";
 import test from "ava";
-import fc from "fast-check";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";
+import { fc } from "../../helpers/properties.ts";
 import { rounds, stride } from "../../helpers/thinned.ts";
 import { mortalDisk } from "../warehouse/tables.ts";
 import { hashesOf, ingestInto, quickDisk, rowsOf } from "./ingested.ts";

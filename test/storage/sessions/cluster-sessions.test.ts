@@ -4,7 +4,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import test from "ava";
-import fc from "fast-check";
 import { writeSessionLines } from "../../../src/data/synthetic/session-lines.ts";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { clusterSessions } from "../../../storage/sessions/cluster-sessions.ts";
@@ -13,6 +12,7 @@ import { openParquetTable } from "../../../storage/warehouse/parquet-table.ts";
 import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { fixtures } from "../../data/parquet/parquet-files.ts";
+import { fc } from "../../helpers/properties.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { allFiles } from "../warehouse/tables.ts";
 import { clustered, jsonLines, outOf, rowsIn, rowsOf } from "./clustered.ts";

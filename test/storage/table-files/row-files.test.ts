@@ -3,12 +3,12 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import fc from "fast-check";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { formatOf } from "../../../storage/table-files/formats.ts";
 import type { FileRows, FileShape } from "../../../storage/table-files/row-file.ts";
 import { startDirectory } from "../../data/data-files.ts";
+import { fc } from "../../helpers/properties.ts";
 import { foreignFiles, foreignRows } from "../../helpers/stores/foreign-tables.ts";
 import { rounds } from "../../helpers/thinned.ts";
 

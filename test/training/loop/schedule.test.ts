@@ -2,7 +2,6 @@
 
 import { isDeepStrictEqual } from "node:util";
 import test from "ava";
-import fc from "fast-check";
 import {
   type Cut,
   type CutOptions,
@@ -11,6 +10,7 @@ import {
   scheduleOf,
   windowStepsMax,
 } from "../../../src/training/loop/schedule.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const shapes = fc.record({
   samples: fc.integer({ min: 1, max: 5000 }),

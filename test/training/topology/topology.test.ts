@@ -1,7 +1,6 @@
 // The topology of a run: shares of devices, room in the exchange, and the slice tree.
 
 import test from "ava";
-import fc from "fast-check";
 import { ringSlots } from "../../../src/exchange/batch-ring.ts";
 import { modelOptions } from "../../../src/model/options.ts";
 import { exchangeShapeOf, partBytesOf } from "../../../src/training/topology/exchange-shape.ts";
@@ -11,6 +10,7 @@ import {
   samplesOf,
   topologyOf,
 } from "../../../src/training/topology/topology.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const inputs = fc.record({
   tables: fc.array(fc.constantFrom("table-wise" as const, "data-parallel" as const), {

@@ -2,12 +2,12 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
-import fc from "fast-check";
 import { connect, headers } from "nats";
 import { type Broker, startBroker } from "../../../src/wire/broker/broker.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
 import { natsServer, testIf } from "../../helpers/needs.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';
 

@@ -1,8 +1,8 @@
 // The protocol parser under every way of cutting a stream, and under noise.
 
 import test from "ava";
-import fc from "fast-check";
 import { type CommandSink, ProtocolParser } from "../../../src/wire/broker/parser.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const limits = { controlLineBytesMax: 200, payloadBytesMax: 1000 };
 

@@ -2,7 +2,6 @@
 
 import { encode } from "@msgpack/msgpack";
 import test from "ava";
-import fc from "fast-check";
 import { z } from "zod";
 import { FrameCorruptError } from "../../../src/errors/errors.ts";
 import {
@@ -14,6 +13,7 @@ import {
   messageBytesMax,
 } from "../../../src/wire/messages/body.ts";
 import { defineMessages, type MessageOf } from "../../../src/wire/messages/codec.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const catalogue = defineMessages({
   "device.grant": z.object({ fromStep: z.int().min(0), toStep: z.int() }),

@@ -1,7 +1,6 @@
 // Subjects, wildcards and the routing table.
 
 import test from "ava";
-import fc from "fast-check";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import {
   eventsPatterns,
@@ -17,6 +16,7 @@ import {
   tenantsPattern,
 } from "../../../src/wire/messages/subjects.ts";
 import { SubjectRouter } from "../../../src/wire/transports/subject-router.ts";
+import { fc } from "../../helpers/properties.ts";
 
 const start = {
   cluster: "c1",

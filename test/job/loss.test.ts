@@ -5,7 +5,8 @@ import test from "ava";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { startDirectory } from "../data/data-files.ts";
-import { smallData, smallModel, startTestCluster } from "../helpers/clusters/clusters.ts";
+import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
+import { startCluster } from "../helpers/clusters/either-clusters.ts";
 
 type Loss = NonNullable<JobOptions["loss"]>;
 
@@ -40,7 +41,7 @@ test.serial(
   async (t) => {
     const loss: Loss = { kind: "binaryCrossEntropy", positiveWeight: 20, labelSmoothing: 0.05 };
     const results = [];
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     for (const devices of [1, 2]) {
       const checkpoint = { directory: join(startDirectory(t), "checkpoints") };
       const job = place.job({ loss, devices, evaluation: { fraction: 0.2 }, checkpoint });

@@ -5,17 +5,13 @@ import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RemoteError, type Run, type RunEvent } from "../../../index.ts";
-import {
-  calmResult,
-  inEpochs,
-  only,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
 
-const onCluster = shared(() => startTestCluster(2));
+const onCluster = shared(() => startCluster(2));
 
 /** Follows a run; `on` gets every event. Resolves to all events, in order. */
 async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
@@ -33,7 +29,7 @@ async function first(run: Run, type: RunEvent["type"]): Promise<void> {
 }
 
 const epochs = 4;
-const longJob = ({ job }: TestCluster, priority = 0, devices = 2) =>
+const longJob = ({ job }: Pick<EitherCluster, "job">, priority = 0, devices = 2) =>
   inEpochs(job({ priority, devices }), epochs);
 
 onCluster.test(

@@ -18,12 +18,13 @@ import {
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 const auto = { sharding: "auto" } as const;
 
 testIf(testAll).serial("planned or as written, on 1, 2 and 3 devices: one model", async (t) => {
-  await using place = await startTestCluster(3);
+  await using place = await startCluster(3);
   const calm = await calmResult();
   for (const devices of [1, 2, 3]) {
     const { result, events } = await runJob(place, place.job({ ...auto, devices }));
@@ -91,7 +92,7 @@ testIf(testAll).serial(
       t.regex(named ?? "", /small server/);
       t.true((imbalance ?? 9) <= 1.1, `${imbalance}`);
     }
-    await using alone = await startTestCluster(1);
+    await using alone = await startCluster(1);
     const calm = await runJob(alone, inEpochs(alone.job(skewed), 4));
     t.is(result.digest, calm.result.digest);
   },

@@ -13,11 +13,11 @@ import {
 } from "../../../index.ts";
 import { seal, unseal } from "../../../storage/disk/sealed-json.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
-import type { TestCluster } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { onCluster, trained } from "./place.ts";
 
 interface Scene {
-  readonly place: TestCluster;
+  readonly place: EitherCluster;
   readonly train: string;
   readonly valid: string;
   readonly checkpoints: string;
@@ -26,7 +26,7 @@ interface Scene {
 }
 
 /** A trained job on 600 clicks, with 200 others to evaluate on. */
-async function startTrainedRun(t: ExecutionContext, place: TestCluster): Promise<Scene> {
+async function startTrainedRun(t: ExecutionContext, place: EitherCluster): Promise<Scene> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-contents-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const train = writeClicks(join(directory, "train.csv"), 600, 1);

@@ -2,13 +2,8 @@
 // after any kill; it chooses nothing, and a run that had ended before tells it again.
 
 import { type JobOptions, loadModel, runHistory } from "../../../index.ts";
-import {
-  calmResult,
-  only,
-  runJob,
-  smallData,
-  startTestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { calmResult, only, runJob, smallData } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { onCluster } from "./place.ts";
 
@@ -23,7 +18,7 @@ const evaluation: Evaluation = {
 testIf(testAll).serial(
   "a test changes no bit of the run, and a kill in it no figure of the test",
   async (t) => {
-    await using place = await startTestCluster();
+    await using place = await startCluster();
     const calm = await calmResult();
     const plain = await runJob(place, place.job({ evaluation }));
     t.is(plain.result.digest, calm.digest);
@@ -53,7 +48,7 @@ testIf(testAll).serial(
 testIf(testAll).serial(
   "one device and three find the same, and so does the model that is loaded",
   async (t) => {
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     const held: Evaluation = { fraction: 0.1, test: { fraction: 0.2 } };
     const job = () => place.job({ evaluation: held });
     const one = await runJob(place, { ...job(), devices: 1 });

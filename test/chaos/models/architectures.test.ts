@@ -4,12 +4,9 @@
 
 import test from "ava";
 import { type JobOptions, loadModel } from "../../../index.ts";
-import {
-  runJob,
-  smallData,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallData } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 
@@ -99,7 +96,7 @@ for (const [title, model] of Object.entries(models)) {
     async (t) => {
       const digests: string[] = [];
       for (const devices of [1, 2, 3]) {
-        await using place = await startTestCluster(devices);
+        await using place = await startCluster(devices);
         if (devices === 3) place.threads.plan([exit]);
         const { result } = await runJob(place, jobOn(place, model));
         t.is(result.generation, devices === 3 ? 2 : 1);
@@ -115,7 +112,7 @@ for (const [title, model] of Object.entries(models)) {
   );
 }
 
-function jobOn(place: TestCluster, model: JobOptions["model"]): JobOptions {
+function jobOn(place: EitherCluster, model: JobOptions["model"]): JobOptions {
   if (!hasLists(model)) return place.job({ model });
   return place.job({ model, data: { ...smallData, perFeature: lists } });
 }

@@ -4,12 +4,9 @@
 import test from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { type JobOptions, loadModel } from "../../../index.ts";
-import {
-  runJob,
-  smallData,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallData } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
@@ -40,7 +37,7 @@ const simulated = {
 };
 const data = { ...smallData, order: "sessions", sessions: { ...sessions, features } };
 
-function jobOn(place: TestCluster, more: Partial<JobOptions> = {}): JobOptions {
+function jobOn(place: EitherCluster, more: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model, ...more, data: { ...data, ikjt: "auto" } as JobOptions["data"] });
 }
 
@@ -49,7 +46,7 @@ testIf(testAll).serial(
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 3]) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       const { result, events } = await runJob(place, jobOn(place));
       digests.push(result.digest);
       const { dedupeFactor = 0 } = result.times ?? {};

@@ -16,7 +16,9 @@ import {
 } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 
@@ -24,7 +26,7 @@ const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
 
 const data = { kind: "synthetic", samples: 4000, dense: 4, batchSize: 64, epochs: 2 } as const;
 
-function numberJob(place: TestCluster): JobOptions {
+function numberJob(place: EitherCluster): JobOptions {
   return place.job({
     data,
     model: { kind: "dlrm", dense: 4, tables, bottom: [8], top: [8, 1] },
@@ -50,7 +52,7 @@ const taskOptions = {
   optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.05 } },
 } as const satisfies Partial<JobOptions>;
 
-function taskJob(place: TestCluster): JobOptions {
+function taskJob(place: EitherCluster): JobOptions {
   return place.job({
     ...taskOptions,
     data: { ...data, labels: 2 },
@@ -75,7 +77,7 @@ for (const [title, jobOn] of [
     async (t) => {
       const found: string[] = [];
       for (const devices of [1, 2, 3]) {
-        await using place = await startTestCluster(devices);
+        await using place = await startCluster(devices);
         if (devices === 3) place.threads.plan([exit]);
         const { result } = await runJob(place, jobOn(place));
         t.is(result.generation, devices === 3 ? 2 : 1);
@@ -105,7 +107,7 @@ test.serial(
 test.serial(
   "labels that are numbers, in one whole run each: of a number, of two kinds, of a file",
   async (t) => {
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     await numberIsPredicted(t, place);
     await eachTaskIsOfItsKind(t, place);
     await ratingsArePredicted(t, place);
@@ -113,7 +115,7 @@ test.serial(
 );
 
 /** A number is predicted as it is, and compared by its own metrics. */
-async function numberIsPredicted(t: ExecutionContext, place: TestCluster): Promise<void> {
+async function numberIsPredicted(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const { result } = await runJob(place, numberJob(place));
   t.true((result.r2 ?? 0) > 0.1, `R² ${result.r2}`);
   t.is(result.rmse, Math.sqrt(result.mse ?? 0));
@@ -140,7 +142,7 @@ async function numberIsPredicted(t: ExecutionContext, place: TestCluster): Promi
 }
 
 /** Each task has metrics, columns and predictions of its own kind. */
-async function eachTaskIsOfItsKind(t: ExecutionContext, place: TestCluster): Promise<void> {
+async function eachTaskIsOfItsKind(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const { result } = await runJob(place, taskJob(place));
   const { label, label2 } = result.tasks ?? {};
   t.is(label?.auc, result.auc);
@@ -174,7 +176,7 @@ async function eachTaskIsOfItsKind(t: ExecutionContext, place: TestCluster): Pro
 }
 
 /** A file of ratings gives a file of predictions. */
-async function ratingsArePredicted(t: ExecutionContext, place: TestCluster): Promise<void> {
+async function ratingsArePredicted(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-ratings-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const stream = new RandomStream(3, 4, 6);

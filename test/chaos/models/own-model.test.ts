@@ -6,17 +6,14 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { type JobOptions, loadModel, verifyRun } from "../../../index.ts";
-import {
-  runJob,
-  smallData,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallData } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { directoryOf, moduleOf, twoTowers } from "../../helpers/models/own-models.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, simulateHere } from "../../helpers/simulated.ts";
 
-function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+function jobOf(place: EitherCluster, overrides: Partial<JobOptions> = {}): JobOptions {
   return place.job({ model: twoTowers, ...overrides });
 }
 
@@ -27,7 +24,7 @@ testIf(testAll).serial(
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 2, 3]) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const own: Partial<JobOptions> = devices === 3 ? { pipeline: { depth: 1 } } : {};
       const { result } = await runJob(place, jobOf(place, own));
@@ -89,7 +86,7 @@ testIf(testAll).serial(
     const { model, data } = sequencesWithTwoTasks(t, smallData);
     const digests: string[] = [];
     for (const devices of [1, 2]) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       if (devices === 2) place.threads.plan([exit]);
       const { result } = await runJob(place, place.job({ model, data }));
       digests.push(result.digest);
@@ -104,7 +101,7 @@ test.serial(
   async (t) => {
     const path = join(directoryOf(t), "two-towers.ts");
     copyFileSync(twoTowers.path, path);
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const job = jobOf(place, { model: { ...twoTowers, path } });
     const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
     place.threads.plan([exit]);

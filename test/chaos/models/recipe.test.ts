@@ -5,13 +5,9 @@ import test from "ava";
 import { addJob } from "../../../chaos/simulation/jobs.ts";
 import { InvalidOptionError, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
-import {
-  runJob,
-  smallData,
-  smallModel,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData, storyOf } from "../../helpers/simulated.ts";
 
@@ -33,13 +29,13 @@ const optimizer = {
 
 const reduceOnPlateau = { metric: "auc", factor: 0.5, minDelta: 0.2, least: 0.05 } as const;
 
-function jobOn(place: TestCluster): JobOptions {
+function jobOn(place: EitherCluster): JobOptions {
   const evaluation = { fraction: 0.2, everySteps: 5, reduceOnPlateau };
   return place.job({ optimizer, evaluation });
 }
 
 async function digestOf(devices: number): Promise<string> {
-  await using place = await startTestCluster(devices);
+  await using place = await startCluster(devices);
   const { result } = await runJob(place, jobOn(place));
   return result.digest;
 }
@@ -48,7 +44,7 @@ testIf(testAll).serial(
   "schedules, clipping and plateaus give one model on 1, 2 and 3 devices, after a kill, and replayed",
   async (t) => {
     const digests = [await digestOf(1), await digestOf(2)];
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
     const { result } = await runJob(place, jobOn(place));
     t.is(result.generation, 2);

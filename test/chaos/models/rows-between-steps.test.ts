@@ -7,12 +7,9 @@ import { join } from "node:path";
 import test from "ava";
 import { exportTable, importTable, type JobOptions, loadModel, verifyRun } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import {
-  runJob,
-  smallModel,
-  startTestCluster,
-  type TestCluster,
-} from "../../helpers/clusters/clusters.ts";
+import { runJob, smallModel } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 
@@ -55,7 +52,7 @@ function modelWith({ table }: Recipe): JobOptions["model"] {
   return { ...smallModel, tables } as JobOptions["model"];
 }
 
-function jobOn(place: TestCluster, recipe: Recipe, checkpoint: JobOptions["checkpoint"] = {}) {
+function jobOn(place: EitherCluster, recipe: Recipe, checkpoint: JobOptions["checkpoint"] = {}) {
   return place.job({
     model: modelWith(recipe),
     optimizer: recipe.optimizer,
@@ -74,9 +71,9 @@ for (const [name, recipe] of Object.entries(recipes)) {
   });
 
   testIf(testAll).serial(`${name}: one model on 1 and 3 devices, and after a kill`, async (t) => {
-    await using alone = await startTestCluster(1);
+    await using alone = await startCluster(1);
     const { result: expected } = await runJob(alone, jobOn(alone, recipe, { everySteps: 7 }));
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     place.threads.plan([{ actor: "device:1", generation: 1, step: 23, point: 5, effect: "exit" }]);
     const differential = { differential: "consecutive" } as const;
     const { result } = await runJob(place, jobOn(place, recipe, differential));
@@ -102,7 +99,7 @@ test.serial(
   "exported vectors are the averages; with their state, rows go on as they were",
   async (t) => {
     const home = startDirectory(t);
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     const { result } = await runJob(place, jobOn(place, averages));
     const [plain, whole] = ["averages.csv", "whole.csv"].map((name) => join(home, name));
     const { cut } = await exportTable(result.directory, "a", plain ?? "");

@@ -9,7 +9,9 @@ import { csv, type JobOptions, loadModel, runHistory } from "../../../index.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { historyCsv } from "../../../storage/checkpoints/run-history.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 import { oneModelAfterLosses, simulatedData } from "../../helpers/simulated.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
@@ -44,7 +46,7 @@ function jobOf(path: string, own: { weight?: string; group?: string }) {
   } as const;
 }
 
-function jobOn(place: TestCluster, path: string, own: { weight?: string; group?: string }) {
+function jobOn(place: EitherCluster, path: string, own: { weight?: string; group?: string }) {
   const { data, ...rest } = jobOf(path, own);
   const job = place.job(rest);
   return { ...job, data: { ...data, cache: job.data.cache } } as JobOptions;
@@ -58,7 +60,7 @@ test.serial(
   "weights and groups give the same model and GAUC on 1 and 3 devices, and after a kill",
   async (t) => {
     const path = writeClicks(t, (item) => (item % 2 === 0 ? 2.5 : 0.125));
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     const found: string[] = [];
     for (const devices of someOrAll("devices, weights and groups", [1, 3], [1, 2, 3])) {
       if (devices === 3) place.threads.plan([exit]);
@@ -82,7 +84,7 @@ test.serial(
 testIf(testAll).serial(
   "a weight of 1 is no weight, and another one trains another model",
   async (t) => {
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const [ones, halves] = [writeClicks(t, () => 1), writeClicks(t, () => 0.5)];
     const digestOf = async (path: string, own: { weight?: string }) =>
       (await runJob(place, jobOn(place, path, own))).result.digest;
@@ -124,7 +126,7 @@ testIf(testAll).serial(
   async (t) => {
     const digests: string[] = [];
     for (const devices of [1, 2, 3]) {
-      await using place = await startTestCluster(devices);
+      await using place = await startCluster(devices);
       if (devices === 3) place.threads.plan([exit]);
       const { result } = await runJob(place, pleOn(place));
       t.is(result.generation, devices === 3 ? 2 : 1);
@@ -159,7 +161,7 @@ const pleOptions = {
   optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.05 } },
 } as const satisfies Partial<JobOptions>;
 
-function pleOn(place: TestCluster): JobOptions {
+function pleOn(place: EitherCluster): JobOptions {
   const job = place.job(pleOptions);
   return { ...job, data: { ...job.data, labels: 2 } as JobOptions["data"] };
 }

@@ -7,7 +7,9 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel, predictFile, tableIds } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 const samples = 1200;
 type Click = { readonly brand: string; readonly tags: string; readonly price: string };
@@ -42,7 +44,7 @@ function writeFiles(t: ExecutionContext) {
 
 const exit = { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" } as const;
 
-function jobOn(place: TestCluster, { path, brands }: { path: string; brands: string }) {
+function jobOn(place: EitherCluster, { path, brands }: { path: string; brands: string }) {
   const rows = { brandId: 12, pair: 400, tagIds: 20 };
   const tables = Object.entries(rows).map(([name, count]) => ({ name, rows: count, dim: 8 }));
   const job = place.job({
@@ -70,7 +72,7 @@ test.serial(
   "a job with transforms is one model on 1 and 2 devices, and after a kill; what it predicts of is transformed alike",
   async (t) => {
     const files = writeFiles(t);
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const alone = await runJob(place, { ...jobOn(place, files), devices: 1 });
     place.threads.plan([exit]);
     const { result } = await runJob(place, jobOn(place, files));

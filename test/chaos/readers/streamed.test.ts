@@ -11,7 +11,7 @@ import { InputUnusableError, RemoteError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob } from "../../helpers/clusters/clusters.ts";
 import {
   dataOfDays,
   jobOnDays,
@@ -19,6 +19,7 @@ import {
   streamedOutcome,
   writeDays,
 } from "../../helpers/clusters/days.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { testAll, testIf } from "../../helpers/needs.ts";
 
 test.serial(
@@ -28,7 +29,7 @@ test.serial(
     const rest = {
       evaluation: { everySteps: 20, split: { kind: "time", column: "when", from: 3 } },
     };
-    await using place = await startTestCluster(2);
+    await using place = await startCluster(2);
     const own = { ...rest, devices: 1 };
     const { result: cached } = await runJob(place, jobOnDays(place, home, { order: "split" }, own));
     place.threads.plan([{ actor: "device:1", generation: 1, step: 12, point: 5, effect: "exit" }]);
@@ -76,7 +77,7 @@ testIf(testAll).serial(
   async (t) => {
     const home = writeDays(t);
     const calm = await streamedOutcome(1, home, { streamed: true });
-    await using place = await startTestCluster(3);
+    await using place = await startCluster(3);
     place.threads.plan([{ actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" }]);
     const job = jobOnDays(place, home, { streamed: true }, { readers: 2 });
     const { result, events } = await runJob(place, job, (event: RunEvent) => {
@@ -123,7 +124,7 @@ testIf(testAll).serial(
   async (t) => {
     const home = writeDays(t);
     const [first = "", second = ""] = tableFilesOf([home]);
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     const run = await place.cluster.submit(jobOnDays(place, home, { streamed: true, passes: 50 }));
     for await (const event of run.events()) {
       if (event.type === "run.checkpointed" && event.step === 10) copyFileSync(second, first);

@@ -17,7 +17,7 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** On every change, one in this many operations of each kind of run is tried. */
-const nth = { checkpoints: 13, tiers: 53, dynamic: 43, lease: 29 } as const;
+const nth = { checkpoints: 29, tiers: 107, dynamic: 97, lease: 59 } as const;
 
 for (const kind of crashKinds) {
   test.serial(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
@@ -34,7 +34,7 @@ for (const kind of crashKinds) {
 
 test.serial("P7: power lost twice: again while a run recovers", async (t) => {
   // Pairs up to 48 apart, at every distance in rotation.
-  const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 487);
+  const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 997);
   let pairs = 0;
   for (const scenario of all) if ((await survives(t, scenario)) === 2) pairs++;
   t.true(pairs > (all.length * 2) / 3, `${pairs} of ${all.length}`);

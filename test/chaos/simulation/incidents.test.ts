@@ -9,6 +9,7 @@ import { jobs } from "../../../chaos/simulation/jobs.ts";
 import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { loseThread, storyOf } from "../../helpers/simulated.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 /** Runs the first job on three hosts, and injects a fault at its first checkpoint. */
 async function incidentsOf(
@@ -55,7 +56,7 @@ const causes: readonly {
   },
 ];
 
-for (const { what, breakIt, cause, code } of causes) {
+for (const { what, breakIt, cause, code } of thinned("causes of an incident", causes, 2)) {
   test.serial(`one record, first cause first: ${what}`, async (t) => {
     const [incident, ...others] = await incidentsOf(breakIt);
     t.is(others.length, 0);

@@ -56,7 +56,7 @@ const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
 
 test.serial("P1: what a step waits for is named within two step deadlines", async (t) => {
   // A bridge, a device, its two readers. Writers work beside the step, and have separate deadlines.
-  for (const pick of [0, 2, 3, 4]) {
+  for (const pick of someOrAll("threads that stand still", [0, 3], [0, 2, 3, 4])) {
     const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
     const incident = after(lines, / run\.incident: /);
     t.regex(incident?.text ?? "", /: (device|host|reader|bridge):\d+: |: training: /);
@@ -82,7 +82,7 @@ test.serial(
 );
 
 test.serial("P3: a thread that is lost costs less than 5 s", async (t) => {
-  for (let pick = 0; pick < 3; pick++) {
+  for (const pick of someOrAll("threads that are lost", [2], [0, 1, 2])) {
     const lines = await runJob(t, { kind: "thread.kill", atMs, pick });
     const goingOnMs = after(lines, / run\.(recovered|finished)/)?.sinceMs ?? Infinity;
     t.true(goingOnMs <= 5000, `thread ${pick}: ${goingOnMs} ms`);
@@ -90,7 +90,7 @@ test.serial("P3: a thread that is lost costs less than 5 s", async (t) => {
 });
 
 test.serial("P8: zombies commit nothing: what they trained is nobody's", async (t) => {
-  const seeds = someOrAll("seeds of zombies", [1, 2, 3], [1, 2, 3, 4, 5, 6]);
+  const seeds = someOrAll("seeds of zombies", [1, 2], [1, 2, 3, 4, 5, 6]);
   const { failures, faults } = await simulateHere(seeds, ["process.zombie"]);
   t.deepEqual(failures, []);
   t.true((faults["process.zombie"] ?? 0) > seeds.length);
@@ -111,7 +111,7 @@ test.serial(
   async (t) => {
     const leading = { ...shape, leaseMs: 2500 };
     const kill = { kind: "process.kill", atMs, pick: 0 } as const;
-    for (const job of served) {
+    for (const job of someOrAll("jobs of a master", served.slice(0, 1), served)) {
       const verdict = await simulate({
         seed: 1,
         job,
@@ -205,7 +205,8 @@ test.serial(
 test.serial(
   "P2, P6: a host that stands still, or is cut off, is left behind, and serves again",
   async (t) => {
-    for (const kind of ["process.pause", "partition", "broker.cut"] as const) {
+    const kinds = ["process.pause", "partition", "broker.cut"] as const;
+    for (const kind of someOrAll("silent hosts", kinds.slice(0, 2), kinds)) {
       const fault = { kind, atMs, forMs: 6000, pick: 1 } as const;
       const lines = await runUnder(t, [fault], { devices: [1, 1] });
       t.true(

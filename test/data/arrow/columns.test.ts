@@ -183,7 +183,7 @@ const refused: readonly [title: string, name: string, options: object, RegExp][]
 ];
 
 for (const [title, name, options, message] of refused) {
-  test(`refused: ${title}`, async (t) => {
+  test(`refused as Arrow: ${title}`, async (t) => {
     const { problems } = await look(t, [name], options);
     t.is(problems.length, 1);
     t.regex(problems[0] ?? "", message);

@@ -84,7 +84,7 @@ const cases: readonly [title: string, bytes: Buffer, message: RegExp][] = [
 ];
 
 for (const [title, bytes, message] of cases) {
-  test(`refused: ${title}`, async (t) => {
+  test(`refused as Arrow: ${title}`, async (t) => {
     const error = await t.throwsAsync(readAll(bytes, "memory.arrow"), { message });
     t.true(error instanceof InputUnusableError);
     t.regex(error?.message ?? "", /; write the file again, or leave it out$/);

@@ -72,7 +72,7 @@ const refused: readonly [string, Parameters<typeof parquet>[1], TableShape[], Re
 ];
 
 for (const [title, given, tables, message] of refused) {
-  test(`refused: ${title}`, async (t) => {
+  test(`refused as Parquet: ${title}`, async (t) => {
     const { problems } = await look(parquet(path, given), tables);
     t.is(problems.length, 1);
     t.regex(problems[0] ?? "", message);

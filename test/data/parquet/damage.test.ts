@@ -57,7 +57,7 @@ const cases: readonly [title: string, bytes: Buffer, message: RegExp][] = [
 ];
 
 for (const [title, bytes, message] of cases) {
-  test(`refused: ${title}`, async (t) => {
+  test(`refused as Parquet: ${title}`, async (t) => {
     const error = await t.throwsAsync(readFooter(rangesOf(bytes)), {
       instanceOf: InputUnusableError,
     });

@@ -7,7 +7,8 @@ import type { ExecutionContext } from "ava";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { type JobOptions, parquet } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { runJob, startTestCluster, type TestCluster } from "./clusters.ts";
+import { runJob, startTestCluster } from "./clusters.ts";
+import type { EitherCluster } from "./either-cluster.ts";
 
 const days = 3;
 const rowsOfDay = 500;
@@ -59,7 +60,7 @@ export function dataOfDays(home: string, data: object): JobOptions["data"] {
 
 /** A job on that directory; `data`, `rest`: what it has besides. */
 export function jobOnDays(
-  place: TestCluster,
+  place: Pick<EitherCluster, "job">,
   home: string,
   data: object,
   rest: object = {},

@@ -10,16 +10,17 @@ import {
   historyCsv,
   runHistory,
 } from "../../../index.ts";
-import { startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 test.serial("the curve of a run, and its model, have what its result has", async (t) => {
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   await checkCurve(t, place);
   await checkThresholds(t, place);
 });
 
 /** The curve has each cut of the run, with epochs, samples and what was evaluated. */
-async function checkCurve(t: ExecutionContext, place: TestCluster): Promise<void> {
+async function checkCurve(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const job = place.job({
     data: { kind: "synthetic", samples: 1000, dense: 4, batchSize: 64, epochs: 2 },
     evaluation: { fraction: 0.1, everySteps: 10 },
@@ -49,7 +50,7 @@ async function checkCurve(t: ExecutionContext, place: TestCluster): Promise<void
  * The run's model is the one that its result names; precision, recall and F1 at the job's
  * thresholds are in the result, the model and the curve.
  */
-async function checkThresholds(t: ExecutionContext, place: TestCluster): Promise<void> {
+async function checkThresholds(t: ExecutionContext, place: EitherCluster): Promise<void> {
   const thresholds = [0.3, 0.999];
   const job = place.job({ evaluation: { fraction: 0.2, thresholds, test: {} } });
   const run = await place.cluster.submit(job);

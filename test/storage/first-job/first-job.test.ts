@@ -22,7 +22,8 @@ import {
 import { resolveJob } from "../../../src/job/job.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { dataFile, dataHome, testAll, testIf } from "../../helpers/needs.ts";
 
 /** The lines of a packed file. */
@@ -187,7 +188,7 @@ testIf(testAll, ...realFiles).serial(
   "ten real files of different shapes give jobs that train",
   async (t) => {
     const home = startDirectory(t);
-    await using place = await startTestCluster(1);
+    await using place = await startCluster(1);
     for (const [i, [title, shape]] of Object.entries(shapes).entries()) {
       const directory = join(home, `${i}`);
       mkdirSync(directory);

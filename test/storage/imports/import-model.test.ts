@@ -9,7 +9,8 @@ import test from "ava";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { importModel } from "../../../storage/imports/import-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob } from "../../helpers/clusters/clusters.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { apart, expectedOfPyTorch, logitsOf, pytorchFile } from "../../helpers/models/pytorch.ts";
 
 const tolerance = 1e-6;
@@ -60,7 +61,7 @@ function continuedJob(home: string, name: string, made: JobOptions): JobOptions 
 
 test.serial("training goes on as in PyTorch, with the state of its optimizer", async (t) => {
   const home = startDirectory(t);
-  await using place = await startTestCluster();
+  await using place = await startCluster();
   for (const name of ["dlrm-rowwise.pt", "torchrec.pt"]) {
     const { continued = [] } = models[name] ?? {};
     const { job: made } = await importModel(pytorchFile(name), { out: join(home, `${name}-1`) });

@@ -5,7 +5,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import { CheckpointMissingError, exportTable, type JobOptions, loadModel } from "../../../index.ts";
+import {
+  CheckpointMissingError,
+  exportTable,
+  type JobOptions,
+  loadModel,
+  runHistory,
+} from "../../../index.ts";
 import { clicksData, clicksModel, writeClicks } from "../../helpers/clusters/clicks.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 import { onCluster, trained } from "./place.ts";
@@ -76,6 +82,9 @@ onCluster.test(
         t.deepEqual([last.step, last.digest], [step, digest]);
         t.deepEqual(await last.evaluate(undefined, { part: "test" }), result.test?.metrics);
       }
+      // The record in the directory is of the job of both parts, not of the first.
+      const tested = runHistory(directory).flatMap((point) => (point.test ? point.step : []));
+      t.true(tested.includes(step), `${tested}`);
       const file = join(home, `${metric}.csv`);
       const { cut, manifest } = await exportTable(directory, "user", file, { manifest: "best" });
       t.deepEqual([cut, manifest], [best?.step ?? 0, best?.manifest ?? ""]);

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
 import type { BenchRow } from "../../bench/row.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 
 const program = fileURLToPath(new URL("../../bench/run.js", import.meta.url));
 
@@ -96,7 +97,7 @@ fi
 echo "torch 9.9: 3 steps, samples/s p10 1 median 2 p90 3"
 `;
 
-test("Ctrl-C prints the rows so far, and leaves no process and no file", async (t) => {
+testIf(testAll)("Ctrl-C prints the rows so far, and leaves no process and no file", async (t) => {
   const directory = directoryOf(t);
   const python = join(directory, "python");
   writeFileSync(python, fakePython, { mode: 0o755 });

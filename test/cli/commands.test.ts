@@ -170,7 +170,7 @@ test.serial("generated data is trained on, and the model evaluated on its file",
 
 test.serial("the demonstration kills a device, and ends with equal models", async (t) => {
   const directory = directoryOf(t);
-  const generate = ["generate", "--rows", "50", "--samples", "20000", "--out", "data.tsv"];
+  const generate = ["generate", "--rows", "50", "--samples", "8000", "--out", "data.tsv"];
   t.is((await runCli(generate, directory)).code, 0);
   const ended = await runCli(["demo", "--data", "data.tsv", "--json"], directory);
   t.is(ended.code, 0, ended.stderr);
@@ -189,17 +189,17 @@ test.serial("the demonstration kills a device, and ends with equal models", asyn
 test.serial(
   "simulated clusters: JSON a schedule, and what they came to in the last line",
   async (t) => {
-    const args = ["chaos", "--simulate", "--seeds", "1-3,7", "--jobs", "1", "--json"];
+    const args = ["chaos", "--simulate", "--seeds", "2-3", "--jobs", "1", "--json"];
     const ended = await runCli(args, directoryOf(t));
     t.is(ended.code, 0, ended.stderr);
     const lines = ended.stdout.trimEnd().split("\n");
-    t.is(lines.length, 5);
+    t.is(lines.length, 3);
     const { schedules, failures, faults } = lastJson<{
       readonly schedules: number;
       readonly failures: unknown[];
       readonly faults: Record<string, number>;
     }>(ended);
-    t.deepEqual([schedules, failures], [4, []]);
+    t.deepEqual([schedules, failures], [2, []]);
     t.true(Object.keys(faults).length > 0);
   },
 );

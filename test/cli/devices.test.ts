@@ -6,6 +6,7 @@ import test from "ava";
 import type { JobPlan, PlanReport } from "../../index.ts";
 import { defaultConstants, machineConstants } from "../../index.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -78,7 +79,8 @@ test.serial("plan --devices auto plans for the number that train would take", as
   t.regex(asked.stdout, /on 2 devices of 1 host\n\n/);
 });
 
-test.serial(
+// That a machine is measured once, and known from its file, is also test/actors/calibration.
+testIf(testAll).serial(
   "without --constants the machine is known from its file, and measured first",
   async (t) => {
     const directory = directoryOf(t);

@@ -87,7 +87,7 @@ test.serial("killed or interrupted, clustering goes on, and makes the same bytes
     ["SIGKILL", 1],
     ["SIGINT", 7000],
   ] as const;
-  for (const [signal, rows] of someOrAll("clustering is ended", ends.slice(0, 2), ends)) {
+  for (const [signal, rows] of someOrAll("clustering is ended", ends.slice(1, 2), ends)) {
     const running = startCli(args("table"), directory);
     await sorted(join(directory, "table"), rows);
     running.kill(signal);

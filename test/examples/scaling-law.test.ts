@@ -10,6 +10,7 @@ import test, { type ExecutionContext } from "ava";
 import { writeSamples } from "../../examples/planted-interactions.ts";
 import { fitPowerLaw, lawAt } from "../../examples/power-law.ts";
 import { drawScalingLaw } from "../../examples/scaling-law-picture.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { textOf } from "../helpers/tree.ts";
 
 interface Outcome {
@@ -85,7 +86,7 @@ test("samples are a function of their seed, and their truth is better than knowi
   t.not(made[0], made[2]);
 });
 
-test("points that are there are not trained again", async (t) => {
+testIf(testAll)("points that are there are not trained again", async (t) => {
   const home = homeOf(t);
   const results = join(home, "results.jsonl");
   const run = (...more: string[]) =>

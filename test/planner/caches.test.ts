@@ -21,6 +21,7 @@ import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
+import { rounds } from "../helpers/thinned.ts";
 
 test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
   const [rows, draws] = [10_000, 800];
@@ -129,7 +130,8 @@ test("against one load factor for all, the same bytes miss strictly fewer rows",
 
 test("the best amount of memory for caches is no worse than none and all of it", (t) => {
   let better = 0;
-  for (let seed = 0; seed < 6; seed++) {
+  const seeds = rounds("models of heterogeneous tables", 2, 6);
+  for (let seed = 0; seed < seeds; seed++) {
     const tables = heterogeneous(seed);
     const bytes = tables.reduce((sum, { rows, dim }) => sum + rows * (4 * dim + 5), 0);
     for (const share of [0.15, 0.3, 0.6]) {
@@ -144,7 +146,7 @@ test("the best amount of memory for caches is no worse than none and all of it",
       t.is(assessPlan(setting, found.plan).lacksBytes, 0);
     }
   }
-  t.true(better > 5, `${better}`);
+  t.true(better >= seeds, `${better}`);
 });
 
 test("caches take what their device has for them; small tables are in memory", (t) => {

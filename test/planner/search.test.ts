@@ -15,6 +15,7 @@ import {
 import { RandomStream } from "../../src/ports/random.ts";
 import { fc } from "../helpers/properties.ts";
 import { cutBy, near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
+import { rounds } from "../helpers/thinned.ts";
 
 // Brute force ----
 
@@ -134,7 +135,7 @@ test("where everything can be tried, nothing better is left", (t) => {
       t.true(found.score <= best * 1.001_000_1, `${found.score}, best ${best}`);
       t.true(found.score >= best * (1 - 1e-12));
     }),
-    { numRuns: 60 },
+    { numRuns: rounds("settings of which everything is tried", 15, 60) },
   );
 });
 
@@ -151,6 +152,7 @@ test("whole tables are packed as well as they can be, where greedy cannot", (t) 
       const best = bruteForce(setting);
       t.true((result.best?.score ?? Infinity) <= best * 1.001_000_1);
     }),
+    { numRuns: rounds("whole tables that are packed", 25, 100) },
   );
   // Graham's worst case: greedy needs 110 for items that fit into 90.
   const { result } = searched([50, 50, 40, 40, 30, 30, 30]);
@@ -259,9 +261,11 @@ test("less memory on the fullest device is taken where it costs nothing", (t) =>
   t.not(places[0], places[1]);
 });
 
-test("five thousand tables on 128 devices get a plan that fits and is balanced", (t) => {
+const tableCount = rounds("tables of a large plan", 1000, 5000);
+
+test(`${tableCount} tables on 128 devices get a plan that fits and is balanced`, (t) => {
   const random = new RandomStream(7, 7);
-  const tables = Array.from({ length: 5000 }, (_, i) => {
+  const tables = Array.from({ length: tableCount }, (_, i) => {
     return plannedTable(`T${i}`, {
       rows: Math.ceil(Math.exp(11 + 2 * random.normal())),
       dim: 32 * (1 + random.below(8)),

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ExecutionContext, TestFn } from "ava";
 import type { RecordShard, RecordStore } from "../../storage/records/record-store.ts";
 import { fc } from "../helpers/properties.ts";
+import { rounds } from "../helpers/thinned.ts";
 
 /** Opens a store of some shards in a directory of its own; opening again finds what was synced. */
 export interface RecordsUnderTest {
@@ -135,7 +136,7 @@ export function testRecords(test: TestFn, name: string, start: () => RecordsUnde
         await store.close();
         subject.close();
       }),
-      { numRuns: 30 },
+      { numRuns: rounds("random calls of a store of records", 10, 30) },
     );
   });
 

@@ -5,11 +5,16 @@ import { publishedHome } from "../../../bench/sharding/published.ts";
 import { shardingRows } from "../../../bench/sharding/sharding.bench.ts";
 import { readCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { dataFile, testIf } from "../../helpers/needs.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 testIf(dataFile("sharding/tables856.json.gz"))(
   "on official tasks every search has a plan, at least 15 % below the best greedy one",
   (t) => {
-    const rows = shardingRows(4, { data: publishedHome, tasks: 6, memory: 4 });
+    const rows = shardingRows(4, {
+      data: publishedHome,
+      tasks: rounds("official tasks", 2, 6),
+      memory: 4,
+    });
     const figures = new Map(rows.map(({ name, figure }) => [name, figure]));
     t.is(figures.get("sharding.4.valid"), 100);
     t.true((figures.get("sharding.4.below") ?? 0) >= 15);

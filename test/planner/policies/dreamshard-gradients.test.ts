@@ -26,6 +26,7 @@ import {
   someOf,
   worstError,
 } from "../../helpers/policies.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 test("the cost network's gradients are the slopes of its loss", (t) => {
   const kernels = exactKernels();
@@ -103,7 +104,8 @@ test("REINFORCE over all choices is the slope of the expected reward", (t) => {
   const everything = chosen(kernels, all, rewards);
   const weights = odds().map((own, i) => own * (rewards[i] ?? 0) * all.length);
   const advantages = everything.advantages.map((_, i) => weights[i % all.length] ?? 0);
-  for (const name of ["policy.device.0.weight", "policy.costs.0.bias", "policy.table.1.bias"]) {
+  const names = ["policy.device.0.weight", "policy.costs.0.bias", "policy.table.1.bias"];
+  for (const name of someOrAll("weights of an expected reward", names.slice(0, 1), names)) {
     policy.gradients({ ...everything, advantages }, 0);
     const slope = [...valuesOf(someOf(kernels, policy.parameters.gradient(name)))];
     const at = someOf(kernels, policy.parameters.weight(name));

@@ -6,8 +6,7 @@ import { dreamRows } from "../../../bench/sharding/policies/dream-rows.ts";
 import { publishedHome } from "../../../bench/sharding/published.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { readPolicy } from "../../../storage/cost-networks/policy-file.ts";
-import { dataFile, testIf } from "../../helpers/needs.ts";
-import { someOrAll } from "../../helpers/thinned.ts";
+import { dataFile, testAll, testIf } from "../../helpers/needs.ts";
 
 testIf(dataFile("sharding/tables856.json.gz"))(
   "DreamShard's plans cost less than greedy ones, and less than without predicted costs",
@@ -31,17 +30,12 @@ testIf(dataFile("sharding/tables856.json.gz"))(
   },
 );
 
-testIf(dataFile("sharding/tables856.json.gz"))(
-  "AutoShard's plans are more even than greedy ones, and in test:all than without costs",
+testIf(testAll, dataFile("sharding/tables856.json.gz"))(
+  "AutoShard's plans are more even than greedy ones, and than without predicted costs",
   (t) => {
-    // The package has no policies that were trained without costs. Training one takes a minute.
-    const ablations = someOrAll(
-      "AutoShard beside policies that are told no costs",
-      [],
-      ["noCosts"],
-    );
-    const hasAblations = ablations.length > 0;
-    const rows = autoRows(openKernels("auto"), { data: publishedHome, tasks: 20, hasAblations });
+    // The package has no policy that was trained without costs. Training one takes a minute.
+    const options = { data: publishedHome, tasks: 20, hasAblations: true };
+    const rows = autoRows(openKernels("auto"), options);
     const figureOf = (size: string, row: string) => {
       return rows.find(({ name }) => name === `sharding.auto.${size}.${row}`)?.figure ?? Number.NaN;
     };
@@ -49,7 +43,7 @@ testIf(dataFile("sharding/tables856.json.gz"))(
     t.true(figureOf("80", "speedUp") >= 1.65);
     t.true(figureOf("80.unseen", "speedUp") >= 1.65);
     for (const size of ["80", "80.unseen", "160.unseen", "800", "800.unseen"]) {
-      for (const other of ["dim", "size", "lookup", "sizeLookup", "random", ...ablations]) {
+      for (const other of ["dim", "size", "lookup", "sizeLookup", "random", "noCosts"]) {
         t.true(figureOf(size, "balance") > figureOf(size, other), `${size}, ${other}`);
       }
     }

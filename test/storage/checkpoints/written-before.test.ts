@@ -8,9 +8,9 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 
 /** The digest of the whole run, as commit a5f5553 trained it: 72 steps, two epochs. */
 const wholeDigest = "sha256:98d0f6c20bcb650453f66b87c3a8785303ed5ee87fa3dc1d1e8dfde7fc3a993e";
@@ -89,7 +89,8 @@ test.serial(
   async (t) => {
     const [directory, other] = [copyOf(t), mkdtempSync(join(tmpdir(), "osiris-before-"))];
     t.teardown(() => rmSync(other, { recursive: true }));
-    await using cluster = await Cluster.start({ devices: 2 });
+    await using place = await startCluster();
+    const { cluster } = place;
     const run = await cluster.submit(jobIn(directory));
     const from: number[] = [];
     for await (const event of run.events()) {

@@ -19,6 +19,7 @@ import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import { apart, expectedOfPyTorch, pytorchFile } from "../../helpers/models/pytorch.ts";
 import { pyTorch, pythonWithTorch, testIf } from "../../helpers/needs.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const fixtures = {
   "dlrm.pt": ["dlrm", "opt_state_dict"],
@@ -124,7 +125,7 @@ test("every optimizer that PyTorch has too goes there and back, untrained rows a
     { kind: "partialRowWiseAdam" },
     { kind: "partialRowWiseLamb" },
   ] as const;
-  for (const [i, own] of sparse.entries()) {
+  for (const [i, own] of thinned("optimizers there and back", [...sparse.entries()])) {
     const home = startDirectory(t);
     const job = jobOf(home, { dense: dense[i % dense.length], sparse: own } as never);
     const trained = await startTrained(job, { devices: 2 });

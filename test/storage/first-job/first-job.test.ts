@@ -25,6 +25,7 @@ import { startDirectory } from "../../data/data-files.ts";
 import { runJob } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { dataFile, dataHome, testAll, testIf } from "../../helpers/needs.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 /** The lines of a packed file. */
 async function linesOf(name: string, most: number): Promise<string[]> {
@@ -205,9 +206,10 @@ testIf(testAll, ...realFiles).serial(
   },
 );
 
-testIf(...realFiles)("ten real files of different shapes give jobs that are right", async (t) => {
+testIf(...realFiles)("real files of different shapes give jobs that are right", async (t) => {
   const home = startDirectory(t);
-  for (const [i, [title, shape]] of Object.entries(shapes).entries()) {
+  const some = thinned("shapes of a first job", [...Object.entries(shapes).entries()]);
+  for (const [i, [title, shape]] of some) {
     const directory = join(home, `${i}`);
     mkdirSync(directory);
     const job = await jobOfShape(t, directory, { title, ...shape });

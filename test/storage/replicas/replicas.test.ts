@@ -18,6 +18,7 @@ import {
   serveReplicas,
 } from "../../../storage/replicas/replica-transfer.ts";
 import { awaitedStates, createRestoreSource } from "../../../storage/replicas/restore-source.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 function replicaOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartReplica {
   const memory = new SharedArrayBuffer(bytes.length);
@@ -67,7 +68,9 @@ async function fetched(
 }
 
 test("a file comes whole, whatever is lost, repeated, or damaged on the way", async (t) => {
-  const copy = replicaOf(patterned(1_000_001));
+  const copy = replicaOf(
+    patterned(rounds("bytes that are fetched in spite of faults", 200_001, 1_000_001)),
+  );
   const into = blank(copy);
   const faults = { drop: 0.2, duplicate: 0.2, reorder: 0.2, corrupt: 0.2 };
   t.is(await fetched(into, [copy], faults), "there");

@@ -25,7 +25,7 @@ import {
 } from "../../../storage/sessions/cluster-sessions.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { fixtures } from "../../data/parquet/parquet-files.ts";
-import { stride } from "../../helpers/thinned.ts";
+import { rounds, stride } from "../../helpers/thinned.ts";
 import { allFiles, mortalDisk } from "../warehouse/tables.ts";
 import { clustered, jsonLines, outOf, rowsIn, rowsOf } from "./clustered.ts";
 
@@ -66,7 +66,7 @@ test("killed before any change of the disk, the next call makes the same bytes",
 
 test("killed again and again, it still ends, with the same bytes", async (t) => {
   const home = startDirectory(t);
-  const path = jsonLines(home, rowsOf(4000));
+  const path = jsonLines(home, rowsOf(rounds("rows of a killed clustering", 2000, 4000)));
   await clusterSessions([path], join(home, "expected"), { memory });
   let calls = 0;
   for (let lives = 8; calls < 1000; calls++, lives = 8 + ((calls * 7) % 23)) {

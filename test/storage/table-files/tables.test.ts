@@ -4,7 +4,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { Cluster } from "../../../actors/cluster/cluster.ts";
 import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import { decodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
@@ -16,6 +15,7 @@ import { loadModel } from "../../../storage/model/load-model.ts";
 import { exportTable } from "../../../storage/table-files/export-table.ts";
 import { importTable } from "../../../storage/table-files/import-table.ts";
 import { startDirectory } from "../../data/data-files.ts";
+import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
 import {
   contentOf,
@@ -202,9 +202,9 @@ test("a run goes on from an imported checkpoint to the digest of one that was le
     const checkpoint = { ...rest.checkpoint, everySteps: 1, differential: "consecutive" as const };
     return { ...rest, checkpoint, data: { ...data, batchSize: 16, epochs } };
   };
-  await using cluster = await Cluster.start({ devices: 2 });
+  await using place = await startCluster();
   const train = async (options: JobOptions) => {
-    const run = await cluster.submit(options);
+    const run = await place.cluster.submit(options);
     return run.result();
   };
   const expected = await train(job("undisturbed", 2));

@@ -5,6 +5,7 @@ import { decode } from "@msgpack/msgpack";
 import { type Fault, show } from "../../src/data/text/faults.ts";
 import { objectIn } from "../../src/data/text/json-lines.ts";
 import { momentOf } from "../../src/data/text/split-keys.ts";
+import { shownJson } from "../../src/ports/json/exact-json.ts";
 import type { StoredMessage } from "../../src/wire/jetstream/stream-reader.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
 import { looseOf } from "../warehouse/loose-values.ts";
@@ -68,7 +69,8 @@ export function eventIn(stored: StoredMessage, named: Named): Said<EventMessage>
   const numbers: (number | undefined)[] = [];
   for (const name of [named.label, ...named.values]) {
     const value = object[name];
-    const number = typeof value === "boolean" ? Number(value) : value;
+    const isOther = typeof value === "boolean" || typeof value === "bigint";
+    const number = isOther ? Number(value) : value;
     const isMissing = number === undefined || number === null;
     if (isMissing && name !== named.label) numbers.push(undefined);
     else if (typeof number === "number" && Number.isFinite(number)) numbers.push(number);
@@ -109,13 +111,14 @@ function headIn(
   }
   if (Object.keys(object).length === 1) return { kind: "tick", timeMs };
   const id = object[named.id];
-  const isId = (typeof id === "string" && id !== "") || Number.isSafeInteger(id);
+  const isInteger = typeof id === "bigint" || Number.isSafeInteger(id);
+  const isId = (typeof id === "string" && id !== "") || isInteger;
   if (!isId) return bad(`expected \`${named.id}\` to be text or an integer`, id);
   return { kind: "head", object, id: String(id), timeMs };
 }
 
 function bad(kind: string, value: unknown): { kind: "bad"; fault: Fault } {
-  const text = value === undefined ? undefined : (JSON.stringify(value) ?? String(value));
+  const text = value === undefined ? undefined : shownJson(value);
   const bytes = text === undefined ? undefined : Buffer.from(text, "utf8").toString("latin1");
   return { kind: "bad", fault: { kind, got: show(bytes) } };
 }
@@ -135,11 +138,11 @@ function objectOf(data: Uint8Array): Readonly<Record<string, unknown>> | undefin
   }
 }
 
-/** Integers of 64 bits as JSON has them here: those that a float64 does not hold as text. */
+/** Integers of 64 bits as JSON has them here: a bigint where a float64 may not hold them. */
 function plain(value: unknown): unknown {
   if (typeof value === "bigint") {
     const number = Number(value);
-    return Number.isSafeInteger(number) ? number : String(value);
+    return Number.isSafeInteger(number) ? number : value;
   }
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== "object" || value === null) return value;
@@ -150,7 +153,7 @@ function plain(value: unknown): unknown {
 const unitMs = { s: 1000, ms: 1, us: 1e-3 } as const;
 
 function timeOf(value: unknown, unit: keyof typeof unitMs): number | undefined {
-  if (typeof value !== "string" && typeof value !== "number") return undefined;
+  if (!["string", "number", "bigint"].includes(typeof value)) return undefined;
   const moment = momentOf(String(value));
   if (moment === undefined) return undefined;
   const ms = moment.form === "date" ? moment.value : moment.value * unitMs[unit];

@@ -27,6 +27,7 @@ import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.
 import type { JobSpec } from "../../src/job/job.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { type DiskFile, realDisk } from "../../src/ports/disk.ts";
+import { shownJson } from "../../src/ports/json/exact-json.ts";
 import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { type Pack, packOf } from "../disk/packing.ts";
 import { writeWhole } from "../disk/whole-file.ts";
@@ -188,7 +189,7 @@ class LineScorer {
       return keep.map((name) => {
         const own = Object.hasOwn(value, name) ? value[name] : null;
         if (own === null) return null;
-        return typeof own === "string" ? own : JSON.stringify(own);
+        return typeof own === "string" ? own : shownJson(own);
       });
     }
     const fields = fieldsOf(line, columns);

@@ -1,22 +1,17 @@
-// Bodies of JSON: bounded in their nesting, as an object.
+// Bodies of JSON: bounded in their nesting, as an object, their integers with all digits.
 
 import { isAscii } from "node:buffer";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import { parseExactly } from "../../../src/ports/json/exact-json.ts";
 
 /** Deepest nesting of a body: ours have five levels. */
 const depthMax = 16;
 
-const quote = 0x22;
-const backslash = 0x5c;
-
-/** The object in a body. @throws RequestUnusableError */
+/** The object in a body, an integer beyond 2^53 as a bigint. @throws RequestUnusableError */
 export function jsonOf(body: Uint8Array): Readonly<Record<string, unknown>> {
-  if (isDeeper(body)) {
-    throw new RequestUnusableError(`Expected JSON of at most ${depthMax} levels`);
-  }
   let value: unknown;
   try {
-    value = JSON.parse(textOf(body));
+    value = parseExactly(textOf(body), { depthMax });
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message.slice(0, 200) : "";
     throw new RequestUnusableError(`Expected the body to be JSON: ${reason}`, 400, { cause });
@@ -34,21 +29,4 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 function textOf(body: Uint8Array): string {
   if (!isAscii(body)) return decoder.decode(body);
   return Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1");
-}
-
-/** Whether brackets nest deeper than they may, outside of strings. */
-function isDeeper(body: Uint8Array): boolean {
-  let depth = 0;
-  let isText = false;
-  for (let at = 0; at < body.length; at++) {
-    const byte = body[at];
-    if (isText) {
-      if (byte === backslash) at++;
-      else if (byte === quote) isText = false;
-    } else if (byte === quote) isText = true;
-    else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > depthMax) return true;
-    } else if (byte === 0x5d || byte === 0x7d) depth--;
-  }
-  return false;
 }

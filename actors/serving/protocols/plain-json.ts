@@ -23,7 +23,7 @@ export interface PlainRequest {
 /** Reads the object of a request. @throws RequestUnusableError */
 export function readPlain(method: Method, given: Readonly<Record<string, unknown>>): PlainRequest {
   const { key, timeout_ms: deadlineMs } = given;
-  if (key !== undefined && typeof key !== "string" && typeof key !== "number") {
+  if (key !== undefined && !["string", "number", "bigint"].includes(typeof key)) {
     throw new RequestUnusableError("Expected `key` to be text or a number");
   }
   if (deadlineMs !== undefined && !(typeof deadlineMs === "number" && deadlineMs > 0)) {

@@ -33,7 +33,7 @@ import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
 
 /** Part of every cache's key: each version has files of its own. */
-export const cacheVersion = 4;
+export const cacheVersion = 5;
 /** Samples of a block: few, because a shuffled reader needs one sample from each block it reads. */
 export const blockSamples = 32;
 /** Bytes before the first block. */

@@ -54,7 +54,7 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
     if (!Number.isNaN(id)) return push(sample, id);
     if (!Array.isArray(value)) {
       const text = idTextOf(value, column);
-      if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id");
+      if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id", value);
       return decodeBag(sample, feature, text, column);
     }
     if (!isBag) {
@@ -66,7 +66,7 @@ export function bagReader(feature: number, column: CategoricalField, isBag: bool
       if (!Number.isNaN(known)) fault = push(sample, known);
       else {
         const text = idTextOf(entry, column);
-        if (text === undefined) return noId(column, "a list of ids");
+        if (text === undefined) return noId(column, "a list of ids", entry);
         fault = text === "" ? undefined : decodeEntry(sample, feature, text, column);
       }
       if (fault !== undefined) return fault;
@@ -96,19 +96,21 @@ function isAscii(text: string): boolean {
   return true;
 }
 
-/** As `textOf`, for an id. A number that may have been rounded is refused as a 64-bit id. */
+/**
+ * As `textOf`, for an id. An integer beyond 2^53 may have been rounded, and would be another id: it
+ * is refused as a number; as a 64-bit id so is a fraction.
+ */
 export function idTextOf(
   value: unknown,
   { isWide }: Pick<CategoricalField, "isWide">,
 ): string | undefined {
-  const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
-  return isWide && mayBeRounded ? undefined : textOf(value);
+  if (typeof value !== "number" || Number.isSafeInteger(value)) return textOf(value);
+  return isWide || Number.isInteger(value) ? undefined : textOf(value);
 }
 
-function noId({ name, isWide }: CategoricalField, wanted: string): Fault {
-  return isWide
-    ? { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` }
-    : noValue(name, wanted);
+function noId({ name, isWide }: CategoricalField, wanted: string, value: unknown): Fault {
+  if (!isWide && typeof value !== "number") return noValue(name, wanted);
+  return { kind: `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer` };
 }
 
 /** The fault of a value that has no text. */

@@ -5,6 +5,7 @@
 // A key that is missing, and null, are a missing value. Lists are joined by characters that no text
 // should have, and are split again where bags are made.
 
+import { membersOf, parseExactly, shownJson } from "../../ports/json/exact-json.ts";
 import { type Fault, show } from "./faults.ts";
 
 /** Between the ids of a list, and between an id and its weight: ASCII's own separators. */
@@ -23,7 +24,9 @@ export interface JsonFields {
 /** The fields of a line with one byte per character, or the line's fault. */
 export function jsonFields(line: string, { names, lists, made }: JsonFields): string[] | Fault {
   const value = objectIn(line);
-  if (value === undefined) return { kind: "expected a JSON object", got: show(line.slice(0, 100)) };
+  if (value === undefined) {
+    return { kind: "expected a JSON object, each name in it once", got: show(line.slice(0, 100)) };
+  }
   if (!names.some((name) => Object.hasOwn(value, name))) {
     const listed = names.slice(0, 8).map((name) => `\`${name}\``);
     const keys = Object.keys(value).slice(0, 8).join(", ");
@@ -47,12 +50,15 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** The object that a line is; undefined: it is none, or is not UTF-8. */
+/**
+ * The object that a line is, its values as `parseExactly` has them, those within it maybe maps;
+ * undefined: it is none, has a name twice, or is not UTF-8.
+ */
 export function objectIn(line: string): Record<string, unknown> | undefined {
   try {
     const isAscii = !/[^\0-\x7f]/.test(line);
     const text = isAscii ? line : utf8.decode(Buffer.from(line, "latin1"));
-    const value: unknown = JSON.parse(withLongNumbersAsText(text));
+    const value: unknown = parseExactly(text, { mayBeMaps: true });
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;
@@ -91,7 +97,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function textOf(value: unknown): string | undefined {
   if (value === null) return "";
   if (typeof value === "string") return bytesOf(value);
-  return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
+  return typeof value === "object" || value === undefined ? undefined : String(value);
 }
 
 /** The field of a list: its ids, a weight behind each; undefined: the value is no such list. */
@@ -103,18 +109,21 @@ function listOf(value: unknown, list: "plain" | "weighted" | undefined): string 
   }
   // An object of weights by id, or a list of pairs.
   const pairs: unknown[] = isObject(value)
-    ? Object.entries(value)
+    ? [...membersOf(value)]
     : Array.isArray(value)
       ? value
       : [0];
   return joined(
     pairs.map((pair) => {
-      if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[1] !== "number")
-        return undefined;
+      if (!Array.isArray(pair) || pair.length !== 2 || !isNumber(pair[1])) return undefined;
       const id = textOf(pair[0]);
       return id === undefined || id === "" ? undefined : `${id}${beforeWeight}${pair[1]}`;
     }),
   );
+}
+
+function isNumber(value: unknown): value is number | bigint {
+  return typeof value === "number" || typeof value === "bigint";
 }
 
 function joined(entries: readonly (string | undefined)[]): string | undefined {
@@ -134,15 +143,7 @@ function wanted(name: string, list: "plain" | "weighted" | undefined): string {
 
 /** Some value as a message shows it, one character for each byte. */
 function textOfAny(value: unknown): string {
-  return bytesOf(JSON.stringify(value).slice(0, 100));
-}
-
-/** Integers that a float64 does not hold, as text: an id of 64 bits keeps all its digits. */
-function withLongNumbersAsText(line: string): string {
-  if (!/\d{16}/.test(line)) return line;
-  return line.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g, (found) =>
-    found.startsWith('"') ? found : `"${found}"`,
-  );
+  return bytesOf(shownJson(value).slice(0, 100));
 }
 
 /** Text as its UTF-8 bytes, one character each. */

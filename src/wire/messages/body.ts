@@ -4,9 +4,11 @@
 //   B1. A header's claim alone allocates nothing: before msgpack is decoded, its bytes are walked
 //       once, and a claim of more elements than bytes left is refused.
 //   B2. A value nested deeper than `depthMax` is refused, in either form.
+//   B3. An integer keeps its digits, in either form: beyond 2^53 it is a bigint.
 
 import { decode as decodeMsgpack, encode as encodeMsgpack } from "@msgpack/msgpack";
 import { FrameCorruptError } from "../../errors/errors.ts";
+import { parseExactly } from "../../ports/json/exact-json.ts";
 import { headerOf } from "./headers.ts";
 import type { Frame } from "./transport.ts";
 
@@ -48,7 +50,7 @@ export function decodeBody(frame: Pick<Frame, "subject" | "headers" | "payload">
   checkSize(frame.subject, frame.payload);
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(frame.payload));
+    value = parseExactly(new TextDecoder("utf-8", { fatal: true }).decode(frame.payload)); // B3
   } catch (cause) {
     throw new FrameCorruptError(frame.subject, "its body is not JSON", { cause });
   }
@@ -67,10 +69,26 @@ export function decodeValue(subject: string, payload: Uint8Array): unknown {
   const fault = faultOf(payload);
   if (fault !== undefined) throw new FrameCorruptError(subject, fault);
   try {
-    return decodeMsgpack(payload);
+    return asNumbers(decodeMsgpack(payload, { useBigInt64: true }));
   } catch (cause) {
     throw new FrameCorruptError(subject, "its body is not msgpack", { cause });
   }
+}
+
+/** B3. A decoded value, in place, with numbers where float64 holds the integers of 64 bits. */
+function asNumbers(value: unknown): unknown {
+  if (typeof value === "bigint") {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value;
+  }
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) value[i] = asNumbers(value[i]);
+  } else if (value !== null && typeof value === "object") {
+    if (Object.getPrototypeOf(value) !== Object.prototype) return value; // Bytes.
+    const members = value as Record<string, unknown>;
+    for (const name of Object.keys(members)) members[name] = asNumbers(members[name]);
+  }
+  return value;
 }
 
 const tooDeep = `its body is nested deeper than ${depthMax} levels`;

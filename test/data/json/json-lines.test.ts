@@ -9,7 +9,12 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import type { KeyColumn } from "../../../src/data/split-keys.ts";
-import { withMembers } from "../../../src/data/text/json-lines.ts";
+import {
+  beforeWeight,
+  betweenIds,
+  jsonFields,
+  withMembers,
+} from "../../../src/data/text/json-lines.ts";
 import { lookAtText } from "../../../src/data/text/sample-text.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
@@ -114,8 +119,16 @@ test("lines that are no rows are told apart", async (t) => {
   const good = '{"y":1,"a":"x","b":[1,"2",null],"c":{"7":0.5},"d":1.5,"more":{"is":"ignored"}}';
   const told = async (line: string) => (await reasonsOf(t, [good, "", line]))[0];
   t.deepEqual(await reasonsOf(t, [good, '{"y":0}', '{"y":true,"c":[["7",2],[8,-1]]}']), []);
-  t.is(await told('{"y":1'), 'expected a JSON object, got `{"y":1`');
-  t.is(await told("[1,2]"), "expected a JSON object, got `[1,2]`");
+  const object = "expected a JSON object, each name in it once";
+  t.is(await told('{"y":1'), `${object}, got \`{"y":1\``);
+  t.is(await told("[1,2]"), `${object}, got \`[1,2]\``);
+  // pyarrow refuses a name twice, too; JSON.parse takes the second value.
+  t.is(await told('{"y":1,"a":7,"a":8}'), `${object}, got \`{"y":1,"a":7,"a":8}\``);
+  t.is(await told('{"y":1,"c":{"7":1,"7":2}}'), `${object}, got \`{"y":1,"c":{"7":1,"7":2}}\``);
+  t.is(
+    await told('{"y":1,"a":0000000000000000001}'),
+    `${object}, got \`{"y":1,"a":0000000000000000001}\``,
+  );
   t.is(
     await told('{"Y":1,"A":2}'),
     "expected some of the keys `y`, `d`, `a`, `b`, `c`, got `Y, A`",
@@ -127,6 +140,20 @@ test("lines that are no rows are told apart", async (t) => {
   t.is(await told('{"y":1,"c":{"7":"much"}}'), `${weighted}, got \`{"7":"much"}\``);
   t.is(await told('{"y":1,"c":[7]}'), `${weighted}, got \`[7]\``);
   t.is(await told('{"y":1,"d":"old"}'), "expected `d` to be a number, got `old`");
+});
+
+test("integers keep all digits, and weights by id their order, as text has them", (t) => {
+  const fields = (line: string) =>
+    jsonFields(line, { names: ["a", "b", "c"], lists: [undefined, "plain", "weighted"], made: [] });
+  const [ids, weight] = [betweenIds, beforeWeight];
+  t.deepEqual(
+    fields('{"a":1474671338756698595,"b":[-9223372036854775808,7],"c":{"10":0.5,"2":1}}'),
+    ["1474671338756698595", `-9223372036854775808${ids}7`, `10${weight}0.5${ids}2${weight}1`],
+  );
+  t.deepEqual(
+    fields('{"a":12345678901234567890123,"c":[[12345678901234567,98765432109876543210]]}'),
+    ["12345678901234567890123", "", `12345678901234567${weight}98765432109876543210`],
+  );
 });
 
 test("a record of a prediction has the features of its line", async (t) => {

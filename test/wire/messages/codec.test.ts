@@ -73,6 +73,17 @@ for (const [title, payload, reason] of [
   });
 }
 
+test("an integer of 64 bits in a body keeps its digits, in JSON and in msgpack", (t) => {
+  const body = { ids: [1474671338756698595n, 7], list: { at: 1_717_113_607_000 }, b: -(2n ** 63n) };
+  const json =
+    '{"ids":[1474671338756698595,7],"list":{"at":1717113607000},"b":-9223372036854775808}';
+  t.deepEqual(decodeBody(frame(Buffer.from(json))), body);
+  t.deepEqual(decodeBody(frame(encode(body, { useBigInt64: true }))), body);
+  t.deepEqual(decodeBody(frame(encode({ at: 2 ** 40, bytes: Uint8Array.of(1) }))), {
+    ...{ at: 2 ** 40, bytes: Uint8Array.of(1) },
+  });
+});
+
 test("random bytes are a message or a corrupt frame, never anything else", (t) => {
   const property = fc.property(fc.uint8Array({ maxLength: 200 }), (payload) => {
     try {

@@ -165,11 +165,12 @@ function numbersIn(tensor: InputTensor | undefined): number[] {
   if (tensor === undefined) return [];
   if (tensor.datatype === "BYTES") refuse(tensor.name, "to hold numbers, got BYTES");
   const numbers = tensor.elements.map(Number);
-  if (!numbers.every(Number.isFinite)) refuse(tensor.name, "to hold finite numbers");
+  const isHeld = (number: number) => Number.isFinite(Math.fround(number));
+  if (!numbers.every(isHeld)) refuse(tensor.name, "to hold finite numbers of float32");
   return numbers;
 }
 
-/** Ids of 64 bits: integers in binary, or in JSON up to 2^53, or as text. */
+/** Ids of 64 bits: integers in binary or in JSON, or as text. */
 function idsIn({ name, datatype, elements }: InputTensor): bigint[] {
   return elements.map((element) => {
     const isInteger =

@@ -6,7 +6,7 @@
 
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
 
-/** One element. A bigint is an integer of 64 bits that came in binary. */
+/** One element. A bigint is an integer of 64 bits; in JSON it is one where it lies beyond 2^53. */
 export type Element = string | number | bigint | boolean;
 
 /** A tensor of a request, whose shape and elements fit together. */
@@ -153,26 +153,50 @@ function listed({ name, datatype, shape, count }: About, input: unknown): Elemen
     refuse(name, `to have ${count} elements, as its shape says, got ${flat.length}`);
   }
   const fixed = fixedTypes[datatype];
-  const wanted = wantedOf(datatype, fixed);
   for (const [at, one] of flat.entries()) {
-    if (!fits(one, datatype, fixed)) refuse(name, `to hold ${wanted}: element ${at} is none`);
+    const element = elementOf(one, datatype, fixed);
+    if (element === undefined) {
+      refuse(name, `to hold ${wantedOf(datatype, fixed)}: element ${at} is none`);
+    }
+    flat[at] = element;
   }
   return flat as Element[];
 }
 
-function fits(one: unknown, datatype: string, fixed: FixedType | undefined): boolean {
-  if (datatype === "BYTES") return typeof one === "string";
-  if (datatype === "BOOL") return typeof one === "boolean";
-  if (typeof one !== "number") return false;
-  if (fixed?.range === undefined) return true;
-  // Beyond 2^53 JSON has rounded: such integers come as BYTES or in binary.
-  return Number.isSafeInteger(one) && one >= fixed.range[0] && one <= fixed.range[1];
+/** The element that a value of JSON is; undefined: it is none of this type. */
+function elementOf(
+  one: unknown,
+  datatype: string,
+  fixed: FixedType | undefined,
+): Element | undefined {
+  if (datatype === "BYTES") return typeof one === "string" ? one : undefined;
+  if (datatype === "BOOL") return typeof one === "boolean" ? one : undefined;
+  const { range, bytes = 0 } = fixed ?? {};
+  if (range === undefined) return floatOf(one, bytes);
+  if (typeof one === "number") {
+    const isHeld = Number.isSafeInteger(one) && one >= range[0] && one <= range[1];
+    return isHeld ? one : undefined;
+  }
+  if (typeof one !== "bigint" || bytes < 8) return undefined;
+  return (range[0] < 0 ? BigInt.asIntN(64, one) : BigInt.asUintN(64, one)) === one
+    ? one
+    : undefined;
+}
+
+/** The number of a float: JSON has no NaN, so that null is one. Undefined: it has no such value. */
+function floatOf(one: unknown, bytes: number): number | undefined {
+  if (one === null) return Number.NaN;
+  if (typeof one !== "number" && typeof one !== "bigint") return undefined;
+  const number = Number(one);
+  return Number.isFinite(bytes === 4 ? Math.fround(number) : number) ? number : undefined;
 }
 
 function wantedOf(datatype: string, fixed: FixedType | undefined): string {
   if (datatype === "BYTES") return "text";
   if (datatype === "BOOL") return "true or false";
-  return fixed?.range === undefined ? "numbers" : `integers of ${datatype}`;
+  return fixed?.range === undefined
+    ? `finite numbers of ${datatype}, null for a missing one`
+    : `integers of ${datatype}`;
 }
 
 /** Elements in binary: little-endian, without padding; BYTES have their length before them. */

@@ -2,6 +2,8 @@
 
 import { join } from "node:path";
 import test from "ava";
+import { jsonOf } from "../../../actors/serving/protocols/json-body.ts";
+import { readPlain } from "../../../actors/serving/protocols/plain-json.ts";
 import { askedOf } from "../../../actors/serving/protocols/tensor-inputs.ts";
 import { tensorsOf } from "../../../actors/serving/protocols/tensors.ts";
 import { RequestUnusableError } from "../../../src/errors/errors.ts";
@@ -46,6 +48,61 @@ test("half floats have the numbers of IEEE 754, all of them", (t) => {
       message,
     });
   }
+});
+
+test("JSON of a request keeps the digits of an id, in records and in tensors", (t) => {
+  const body = (text: string) => jsonOf(Buffer.from(text));
+  const asked = (method: "predict" | "rank", text: string) => readPlain(method, body(text)).asked;
+  const user = 1474671338756698595n;
+  t.like(asked("predict", `{"instances":[{"user":${user}}],"key":${user}}`), {
+    records: [{ user }],
+  });
+  t.like(asked("rank", `{"user":{"user":${user}},"candidates":[{"item":-${user}}]}`), {
+    ...{ user: { user }, candidates: [{ item: -user }] },
+  });
+  t.throws(() => body('{"instances":[{"user":1,"user":2}]}'), {
+    message: "Expected the body to be JSON: an object has a name twice",
+  });
+  const elements = (datatype: string, data: string) => {
+    const inputs = body(
+      `{"inputs":[{"name":"x","datatype":"${datatype}","shape":[1],"data":[${data}]}]}`,
+    );
+    return tensorsOf(inputs.inputs, new Uint8Array())[0]?.elements;
+  };
+  const most = (2n ** 63n - 1n).toString();
+  t.deepEqual(elements("INT64", most), [2n ** 63n - 1n]);
+  t.deepEqual(elements("INT64", "-9223372036854775808"), [-(2n ** 63n)]);
+  t.deepEqual(elements("UINT64", "18446744073709551615"), [2n ** 64n - 1n]);
+  t.deepEqual(elements("FP64", most), [2 ** 63]);
+  for (const [datatype, data] of [
+    ["INT64", "9223372036854775808"],
+    ["INT64", "-9223372036854775809"],
+    ["INT64", "1e19"],
+    ["UINT64", "18446744073709551616"],
+    ["UINT64", "-1"],
+    ["INT32", "2147483648"],
+    ["INT32", most],
+    ["INT64", "null"],
+    ["BYTES", most],
+  ] as const) {
+    t.throws(() => elements(datatype, data), { message: /^Expected the input `x` to hold / }, data);
+  }
+});
+
+test("a float of JSON is one that its type holds, and null is a missing one", (t) => {
+  const read = (datatype: string, data: unknown[]) => {
+    const input = { name: "x", datatype, shape: [data.length], data };
+    return tensorsOf([input], new Uint8Array())[0]?.elements;
+  };
+  // As MLServer has it: JSON has no NaN.
+  t.deepEqual(read("FP32", [0.5, null, 3e38]), [0.5, Number.NaN, 3e38]);
+  t.deepEqual(read("FP64", [1e39, null]), [1e39, Number.NaN]);
+  const message =
+    "Expected the input `x` to hold finite numbers of FP32, null for a missing one: element 0 is none";
+  for (const bad of [1e39, -1e39, "0.5", true]) {
+    t.throws(() => read("FP32", [bad]), { instanceOf: RequestUnusableError, message });
+  }
+  t.throws(() => read("FP64", [Number.POSITIVE_INFINITY]), { instanceOf: RequestUnusableError });
 });
 
 test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t) => {

@@ -148,9 +148,11 @@ export const listColumn = z
   })
   .transform((entry) => (typeof entry === "string" ? byName(entry) : inOrder(entry)));
 
-const value = z.union([z.number(), z.string().min(1), z.boolean()], {
-  error: "a number, a text, true or false",
-});
+const value = z
+  .union([z.number(), z.string().min(1), z.boolean()], { error: "a number, a text, true or false" })
+  .refine((one) => !Number.isInteger(one) || Number.isSafeInteger(one), {
+    error: "an integer beyond 2^53 as text: as a number it may have been rounded",
+  });
 
 /** Which values of a column are wanted. */
 export const predicate = z

@@ -167,9 +167,10 @@ class Summary {
     const { file, footer, wanted, tests } = await openParquet(path, data, shapesOf(model), key);
     await file.close();
     const shapes = new Map(wanted.map(({ shape }) => [shape.name, shape]));
-    const leaves = wanted.flatMap(({ shape }) => {
+    const all = wanted.flatMap(({ shape }) => {
       return [shape.leaf.path, ...(shape.weights === undefined ? [] : [shape.weights.path])];
     });
+    const leaves = [...new Set(all)];
     for (const node of footer.schema.children) {
       if (leavesOf(node).some((leaf) => leaves.includes(leaf))) this.#read.add(node.element.name);
     }

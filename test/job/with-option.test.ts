@@ -45,6 +45,27 @@ test("--set and --seed change a job before it is checked, the last one last", as
   t.deepEqual(changed.model.table, { rows: 7, dim: 4 });
 });
 
+test("an integer beyond 2^53 in a job keeps its digits, as text, in YAML, in JSON and in --set", async (t) => {
+  const home = startDirectory(t);
+  const [most, user] = [Number.MAX_SAFE_INTEGER, "9007199254740993"];
+  const where = `[{ column: user, from: ${user}, until: ${most}, in: [1.5, 0x10, -7] }]`;
+  const json = `[{ "column": "user", "from": ${user}, "until": ${most}, "in": [1.5, 16, -7] }]`;
+  const model = '{ "kind": "dlrm", "table": { "rows": 100, "dim": 4 }, "top": [4, 1] }';
+  const columns = '"label": "l", "categorical": ["user"], "batchSize": 10';
+  const data = (own: string) =>
+    `{ "kind": "parquet", "paths": ["a"], ${columns}, "where": ${own} }`;
+  const kept = [{ column: "user", from: user, until: most, in: [1.5, 16, -7] }];
+  const whereOf = async (path: string, own: string, set: string[] = []) => {
+    writeFileSync(join(home, path), `{ "model": ${model}, "data": ${data(own)} }`);
+    const { data: read } = await loadJob(join(home, path), { set });
+    return "where" in read ? read.where : undefined;
+  };
+  t.deepEqual(await whereOf("job.yaml", where), kept);
+  t.deepEqual(await whereOf("job.json", json), kept);
+  const set = [`data.where[0].from=${user}`];
+  t.deepEqual(await whereOf("job.json", json.replace(user, "1"), set), kept);
+});
+
 test("a --set that is none, or of no option, is refused", async (t) => {
   const path = join(startDirectory(t), "job.json");
   writeFileSync(path, JSON.stringify({ model: {}, data: {} }));

@@ -25,17 +25,18 @@ export interface ColumnRows {
  * texts from batch to batch. @throws Damage
  */
 export function columnRows(
-  { shape, isId }: WantedColumn<ArrowShape>,
+  wanted: WantedColumn<ArrowShape>,
   places: readonly FieldPlace[],
   source: Source,
   rows: number,
   pool: TextPool,
 ): ColumnRows {
+  const { shape } = wanted;
   const outer = places.slice(0, -1).map((place) => ofLength(nodeOf(place, source), rows));
   const place = places.at(-1);
   if (place === undefined) throw new TypeError("a column has a field");
   const isWithin = (row: number) => outer.every(({ isThere }) => isThere(row));
-  const entriesOf = entryReader(shape.leaf, formOf(shape, isId), pool);
+  const entriesOf = entryReader(shape.leaf, formOf(wanted), pool);
   if (shape.list === "none") {
     const all = ofLength(valuesOf(place, shape.leaf, source), rows);
     const values = { ...all, isThere: withIn(all.isThere, outer.length, isWithin) };

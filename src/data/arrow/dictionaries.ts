@@ -26,10 +26,11 @@ export class Dictionaries {
    * is read where the leaf has none. @throws Damage
    */
   async of(
-    { field, kind }: ArrowLeaf,
+    leaf: ArrowLeaf,
     batch: number,
     take: (bytes: Uint8Array) => void,
   ): Promise<ArrowDictionary | undefined> {
+    const { field } = leaf;
     const id = field.dictionary?.id;
     if (id === undefined) return undefined;
     const known = this.#index.dictionaries.filter((one) => {
@@ -44,7 +45,7 @@ export class Dictionaries {
     const key = places.map(({ block }) => block.start).join();
     const before = this.#known.get(id);
     if (before?.key === key) return before.own;
-    const plain = { kind, field: { ...field, dictionary: undefined } };
+    const plain = { ...leaf, field: { ...field, dictionary: undefined } };
     const parts: Values[] = [];
     for (const place of places) parts.push(await this.#read(place, plain, take));
     const own = dictionaryOf(parts);

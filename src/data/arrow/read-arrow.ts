@@ -4,7 +4,7 @@
 
 import type { Column, RowBatch } from "../columnar/column.ts";
 import { TextPool } from "../parquet/decode/texts.ts";
-import type { WantedColumn } from "../tables/asked-columns.ts";
+import { batchName, type WantedColumn } from "../tables/asked-columns.ts";
 import type { RangeReader } from "../tables/byte-ranges.ts";
 import { isDamage, unusableAt } from "../tables/damage.ts";
 import {
@@ -64,9 +64,9 @@ export async function* readArrow(
   report.sha256 = hash.digest().toString("hex");
 }
 
-/** A column of a record batch, by its name. */
+/** A column of a record batch. */
 interface OpenColumn {
-  readonly name: string;
+  readonly column: Wanted;
   readonly rows: ColumnRows;
 }
 
@@ -108,7 +108,7 @@ class BatchReader {
         const source = await this.#sourceOf(column.shape, piece, body, bytes, take);
         return columnRows(column, found[i] ?? [], source, body.layout.rows, pool);
       });
-      columns.push({ name, rows });
+      columns.push({ column, rows });
     }
     return columns;
   }
@@ -121,11 +121,11 @@ class BatchReader {
     end: number,
   ): Map<string, Column> {
     const found = new Map<string, Column>();
-    for (const { name, rows } of columns) {
+    for (const { column, rows } of columns) {
       try {
-        found.set(name, rows.read(from, end));
+        found.set(batchName(column), rows.read(from, end));
       } catch (cause) {
-        throw this.#unusable(piece, name, cause);
+        throw this.#unusable(piece, column.shape.name, cause);
       }
     }
     return found;

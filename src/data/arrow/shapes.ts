@@ -6,6 +6,12 @@
 //   weighted  map<id, weight>, and lists of struct<id, weight>: the first member is the id
 
 import { Type } from "apache-arrow/fb/type";
+import {
+  type Compared,
+  comparedIntegers,
+  comparedUnits,
+  integerOf,
+} from "../columnar/exact-values.ts";
 import type { AskedShape } from "../tables/asked-columns.ts";
 import { Damage } from "../tables/damage.ts";
 import type { ArrowField, ArrowSchema } from "./metadata.ts";
@@ -14,6 +20,7 @@ import type { ArrowField, ArrowSchema } from "./metadata.ts";
 export interface ArrowLeaf {
   readonly field: ArrowField;
   readonly kind: AskedShape["leaf"]["kind"];
+  readonly compared: Compared;
 }
 
 /** How a column is read. */
@@ -107,7 +114,24 @@ function leafOf(field: ArrowField): ArrowLeaf {
   if (type === Type.FixedSizeBinary && field.size < 0) {
     throw new Damage(`its values have ${field.size} bytes`);
   }
-  return { field, kind };
+  return { field, kind, compared: comparedAs(field, kind) };
+}
+
+function comparedAs({ type, bits, divisor }: ArrowField, kind: ArrowLeaf["kind"]): Compared {
+  switch (kind) {
+    case "text":
+      return { type: { kind: "text" } };
+    case "boolean":
+    case "integer":
+      return comparedIntegers(bits);
+    case "moment":
+      return comparedUnits(true, divisor);
+    case "fraction":
+      if (type === Type.Decimal) return comparedUnits(false, divisor, integerOf);
+      return { type: { kind: "float", bits } };
+    default:
+      return kind satisfies never;
+  }
 }
 
 /** Bits of numbers; 0: of everything else. */

@@ -166,16 +166,17 @@ function fractions(
   bytes: Uint8Array,
   { field: { type, bits, divisor } }: FieldPlace,
   length: number,
-): Pick<Values, "numberAt"> {
+): Pick<Values, "numberAt"> & { readonly textAt?: Values["textAt"] } {
   checkLength(bytes, (length * bits) / 8, `${length} values`);
   const { buffer, byteOffset } = aligned(bytes);
   if (type === Type.Decimal) {
     const width = bits / 8;
     // The lowest byte stands first.
-    const numberAt = (at: number) => {
-      return decimalOf(bytes.slice(at * width, (at + 1) * width).reverse(), divisor);
+    const bytesAt = (at: number) => bytes.slice(at * width, (at + 1) * width).reverse();
+    return {
+      numberAt: (at) => decimalOf(bytesAt(at), divisor),
+      textAt: (at) => nodeBuffer(bytesAt(at)).toString("latin1"),
     };
-    return { numberAt };
   }
   switch (bits) {
     case 16: {

@@ -1,11 +1,20 @@
 // Which rows are wanted: predicates on columns. What has no value is never wanted.
 //
-// Values are compared as numbers where both are numbers, as times where both are dates, and else as
-// text, byte by byte: `03` equals 3, and `2026-11-01` lies before `2026-11-01T12:00`.
+// Cells and bounds are compared in the type of the column (exact-values.ts): as numbers where both
+// are numbers, as times where both are dates, and else as text, byte by byte: `03` equals 3, and
+// `2026-11-01` lies before `2026-11-01T12:00`.
 
-import { type Moment, momentOf } from "../text/split-keys.ts";
 import type { Column, RowBatch } from "./column.ts";
-import { textOfId } from "./hashed-ids.ts";
+import {
+  type Cell,
+  type ColumnType,
+  type Compared,
+  compareExact,
+  comparePoint,
+  type ExactMoment,
+  exactOf,
+  pointOf,
+} from "./exact-values.ts";
 
 /** A value as a job writes it. */
 export type WhereValue = string | number | boolean;
@@ -21,111 +30,166 @@ export interface Predicate {
   readonly until?: WhereValue | undefined;
 }
 
-/** A value that rows are compared with, read once. */
-interface Bound {
-  readonly text: string;
-  readonly moment: Moment | undefined;
-}
-
-/** A predicate, read once. */
+/** A predicate, read once for columns of one type. */
 export interface RowTest {
   readonly column: string;
-  /** Whether a value is wanted: a number, seconds of a time, or text of one byte per character. */
-  readonly isWanted: (value: CellValue) => boolean;
+  readonly compared: Compared;
+  /** Whether a value is wanted. */
+  readonly isWanted: (cell: Cell) => boolean;
   /** Whether any value from `least` to `most` may be wanted. */
-  readonly mayBeWanted: (least: CellValue, most: CellValue) => boolean;
+  readonly mayBeWanted: (least: Cell, most: Cell) => boolean;
 }
 
-/** The value of a cell. */
-export type CellValue =
-  | { readonly kind: "number"; readonly value: number }
-  /** Seconds since 1970. */
-  | { readonly kind: "time"; readonly value: number }
-  /** One character for each byte. */
-  | { readonly kind: "text"; readonly value: string };
+/** Text, as the keys of partitions are. */
+const text: Compared = { type: { kind: "text" } };
 
-/** The test of a predicate. */
-export function rowTest({ column, equals, in: some, from, until }: Predicate): RowTest {
-  const one = equals === undefined ? undefined : [boundOf(equals)];
-  const any = some?.map(boundOf);
-  const sets = [one, any].filter((set) => set !== undefined);
+/** The name of the column in a batch that has all bits of its cells, beside that which rounds. */
+export function rawName(name: string): string {
+  return `\0${name}`;
+}
+
+/** The test of a predicate. `compared`: how the cells of its column are. @default text */
+export function rowTest(
+  { column, equals, in: some, from, until }: Predicate,
+  compared: Compared = text,
+): RowTest {
+  const order = orderOf(compared.type);
+  const sets = [equals === undefined ? undefined : [equals], some]
+    .filter((set) => set !== undefined)
+    .map((set) => order.setOf(set.map(bytesOf)));
   const [first, end] = [from, until].map((value) => {
-    return value === undefined ? undefined : boundOf(value);
+    return value === undefined ? undefined : order.compareWith(bytesOf(value));
   });
   return {
     column,
-    isWanted: (value) =>
-      sets.every((set) => set.some((bound) => compare(value, bound) === 0)) &&
-      (first === undefined || compare(value, first) >= 0) &&
-      (end === undefined || compare(value, end) < 0),
+    compared,
+    isWanted: (cell) =>
+      sets.every(({ has }) => has(cell)) &&
+      (first === undefined || first(cell) >= 0) &&
+      (end === undefined || end(cell) < 0),
     mayBeWanted: (least, most) =>
-      sets.every((set) =>
-        set.some((bound) => {
-          return !(compare(least, bound) > 0) && !(compare(most, bound) < 0);
-        }),
+      sets.every(({ bounds }) =>
+        bounds.some((compare) => !(compare(least) > 0) && !(compare(most) < 0)),
       ) &&
-      (first === undefined || !(compare(most, first) < 0)) &&
-      (end === undefined || !(compare(least, end) >= 0)),
+      (first === undefined || !(first(most) < 0)) &&
+      (end === undefined || !(end(least) >= 0)),
   };
 }
 
-function boundOf(value: WhereValue): Bound {
-  const text = Buffer.from(String(value), "utf8").toString("latin1");
-  return { text, moment: momentOf(text) };
+function bytesOf(value: WhereValue): string {
+  return Buffer.from(String(value), "utf8").toString("latin1");
 }
 
-/** Below 0, 0, or above 0; NaN: they cannot be compared. */
-function compare(cell: CellValue, { text, moment }: Bound): number {
-  switch (cell.kind) {
-    case "number":
-      return moment?.form === "number"
-        ? cell.value - moment.value
-        : booleanAgainst(cell.value, text);
-    case "time": {
-      if (moment === undefined) return Number.NaN;
-      const seconds = moment.form === "date" ? moment.value / 1000 : moment.value;
-      return cell.value - seconds;
-    }
-    case "text": {
-      const own = moment === undefined ? undefined : momentOf(cell.value);
-      if (own !== undefined && own.form === moment?.form) return own.value - moment.value;
-      return cell.value < text ? -1 : cell.value > text ? 1 : 0;
-    }
-    default:
-      return cell satisfies never;
-  }
+/** Compares a cell with a bound: below 0, 0, or above 0; NaN: they cannot be compared. */
+type Compare = (cell: Cell) => number;
+
+/** The order of a column's cells. */
+interface Order {
+  compareWith(bound: string): Compare;
+  /** Bounds of which one is wanted. */
+  setOf(bounds: readonly string[]): {
+    readonly has: (cell: Cell) => boolean;
+    readonly bounds: readonly Compare[];
+  };
 }
 
-/** A column of booleans has 0 and 1. */
-function booleanAgainst(value: number, text: string): number {
-  const bound = text === "true" ? 1 : text === "false" ? 0 : Number.NaN;
-  return value - bound;
+function orderOf(type: ColumnType): Order {
+  if (type.kind === "text") return textOrder;
+  const pointsOf = (bounds: readonly string[]) => bounds.map((bound) => pointOf(type, bound));
+  const compareWith = (bound: string): Compare => {
+    const point = pointOf(type, bound);
+    return (cell) =>
+      point === undefined || typeof cell === "string" ? Number.NaN : comparePoint(cell, point);
+  };
+  return {
+    compareWith,
+    setOf: (bounds) => {
+      const exact = pointsOf(bounds).flatMap((point) =>
+        point?.isExact === true ? [point.at] : [],
+      );
+      // A cell of 64 bits is a bigint, and other integers are numbers.
+      const big = type.kind === "float" ? [] : exact.map((at) => BigInt(at));
+      const all = new Set<Cell>([...exact, ...big]);
+      return { has: (cell) => all.has(cell), bounds: bounds.map(compareWith) };
+    },
+  };
+}
+
+/** A number of a text equals another text of the same number, and a date another one of it. */
+const textOrder: Order = {
+  compareWith(bound) {
+    const exact = exactOf(bound);
+    return (cell) => {
+      const own = exact === undefined || typeof cell !== "string" ? undefined : exactOf(cell);
+      if (own !== undefined && own.form === exact?.form) return compareExact(own, exact);
+      return cell < bound ? -1 : cell > bound ? 1 : 0;
+    };
+  },
+  setOf(bounds) {
+    const all = new Set(bounds.map(textKey));
+    return { has: (cell) => all.has(textKey(cell)), bounds: bounds.map(textOrder.compareWith) };
+  },
+};
+
+function textKey(cell: Cell): string {
+  const exact: ExactMoment | undefined = exactOf(String(cell));
+  return exact === undefined ? `text ${cell}` : `${exact.form} ${exact.digits}e-${exact.scale}`;
 }
 
 /** Whether a row of a batch is wanted. */
 export function rowFilter(tests: readonly RowTest[], batch: RowBatch): (row: number) => boolean {
-  const columns = tests.map(({ column: name, isWanted }) => {
-    const column = batch.columns.get(name);
+  const columns = tests.map(({ column: name, isWanted, compared }) => {
+    const column = batch.columns.get(rawName(name)) ?? batch.columns.get(name);
     if (column === undefined) throw new TypeError(`a batch lacks the column ${name}`);
-    return { column, isWanted };
+    return { cellAt: cellReader(column, compared), isWanted };
   });
   return (row) => {
-    for (const { column, isWanted } of columns) {
-      const cell = cellAt(column, row);
+    for (const { cellAt, isWanted } of columns) {
+      const cell = cellAt(row);
       if (cell === undefined || !isWanted(cell)) return false;
     }
     return true;
   };
 }
 
-function cellAt(column: Column, row: number): CellValue | undefined {
+/** The cell of a row; undefined: it has no value. */
+function cellReader(
+  column: Column,
+  { type, unitsOf }: Compared,
+): (row: number) => Cell | undefined {
   if (column.form === "numbers") {
-    const value = column.values[row] ?? Number.NaN;
-    if (Number.isNaN(value)) return undefined;
-    return { kind: column.isTime === true ? "time" : "number", value };
+    const { values } = column;
+    return (row) => {
+      const value = values[row] ?? Number.NaN;
+      return Number.isNaN(value) ? undefined : value;
+    };
   }
-  const at = column.offsets[row] ?? 0;
-  if (at === column.offsets[row + 1]) return undefined;
-  if (column.form === "ids") return { kind: "text", value: textOfId(column, at) };
-  return { kind: "text", value: column.dictionary[column.codes[at] ?? 0] ?? "" };
+  const { offsets } = column;
+  const placeOf = (row: number) => {
+    const at = offsets[row] ?? 0;
+    return at === offsets[row + 1] ? -1 : at;
+  };
+  if (column.form === "ids") {
+    const { isUnsigned } = column;
+    return (row) => {
+      const at = placeOf(row);
+      const id = at < 0 ? undefined : column.ids[at];
+      return id !== undefined && isUnsigned === true ? BigInt.asUintN(64, id) : id;
+    };
+  }
+  const { codes, dictionary } = column;
+  const cellOf = (bytes: string): Cell => {
+    if (unitsOf !== undefined) return unitsOf(bytes);
+    // Booleans that are ids are their texts.
+    return type.kind === "text" ? bytes : Number(bytes === "true");
+  };
+  const known: (Cell | undefined)[] = [];
+  return (row) => {
+    const at = placeOf(row);
+    if (at < 0) return undefined;
+    const code = codes[at] ?? 0;
+    const cell = known[code] ?? cellOf(dictionary[code] ?? "");
+    known[code] = cell;
+    return cell;
+  };
 }

@@ -1,7 +1,8 @@
 // Which row groups cannot have a row that is wanted, by the least and greatest value that writers
 // put into the footer. What the footer does not say, or says in a way that may be rounded, is read.
 
-import type { CellValue, RowTest } from "../columnar/row-filter.ts";
+import type { Cell } from "../columnar/exact-values.ts";
+import type { RowTest } from "../columnar/row-filter.ts";
 import type { Group } from "./footer.ts";
 import type { ColumnShape, Leaf } from "./shapes.ts";
 
@@ -18,32 +19,29 @@ export function mayHaveWanted(
   });
 }
 
-/** Seconds by which a time may lie beyond its statistics, which have milliseconds. */
-const roundingSeconds = 1e-3;
+/** Milliseconds by which a time may lie beyond its statistics, which have milliseconds. */
+const roundingMs = 1n;
 
-function rangeOf(group: Group, leaf: Leaf): [CellValue, CellValue] | undefined {
+function rangeOf(group: Group, leaf: Leaf): [Cell, Cell] | undefined {
   const { statistics } = group.chunks.get(leaf.path) ?? {};
+  const { type } = leaf.compared;
   // The older fields compare bytes with a sign, whatever the type.
   const isSigned = leaf.kind === "integer" && !leaf.isUnsigned;
   const least = statistics?.min_value ?? (isSigned ? statistics?.min : undefined);
   const most = statistics?.max_value ?? (isSigned ? statistics?.max : undefined);
-  if (leaf.kind === "moment") {
+  if (leaf.kind === "moment" && type.kind === "units") {
     if (!(least instanceof Date && most instanceof Date)) return undefined;
-    const [first, last] = [least.getTime() / 1000, most.getTime() / 1000];
-    return [
-      { kind: "time", value: first - roundingSeconds },
-      { kind: "time", value: last + roundingSeconds },
-    ];
+    const unitsOf = (date: Date, rounding: bigint) => {
+      const ms = BigInt(date.getTime()) + rounding;
+      return (ms * 10n ** BigInt(type.scale)) / (1000n * type.each) + rounding;
+    };
+    return [unitsOf(least, -roundingMs), unitsOf(most, roundingMs)];
   }
-  const isExact = leaf.kind === "integer" || (leaf.kind === "fraction" && leaf.divisor === 1);
-  const [first, last] = [numberOf(least), numberOf(most)];
-  if (!isExact || Number.isNaN(first) || Number.isNaN(last)) return undefined;
-  return [
-    { kind: "number", value: first },
-    { kind: "number", value: last },
-  ];
+  // Decimals are rounded in what is read of the footer.
+  if (type.kind !== "integer" && type.kind !== "float") return undefined;
+  return isNumber(least) && isNumber(most) ? [least, most] : undefined;
 }
 
-function numberOf(value: unknown): number {
-  return typeof value === "number" || typeof value === "bigint" ? Number(value) : Number.NaN;
+function isNumber(value: unknown): value is number | bigint {
+  return typeof value === "bigint" || (typeof value === "number" && !Number.isNaN(value));
 }

@@ -3,7 +3,7 @@
 // file, the row group and the column.
 
 import type { Column, RowBatch } from "../columnar/column.ts";
-import type { WantedColumn } from "../tables/asked-columns.ts";
+import { batchName, type WantedColumn } from "../tables/asked-columns.ts";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
@@ -104,7 +104,10 @@ interface GroupSource {
 class GroupReader {
   readonly #path: string;
   readonly #place: number;
-  readonly #columns: { readonly name: string; readonly cursor: ColumnCursor }[];
+  readonly #columns: {
+    readonly wanted: WantedColumn<ColumnShape>;
+    readonly cursor: ColumnCursor;
+  }[];
   readonly #hashes;
 
   constructor({ file, group, place, wanted, counts, decoders, memory }: GroupSource) {
@@ -115,24 +118,25 @@ class GroupReader {
     const streams = openStreams(file, chunks.flat(), counts, memory);
     this.#hashes = wanted.map(() => newHash(counts));
     let next = 0;
-    this.#columns = wanted.map(({ shape, isId }, i) => {
+    this.#columns = wanted.map((column, i) => {
       const [ids, weights] = (chunks[i] ?? []).map((chunk) => {
         return { chunk, stream: streams[next++] as (typeof streams)[number], decoders, memory };
       });
       const hash = this.#hashes[i];
       if (ids === undefined || hash === undefined) throw new TypeError("a column has a leaf");
-      const cursor = this.#at(shape.name, () => openCursor(shape, isId, ids, weights, hash));
-      return { name: shape.name, cursor };
+      const { name } = column.shape;
+      const cursor = this.#at(name, () => openCursor(column, ids, weights, hash));
+      return { wanted: column, cursor };
     });
   }
 
   async read(rows: number): Promise<Map<string, Column>> {
     const columns = new Map<string, Column>();
-    for (const { name, cursor } of this.#columns) {
+    for (const { wanted, cursor } of this.#columns) {
       try {
-        columns.set(name, await cursor.read(rows));
+        columns.set(batchName(wanted), await cursor.read(rows));
       } catch (cause) {
-        throw this.#unusable(name, cause);
+        throw this.#unusable(wanted.shape.name, cause);
       }
     }
     return columns;

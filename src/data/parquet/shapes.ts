@@ -7,6 +7,12 @@
 //   weighted  map<id, weight>, and lists of struct<id, weight>: the first member is the id
 
 import type { SchemaElement, SchemaTree } from "hyparquet";
+import {
+  type Compared,
+  comparedIntegers,
+  comparedUnits,
+  integerOf,
+} from "../columnar/exact-values.ts";
 import { Damage } from "../tables/damage.ts";
 
 /** How the values of a leaf are read. */
@@ -20,6 +26,9 @@ export interface Leaf {
   readonly isUnsigned: boolean;
   /** What a value is divided by: decimals, and units of time. */
   readonly divisor: number;
+  readonly isDecimal: boolean;
+  /** How `where` compares its values. */
+  readonly compared: Compared;
   /** Definition level of a value that is there. */
   readonly definitionMax: number;
 }
@@ -129,22 +138,63 @@ function optional({ element }: SchemaTree): number {
 }
 
 function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
-  return { path: path.join("."), element, definitionMax, ...kindOf(element) };
+  const own = kindOf(element);
+  return {
+    path: path.join("."),
+    element,
+    definitionMax,
+    ...own,
+    compared: comparedAs(element, own),
+  };
 }
 
-type Kind = Pick<Leaf, "kind" | "isUnsigned" | "divisor">;
+function comparedAs({ type }: SchemaElement, { kind, divisor, isDecimal }: Kind): Compared {
+  switch (kind) {
+    case "text":
+      return { type: { kind: "text" } };
+    case "boolean":
+      return comparedIntegers(1);
+    case "integer":
+      return comparedIntegers(type === "INT64" ? 64 : 32);
+    case "moment":
+      return type === "INT96" ? comparedUnits(true, 1e9, int96Of) : comparedUnits(true, divisor);
+    case "fraction":
+      if (!isDecimal) return { type: { kind: "float", bits: floatBits[type ?? ""] ?? 64 } };
+      return comparedUnits(false, divisor, type?.startsWith("INT") ? undefined : integerOf);
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** Bits of floats; those of two bytes are float16. */
+const floatBits: Readonly<Record<string, number>> = {
+  FLOAT: 32,
+  DOUBLE: 64,
+  FIXED_LEN_BYTE_ARRAY: 16,
+};
+
+const nanosecondsPerDay = 86_400n * 10n ** 9n;
+
+/** Nanoseconds since 1970 of an INT96: nanoseconds with a sign, and a Julian day. */
+export function int96Of(bytes: string): bigint {
+  const own = Buffer.from(bytes, "latin1");
+  const days = BigInt(own.readInt32LE(8) - 2_440_588);
+  return days * nanosecondsPerDay + own.readBigInt64LE(0);
+}
+
+type Kind = Pick<Leaf, "kind" | "isUnsigned" | "divisor" | "isDecimal">;
 
 /** The kind of a leaf's values. @throws Damage where there is no number or text in it */
 function kindOf(element: SchemaElement): Kind {
   const { type, converted_type: converted, logical_type: logical } = element;
   const kind = (name: Leaf["kind"], divisor = 1): Kind => {
-    return { kind: name, isUnsigned: false, divisor };
+    return { kind: name, isUnsigned: false, divisor, isDecimal: false };
   };
   if (logical?.type === "DECIMAL" || converted === "DECIMAL") {
     const scale = element.scale ?? (logical?.type === "DECIMAL" ? logical.scale : 0);
     // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
     if (scale < 0 || scale > 22) throw new Damage(`it is a decimal of the scale ${scale}`);
-    return kind("fraction", 10 ** scale);
+    return { ...kind("fraction", 10 ** scale), isDecimal: true };
   }
   if (logical?.type === "TIMESTAMP") return kind("moment", perSecond[logical.unit] ?? 1);
   if (converted === "TIMESTAMP_MILLIS") return kind("moment", 1e3);

@@ -3,8 +3,9 @@
 
 import { InvalidOptionError } from "../../errors/errors.ts";
 import type { ColumnForm } from "../columnar/column.ts";
+import type { Compared } from "../columnar/exact-values.ts";
 import { type FieldColumns, missing, namedColumns } from "../columnar/named-columns.ts";
-import { type RowTest, rowTest } from "../columnar/row-filter.ts";
+import { type RowTest, rawName, rowTest } from "../columnar/row-filter.ts";
 import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
@@ -21,6 +22,8 @@ export interface AskedShape {
   readonly leaf: {
     /** The kind of its values, whatever bytes they have. */
     readonly kind: "integer" | "fraction" | "boolean" | "text" | "moment";
+    /** How `where` compares them. */
+    readonly compared: Compared;
   };
 }
 
@@ -36,6 +39,16 @@ export interface FileColumns<Shape> {
 export interface WantedColumn<Shape> {
   readonly shape: Shape;
   readonly isId: boolean;
+  /**
+   * Whether it is read for `where` alone, with all bits of its values. A column that a feature
+   * reads as rounded numbers is read a second time so. @default false
+   */
+  readonly isRaw?: boolean;
+}
+
+/** The name of a column in a batch. */
+export function batchName({ shape, isRaw }: WantedColumn<AskedShape>): string {
+  return isRaw === true ? rawName(shape.name) : shape.name;
 }
 
 /** What a job reads of a file. */
@@ -86,18 +99,38 @@ export function askedColumns<Shape extends AskedShape>(
   const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
   if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
   const { outputs } = planOf(transformsOf(options) ?? []);
-  const wanted = [...shapes.values()].map((shape): WantedColumn<Shape> => {
-    const own = roles.filter(({ name }) => name === shape.name);
-    const isId = own.some(({ kind }) => kind === "id" || kind === "text");
-    // A label of true and false is text; an integer is a number, which it stays as text.
-    const isLabelText = shape.leaf.kind === "boolean" && own.some(({ kind }) => kind === "label");
-    return { shape, isId: isId || isLabelText };
+  const wanted = [...shapes.values()].flatMap((shape) => {
+    return wantedAs(
+      shape,
+      roles.filter(({ name }) => name === shape.name),
+    );
   });
   const featuresAlone = { ...columns, labels: [], weight: undefined, group: undefined };
-  const tests = isPrediction ? [] : (options.where ?? []).map(rowTest);
+  const tests = (isPrediction ? [] : (options.where ?? [])).map((predicate) => {
+    return rowTest(predicate, shapes.get(predicate.column)?.leaf.compared);
+  });
   const named = [...header, ...outputs.keys()];
   const own = isPrediction ? featuresAlone : columns;
   return { columns: own, header: named, wanted, tests, partitions };
+}
+
+/** How a column is read for its roles. */
+function wantedAs<Shape extends AskedShape>(
+  shape: Shape,
+  roles: readonly Role[],
+): WantedColumn<Shape>[] {
+  const { leaf } = shape;
+  const others = roles.filter(({ kind }) => kind !== "where");
+  const isText = others.some(({ kind }) => kind === "id" || kind === "text");
+  // A label of true and false is text; an integer is a number, which it stays as text.
+  const isLabelText = leaf.kind === "boolean" && others.some(({ kind }) => kind === "label");
+  const isId = isText || isLabelText;
+  const isCompared = others.length < roles.length;
+  const isRaw = isCompared && leaf.compared.raw !== undefined && !(isId && leaf.kind === "integer");
+  return [
+    ...(others.length > 0 || !isRaw ? [{ shape, isId, isRaw: false }] : []),
+    ...(isRaw ? [{ shape, isId, isRaw }] : []),
+  ];
 }
 
 /** What a job wants a column for. */
@@ -198,8 +231,10 @@ const listWords = {
   weighted: "is a list with weights",
 };
 
-/** The form in which a column's values are read. `isId`: integers and booleans as ids and texts. */
-export function formOf({ list, leaf }: AskedShape, isId: boolean): ColumnForm {
+/** The form in which a column's values are read: integers and booleans as ids are ids and texts. */
+export function formOf({ shape, isId, isRaw }: WantedColumn<AskedShape>): ColumnForm {
+  const { list, leaf } = shape;
+  if (isRaw === true && leaf.compared.raw !== undefined) return leaf.compared.raw;
   const mayBeNumbers = !isId && list === "none";
   switch (leaf.kind) {
     case "text":

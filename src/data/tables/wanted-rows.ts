@@ -36,7 +36,7 @@ export function isInWanted(
     if (!partitions.has(predicate.column)) return true;
     const text = partitions.get(predicate.column);
     if (text === undefined) return false;
-    return rowTest(predicate).isWanted({ kind: "text", value: bytesOf(text) });
+    return rowTest(predicate).isWanted(bytesOf(text));
   });
 }
 

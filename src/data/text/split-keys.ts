@@ -25,7 +25,35 @@ export function momentOf(text: string): Moment | undefined {
     const value = Number(trimmed);
     return Number.isFinite(value) ? { form: "number", value } : undefined;
   }
-  const parts = isoDate.exec(trimmed);
+  const date = partsOf(trimmed);
+  if (date === undefined) return undefined;
+  const { dayMs, seconds, fraction } = date;
+  return { form: "date", value: dayMs + 1000 * (seconds + Number(`0.${fraction}`)) };
+}
+
+/** Whether a text is a number in decimals. */
+export function isNumber(text: string): boolean {
+  return decimal.test(text);
+}
+
+/** An ISO date as seconds since 1970, and the digits behind them; undefined: it is none. */
+export function dateIn(
+  text: string,
+): { readonly seconds: number; readonly fraction: string } | undefined {
+  const date = partsOf(text);
+  return date && { seconds: date.dayMs / 1000 + date.seconds, fraction: date.fraction };
+}
+
+interface DateParts {
+  /** When its day begins, in UTC. */
+  readonly dayMs: number;
+  readonly seconds: number;
+  /** Up to nine digits. */
+  readonly fraction: string;
+}
+
+function partsOf(text: string): DateParts | undefined {
+  const parts = isoDate.exec(text);
   if (parts === null) return undefined;
   const numberAt = (place: number) => Number(parts[place] ?? 0);
   const [year, month, day] = [numberAt(1), numberAt(2), numberAt(3)];
@@ -38,7 +66,7 @@ export function momentOf(text: string): Moment | undefined {
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   const zone = (parts[9] === "-" ? -1 : 1) * (60 * zoneHours + zoneMinutes);
   const seconds = 60 * (60 * hour + minute - zone) + second;
-  return { form: "date", value: date.getTime() + 1000 * (seconds + numberAt(7)) };
+  return { dayMs: date.getTime(), seconds, fraction: parts[7]?.slice(1) ?? "" };
 }
 
 /** A date as people write it. */

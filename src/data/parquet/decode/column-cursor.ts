@@ -2,7 +2,7 @@
 // without lists; list-cursors.ts has the others.
 
 import type { Column } from "../../columnar/column.ts";
-import { formOf } from "../../tables/asked-columns.ts";
+import { formOf, type WantedColumn } from "../../tables/asked-columns.ts";
 import { Damage } from "../../tables/damage.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { ColumnShape } from "../shapes.ts";
@@ -13,13 +13,13 @@ import type { CodedTarget, Target } from "./values.ts";
 
 /** The cursor of a column. `weights`: the second leaf of a weighted list. @throws Damage */
 export function openCursor(
-  shape: ColumnShape,
-  isId: boolean,
+  column: WantedColumn<ColumnShape>,
   source: LeafSource,
   weights: LeafSource | undefined,
   hash: ByteHash,
 ): ColumnCursor {
-  const target = targetOf(formOf(shape, isId));
+  const { shape } = column;
+  const target = targetOf(formOf(column));
   if (shape.list === "none") {
     const own = target.form === "ids" ? { ...target, coded: newCoded() } : target;
     return new FlatCursor(new LeafCursor(shape.leaf, 0, source, own, hash));

@@ -140,16 +140,23 @@ export function plainBits({ bytes, start, end }: PageBytes): NumberReader {
 
 /** Numbers of a fixed number of bytes: big decimals, and times of INT96. */
 export function fixedNumbers({ bytes, start, end }: PageBytes, leaf: Leaf): NumberReader {
-  const width = leaf.kind === "moment" ? 12 : (leaf.element.type_length ?? 0);
+  const width = widthOf(leaf);
   if (width < 1) throw new Damage(`its values have ${width} bytes`);
+  const numberOf = fixedNumberOf(leaf);
   let from = start;
   return (out, at, count) => {
     checkLeft(count, width, end - from);
     for (let i = at; i < at + count; i++, from += width) {
-      const own = bytes.subarray(from, from + width);
-      out[i] = leaf.kind === "moment" ? secondsOf(own) : decimalOf(own, leaf.divisor);
+      out[i] = numberOf(bytes.subarray(from, from + width));
     }
   };
+}
+
+/** What the bytes of a value are: a decimal, a time of INT96 in seconds, or a float16. */
+export function fixedNumberOf({ kind, isDecimal, divisor }: Leaf): (bytes: Uint8Array) => number {
+  if (kind === "moment") return secondsOf;
+  if (isDecimal) return (bytes) => decimalOf(bytes, divisor);
+  return ([low = 0, high = 0]) => halfOf(low | (high << 8));
 }
 
 /** A number with its bytes from the highest to the lowest, in decimals of the scale. */
@@ -162,15 +169,28 @@ export function decimalOf(bytes: Uint8Array, divisor: number): number {
   return Number(`${value}e-${Math.round(Math.log10(divisor))}`);
 }
 
-/** Seconds since 1970 of a Julian day and the nanoseconds in it. */
+/**
+ * Seconds since 1970 of a Julian day and the nanoseconds in it. Some writers have a time before
+ * 1970 as nanoseconds below 0.
+ */
 function secondsOf(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const nanoseconds = view.getBigUint64(0, true);
+  const nanoseconds = view.getBigInt64(0, true);
   return (view.getInt32(8, true) - 2_440_588) * 86_400 + Number(nanoseconds) / 1e9;
 }
 
-function widthOf({ element }: Leaf): number {
-  return element.type === "DOUBLE" ? 8 : element.type === "FLOAT" ? 4 : 2;
+/** Bytes of a value. */
+export function widthOf({ element, kind, isDecimal }: Leaf): number {
+  switch (element.type) {
+    case "DOUBLE":
+      return 8;
+    case "FLOAT":
+      return 4;
+    case "INT96":
+      return 12;
+    default:
+      return kind === "fraction" && !isDecimal ? 2 : (element.type_length ?? 0);
+  }
 }
 
 /** IEEE 754 binary16: a sign, five bits of exponent, ten of fraction. */

@@ -7,8 +7,8 @@ import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
 import { HybridReader } from "./hybrid.ts";
 import {
-  decimalOf,
   deltaPairs,
+  fixedNumberOf,
   fixedNumbers,
   type NumberReader,
   numbersOfPairs,
@@ -19,6 +19,7 @@ import {
   plainPairs,
   splitFractions,
   splitPairs,
+  widthOf,
 } from "./numbers.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 import { type DataPage, type DictionaryPage, encodingName } from "./pages.ts";
@@ -201,25 +202,26 @@ function numberReader(page: Encoded, leaf: Leaf): NumberReader {
   const isPlain = page.encoding === encodings.plain;
   if (type === "INT32" || type === "INT64") return numbersOfPairs(pairReader(page, leaf), leaf);
   if (leaf.kind === "boolean") return isPlain ? plainBits(page) : hybridBits(page);
-  const isFixed = type === "INT96" || (type === "FIXED_LEN_BYTE_ARRAY" && leaf.divisor !== 1);
-  if (isPlain && (isFixed || isWholeDecimal(leaf))) return fixedNumbers(page, leaf);
-  if (type === "BYTE_ARRAY") return textDecimals(page, leaf);
-  if (isPlain) return plainFractions(page, leaf);
-  if (page.encoding === encodings.split && !isFixed) return splitFractions(page, leaf);
+  const isFraction = leaf.kind === "fraction" && !leaf.isDecimal;
+  const isFixed = isFixedBytes(leaf) && !isFraction;
+  if (isPlain && isFixed) return fixedNumbers(page, leaf);
+  if (isPlain && isFraction) return plainFractions(page, leaf);
+  if (page.encoding === encodings.split && isFraction) return splitFractions(page, leaf);
+  if (type === "BYTE_ARRAY" || isFixedBytes(leaf)) return numbersOfTexts(page, leaf);
   throw new Damage(`a page has ${encodingName(page.encoding)}`);
 }
 
-/** A decimal of fixed bytes without digits behind its point. */
-function isWholeDecimal({ element }: Leaf): boolean {
-  return element.type === "FIXED_LEN_BYTE_ARRAY" && element.logical_type?.type !== "FLOAT16";
+/** Whether all values have as many bytes: decimals, float16, fixed text, and times of INT96. */
+function isFixedBytes({ element: { type } }: Leaf): boolean {
+  return type === "FIXED_LEN_BYTE_ARRAY" || type === "INT96";
 }
 
-function textDecimals(page: Encoded, leaf: Leaf): NumberReader {
+/** Numbers whose bytes are encoded as those of text are. */
+function numbersOfTexts(page: Encoded, leaf: Leaf): NumberReader {
   const next = textReader(page, leaf);
+  const numberOf = fixedNumberOf(leaf);
   return (out, at, count) => {
-    for (let i = at; i < at + count; i++) {
-      out[i] = decimalOf(Buffer.from(next(), "latin1"), leaf.divisor);
-    }
+    for (let i = at; i < at + count; i++) out[i] = numberOf(Buffer.from(next(), "latin1"));
   };
 }
 
@@ -249,12 +251,38 @@ function textReader(page: Encoded, leaf: Leaf): () => string {
     };
   }
   const texts = new PlainTexts(bytes, start, end);
-  const isFixed = leaf.element.type === "FIXED_LEN_BYTE_ARRAY";
-  const length = leaf.element.type_length ?? 0;
+  const isFixed = isFixedBytes(leaf);
+  const length = isFixed ? widthOf(leaf) : 0;
   if (encoding === encodings.plain) return isFixed ? () => texts.fixed(length) : () => texts.next();
   if (encoding === encodings.deltaLength && !isFixed) return deltaLengths(page).next;
-  if (encoding === encodings.deltaText) return deltaTexts(page);
+  if (encoding === encodings.deltaText) {
+    return isFixed ? ofLength(deltaTexts(page), length) : deltaTexts(page);
+  }
+  if (encoding === encodings.split && isFixed) return splitTexts(page, length);
   throw new Damage(`a page has ${encodingName(encoding)}`);
+}
+
+/** Texts that must have as many bytes. */
+function ofLength(next: () => string, length: number): () => string {
+  return () => {
+    const text = next();
+    if (text.length === length) return text;
+    throw new Damage(`a value has ${text.length} bytes, and the schema says ${length}`);
+  };
+}
+
+/** Texts whose first bytes stand together, then their second bytes, and so on. */
+function splitTexts({ bytes, start, end }: PageBytes, length: number): () => string {
+  if (length < 1) throw new Damage(`its values have ${length} bytes`);
+  const values = Math.floor((end - start) / length);
+  const one = Buffer.alloc(length);
+  let from = 0;
+  return () => {
+    if (from >= values) throw new Damage("a page has fewer values than it says");
+    for (let i = 0; i < length; i++) one[i] = bytes[start + i * values + from] ?? 0;
+    from++;
+    return one.toString("latin1");
+  };
 }
 
 /** Most texts of a page whose lengths are read before them. */

@@ -1,0 +1,177 @@
+// Numbers and times without rounding, and how the cells of a column are compared with a value that
+// a job writes: in the column's own type. An integer of 64 bits, a decimal and a time in
+// nanoseconds have more digits than a float64; a float32 is compared with the bound as a float32.
+//
+//   integer   a number or a bigint                  the bound: a fraction has its ceiling
+//   units     a decimal or a time as it is stored   the bound in these units: cents, nanoseconds
+//   float     a float of 16, 32 or 64 bits          the bound rounded to as many bits
+//   text      one character for each byte           as numbers or dates where both are, else bytes
+
+import { dateIn, isNumber } from "../text/split-keys.ts";
+
+/** `digits` / 10 ^ `scale`, with as few digits as possible. */
+export interface Exact {
+  readonly digits: bigint;
+  /** At least 0. */
+  readonly scale: number;
+}
+
+/** A number or a date, in seconds since 1970, and which of the two it is. */
+export interface ExactMoment extends Exact {
+  readonly form: "number" | "date";
+}
+
+/** Longest text of a number, and largest exponent: what is beyond them is no number of data. */
+const charactersMax = 1024;
+
+/** The number or the ISO date of a text, as `momentOf` tells them; undefined: it is neither. */
+export function exactOf(text: string): ExactMoment | undefined {
+  const trimmed = text.trim();
+  if (isNumber(trimmed)) {
+    const value = trimmed.length > charactersMax ? Number.NaN : Number(trimmed);
+    return Number.isFinite(value) ? { form: "number", ...numberOf(trimmed) } : undefined;
+  }
+  const date = dateIn(trimmed);
+  if (date === undefined) return undefined;
+  const { seconds, fraction } = date;
+  const digits = BigInt(seconds) * 10n ** BigInt(fraction.length) + BigInt(fraction || 0);
+  return { form: "date", ...shortened(digits, fraction.length) };
+}
+
+function numberOf(text: string): Exact {
+  const [mantissa = "", power = "0"] = text.toLowerCase().split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  const exponent = Number(power);
+  // A finite number with such an exponent is 0, or as good as.
+  if (Math.abs(exponent) > charactersMax) return { digits: 0n, scale: 0 };
+  const digits = BigInt(`${whole}${fraction}`.replace("+", ""));
+  const scale = fraction.length - exponent;
+  return scale < 0
+    ? { digits: digits * 10n ** BigInt(-scale), scale: 0 }
+    : shortened(digits, scale);
+}
+
+function shortened(digits: bigint, scale: number): Exact {
+  let [own, left] = [digits, scale];
+  for (; left > 0 && own % 10n === 0n; left--) own /= 10n;
+  return { digits: own, scale: left };
+}
+
+/** Below 0, 0, or above 0. */
+export function compareExact(one: Exact, other: Exact): number {
+  const scale = Math.max(one.scale, other.scale);
+  const scaled = (each: Exact) => each.digits * 10n ** BigInt(scale - each.scale);
+  const [a, b] = [scaled(one), scaled(other)];
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** What the values of a column are, as far as comparing goes. */
+export type ColumnType =
+  | { readonly kind: "text" }
+  /** Booleans are 0 and 1. */
+  | { readonly kind: "integer" }
+  | { readonly kind: "float"; readonly bits: number }
+  | UnitType;
+
+/** A value is `units` * `each` / 10 ^ `scale`: a number, or seconds since 1970. */
+interface UnitType {
+  readonly kind: "units";
+  readonly isTime: boolean;
+  readonly each: bigint;
+  readonly scale: number;
+}
+
+/** How the cells of a column are read to be compared. */
+export interface Compared {
+  readonly type: ColumnType;
+  /** The form that has all of their bits; undefined: that in which they are read anyway has. */
+  readonly raw?: "ids" | "texts" | undefined;
+  /** Of bytes as text: the integer that they are. */
+  readonly unitsOf?: ((bytes: string) => bigint) | undefined;
+}
+
+/** Integers and booleans. Ids have 64 bits. */
+export function comparedIntegers(bits: number): Compared {
+  return { type: { kind: "integer" }, ...(bits > 32 ? { raw: "ids" } : {}) };
+}
+
+/** Decimals and times. `divisor`: what units are divided by. `unitsOf`: where they are bytes. */
+export function comparedUnits(
+  isTime: boolean,
+  divisor: number,
+  unitsOf?: (bytes: string) => bigint,
+): Compared {
+  // A day has more than one second.
+  const [each, scale] = divisor < 1 ? [BigInt(Math.round(1 / divisor)), 0] : [1n, scaleOf(divisor)];
+  const type = { kind: "units", isTime, each, scale } as const;
+  return unitsOf === undefined ? { type, raw: "ids" } : { type, raw: "texts", unitsOf };
+}
+
+function scaleOf(divisor: number): number {
+  return Math.round(Math.log10(divisor));
+}
+
+/** The integer of bytes from the highest to the lowest, in two's complement. */
+export function integerOf(bytes: string): bigint {
+  if (bytes === "") return 0n;
+  const hex = Buffer.from(bytes, "latin1").toString("hex");
+  return BigInt.asIntN(8 * bytes.length, BigInt(`0x${hex}`));
+}
+
+/** A value of a column's type: of text, text; else a number or a bigint. */
+export type Cell = string | number | bigint;
+
+/** Where a bound lies among the cells of a column: at a cell, or right below it. */
+export interface Point {
+  readonly at: number | bigint;
+  readonly isExact: boolean;
+}
+
+/** The point of a bound among numbers; undefined: they have no common order. */
+export function pointOf(
+  type: Exclude<ColumnType, { kind: "text" }>,
+  text: string,
+): Point | undefined {
+  const moment = momentFor(type, text);
+  if (moment === undefined) return undefined;
+  if (type.kind === "float") {
+    const at = rounded(Number(moment.text), type.bits);
+    return { at, isExact: Number.isFinite(at) };
+  }
+  const { each = 1n, scale = 0 } = type.kind === "units" ? type : {};
+  const above = moment.exact.digits * 10n ** BigInt(scale);
+  const below = 10n ** BigInt(moment.exact.scale) * each;
+  const [whole, rest] = [above / below, above % below];
+  const at = rest > 0n ? whole + 1n : whole;
+  const number = Number(at);
+  return { at: Number.isSafeInteger(number) ? number : at, isExact: rest === 0n };
+}
+
+function momentFor(type: ColumnType, text: string): { exact: Exact; text: string } | undefined {
+  const exact = exactOf(text);
+  const isTime = type.kind === "units" && type.isTime;
+  if (exact !== undefined) return isTime || exact.form === "number" ? { exact, text } : undefined;
+  // A column of booleans has 0 and 1.
+  const digits = isTime ? undefined : { true: 1n, false: 0n }[text];
+  return digits === undefined ? undefined : { exact: { digits, scale: 0 }, text: String(digits) };
+}
+
+/** Below 0, 0, or above 0. */
+export function comparePoint(cell: number | bigint, { at, isExact }: Point): number {
+  if (cell < at) return -1;
+  return isExact && !(cell > at) ? 0 : 1;
+}
+
+/** The nearest float of as many bits, half to even. */
+function rounded(value: number, bits: number): number {
+  if (bits === 64) return value;
+  if (bits === 32) return Math.fround(value);
+  const size = Math.abs(value);
+  if (!(size > 0)) return value;
+  const step = 2 ** (Math.max(Math.floor(Math.log2(size)), -14) - 10);
+  const steps = size / step;
+  const down = Math.floor(steps);
+  const isUp = steps - down > 0.5 || (steps - down === 0.5 && down % 2 === 1);
+  const nearest = (isUp ? down + 1 : down) * step;
+  return Math.sign(value) * (nearest > 65_504 ? Number.POSITIVE_INFINITY : nearest);
+}

@@ -4,10 +4,12 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import type { SchemaTree } from "hyparquet";
 import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
+import { fixedNumbers } from "../../../src/data/parquet/decode/numbers.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
 import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
-import { shapeOf } from "../../../src/data/parquet/shapes.ts";
+import { int96Of, shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { parquet } from "../../../src/data/sources.ts";
 import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { newReport } from "../../../src/data/tables/table-file.ts";
@@ -86,6 +88,33 @@ test("a look counts the first rows of both labels, and bad ones with their row g
   t.true(positives > 20 && positives < samples);
   t.is(bytes, statSync(path).size);
   t.like(rejected.reasons[0], { line: 8, rowGroup: 0, got: "`2`" });
+});
+
+test("nanoseconds below 0 of INT96 are a time before 1970", (t) => {
+  // As Arrow C++, Velox and Spark wrote them; DuckDB reads 1969-12-31T23:59:59.5Z of the first.
+  const bytes = (days: number, nanoseconds: bigint) => {
+    const value = Buffer.alloc(12);
+    value.writeBigInt64LE(nanoseconds);
+    value.writeInt32LE(days, 8);
+    return value;
+  };
+  const element = { name: "t", type: "INT96", repetition_type: "REQUIRED" } as const;
+  const schema = {
+    path: [],
+    element: { name: "root" },
+    children: [{ path: ["t"], element, children: [] }],
+  };
+  const leaf = shapeOf(schema as unknown as SchemaTree, "t")?.leaf;
+  if (leaf === undefined) throw new TypeError("a leaf");
+  const page = Buffer.concat([
+    bytes(2_440_588, -500_000_000n),
+    bytes(2_440_587, 86_399_500_000_000n),
+    bytes(2_440_589, 1n),
+  ]);
+  const seconds = new Float64Array(3);
+  fixedNumbers({ bytes: page, start: 0, end: page.length }, leaf)(seconds, 0, 3);
+  t.deepEqual([...seconds], [-0.5, -0.5, 86_400.000000001]);
+  t.is(int96Of(page.toString("latin1", 0, 12)), -500_000_000n);
 });
 
 test("wanted columns alone are read, and close ones in one go", async (t) => {

@@ -1,5 +1,6 @@
 // The objects that a path of a job stands for: those below a prefix that ends in `/`, or those that
-// a pattern matches, as directories and patterns of a disk do (ListObjectsV2).
+// a pattern matches, as directories and patterns of a disk do (ListObjectsV2). A store that knows
+// version 1 alone answers without a token: it is asked for what comes behind the last key.
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
@@ -32,14 +33,14 @@ async function objectsOf(address: string, limits: WebLimits): Promise<string[]> 
   const [prefix = ""] = /^[^*?]*/.exec(key) ?? [];
   const meant = patternOf(key);
   const keys: string[] = [];
-  let token: string | undefined;
+  let next: Next | undefined;
   do {
-    const page = await pageOf(address, prefix, token, limits);
+    const page = await pageOf(address, prefix, next, limits);
     keys.push(...page.keys.filter((one) => meant.test(one) && !isHidden(one, prefix)));
-    token = page.next;
+    next = page.next;
     if (keys.length > objectsMax)
       throw none(address, `${address} has more than ${objectsMax} objects`);
-  } while (token !== undefined);
+  } while (next !== undefined);
   if (keys.length === 0) throw none(address, `no object matches ${address}`);
   keys.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   return keys.map((one) => `s3://${bucket}/${one}`);
@@ -61,22 +62,21 @@ function isHidden(key: string, prefix: string): boolean {
   return key.endsWith("/") || names.some((name) => /^[._]/.test(name));
 }
 
+/** What the next page is asked with. */
+type Next = Readonly<Record<string, string>>;
+
 interface Page {
   readonly keys: readonly string[];
-  /** What the next page is asked with. */
-  readonly next: string | undefined;
+  readonly next: Next | undefined;
 }
 
 async function pageOf(
   address: string,
   prefix: string,
-  token: string | undefined,
+  next: Next | undefined,
   limits: WebLimits,
 ): Promise<Page> {
-  const query = {
-    ...{ "list-type": "2", prefix, "encoding-type": "url" },
-    ...(token === undefined ? {} : { "continuation-token": token }),
-  };
+  const query = { "list-type": "2", prefix, "encoding-type": "url", ...next };
   const { parseXml } = await import("@rgrove/parse-xml");
   return askServer(
     { address, query },
@@ -86,14 +86,25 @@ async function pageOf(
       if (root?.name !== "ListBucketResult") throw new Passing("the store sent no list of objects");
       const textOf = (name: string) => named(root, name)[0]?.text;
       const contents = named(root, "Contents").flatMap((one) => named(one, "Key"));
-      const keys = contents.map(({ text: key }) => key);
-      return {
-        keys: textOf("EncodingType") === "url" ? keys.map(decoded) : keys,
-        next: textOf("IsTruncated") === "true" ? textOf("NextContinuationToken") : undefined,
-      };
+      const texts = contents.map(({ text: key }) => key);
+      const keys = textOf("EncodingType") === "url" ? texts.map(decoded) : texts;
+      if (textOf("IsTruncated")?.trim().toLowerCase() !== "true") return { keys, next: undefined };
+      const token = textOf("NextContinuationToken") || undefined;
+      if (token !== undefined) return { keys, next: { "continuation-token": token } };
+      return { keys, next: behind(address, keys, next?.marker) };
     },
     limits,
   );
+}
+
+/** What asks for the keys behind those of a page that has no token. `marker`: that of the page. */
+function behind(address: string, keys: readonly string[], marker: string | undefined): Next {
+  const last = keys.at(-1);
+  if (last !== undefined && last !== marker && !keys.includes(marker ?? "")) {
+    return { marker: last, "start-after": last };
+  }
+  const what = "the store cuts its list of objects off, and says nothing of how to go on";
+  throw none(address, `${what}: name the objects of ${address} one by one`);
 }
 
 /** The elements of a name in an element. */

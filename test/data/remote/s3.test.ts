@@ -2,6 +2,8 @@
 // does meanwhile; what a prefix and a pattern stand for; and what no repeating mends.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
@@ -81,6 +83,44 @@ test.serial("a prefix of a store is the directory on a disk: the same samples", 
   dataset.close();
   whole.close();
 });
+
+/** A store that lists as ListObjects of version 1 does, three keys a page: it has no tokens. */
+async function startOldStore(t: ExecutionContext, keys: readonly string[], takesMarkers: boolean) {
+  const server = createServer((incoming, outgoing) => {
+    const { searchParams: asked } = new URL(incoming.url ?? "", "http://store");
+    const marker = takesMarkers ? (asked.get("marker") ?? "") : "";
+    const left = keys.filter((key) => key > marker);
+    const page = left
+      .slice(0, 3)
+      .map((key) => `<Contents><Key>${encodeURIComponent(key)}</Key></Contents>`);
+    const isCut = `<IsTruncated>${left.length > 3}</IsTruncated>`;
+    const list = `<EncodingType>url</EncodingType>${isCut}${page.join("")}`;
+    outgoing.end(`<ListBucketResult>${list}</ListBucketResult>`);
+  });
+  await new Promise<void>((resume) => server.listen(0, "127.0.0.1", resume));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  asks(t, { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+}
+
+test.serial(
+  "a store without tokens is asked for the keys behind the last one, or refused",
+  async (t) => {
+    const keys = ["n/a b", "n/c+d", "n/e", "n/f", "n/g", "n/h", "n/i"];
+    await startOldStore(t, keys, true);
+    t.deepEqual(
+      await s3FilesOf(["s3://clicks/n/"], quick),
+      keys.map((key) => `s3://clicks/${key}`),
+    );
+    await startOldStore(t, keys, false);
+    await t.throwsAsync(s3FilesOf(["s3://clicks/n/"], quick), {
+      instanceOf: InputUnusableError,
+      message: /the store cuts its list of objects off, and says nothing of how to go on/,
+    });
+  },
+);
 
 test.serial("patterns match within a name; lists come page by page", async (t) => {
   const { store } = await startDays(t);

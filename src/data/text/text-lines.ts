@@ -11,6 +11,7 @@ import { isAddress, shownPath } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
+import { noTextBecause, withoutMark } from "./bytes/file-beginnings.ts";
 import { chunkBytes, fileChunks } from "./bytes/file-chunks.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
@@ -28,7 +29,8 @@ export interface LineChunk {
 
 /**
  * The lines of a plain or gzip file, from its first, on a disk or a server. `hash` takes its text,
- * unpacked. @throws InputUnusableError; StoreFailedError as `openWebFile`
+ * unpacked. @throws InputUnusableError, too where it is packed otherwise or no text of bytes;
+ * StoreFailedError as `openWebFile`
  */
 export async function* readLines(path: string, hash?: Hash): AsyncGenerator<LineChunk> {
   for await (const chunk of readByteLines(path, hash)) {
@@ -84,7 +86,7 @@ export class ByteLines {
   add(begin: number, end: number, isTooLong: boolean): void {
     const { bytes } = this;
     const isFirst = this.firstLine === 1 && this.count === 0;
-    const start = isFirst && hasByteOrderMark(bytes, begin, end) ? begin + 3 : begin;
+    const start = isFirst ? end - withoutMark(bytes.subarray(begin, end)).length : begin;
     const hasReturn = end > start && bytes[end - 1] === 13;
     this.begins.push(start);
     this.ends.push(isTooLong ? -1 : hasReturn ? end - 1 : end);
@@ -111,8 +113,12 @@ export async function* readByteLines(
   const joiner = new Joiner();
   let tail: Buffer = Buffer.alloc(0);
   let isTooLong = false;
+  let isBegun = false;
   try {
     for await (const chunk of content) {
+      const fault = isBegun ? undefined : noTextBecause(chunk);
+      if (fault !== undefined) throw new Error(fault);
+      isBegun = true;
       hash?.update(chunk as Buffer);
       const bytes = joiner.join(tail, chunk as Buffer);
       const lines = new ByteLines(firstLine, bytes, file.bytesRead);
@@ -206,10 +212,6 @@ function firstBytes(path: string): Uint8Array {
     throw unreadable(path, cause);
   }
   return magic;
-}
-
-function hasByteOrderMark(bytes: Buffer, begin: number, end: number): boolean {
-  return end - begin >= 3 && bytes.readUIntBE(begin, 3) === 0xef_bbbf;
 }
 
 /** The error for a file that cannot be read. */

@@ -10,7 +10,8 @@ function fileOf(t: ExecutionContext, text: string): string {
 }
 
 test("a text is the place of its line; others are left out, or have the id of the unknown", (t) => {
-  const vocabulary = fileOf(t, "red\r\ngreen\r\nblue\r\n");
+  // A byte order mark, as editors of Windows write it, is no part of the first text.
+  const vocabulary = fileOf(t, "\ufeffred\r\ngreen\r\nblue\r\n");
   const x = [["blue", "pink", "red"], [], ["pink"]];
   t.deepEqual(out({ op: "mapId", vocabulary }, { x }), [[2n, 0n], [], []]);
   t.deepEqual(out({ op: "mapId", vocabulary, unknown: -1 }, { x }), [[2n, -1n, 0n], [], [-1n]]);
@@ -39,6 +40,7 @@ const faults: readonly (readonly [string, string, object, RegExp])[] = [
   ["an empty file", "", {}, /: it is empty$/],
   ["a line twice", "a\nb\na\n", {}, /: line 3 is the text of line 1 again$/],
   ["an empty line", "a\n\nb\n", {}, /: line 2 is empty$/],
+  ["UTF-16", "a\0b\0", {}, /: it is text in UTF-16 or UTF-32: convert it to UTF-8$/],
   ["pairs that are none", "1 2\n", { form: "pairs" }, /: expected line 1 to be two integers of 64/],
   ["a pair of 65 bits", `1\t${2n ** 63n}\n`, { form: "pairs" }, /: expected line 1 to be two/],
   [

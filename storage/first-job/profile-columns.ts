@@ -4,6 +4,7 @@
 
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { decodeText } from "../../src/data/text/faults.ts";
+import { isNumber } from "../../src/data/text/split-keys.ts";
 import { readLines } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Loose } from "../warehouse/inferred-type.ts";
@@ -141,7 +142,7 @@ async function isCriteo(file: string, kind: string): Promise<boolean> {
 
 /** @throws InputUnusableError where the first line is a row, and no header */
 function namedBy(file: string, names: readonly string[]): readonly string[] {
-  if (file !== "" && names.some((name) => name !== "" && Number.isFinite(Number(name)))) {
+  if (file !== "" && names.some((name) => isNumber(name.trim()))) {
     const path = shownPath(file);
     const found = names.slice(0, 4).join(", ");
     const message = `The first line of ${path} looks like a row (${found}), expected the names of the columns: put them before it`;
@@ -211,7 +212,7 @@ class ColumnTally {
   #addItem(item: string | number | boolean): void {
     const text = String(item).trim();
     this.#counts.add(text);
-    const value = typeof item === "string" && text !== "" ? Number(text) : Number(item);
+    const value = typeof item === "string" && !isNumber(text) ? Number.NaN : Number(item);
     if (typeof item === "boolean" || Number.isInteger(value)) this.#kinds.integers++;
     else if (Number.isFinite(value)) this.#kinds.fractions++;
     else {

@@ -3,7 +3,7 @@
 //
 //   id,v0,v1,…,s0,s1,…        s: optimizer state, where there is state
 
-import { splitLine } from "../../src/data/text/line-decoder.ts";
+import { decimal, splitLine } from "../../src/data/text/line-decoder.ts";
 import { readLines } from "../../src/data/text/text-lines.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import {
@@ -110,7 +110,7 @@ function fieldsOf(line: string | undefined): string[] {
 }
 
 function numberOf(text: string, name: string, place: string, path: string): number {
-  const value = text.trim() === "" ? Number.NaN : Math.fround(Number(text));
-  if (Number.isFinite(value)) return value;
+  const value = decimal(text);
+  if (value !== undefined) return Math.fround(value);
   throw unusable(path, `Expected \`${name}\` of ${place} to be a float32, got \`${text}\``);
 }

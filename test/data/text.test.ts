@@ -1,10 +1,13 @@
 // Data from text files: lines, Criteo and CSV.
 
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import test from "ava";
 import { openCache } from "../../src/data/cache/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
+import { labelReader } from "../../src/data/text/labels.ts";
+import { decimal } from "../../src/data/text/line-decoder.ts";
 import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
@@ -35,6 +38,59 @@ test("lines come with their numbers, whatever ends them", async (t) => {
     [3, "two"],
     [4, "three"],
   ]);
+});
+
+test("a file that is packed otherwise, or text of wider characters, is refused with what to do", async (t) => {
+  const directory = startDirectory(t);
+  const linesOf = async (name: string, bytes: Buffer) => {
+    const path = writeText(directory, { name, text: bytes });
+    for await (const _ of readLines(path));
+  };
+  const hex = (text: string) => Buffer.from(text, "hex");
+  const utf16 = Buffer.from("label,user\n1,2\n", "utf16le");
+  const wider =
+    /Cannot read the data file .*: it is text in UTF-16 or UTF-32: convert it to UTF-8$/;
+  const packed = (name: string) =>
+    new RegExp(
+      `it is packed with ${name}, and text is read plain or packed with gzip: pack it so$`,
+    );
+  // The first bytes of what bzip2, xz, zstd, lz4 and zip wrote of such a file.
+  const files: [string, Buffer, RegExp][] = [
+    ["a.csv.bz2", hex("425a6839314159265359"), packed("bzip2")],
+    ["a.csv.xz", hex("fd377a585a000004e6d6b446"), packed("xz")],
+    ["a.csv.zst", hex("28b52ffd040041000031"), packed("zstd")],
+    ["a.csv.lz4", hex("04224d186440a7"), packed("lz4")],
+    ["a.zip", hex("504b030414000000"), packed("zip")],
+    ["twice.gz", gzipSync(gzipSync("a,b\n1,2\n")), packed("gzip")],
+    ["marked.csv", Buffer.concat([hex("fffe"), utf16]), wider],
+    ["big.csv", Buffer.concat([hex("feff"), Buffer.from(utf16).swap16()]), wider],
+    ["plain.csv", utf16, wider],
+    ["packed.csv.gz", gzipSync(utf16), wider],
+  ];
+  for (const [name, bytes, message] of files) {
+    await t.throwsAsync(linesOf(name, bytes), { instanceOf: InputUnusableError, message }, name);
+  }
+  await t.notThrowsAsync(linesOf("short", Buffer.from("a\n")));
+  await t.notThrowsAsync(linesOf("latin.csv", Buffer.from("B\u00e9,Zh\n", "latin1")));
+});
+
+test("text that only JavaScript takes for a number is none", (t) => {
+  // As DuckDB and pandas have it.
+  for (const text of ["0x10", " 0X1f", "0b11", "0o17", "", " ", "1_000", "Infinity", "NaN"]) {
+    t.is(decimal(text), undefined, text);
+  }
+  t.deepEqual(["010", "0", " -0.5e1 ", "+7", ".5", "5."].map(decimal), [10, 0, -5, 7, 0.5, 5]);
+});
+
+test("a label beyond 2^53 is positive where all its digits are those of the job", (t) => {
+  const read = labelReader("9007199254740993");
+  t.deepEqual(
+    ["9007199254740993", "9007199254740993.0", "9007199254740992", "1", "9.007199254740993e15"].map(
+      read,
+    ),
+    [1, 1, 0, 0, 1],
+  );
+  t.deepEqual(["1.0", "1.000000000000000", "01", "2", "1e0"].map(labelReader(1)), [1, 1, 1, 0, 1]);
 });
 
 test("a file larger than a chunk gives the same lines, plain and gzip", async (t) => {

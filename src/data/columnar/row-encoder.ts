@@ -9,7 +9,7 @@ import type { Sample } from "../sample.ts";
 import { groupOf } from "../targets.ts";
 import { type Fault, show } from "../text/faults.ts";
 import type { LabelReader } from "../text/labels.ts";
-import { decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
+import { decimal, decodeBag, decodeDense, decodeMissing } from "../text/line-decoder.ts";
 import type { KeyCollector } from "../text/split-keys.ts";
 import type { CompiledTransforms } from "../transforms/compile.ts";
 import { type BagReader, bagReader } from "./bag-reader.ts";
@@ -201,8 +201,8 @@ function weightFill(column: Column, { name }: TargetField): Fill {
   return (sample, row) => {
     const text = column.form === "texts" ? textAt(column, row).trim() : "";
     const isNone = column.form === "texts" && text === "";
-    const value = isNone ? Number.NaN : text === "" ? numberAt(column, row) : Number(text);
-    if (Number.isFinite(Math.fround(value)) && value >= 0) {
+    const value = isNone ? Number.NaN : text === "" ? numberAt(column, row) : decimal(text);
+    if (value !== undefined && Number.isFinite(Math.fround(value)) && value >= 0) {
       sample.sampleWeight = value;
       return undefined;
     }

@@ -9,6 +9,7 @@
 //
 // Any other text, and none, is a bad line.
 
+import { exactOf } from "../columnar/exact-values.ts";
 import { type Fault, show } from "./faults.ts";
 
 /** Reads a label: its number, or its fault. Each character is one byte. */
@@ -23,12 +24,15 @@ export function labelReader(positive: PositiveLabels | undefined): LabelReader {
   const named = typeof positive === "object" ? positive : [positive];
   const texts = new Set(named.map((one) => Buffer.from(String(one), "utf8").toString("latin1")));
   const numbers = new Set([...texts].flatMap((text) => numberIn(text) ?? []));
+  const exact = new Set([...texts].flatMap((text) => exactKey(text) ?? []));
   return (text) => {
     if (texts.has(text)) return 1;
     const trimmed = text.trim();
     if (texts.has(trimmed)) return 1;
     if (missing.has(trimmed.toLowerCase()))
       return { kind: "the label is missing", got: show(text) };
+    // Fewer characters are exact as a number.
+    if (trimmed.length >= 16) return exact.has(exactKey(trimmed) ?? "") ? 1 : 0;
     const value = numberIn(trimmed);
     return value !== undefined && numbers.has(value) ? 1 : 0;
   };
@@ -65,6 +69,12 @@ export function numberReader(name: string): LabelReader {
     if (Number.isFinite(value)) return value;
     return { kind: `expected the label \`${name}\` to be a finite number`, got: show(text) };
   };
+}
+
+/** All digits of a decimal, the same for each text of one number. */
+function exactKey(text: string): string | undefined {
+  const exact = numberIn(text) === undefined ? undefined : exactOf(text);
+  return exact && `${exact.digits}e-${exact.scale}`;
 }
 
 const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;

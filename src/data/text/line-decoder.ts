@@ -187,10 +187,14 @@ function noNumber(text: string, { name, isInteger }: DenseField): Fault {
   return { kind, got: show(text), ...(isInteger ? {} : { advice }) };
 }
 
-/** The number in a text; undefined for text that is no number, or no finite float32. */
+/** What JavaScript takes for a number and nobody writes as one: `0x1A`, `0b11`, `0o17`. */
+const otherBase = /^\s*0[box]/i;
+
+/** The decimal number in a text; undefined for other text, or where it is no finite float32. */
 export function decimal(text: string): number | undefined {
   const value = Number(text);
-  return Number.isFinite(Math.fround(value)) && text.trim() !== "" ? value : undefined;
+  const isHeld = Number.isFinite(Math.fround(value)) && text.trim() !== "";
+  return isHeld && !otherBase.test(text) ? value : undefined;
 }
 
 /** Appends the ids of a field to a feature's bag. Returns the field's fault, if it has one. */

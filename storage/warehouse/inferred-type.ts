@@ -2,7 +2,8 @@
 // without a change that a reader could see.
 //
 //   integers of 64 bits              INT64
-//   numbers                          DOUBLE; with integers beyond 2^53 among them text
+//   numbers                          DOUBLE; text, where the text of one would not come back, as
+//                                    1.10, 713752e1 and integers beyond 2^53 among fractions
 //   true and false                   BOOLEAN
 //   all else, mixtures               STRING
 //   lists of integers, of others     list<INT64>, list<STRING>
@@ -10,8 +11,11 @@
 
 import type { SchemaElement } from "hyparquet";
 
-/** What a value is. `long`: an integer that a float64 does not hold. */
-type Kind = "integer" | "long" | "fraction" | "boolean" | "text";
+/**
+ * What a value is. `long`: an integer that a float64 does not hold. `decimal`: text of a number
+ * that a float64 shows otherwise, and would be hashed otherwise.
+ */
+type Kind = "integer" | "long" | "fraction" | "decimal" | "boolean" | "text";
 type Form = "value" | "list" | "map";
 type LeafType = "INT64" | "DOUBLE" | "BOOLEAN" | "BYTE_ARRAY";
 
@@ -134,7 +138,8 @@ function isOf(leaf: LeafType, value: string | number | boolean): boolean {
   if (leaf === "BYTE_ARRAY") return true;
   const kind = kindOf(value);
   if (leaf === "INT64") return kind === "integer" || kind === "long";
-  return leaf === "DOUBLE" ? kind === "integer" || kind === "fraction" : kind === "boolean";
+  const isNumber = kind === "integer" || kind === "fraction" || kind === "decimal";
+  return leaf === "DOUBLE" ? isNumber : kind === "boolean";
 }
 
 function leafNamed(type: LeafType) {
@@ -158,7 +163,8 @@ function kindOf(value: string | number | boolean): Kind {
     if (exact < least || exact > most) return "text";
     return Number.isSafeInteger(Number(value)) ? "integer" : "long";
   }
-  return fraction.test(value) ? "fraction" : "text";
+  if (!fraction.test(value)) return "text";
+  return String(Number(value)) === value ? "fraction" : "decimal";
 }
 
 function storedAs(leaf: LeafType, value: string | number | boolean): unknown {

@@ -6,6 +6,10 @@
 // one after the other, in the order of the bag. A sample without ids has zeros. (ScatterND, the
 // alternative, adds in several threads, in no order.)
 //
+// A runtime takes indices below 0 from the end, and adds ids without a sample to the last one. What
+// Osiris refuses is therefore made an index behind the end, which runtimes refuse: rows below 0,
+// lengths that are below 0 or do not add up to the ids, and inputs of another number of samples.
+//
 // n = ids of all samples, B = samples, T = positions of an unpooled feature, D = columns.
 
 import type { Feature } from "../../../src/model/features.ts";
@@ -31,6 +35,8 @@ export interface LookedUpTable {
   /** Name of the rows (·,D). */
   readonly table: Name;
   readonly dim: number;
+  /** Rows of the table. */
+  readonly rows: number;
   readonly isWeighted: boolean;
   /** Which dynamic id has which row; undefined: ids are rows. */
   readonly ids: IdsPlace | undefined;
@@ -41,18 +47,20 @@ export interface LookedUpTable {
 export function lookUp(
   to: Operators,
   { name, pooling, positions, kept }: Feature,
-  { table, dim, isWeighted, ids: place, input }: LookedUpTable,
+  { table, dim, rows, isWeighted, ids: place, input }: LookedUpTable,
+  samplesOf: (lengths: Name) => Name,
 ): LookedUp {
   const count = `${name}.ids`;
   const given = to.input({ name: input.name, type: "int64", shape: [count] });
-  const lengths = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
-  const found = rowsOf(to, given, input, place);
+  const told = to.input({ name: `${name}.lengths`, type: "int64", shape: ["samples"] });
+  const found = rowsOf(to, given, { input, place, rows });
   const has = place && to.op("GreaterOrEqual", [found, to.integers([0])]);
   const read = place === undefined ? found : to.op("Max", [found, to.integers([0])]);
   const gathered = to.op("Gather", [table, read], { axis: 0 });
   const weights = isWeighted
     ? to.input({ name: `${name}.weights`, type: "float32", shape: [count] })
     : undefined;
+  const lengths = checkedLengths(to, { told, given, weights, samples: samplesOf(told) });
   const weighted =
     weights === undefined ? gathered : to.op("Mul", [gathered, withAxis(to, weights, 1)]);
   const vectors =
@@ -73,9 +81,41 @@ export function lookUp(
 }
 
 /** The row of each id that an input has, (n); of dynamic ids -1 where it has none. */
-function rowsOf(to: Operators, given: Name, { raw }: FeatureInput, place: IdsPlace | undefined) {
+function rowsOf(
+  to: Operators,
+  given: Name,
+  {
+    input: { raw },
+    place,
+    rows,
+  }: { input: FeatureInput; place: IdsPlace | undefined; rows: number },
+): Name {
   if (raw !== undefined) return rowsOfRawIds(to, given, raw, place);
-  return place === undefined ? given : findRows(to, given, place);
+  if (place !== undefined) return findRows(to, given, place);
+  const isBelow = to.op("Less", [given, to.integers([0])]);
+  return to.op("Where", [isBelow, to.integers([rows]), given]);
+}
+
+/** The lengths of bags, (B), where all that belongs to them fits together; else they are refused. */
+function checkedLengths(
+  to: Operators,
+  {
+    told,
+    given,
+    weights,
+    samples,
+  }: { told: Name; given: Name; weights: Name | undefined; samples: Name },
+): Name {
+  const ids = to.op("Shape", [given]);
+  // A length below 0 makes the sum smaller than that of the sizes.
+  const sums = [to.op("ReduceSum", [told]), to.op("ReduceSum", [to.op("Abs", [told])])];
+  const counts = [...sums, ...(weights === undefined ? [] : [to.op("Shape", [weights])])];
+  const own = counts.map((count) => to.op("Equal", [count, ids]));
+  const fits = [...own, to.op("Equal", [to.op("Shape", [told]), samples])];
+  const all = fits.reduce((one, other) => to.op("And", [one, other]));
+  // Of one 0 that at 0 is there, and that at 1 is not.
+  const index = to.op("Where", [all, to.integers([0]), to.integers([1])]);
+  return to.op("Add", [told, to.op("Gather", [to.integers([0]), index], { axis: 0 })]);
 }
 
 /** Which sample each id is of, (n), where bags begin, (B), and how many samples there are, (1). */

@@ -47,11 +47,16 @@ export function translateModel(model: ExportedModel, inputs: readonly FeatureInp
   if (dense !== undefined) {
     operators.input({ name: "dense", type: "float32", shape: ["samples", width] });
   }
-  const features = placedFeatures(operators, model, inputs);
-  const samples = () =>
-    dense === undefined
-      ? operators.op("Shape", [features[0]?.lengths ?? ""])
-      : operators.op("Shape", ["dense"], { start: 0, end: 1 });
+  let counted: Name | undefined;
+  /** How many samples there are, (1): as many as rows of `dense`, or else as the first lengths. */
+  const samples = (lengths: Name) => {
+    counted ??=
+      dense === undefined
+        ? operators.op("Shape", [lengths])
+        : operators.op("Shape", ["dense"], { start: 0, end: 1 });
+    return counted;
+  };
+  const features = placedFeatures(operators, model, inputs, samples);
   const names: Name[] = [];
   for (const [index, node] of nodes.entries()) {
     if (index === dense?.node) {
@@ -63,7 +68,8 @@ export function translateModel(model: ExportedModel, inputs: readonly FeatureInp
     const { numbers, integers, op } = operators;
     names.push(
       translated(node, checkpoint.job.model.kind, {
-        ...{ numbers, integers, op, samples, lookups },
+        ...{ numbers, integers, op, lookups },
+        samples: () => samples(features[0]?.lengths ?? ""),
         x: (input) => inputOf(operators, graph, node, input, names),
         parameter: (name) => name,
         idsOf: (lookup) => features.find((feature) => feature.lookup === lookup)?.ids ?? "",
@@ -80,6 +86,7 @@ function placedFeatures(
   operators: Operators,
   model: ExportedModel,
   inputs: readonly FeatureInput[],
+  samples: (lengths: Name) => Name,
 ): PlacedFeature[] {
   const { graph, tables, checkpoint } = model;
   const { job } = checkpoint;
@@ -92,12 +99,12 @@ function placedFeatures(
     if (own === undefined || place === undefined || input === undefined) {
       throw new RangeError(`No lookup ${lookup}`);
     }
-    const { dim } = own.stored.spec;
+    const { dim, rows } = own.stored.spec;
     const ids = idsPlaceOf(own);
-    const at = { table: rowsNameOf(own), dim, isWeighted: weighted[i] === true, ids, input };
+    const at = { table: rowsNameOf(own), dim, rows, isWeighted: weighted[i] === true, ids, input };
     const first = lookup;
     lookup += feature.positions;
-    return { ...lookUp(operators, feature, at), ...place, lookup: first };
+    return { ...lookUp(operators, feature, at, samples), ...place, lookup: first };
   });
 }
 

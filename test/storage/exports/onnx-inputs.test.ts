@@ -105,6 +105,57 @@ test.serial("vectors of tables beside the model are read from there", async (t) 
   await isTrue(t, await drawn(jobOf(startDirectory(t))), true);
 });
 
+test.serial(
+  "what a server refuses, ONNX Runtime refuses: rows below 0, ids that no sample has",
+  async (t) => {
+    const home = startDirectory(t);
+    const job = await drawModel({
+      model: {
+        kind: "dlrm",
+        dense: 1,
+        tables: [
+          { name: "user", rows: 100, dim: 4 },
+          { name: "tags", rows: 30, dim: 4 },
+        ],
+        bottom: [4],
+        top: [1],
+      },
+      data: { kind: "synthetic", samples: 8, dense: 1, batchSize: 8, weights: "uniform" },
+      checkpoint: { directory: join(home, "checkpoints") },
+    });
+    const { directory } = job.checkpoint;
+    await exportModel(directory, `${directory}.onnx`);
+    const good = {
+      ...{ dense: [[0.5], [1]], "user.rows": [99, 0], "user.lengths": [1, 1] },
+      ...{ "user.weights": [1, 2], "tags.rows": [0, 1, 29], "tags.lengths": [1, 2] },
+      "tags.weights": [1, 1, 0.5],
+    };
+    const run = (change: object) => runInputs(`${directory}.onnx`, { ...good, ...change });
+    t.is((await run({})).logits.length, 2);
+    await t.notThrowsAsync(run({ "tags.rows": [], "tags.lengths": [0, 0], "tags.weights": [] }));
+    for (const change of [
+      { "user.rows": [-1, 0] },
+      { "user.rows": [0, -100] },
+      { "user.rows": [0, 100] },
+      { "tags.lengths": [1, 1] },
+      { "tags.lengths": [0, 0] },
+      { "tags.lengths": [2, 2] },
+      { "tags.lengths": [4, -1] },
+      { "tags.lengths": [-1, 4] },
+      { "tags.rows": [], "tags.weights": [], "tags.lengths": [1, 0] },
+      { "tags.weights": [1] },
+      { "tags.lengths": [1, 1, 1] },
+      { "user.rows": [5], "user.lengths": [1], "user.weights": [1] },
+    ]) {
+      await t.throwsAsync(
+        run(change),
+        { message: /out of data bounds|error code/i },
+        JSON.stringify(change),
+      );
+    }
+  },
+);
+
 test.serial("generated data, averages and rows that decay have vectors", async (t) => {
   const ema = { decay: 0.9 };
   for (const [table, optimizer] of [

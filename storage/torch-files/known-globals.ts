@@ -87,8 +87,9 @@ export function storageOf(id: Pickled): Storage {
   return new Storage(own, key, natural(count, "the numbers of a storage"));
 }
 
-/** (storage, offset, size, strides, requires_grad, hooks …) */
-function tensorOf([storage, offset, size, strides]: readonly Pickled[]): PickledTensor {
+/** (storage, offset, size, strides, requires_grad, hooks, metadata) */
+function tensorOf(args: readonly Pickled[]): PickledTensor {
+  const [storage, offset, size, strides, , , metadata] = args;
   if (!(storage instanceof Storage)) throw new CallRefused("a tensor has a storage");
   const lengths = (value: Pickled | undefined, what: string) => {
     if (!(value instanceof Tuple) || value.items.length > rankMax) {
@@ -110,7 +111,24 @@ function tensorOf([storage, offset, size, strides]: readonly Pickled[]): Pickled
   if (elements > Math.max(storage.count, repeatedMax)) {
     throw new CallRefused(`a storage of ${storage.count} numbers repeats them ${elements} times`);
   }
-  return new PickledTensor(storage, first, shape, steps);
+  return new PickledTensor(storage, first, shape, steps, isNegated(storage, metadata));
+}
+
+/**
+ * Whether the metadata of a tensor negates it; PyTorch writes what is set alone. A view such as
+ * `x.conj().imag` is saved so. Whatever else changes the numbers is refused.
+ */
+function isNegated({ type }: Storage, metadata: Pickled | undefined): boolean {
+  if (metadata === undefined || metadata === null) return false;
+  if (!(metadata instanceof Map))
+    throw new CallRefused("the metadata of a tensor are a dictionary");
+  for (const [name, value] of metadata) {
+    if (value === false || (name === "neg" && value === true)) continue;
+    throw new CallRefused(`a tensor whose metadata have \`${String(name).slice(0, 40)}\``);
+  }
+  const own = metadata.get("neg") === true;
+  if (own && !/float/.test(type)) throw new CallRefused(`a tensor of ${type} that is negated`);
+  return own;
 }
 
 /** A number of NumPy: (dtype, bytes). Big-endian ones do not occur where PyTorch runs. */

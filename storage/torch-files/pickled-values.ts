@@ -47,17 +47,21 @@ export class PickledTensor {
   readonly offset: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
+  /** Whether its numbers are those of the storage with the other sign: PyTorch's `neg` bit. */
+  readonly isNegated: boolean;
 
   constructor(
     storage: Storage,
     offset: number,
     shape: readonly number[],
     strides: readonly number[],
+    isNegated: boolean,
   ) {
     this.storage = storage;
     this.offset = offset;
     this.shape = shape;
     this.strides = strides;
+    this.isNegated = isNegated;
   }
 }
 

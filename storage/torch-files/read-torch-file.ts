@@ -107,7 +107,10 @@ export function openTorchFile(file: DiskFile, path: string): TorchFile {
       }
       if (sum !== own.crc) throw refuse(damaged(own));
     },
-    read: (tensor, first, count) => readRows(file, path, tensor, numbersOf(tensor), first, count),
+    read(tensor, first, count) {
+      const rows = readRows(file, path, tensor, numbersOf(tensor), first, count);
+      return tensor.isNegated ? negated(rows, torchBytes[tensor.storage.type]) : rows;
+    },
     close: () => file.close(),
   };
 }
@@ -140,6 +143,12 @@ function rootOf(entries: ReadonlyMap<string, ZipEntry>, refuse: (why: string) =>
   }
   if (!entries.has(`${root}/constants.pkl`)) return root;
   throw refuse("it is a TorchScript program; save the state dict, `torch.save(m.state_dict(), …)`");
+}
+
+/** Floats of `size` bytes with the other sign, in place: the highest bit of their last byte. */
+function negated(floats: Uint8Array, size: number): Uint8Array {
+  for (let at = size - 1; at < floats.length; at += size) floats[at] = (floats[at] ?? 0) ^ 0x80;
+  return floats;
 }
 
 /** See `TorchFile.read`. */

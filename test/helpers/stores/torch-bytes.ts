@@ -36,14 +36,18 @@ export function tensor(of: {
   readonly offset?: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
+  /** What a tensor has beside its numbers, as `true`. */
+  readonly metadata?: readonly string[];
 }): Uint8Array {
-  const { type = "FloatStorage", key = "0", count, offset = 0, shape, strides } = of;
+  const { type = "FloatStorage", key = "0", count, offset = 0, shape, strides, metadata } = of;
   const tuple = (items: readonly number[]) => bytesOf("(", ...items.map(int), "t");
   const storage = bytesOf("(", text("storage"), `ctorch\n${type}\n`, text(key), text("cpu"));
   const hooks = bytesOf(0x89, "ccollections\nOrderedDict\n)R");
+  const items = (metadata ?? []).flatMap((name) => [text(name), 0x88]);
+  const set = metadata === undefined ? "" : bytesOf("}(", ...items, "u");
   return bytesOf(
     ...["ctorch._utils\n_rebuild_tensor_v2\n(", storage, int(count), "tQ", int(offset)],
-    ...[tuple(shape), tuple(strides), hooks, "tR"],
+    ...[tuple(shape), tuple(strides), hooks, set, "tR"],
   );
 }
 

@@ -4,9 +4,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { PickledTensor } from "../../../storage/torch-files/pickled-values.ts";
+import { openTorchPath } from "../../../storage/torch-files/read-torch-file.ts";
 import { unpickle } from "../../../storage/torch-files/unpickle.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { bytesOf, int, tensor, text } from "../../helpers/stores/torch-bytes.ts";
+import { bytesOf, diskOf, int, tensor, text, torchOf } from "../../helpers/stores/torch-bytes.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const head = bytesOf(0x80, 2);
@@ -103,6 +105,27 @@ test("a tensor lies within its storage, whatever its strides", (t) => {
   );
   isRefused(t, scalar, /no number of NumPy of type f8/);
   isRefused(t, bytesOf("ctorch\nSize\n", int(3), 0x85, "R"), /a size is made of a tuple/);
+});
+
+test("a tensor that PyTorch saved as negated has the other sign, and other bits are refused", (t) => {
+  // As torch._utils._rebuild_tensor_v2 reads it: `x.conj().imag` is the storage with the neg bit.
+  const plain = { count: 4, shape: [2], strides: [2], offset: 1 };
+  const numbers = Float32Array.of(1, -2, 3, 0);
+  const read = (type: string, storage: Float32Array | Float64Array) => {
+    const pickle = tensor({ ...plain, type, metadata: ["neg"] });
+    const file = diskOf(torchOf(pickle, [new Uint8Array(storage.buffer)]));
+    const torch = openTorchPath("m.pt", file);
+    const { value } = torch;
+    if (!(value instanceof PickledTensor)) throw new TypeError("a tensor");
+    return torch.read(value, 0, 2);
+  };
+  t.deepEqual([...new Float32Array(read("FloatStorage", numbers).buffer)], [2, -0]);
+  const doubles = read("DoubleStorage", Float64Array.from(numbers));
+  t.deepEqual([...new Float64Array(doubles.buffer)], [2, -0]);
+  t.notThrows(() => unpickle(bytesOf(head, tensor({ ...plain, metadata: [] }), "."), "model.pt"));
+  isRefused(t, tensor({ ...plain, metadata: ["conj"] }), /a tensor whose metadata have `conj`/);
+  const integers = { ...plain, type: "LongStorage", metadata: ["neg"] };
+  isRefused(t, tensor(integers), /a tensor of int64 that is negated/);
 });
 
 test("a pickle that is cut short anywhere is refused", (t) => {

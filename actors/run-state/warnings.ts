@@ -1,7 +1,7 @@
 // The warnings of a run's result: of its data, of the evaluation, of the model.
 
 import type { LossScale } from "../../src/model/loss.ts";
-import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { Metrics, TaskMetrics } from "../../src/training/loop/metrics.ts";
 import type { Warning } from "../threads/generation-spec.ts";
 import { divergenceWarnings } from "./divergence.ts";
 import type { CutRecord } from "./run-result.ts";
@@ -19,6 +19,7 @@ export function warningsOf(
   return [
     ...ofData,
     ...classWarnings(ofData, evaluation),
+    ...finiteWarnings("evaluation", evaluation),
     ...divergenceWarnings(metrics, evaluation, scaleOf),
   ];
 }
@@ -36,8 +37,29 @@ function classWarnings(ofData: readonly Warning[], evaluation: Metrics | undefin
   return [{ code: oneClass, message }];
 }
 
-/** The same of the test. */
+/** A part of which the model's predictions are not all numbers: its metrics are none, either. */
+export function finiteWarnings(
+  part: "evaluation" | "test",
+  metrics: Metrics | undefined,
+): Warning[] {
+  if (metrics === undefined) return [];
+  const all = Object.entries(metrics.tasks ?? { "": metrics });
+  const hasLoss = ({ rmse, logLoss }: TaskMetrics) => Number.isFinite(rmse ?? logLoss);
+  const tasks = all.filter(([, own]) => own.samples > 0 && !hasLoss(own)).map(([name]) => name);
+  if (tasks.length === 0) return [];
+  const named = tasks[0] === "" ? "" : ` of ${tasks.map((name) => `\`${name}\``).join(", ")}`;
+  const message =
+    `There is no loss of the ${part}: some predictions${named} are no finite numbers, as where ` +
+    "values of dense features are near the end of float32; `osiris predict` names the first row";
+  return [{ code: `${part.toUpperCase()}_NOT_FINITE`, message }];
+}
+
+/** The same as `warningsOf`, of the test. */
 export function testWarnings(test: Metrics | undefined): Warning[] {
+  return [...testClassWarnings(test), ...finiteWarnings("test", test)];
+}
+
+function testClassWarnings(test: Metrics | undefined): Warning[] {
   if (test === undefined) return [];
   const { samples, positives, rmse } = test;
   if (rmse !== undefined || samples === 0 || (positives > 0 && positives < samples)) return [];

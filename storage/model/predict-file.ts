@@ -34,6 +34,7 @@ import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
 import {
   addedColumns,
+  noNumberBecause,
   type PredictFileOptions,
   type PredictReport,
   predictedColumns,
@@ -267,14 +268,15 @@ class LineScorer {
 
   /** The values of a line, where it is a sample; those of the first task are counted. */
   #counted(line: number, fault: Fault | undefined, logits: Float32Array): number[] | undefined {
-    if (fault === undefined) {
-      const values = predictedValues(logits, this.#model.numeric, this.#options);
+    const values = predictedValues(logits, this.#model.numeric, this.#options);
+    const reason = fault === undefined ? noNumberBecause(values) : sentenceOf(fault);
+    if (reason === undefined) {
       this.#samples++;
       this.#sum += values[0] ?? Number.NaN;
       return values;
     }
     this.#bad++;
-    this.#firstBad ??= { line, reason: sentenceOf(fault) };
+    this.#firstBad ??= { line, reason };
     return undefined;
   }
 

@@ -28,7 +28,10 @@ export interface PredictFileOptions extends ProgressOptions {
 export interface PredictReport {
   /** Lines with a probability. */
   readonly samples: number;
-  /** Lines that training would have left out: their probability is empty. */
+  /**
+   * Lines that training would have left out, and those of which the model predicts no finite
+   * number: their probability is empty.
+   */
   readonly bad: number;
   /** The first bad line or row, from 1, and why it is bad. */
   readonly firstBad: { readonly line: number; readonly reason: string } | undefined;
@@ -73,6 +76,12 @@ export function predictedValues(
     return one === undefined ? [] : Math.fround(probabilityOf(logits[task] ?? Number.NaN, one));
   });
   return [...own, ...others];
+}
+
+/** Why a row without faults has no prediction; undefined: it has one. */
+export function noNumberBecause(values: readonly number[]): string | undefined {
+  if (values.every(Number.isFinite)) return undefined;
+  return "the model predicts no finite number: values of its dense features are too large";
 }
 
 /** A prediction as text: nine digits distinguish a float32 from its neighbours. Null: nothing. */

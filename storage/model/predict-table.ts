@@ -22,6 +22,7 @@ import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
 import {
+  noNumberBecause,
   type PredictFileOptions,
   type PredictReport,
   predictedColumns,
@@ -134,24 +135,24 @@ class RowScorer {
     const tables = shapesOf(job.model);
     const shape = { dense: denseOf(job.data), wide: wideOf(tables), means };
     const rows = new BatchRows(count, { ...shape, weighted: weightedOf(job.data, tables) });
-    const isBad = Array.from({ length: count }, (_, i) => {
+    const faults = Array.from({ length: count }, (_, i) => {
       const fault = this.#encoder.encodeFeatures(this.#sample, from + i);
-      if (fault !== undefined) {
-        this.#sample.clear(); // Empty bags in the bad row's place.
-        this.#firstBad ??= { line: batch.firstRow + from + i + 1, reason: sentenceOf(fault) };
-      }
+      if (fault !== undefined) this.#sample.clear(); // Empty bags in the bad row's place.
       rows.add(i, this.#sample);
-      return fault !== undefined;
+      return fault;
     });
     const logits = await this.#model.logitsOf(rows.batch());
     const { length: own } = this.#model.tasks;
-    for (const [i, bad] of isBad.entries()) {
+    for (const [i, fault] of faults.entries()) {
       const row = logits.subarray(i * own, (i + 1) * own);
       const values = predictedValues(row, this.#model.numeric, this.#options);
-      for (const [place, to] of tasks.entries())
-        to.push(bad ? null : (values[place] ?? Number.NaN));
-      if (bad) this.#bad++;
-      else {
+      const reason = fault === undefined ? noNumberBecause(values) : sentenceOf(fault);
+      const isBad = reason !== undefined;
+      for (const [place, to] of tasks.entries()) to.push(isBad ? null : (values[place] ?? null));
+      if (isBad) {
+        this.#bad++;
+        this.#firstBad ??= { line: batch.firstRow + from + i + 1, reason };
+      } else {
         this.#samples++;
         this.#sum += values[0] ?? Number.NaN;
       }

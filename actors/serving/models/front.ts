@@ -8,6 +8,7 @@
 
 import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
 import {
+  InvalidOptionError,
   ModelUnknownError,
   RequestTooLargeError,
   ServerDrainingError,
@@ -141,7 +142,9 @@ export class Front {
     const answered = model.submit(work, version);
     const { shadow } = this.#spec.models[request.model] ?? {};
     if (shadow !== undefined) void this.#shadow(request, shadow, work, answered);
-    return { ...(await answered), model: model.name, tasks };
+    const response = await answered;
+    checkScores(asked, response.scores, tasks.length);
+    return { ...response, model: model.name, tasks };
   }
 
   /** F1 */
@@ -184,6 +187,19 @@ export class Front {
     if (!this.#models.has(model)) this.#figures.refused(code);
     else this.#figures.answered(model, protocol, code, this.#clock.now() - fromMs);
   }
+}
+
+/**
+ * JSON has no NaN, and a ranking no place for one.
+ * @throws InvalidOptionError naming the record of which the model predicts no number
+ */
+function checkScores({ kind }: Asked, scores: Float32Array, tasks: number): void {
+  const at = scores.findIndex((score) => !Number.isFinite(score));
+  if (at < 0) return;
+  const list = { records: "records", rank: "candidates", batch: "samples" }[kind];
+  const name = `${list}[${Math.floor(at / tasks)}]`;
+  const why = "the model predicts no finite number: values of its dense features are too large";
+  throw new InvalidOptionError(name, `Cannot use ${name}: ${why}`);
 }
 
 /** The value of a column of the request's first record, as text. */

@@ -1,6 +1,7 @@
 // osiris eval DIRECTORY: how good a trained model is on other data, or on the test of its job.
 
 import type { Command } from "commander";
+import { finiteWarnings } from "../../../actors/run-state/warnings.ts";
 import {
   type EvaluationData,
   InvalidOptionError,
@@ -50,7 +51,8 @@ export function addEval(program: Command): void {
       data === undefined
         ? await model.evaluate(undefined, { part: "test", ...at })
         : await model.evaluate(await dataOf(model, data), { dataDiffers, ...at });
-    const warnings = warningsOf(metrics);
+    const part = isTest ? "test" : "evaluation";
+    const warnings = [...warningsOf(metrics), ...finiteWarnings(part, metrics)];
     if (options.json === true) {
       const of = isTest ? { part: "test" } : {};
       const report = { report: "eval", ...of, ...metrics, digest: model.digest, warnings };

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import { divergenceWarnings } from "../../../actors/run-state/divergence.ts";
-import { warningsOf } from "../../../actors/run-state/warnings.ts";
+import { finiteWarnings, testWarnings, warningsOf } from "../../../actors/run-state/warnings.ts";
 import { evaluate, evaluateScores, type Metrics } from "../../../src/training/loop/metrics.ts";
 
 const labels = Float32Array.from({ length: 100 }, (_, i) => (i % 4 === 0 ? 1 : 0));
@@ -115,4 +115,23 @@ test("a held-out part of one class is a warning, unless the data told of it", (t
     [],
   );
   t.deepEqual(warningsOf([], pointOf(0.6), undefined), []);
+});
+
+test("an evaluation with a prediction that is no number is told, by its task", (t) => {
+  const plain = evaluate(Float32Array.of(0, 1), Float32Array.of(0, 1));
+  const broken = evaluate(Float32Array.of(0, Number.NaN), Float32Array.of(0, 1));
+  t.deepEqual(finiteWarnings("test", plain), []);
+  t.deepEqual(finiteWarnings("test", undefined), []);
+  t.is(testWarnings(broken)[0]?.code, "TEST_NOT_FINITE");
+  const tasks = { click: plain, buy: broken };
+  const [warning] = finiteWarnings("evaluation", { ...plain, tasks });
+  t.is(warning?.code, "EVALUATION_NOT_FINITE");
+  t.regex(
+    warning?.message ?? "",
+    /^There is no loss of the evaluation: some predictions of `buy` are no finite numbers/,
+  );
+  // Of a number: there is no log loss, and its error decides.
+  const numbers = { ...plain, logLoss: Number.NaN };
+  t.deepEqual(finiteWarnings("test", { ...numbers, rmse: 0.5 }), []);
+  t.is(finiteWarnings("test", { ...numbers, rmse: Number.POSITIVE_INFINITY }).length, 1);
 });

@@ -189,3 +189,46 @@ test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t
   const { body } = await post("/v2/models/m/infer", { inputs: [...others, rows, texts[1]] });
   t.regex(body.error, /`user\.ids` to be there/);
 });
+
+test("a record of which the model predicts no number is refused by its name, and no other", async (t) => {
+  const home = startDirectory(t);
+  const job = await drawModel({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [{ name: "A", rows: 9, dim: 4, initScale: 1 }],
+      bottom: [8, 4],
+      top: [8, 1],
+    },
+    data: { kind: "synthetic", samples: 8, dense: 2, batchSize: 8 },
+    checkpoint: { directory: join(home, "checkpoints") },
+  });
+  const { directory } = job.checkpoint;
+  const ends = [0, -3.4e38, 3.4e38];
+  const records = ends.flatMap((I1) => ends.map((I2) => ({ I1, I2, A: 1 })));
+  await using model = await loadModel(directory);
+  const known = [...(await model.predict(records))];
+  const first = known.findIndex(Number.isNaN);
+  t.true(first > 0, `${known}`);
+  const { post } = await startServer(t, { models: { m: { path: directory } } });
+  const ask = (method: string, body: object) => post(`/v1/models/m:${method}`, body);
+  const good = records.filter((_, i) => !Number.isNaN(known[i]));
+  const [bad, fine] = await Promise.all([
+    ask("predict", { instances: records }),
+    ask("predict", { instances: good }),
+  ]);
+  t.is(bad.status, 400);
+  t.regex(
+    bad.body.error,
+    new RegExp(`^Cannot use records\\[${first}\\]: the model predicts no finite`),
+  );
+  t.is(bad.body.problems[0].option, `records[${first}]`);
+  t.deepEqual([fine.status, fine.body.predictions.length], [200, good.length]);
+  const { I1, I2 } = records[first] ?? {};
+  const candidates = [
+    { A: 1, I1: 0 },
+    { A: 2, I1 },
+  ];
+  const ranked = await ask("rank", { user: { I2 }, candidates });
+  t.deepEqual([ranked.status, ranked.body.problems?.[0].option], [400, "candidates[1]"]);
+});

@@ -8,6 +8,7 @@ import { tableFromIPC } from "apache-arrow";
 import test, { type ExecutionContext } from "ava";
 import { parquetReadObjects } from "hyparquet";
 import { ZSTDDecoder } from "zstddec";
+import { finiteWarnings } from "../../../actors/run-state/warnings.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import { csv } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
@@ -18,6 +19,7 @@ import { loadModel } from "../../../storage/model/load-model.ts";
 import { predictFile } from "../../../storage/model/predict-file.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startTrained } from "../../helpers/devices/trained.ts";
+import { drawModel } from "../../helpers/stores/drawn-model.ts";
 
 const samples = 60;
 const records = Array.from({ length: samples }, (_, i) => {
@@ -180,4 +182,54 @@ test("scale and offset are found again; samples of one class are refused", (t) =
   // Scores that part the classes have no finite optimum but for Platt's targets.
   const parted = fitCalibration([-2, -1, 1, 2], [0, 0, 1, 1]);
   t.true(parted.scale > 0 && Number.isFinite(parted.scale));
+});
+
+test("a row of which the model predicts no finite number has none, and is counted as bad", async (t) => {
+  const home = startDirectory(t);
+  const ends = [0, 1, -3.4e38, 3.4e38];
+  const rows = ends.flatMap((x) => ends.map((y) => ({ l: x > y ? 1 : 0, x, y, u: "a" })));
+  const csvLines = rows.map(({ l, x, y, u }) => `${l},${x},${y},${u}`);
+  const path = join(home, "ends.csv");
+  writeFileSync(path, `l,x,y,u\n${csvLines.join("\n")}\n`);
+  const job = await drawModel({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [{ name: "u", rows: 9, dim: 4, initScale: 1 }],
+      bottom: [8, 4],
+      top: [8, 1],
+    },
+    data: csv(path, {
+      label: "l",
+      dense: ["x", "y"],
+      categorical: ["u"],
+      batchSize: 4,
+      cache: home,
+    }),
+    checkpoint: { directory: join(home, "checkpoints") },
+  });
+  await using model = await loadModel(job.checkpoint.directory);
+  const raw = [...(await model.predict(rows.map(({ x, y, u }) => ({ x, y, u }))))];
+  const unknown = raw.filter(Number.isNaN).length;
+  t.true(unknown > 0 && unknown < rows.length, `${unknown} of ${rows.length}`);
+  for (const name of ["out.jsonl", "out.csv", "out.parquet", "out.arrow"]) {
+    const report = await predictFile(model, path, join(home, name));
+    t.is(report.bad, unknown, name);
+    t.is(report.firstBad?.line, raw.findIndex(Number.isNaN) + 2);
+    t.regex(report.firstBad?.reason ?? "", /^the model predicts no finite number/);
+    t.true(Number.isFinite(report.mean));
+    if (name === "out.csv") continue;
+    const found = (await rowsIn(join(home, name))).map(({ probability }) => probability);
+    t.deepEqual(
+      found.map((one) => one === null),
+      raw.map(Number.isNaN),
+      name,
+    );
+  }
+  const metrics = await model.evaluate({ paths: [path] });
+  t.is(metrics.logLoss, Number.NaN);
+  t.deepEqual(
+    finiteWarnings("evaluation", metrics).map(({ code }) => code),
+    ["EVALUATION_NOT_FINITE"],
+  );
 });

@@ -109,21 +109,28 @@ function chunkOf(file: RangeReader, column: ColumnChunk, name: string, piece: nu
     const { meta_data: meta, file_path: elsewhere } = column;
     if (meta === undefined) throw new Damage("the footer does not describe it");
     if (elsewhere) throw new Damage(`its values lie in another file, ${elsewhere}`);
-    const data = countOf(meta.data_page_offset, "bytes before its first page");
-    const dictionary = Number(meta.dictionary_page_offset ?? 0n);
-    // Some writers say 0 where there is no dictionary.
-    const start = dictionary > 0 && dictionary < data ? dictionary : data;
-    const end = start + countOf(meta.total_compressed_size, "bytes");
-    if (start < magic.length || end > file.size) {
-      throw new Damage(`it lies in the bytes ${start} to ${end} of ${file.size}`);
-    }
     const values = countOf(meta.num_values, "values");
+    const range = values === 0 ? noBytes : rangeOf(meta, file.size);
     const { codec, encodings, type: physical, statistics } = meta;
     const rawBytes = Number(meta.total_uncompressed_size);
-    return { start, end, values, codec, encodings, rawBytes, physical, statistics };
+    return { ...range, values, codec, encodings, rawBytes, physical, statistics };
   } catch (cause) {
     throw unusableAt({ kind: "parquet", path: file.path, piece, column: name }, cause);
   }
+}
+
+/** A column without values has no pages, wherever the footer says that they lie. */
+const noBytes: ByteRange = { start: magic.length, end: magic.length };
+
+/** Where the pages of a column lie. @throws Damage */
+function rangeOf(meta: NonNullable<ColumnChunk["meta_data"]>, size: number): ByteRange {
+  const data = countOf(meta.data_page_offset, "bytes before its first page");
+  const dictionary = Number(meta.dictionary_page_offset ?? 0n);
+  // Some writers say 0 where there is no dictionary.
+  const start = dictionary > 0 && dictionary < data ? dictionary : data;
+  const end = start + countOf(meta.total_compressed_size, "bytes");
+  if (start >= magic.length && end <= size) return { start, end };
+  throw new Damage(`it lies in the bytes ${start} to ${end} of ${size}`);
 }
 
 /** Rows and values of a group: with 31 bits they fit into every counter. */

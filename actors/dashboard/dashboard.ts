@@ -11,6 +11,7 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { recordError } from "../../src/errors/errors.ts";
+import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
@@ -217,7 +218,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
     chunks.push(chunk);
   }
   try {
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    return longAsText(parseExactly(Buffer.concat(chunks).toString("utf8")));
   } catch {
     throw new PageRequestError(400, "Expected a body of JSON");
   }

@@ -7,6 +7,7 @@ import { withFiles, withModel } from "../../src/job/job-files.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import { longAsText } from "../../src/ports/json/exact-json.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
 import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
 import { withWarmStart } from "../../storage/checkpoints/adopt-checkpoint.ts";
@@ -166,7 +167,7 @@ export async function handle<Method extends JobMethod>(
 async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = asked;
   const { registry, network } = input;
-  const asIs = withinRoots(resolveJob(request.job), input.access, tenant);
+  const asIs = withinRoots(resolveJob(longAsText(request.job)), input.access, tenant);
   const job = withWarmStart(withModel(await withFiles(asIs)), network.disk);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);

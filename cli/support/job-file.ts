@@ -16,7 +16,7 @@ import {
   sweepOf,
   sweptJobsOf,
 } from "../../index.ts";
-import { parseExactly } from "../../src/ports/json/exact-json.ts";
+import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
 
 /** What the command line lays over a job file. */
 export interface JobChanges {
@@ -104,10 +104,10 @@ async function parseJob(path: string): Promise<unknown> {
     case ".yml":
       return attempt(path, async () => {
         const { parse } = await import("yaml");
-        return exactJob(parse(readFileSync(path, "utf8"), { merge: true, intAsBigInt: true }));
+        return longAsText(parse(readFileSync(path, "utf8"), { merge: true, intAsBigInt: true }));
       });
     case ".json":
-      return attempt(path, () => exactJob(parseExactly(readFileSync(path, "utf8"))));
+      return attempt(path, () => longAsText(parseExactly(readFileSync(path, "utf8"))));
     case ".js":
     case ".mjs":
     case ".cjs":
@@ -121,18 +121,6 @@ async function parseJob(path: string): Promise<unknown> {
         `Cannot read the job ${path}: expected a file ending in .yaml, .json, .js, .mjs or .ts`,
       );
   }
-}
-
-/** A job with its integers as numbers; beyond 2^53 as text, which has all of their digits. */
-function exactJob(value: unknown): unknown {
-  if (typeof value === "bigint") {
-    const number = Number(value);
-    return Number.isSafeInteger(number) ? number : String(value);
-  }
-  if (Array.isArray(value)) return value.map(exactJob);
-  if (typeof value !== "object" || value === null) return value;
-  if (Object.getPrototypeOf(value) !== Object.prototype) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, exactJob(one)]));
 }
 
 async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> {
@@ -182,7 +170,7 @@ async function withSet(job: unknown, settings: readonly string[]): Promise<unkno
     if (at < 1) throw refuse(`got \`${setting}\``);
     let value: unknown;
     try {
-      value = exactJob(parse(text, { intAsBigInt: true }));
+      value = longAsText(parse(text, { intAsBigInt: true }));
     } catch (cause) {
       throw refuse(`and \`${text}\` is no value in YAML`, cause);
     }

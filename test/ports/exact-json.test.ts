@@ -5,6 +5,7 @@ import test from "ava";
 import fc from "fast-check";
 import {
   jsonDepthMax,
+  longAsText,
   membersOf,
   parseExactly,
   shownJson,
@@ -83,6 +84,17 @@ test("what is no JSON is refused as JSON.parse refuses it, and so is a name twic
   const deep = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
   t.notThrows(() => parseExactly(deep(jsonDepthMax)));
   t.throws(() => parseExactly(deep(1_000_000)), { message: /at most 512 levels/ });
+});
+
+test("options have an integer beyond 2^53 as its text, however deep it lies", (t) => {
+  const read = parseExactly('{"a":[9007199254740993,7,{"b":-9007199254740993}],"c":null,"d":0.5}');
+  t.deepEqual(longAsText(read), {
+    a: ["9007199254740993", 7, { b: "-9007199254740993" }],
+    c: null,
+    d: 0.5,
+  });
+  const bytes = Uint8Array.of(1);
+  t.is(longAsText(bytes), bytes);
 });
 
 test("names that are integers stay in the order of the text where objects may be maps", (t) => {

@@ -47,6 +47,21 @@ export function membersOf(object: object): Iterable<readonly [string, unknown]> 
   return object instanceof Map ? object : Object.entries(object);
 }
 
+/**
+ * A value with its integers as numbers, and as text beyond 2^53: for options, whose schemas know no
+ * bigint, and take such text where all digits count.
+ */
+export function longAsText(value: unknown): unknown {
+  if (typeof value === "bigint") {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : String(value);
+  }
+  if (Array.isArray(value)) return value.map(longAsText);
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, longAsText(one)]));
+}
+
 /** As `JSON.stringify`, of a value that `parseExactly` made: for messages. */
 export function shownJson(value: unknown): string {
   const shown = JSON.stringify(value, (_, one: unknown) => {

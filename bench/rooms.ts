@@ -11,9 +11,9 @@ type Rooms = Readonly<Record<string, number>>;
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
-  { "src/ports": 1860 },
+  { "src/ports": 2_100 },
   {
-    "src/data": 20_950,
+    "src/data": 21_600,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/http": 110,
@@ -135,7 +135,7 @@ export const layers: readonly Rooms[] = [
     docs: 340,
     web: 2600,
   },
-  { test: 78_000 },
+  { test: 79_000 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

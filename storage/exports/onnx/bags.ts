@@ -96,7 +96,7 @@ function rowsOf(
   return to.op("Where", [isBelow, to.integers([rows]), given]);
 }
 
-/** The lengths of bags, (B), where all that belongs to them fits together; else they are refused. */
+/** The lengths of bags, (B); refused where what belongs to them does not fit together. */
 function checkedLengths(
   to: Operators,
   {

@@ -12,7 +12,7 @@ import { openRanges, type RangeReader } from "../../../src/data/tables/byte-rang
 export const fixtures = "test/fixtures/parquet";
 
 /** The files of pyarrow, without their endings. */
-export const fixtureNames = ["flat", "lists"].flatMap((folder) =>
+export const fixtureNames = ["flat", "lists", "edges"].flatMap((folder) =>
   readdirSync(join(fixtures, folder))
     .filter((name) => name.endsWith(".parquet"))
     .map((name) => join(folder, name.slice(0, -".parquet".length))),

@@ -1,6 +1,7 @@
-// Arrow files as rows of stored values. What Parquet has no type for is stored as its readers read
-// it: integers of any width as 64 bits, decimals as DOUBLE, moments in microseconds, a number that
-// is NaN as none, and the members of a struct as columns.
+// Arrow files as rows of stored values, each with all its digits: decimals as they are, moments in
+// microseconds, or in nanoseconds where they are. What Parquet has no type for is stored as its
+// readers read it: integers of any width as 64 bits, a number that is NaN as none, and the members
+// of a struct as columns.
 
 import { Type } from "apache-arrow/fb/type";
 import type { SchemaElement } from "hyparquet";
@@ -9,8 +10,9 @@ import type { ArrowField } from "../../src/data/arrow/metadata.ts";
 import { readArrow } from "../../src/data/arrow/read-arrow.ts";
 import { type ArrowLeaf, type ArrowShape, shapeOf } from "../../src/data/arrow/shapes.ts";
 import type { Column, NumberColumn } from "../../src/data/columnar/column.ts";
+import { batchName } from "../../src/data/tables/asked-columns.ts";
 import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
-import { unusableAt } from "../../src/data/tables/damage.ts";
+import { Damage, unusableAt } from "../../src/data/tables/damage.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { elementsOf } from "./inferred-type.ts";
 import {
@@ -103,15 +105,20 @@ async function* rowsFrom(
   { file, index, shapes }: OpenArrow,
   skipped: number,
 ): AsyncGenerator<TableRows> {
-  const wanted = shapes.map((shape) => ({ shape, isId: isId(shape) }));
+  const wanted = shapes.map((shape) => ({ shape, isId: isId(shape), isRaw: isUnits(shape) }));
   for await (const batch of readArrow(file, index, wanted)) {
     const from = Math.max(0, skipped - batch.firstRow);
     if (from >= batch.rows) continue;
     const columns = new Map(
-      shapes.map((shape) => {
-        const column = batch.columns.get(shape.name);
-        const values = column === undefined ? [] : storedValues(shape, column, batch.rows);
-        return [shape.name, values.slice(from)] as const;
+      wanted.map((own) => {
+        const { shape } = own;
+        const column = batch.columns.get(batchName(own));
+        try {
+          const values = column === undefined ? [] : storedValues(shape, column, batch.rows);
+          return [shape.name, values.slice(from)] as const;
+        } catch (cause) {
+          throw unusableAt({ kind: "arrow", path: file.path, column: shape.name }, cause);
+        }
       }),
     );
     const placeOf = (row: number) => `row ${batch.firstRow + from + row + 1} of ${file.path}`;
@@ -124,6 +131,11 @@ function isId({ leaf, list }: ArrowShape): boolean {
   return leaf.kind === "integer" || list !== "none";
 }
 
+/** Decimals and moments are read as they lie in the file: as numbers they would be rounded. */
+function isUnits({ leaf, list }: ArrowShape): boolean {
+  return list === "none" && leaf.compared.type.kind === "units";
+}
+
 function columnOf({ name, list, leaf }: ArrowShape): TableColumn {
   const inner = leaf.kind === "integer" ? "INT64" : "STRING";
   if (list === "plain") return { name, elements: elementsOf(name, `list<${inner}>`) };
@@ -131,19 +143,21 @@ function columnOf({ name, list, leaf }: ArrowShape): TableColumn {
   return { name, elements: [{ name, repetition_type: "OPTIONAL", ...leafType(leaf) }] };
 }
 
-function leafType({ kind, field }: ArrowLeaf): Pick<SchemaElement, "type" | "converted_type"> {
+function leafType({ kind, field }: ArrowLeaf): Omit<SchemaElement, "name"> {
   switch (kind) {
     case "integer":
       return field.isUnsigned && field.bits === 64
         ? { type: "INT64", converted_type: "UINT_64" }
         : { type: "INT64" };
     case "fraction":
-      return { type: field.type === Type.FloatingPoint && field.bits <= 32 ? "FLOAT" : "DOUBLE" };
+      if (field.type === Type.Decimal) return decimalType(field);
+      return { type: field.bits <= 32 ? "FLOAT" : "DOUBLE" };
     case "boolean":
       return { type: "BOOLEAN" };
     case "moment":
-      return field.type === Type.Date
-        ? { type: "INT32", converted_type: "DATE" }
+      if (field.type === Type.Date) return { type: "INT32", converted_type: "DATE" };
+      return field.divisor === nanoseconds
+        ? { type: "INT64", logical_type: nanosecondType }
         : { type: "INT64", converted_type: "TIMESTAMP_MICROS" };
     case "text":
       return isText(field.type)
@@ -152,6 +166,37 @@ function leafType({ kind, field }: ArrowLeaf): Pick<SchemaElement, "type" | "con
     default:
       return kind satisfies never;
   }
+}
+
+const nanoseconds = 1e9;
+const nanosecondType = { type: "TIMESTAMP", isAdjustedToUTC: true, unit: "NANOS" } as const;
+
+function decimalType(field: ArrowField): Omit<SchemaElement, "name"> {
+  const { size: precision, divisor } = field;
+  const scale = Math.round(Math.log10(divisor));
+  const fixed = { type: "FIXED_LEN_BYTE_ARRAY", type_length: decimalBytes(field) } as const;
+  const logical_type = { type: "DECIMAL", precision, scale } as const;
+  return { ...fixed, converted_type: "DECIMAL", precision, scale, logical_type };
+}
+
+/** Bytes that hold all decimals of as many digits, and a sign, however wide the file has them. */
+function decimalBytes({ size: precision }: ArrowField): number {
+  return Math.ceil((precision * Math.log2(10) + 1) / 8);
+}
+
+/** A decimal in as many bytes, from the highest to the lowest. @throws Damage */
+function decimalStore(field: ArrowField): (bytes: Buffer) => Buffer {
+  const length = decimalBytes(field);
+  return (bytes) => {
+    const isNegative = ((bytes[0] ?? 0) & 0x80) !== 0;
+    const sign = isNegative ? 0xff : 0;
+    const own = bytes.subarray(Math.max(0, bytes.length - length));
+    const isKept = bytes.subarray(0, bytes.length - own.length).every((one) => one === sign);
+    if (!isKept || (((own[0] ?? 0) & 0x80) !== 0) !== isNegative) {
+      throw new Damage(`a decimal of ${field.size} digits has more of them`);
+    }
+    return Buffer.concat([Buffer.alloc(length - own.length, sign), own]);
+  };
 }
 
 function isText(type: Type): boolean {
@@ -165,10 +210,14 @@ function storedValues({ list, leaf }: ArrowShape, column: Column, rows: number):
     return Array.from(column.values, (value) => (Number.isNaN(value) ? undefined : store(value)));
   }
   const { offsets, present, weights } = column;
+  const storeId = leaf.kind === "moment" ? momentStore(leaf) : (id: bigint) => id;
+  const isDecimal = leaf.field.type === Type.Decimal;
+  const storeText = isDecimal ? decimalStore(leaf.field) : (bytes: Buffer) => bytes;
   const entryAt =
     column.form === "ids"
-      ? (at: number) => column.ids[at]
-      : (at: number) => Buffer.from(column.dictionary[column.codes[at] ?? 0] ?? "", "latin1");
+      ? (at: number) => storeId(column.ids[at] ?? 0n)
+      : (at: number) =>
+          storeText(Buffer.from(column.dictionary[column.codes[at] ?? 0] ?? "", "latin1"));
   return Array.from({ length: rows }, (_, row) => {
     const [from, end] = [offsets[row] ?? 0, offsets[row + 1] ?? 0];
     if (list === "none") return from === end ? undefined : entryAt(from);
@@ -180,12 +229,20 @@ function storedValues({ list, leaf }: ArrowShape, column: Column, rows: number):
   });
 }
 
-function numberStore({
-  kind,
-  field,
-}: ArrowLeaf): (value: NumberColumn["values"][number]) => unknown {
-  if (kind === "boolean") return (value) => value !== 0;
-  if (kind !== "moment") return (value) => value;
-  if (field.type === Type.Date) return (seconds) => Math.floor(seconds / 86_400);
-  return (seconds) => BigInt(Math.round(1e6 * seconds));
+function numberStore({ kind }: ArrowLeaf): (value: NumberColumn["values"][number]) => unknown {
+  return kind === "boolean" ? (value) => value !== 0 : (value) => value;
+}
+
+/** Days of dates; microseconds, or nanoseconds, of other moments. */
+function momentStore({ field: { type, bits, divisor } }: ArrowLeaf) {
+  if (type !== Type.Date) {
+    const factor = divisor === nanoseconds ? 1n : BigInt(1e6 / divisor);
+    return (units: bigint) => {
+      const stored = units * factor;
+      if (BigInt.asIntN(64, stored) === stored) return stored;
+      throw new Damage("a moment is no number of microseconds in 64 bits");
+    };
+  }
+  const day = bits === 32 ? 1 : 86_400 * divisor;
+  return (units: bigint) => Math.floor(Number(units) / day);
 }

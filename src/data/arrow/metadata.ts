@@ -40,7 +40,10 @@ export interface ArrowField extends IntegerType {
   readonly type: Type;
   /** What a value is divided by: decimals, and units of time. */
   readonly divisor: number;
-  /** Bytes of a value, or entries of a list, where all have as many. Of a union: 1 if dense. */
+  /**
+   * Bytes of a value, or entries of a list, where all have as many. Of a decimal: its digits. Of a
+   * union: 1 if dense.
+   */
   readonly size: number;
   /** The dictionary that the values lie in, and the integers that name them. */
   readonly dictionary?: (IntegerType & { readonly id: number }) | undefined;
@@ -259,7 +262,7 @@ function typeOf(field: Field): TypeDetails {
       const scale = type.scale();
       // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
       const divisor = scale < 0 || scale > 22 ? Number.NaN : 10 ** scale;
-      return { ...plain, bits: type.bitWidth(), divisor };
+      return { ...plain, bits: type.bitWidth(), divisor, size: type.precision() };
     }
     case Type.Date: {
       const type: DateTable = field.type(new DateTable());

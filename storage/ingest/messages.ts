@@ -131,23 +131,37 @@ function isMessagePack(first: number): boolean {
 function objectOf(data: Uint8Array): Readonly<Record<string, unknown>> | undefined {
   if (!isMessagePack(data[0] ?? 0)) return objectIn(Buffer.from(data).toString("latin1"));
   try {
-    const object = plain(decode(data, { useBigInt64: true }));
+    const object = plain(decode(data, { useBigInt64: true, mapKeyConverter: markedKey }), true);
     return object as Readonly<Record<string, unknown>>;
   } catch {
     return undefined;
   }
 }
 
-/** Integers of 64 bits as JSON has them here: a bigint where a float64 may not hold them. */
-function plain(value: unknown): unknown {
+/** Before each key of a map: an object would put keys that are integers first. */
+const keyMark = ":";
+
+function markedKey(key: unknown): string {
+  if (["string", "number", "bigint"].includes(typeof key)) return `${keyMark}${key}`;
+  throw new TypeError("a key is text or a number");
+}
+
+/**
+ * What MessagePack decodes to as JSON has it here: of integers of 64 bits a bigint where a float64
+ * may not hold them, of maps within the outermost one those in their order.
+ */
+function plain(value: unknown, isOutermost = false): unknown {
   if (typeof value === "bigint") {
     const number = Number(value);
     return Number.isSafeInteger(number) ? number : value;
   }
-  if (Array.isArray(value)) return value.map(plain);
+  if (Array.isArray(value)) return value.map((one) => plain(one));
   if (typeof value !== "object" || value === null) return value;
   if (Object.getPrototypeOf(value) !== Object.prototype) return "";
-  return Object.fromEntries(Object.entries(value).map(([name, own]) => [name, plain(own)]));
+  const members = Object.entries(value).map(([name, own]) => {
+    return [name.slice(keyMark.length), plain(own)] as const;
+  });
+  return isOutermost ? Object.fromEntries(members) : new Map(members);
 }
 
 const unitMs = { s: 1000, ms: 1, us: 1e-3 } as const;

@@ -13,6 +13,7 @@ import {
 } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { featuresIn } from "../../../storage/ingest/messages.ts";
 import { compactWarehouse } from "../../../storage/warehouse/compact-warehouse.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { allFiles } from "../warehouse/tables.ts";
@@ -123,6 +124,46 @@ test("values keep their types, of JSON and of MessagePack, and times may be date
   t.deepEqual(first?.weights, [{ key: "x", value: 0.5 }]);
   t.like(second, { request: "1", time: time + 500, id: 2 ** 60, price: 1, user: null, tags: null });
   t.true(allFiles(out).includes("date=2024-05-31/hour=21/part-0000000000000001.parquet"));
+});
+
+test("weights by id keep their order and their digits, in JSON and in MessagePack", (t) => {
+  const json =
+    '{"request":1474671338756698595,"time":7,"user":9007199254740993,"w":{"10":0.5,"2":1}}';
+  const weights = new Map<bigint | number, number>([
+    [10, 0.5],
+    [2, 1],
+    [2n ** 60n, 2],
+  ]);
+  const ids = { request: 1474671338756698595n, time: 7, user: 9007199254740993n };
+  const map = encode(ids, { useBigInt64: true });
+  // A map of five members: those four, and one whose keys are integers, which no object has.
+  const own = [...weights].map(([id, weight]) => {
+    return [encode(id, { useBigInt64: true }), encode(weight)];
+  });
+  const packed = Buffer.concat([
+    ...[Buffer.of(0x80 + 4), map.subarray(1), encode("w"), Buffer.of(0x80 + own.length)],
+    ...own.flat(),
+  ]);
+  const named = {
+    id: "request",
+    time: "time",
+    timeUnit: "ms" as const,
+    label: "label",
+    values: [],
+  };
+  const read = (data: Uint8Array) => {
+    const said = featuresIn({ data, sequence: 1, storedMs: 1000 }, named);
+    return said.kind === "message" ? said.message : said;
+  };
+  const user = ["user", { form: "value", value: "9007199254740993" }];
+  const pairs = [
+    ["10", 0.5],
+    ["2", 1],
+  ];
+  const id = "1474671338756698595";
+  t.like(read(Buffer.from(json)), { id, features: [user, ["w", { form: "map", pairs }]] });
+  const more = [...pairs, ["1152921504606846976", 2]];
+  t.like(read(packed), { id, features: [user, ["w", { form: "map", pairs: more }]] });
 });
 
 test("numbers of other units are times, too", async (t) => {

@@ -16,7 +16,7 @@ export const layers: readonly Rooms[] = [
     "src/data": 21_600,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
-    "src/wire/http": 110,
+    "src/wire/http": 240,
     "src/wire/messages": 1050,
     "storage/disk": 450,
   },

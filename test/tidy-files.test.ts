@@ -79,3 +79,16 @@ test("package.json answers for each install script that the lockfile has, and ru
   t.deepEqual(Object.keys(allowScripts).sort(), [...new Set(scripted)].sort());
   t.true(Object.values(allowScripts).every((isAllowed) => !isAllowed));
 });
+
+test("whoever listens to strangers has its listeners guarded, so that none of them can throw", (t) => {
+  const product = paths.filter((path) => /^(src|storage|actors|chaos|cli)\/.*\.ts$/.test(path));
+  // A server without a listener, as one that only asks whether a port is free, hears nobody.
+  const servers = product.filter((path) => /createServer\((?!\))/.test(textOf(path)));
+  t.true(servers.length >= 3, servers.join());
+  const isGuarded = (path: string) =>
+    /\b(guarded|answering)\b.* from "[^"]*http\/answering\.ts"/.test(textOf(path));
+  t.deepEqual(
+    servers.filter((path) => path !== "src/wire/http/answering.ts" && !isGuarded(path)),
+    [],
+  );
+});

@@ -9,9 +9,10 @@
 // Every request passes the door first (door.ts). Nothing that a run computes depends on it.
 
 import { randomBytes } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { recordError } from "../../src/errors/errors.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { RequestUnusableError, recordError } from "../../src/errors/errors.ts";
 import { longAsText, parseExactly } from "../../src/ports/json/exact-json.ts";
+import { addressOf, serverOfFew } from "../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
@@ -53,6 +54,7 @@ const headers: Readonly<Record<string, string>> = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "cache-control": "no-store",
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
   "cross-origin-opener-policy": "same-origin",
@@ -80,13 +82,14 @@ export async function openDashboard(
   const hello = { epoch, cluster, version: packageVersion() };
   const streams: PageStreams = new PageStreams({ ring, watch, clock, hello });
   const answers = new PageAnswers({ network, ring, clientOf });
-  const server = createServer((request, response) => {
-    const asked = { request, response, url: new URL(request.url ?? "/", "http://page") };
-    answer({ ...asked, access, port, files, streams, answers }).catch((error: unknown) => {
-      if (response.headersSent) response.destroy();
-      else sendError(response, statusOf(error), recordError(error));
-    });
-  });
+  const server = serverOfFew(
+    (request, response) => {
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      const url = addressOf(request);
+      return answer({ request, response, url, access, port, files, streams, answers });
+    },
+    (error, response) => sendError(response, statusOf(error), recordError(error)),
+  );
   const address = await listenAt(server, settings);
   const port = Number(new URL(address).port);
   const subscriptions = eventsPatterns(cluster).map((pattern) =>
@@ -129,8 +132,6 @@ interface Asked {
 
 async function answer(asked: Asked): Promise<void> {
   const { request, response, url, access, port } = asked;
-  for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-  response.setHeader("cache-control", "no-store");
   const given = url.searchParams.get("token") ?? undefined;
   if (url.pathname === "/" && visitorWith(given, access) !== undefined) {
     // The token leaves the address bar, and stays where no script reads it.
@@ -164,7 +165,7 @@ function stream({ request, response, streams }: Asked, visitor: Visitor): void {
 
 /** What is only looked at. */
 async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown> {
-  const [, , what, run, part] = url.pathname.split("/").map(decodeURIComponent);
+  const [, , what, run, part] = partsOf(url);
   if (what === "runs" && run === undefined) return await answers.runs(visitor);
   if (what === "runs" && run !== undefined && part === undefined) {
     return await answers.summary(visitor, run);
@@ -175,36 +176,35 @@ async function look({ url, answers }: Asked, visitor: Visitor): Promise<unknown>
   if (what === "shards") return await answers.shards(visitor, url.searchParams);
   if (what === "tiers") return await answers.tiers(visitor);
   if (what === "actor") return await answers.actor(visitor, url.searchParams);
-  throw new PageRequestError(404, "Expected an address of docs/watching/dashboard.md");
+  throw new RequestUnusableError("Expected an address of docs/watching/dashboard.md", 404);
+}
+
+/** The parts of a path, without what stands for a character by its number. */
+function partsOf({ pathname }: URL): string[] {
+  try {
+    return pathname.split("/").map(decodeURIComponent);
+  } catch (cause) {
+    throw new RequestUnusableError("Expected a path whose `%` begin a byte each", 400, { cause });
+  }
 }
 
 /** What changes something: only where it is allowed. */
 async function change({ request, url, answers }: Asked, visitor: Visitor): Promise<unknown> {
   const refusal = refusalOfChange(request);
-  if (refusal !== undefined) throw new PageRequestError(refusal.status, refusal.message);
+  if (refusal !== undefined) throw new RequestUnusableError(refusal.message, refusal.status);
   const [, , what, method = ""] = url.pathname.split("/");
   const needed: PageAction | undefined =
     what === "jobs" ? "control" : what === "faults" ? "faults" : undefined;
-  if (needed === undefined) throw new PageRequestError(404, "Expected /api/jobs or /api/faults");
+  if (needed === undefined)
+    throw new RequestUnusableError("Expected /api/jobs or /api/faults", 404);
   if (!visitor.allow.includes(needed)) {
     const message = `This page may only look: the cluster's \`dashboard.allow\` lacks \`${needed}\``;
-    throw new PageRequestError(403, message);
+    throw new RequestUnusableError(message, 403);
   }
   const body = await bodyOf(request);
   return needed === "faults"
     ? await answers.fault(visitor, body)
     : await answers.change(visitor, method, body);
-}
-
-/** A request that has no answer, with the status that says so. */
-class PageRequestError extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.name = "PageRequestError";
-    this.status = status;
-  }
 }
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
@@ -213,14 +213,14 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > bodyBytesMax) {
-      throw new PageRequestError(413, `Expected a body of at most ${bodyBytesMax} bytes`);
+      throw new RequestUnusableError(`Expected a body of at most ${bodyBytesMax} bytes`, 413);
     }
     chunks.push(chunk);
   }
   try {
     return longAsText(parseExactly(Buffer.concat(chunks).toString("utf8")));
   } catch {
-    throw new PageRequestError(400, "Expected a body of JSON");
+    throw new RequestUnusableError("Expected a body of JSON", 400);
   }
 }
 
@@ -258,7 +258,7 @@ function sendError(
 }
 
 function statusOf(error: unknown): number {
-  if (error instanceof PageRequestError) return error.status;
+  if (error instanceof RequestUnusableError) return error.status;
   const { code } = recordError(error);
   if (code === "INVALID_OPTION") return 404;
   if (code === "REQUEST_FAILED") return 503;

@@ -6,9 +6,15 @@
 //   H3. While it drains, it takes no connection, and ends each one with its last answer.
 
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import {
   AccessRefusedError,
   InputUnusableError,
@@ -19,6 +25,7 @@ import {
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Log } from "../../../src/ports/log.ts";
 import { bearerOf, isForLoopback, isLoopback, isSameToken } from "../../../src/wire/http/access.ts";
+import { answering, guarded } from "../../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
 import type { Front } from "../models/front.ts";
 import type { ServerSpec } from "../models/server-options.ts";
@@ -54,19 +61,23 @@ const keepAliveMs = 60_000;
 /** Listens. @throws InputUnusableError where the address or the certificate cannot be used */
 export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   const { spec, log, clock } = input;
-  const server = serverFor(spec, (request, response) => {
-    handle(input, request, response).catch((error: unknown) => {
-      log.write("error", "A request could not be answered", { error: recordError(error).message });
+  const fail = (error: unknown) =>
+    log.write("error", "A request could not be answered", { error: recordError(error).message });
+  const handler = answering(
+    (request, response) => handle(input, request, response),
+    (error, response) => {
       response.destroy();
-    });
-  });
+      fail(error);
+    },
+  );
+  const server = serverFor(spec, handler);
   const quick = spec.tls === undefined ? takeQuick(input, server) : undefined;
   server.requestTimeout = spec.requestMs;
   server.headersTimeout = spec.requestMs;
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
   server.maxConnections = spec.connections;
-  server.on("clientError", refuseConnection);
+  server.on("clientError", guarded(refuseConnection, cutOff));
   // H2: a caller may end its side once its request is sent.
   Object.assign(server, { httpAllowHalfOpen: true });
   const url = await listenAt(server, spec);
@@ -97,13 +108,14 @@ function takeQuick(input: HttpServerInput, server: Server): QuickConnections {
     refuse: refuseConnection,
   });
   server.removeAllListeners("connection");
-  server.on("connection", (socket) => quick.take(socket));
+  server.on(
+    "connection",
+    guarded((socket: Socket) => quick.take(socket), cutOff),
+  );
   return quick;
 }
 
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
-
-function serverFor({ tls }: ServerSpec, handler: Handler): Server {
+function serverFor({ tls }: ServerSpec, handler: RequestListener): Server {
   const options = {
     maxHeaderSize: headerBytesMax,
     connectionsCheckingInterval: slowCheckMs,
@@ -278,6 +290,11 @@ function refuseConnection(error: { readonly code?: string }, socket: Socket): vo
   const body = JSON.stringify({ error: message, code: "REQUEST_UNUSABLE" });
   const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close`;
   socket.end(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+}
+
+function cutOff(_error: unknown, ...given: readonly unknown[]): void {
+  const socket = given.at(-1);
+  if (socket instanceof Socket) socket.destroy();
 }
 
 const faults: Readonly<Record<string, readonly [status: string, reason: string]>> = {

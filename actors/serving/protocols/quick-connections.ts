@@ -14,6 +14,7 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Cancel, Clock } from "../../../src/ports/clock.ts";
+import { guarded } from "../../../src/wire/http/answering.ts";
 import type { HttpAnswer, HttpRequest } from "./http-routes.ts";
 import { headBytesMax, RequestHeads } from "./request-heads.ts";
 
@@ -137,17 +138,21 @@ class QuickConnection {
     else this.#socket.destroy();
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  /** What the connection's own bytes make the code throw ends the connection alone. */
+  readonly #guard = <Given extends readonly unknown[]>(listen: (...given: Given) => unknown) =>
+    guarded(listen, () => this.#socket.destroy());
+
+  readonly #onData = this.#guard((chunk: Buffer): void => {
     this.#unread.push(chunk);
     this.#unreadBytes += chunk.length;
     if (!this.#isAnswering) this.#next();
     else if (this.#unreadBytes > bytesMax) this.#socket.pause(); // C3
-  };
+  });
 
-  readonly #onEnd = (): void => {
+  readonly #onEnd = this.#guard((): void => {
     this.#isHalfClosed = true;
     if (!this.#isAnswering) this.#end();
-  };
+  });
 
   readonly #onClose = (): void => this.#shared.onEnd();
 
@@ -182,8 +187,12 @@ class QuickConnection {
       header: (name) => headers.get(name),
       isGone: () => this.#socket.destroyed,
     };
-    void this.#input.answer(request, bytes.subarray(from, whole)).then(this.#write);
+    this.#answer(request, bytes.subarray(from, whole));
   }
+
+  readonly #answer = this.#guard(async (request: HttpRequest, body: Uint8Array) => {
+    this.#write(await this.#input.answer(request, body));
+  });
 
   readonly #write = ({ status, type, headers, body }: HttpAnswer): void => {
     const socket = this.#socket;
@@ -210,7 +219,7 @@ class QuickConnection {
     }
     if (isLast) socket.destroySoon();
     else if (isFlushed) this.#goOn();
-    else socket.once("drain", this.#goOn); // C3: who does not read is not read from.
+    else socket.once("drain", this.#guard(this.#goOn)); // C3: who does not read is not read from.
   };
 
   /** After an answer. */

@@ -1,9 +1,12 @@
 // osiris metrics: serves a cluster's figures to Prometheus, until Ctrl-C.
 
-import { createServer } from "node:http";
+import type { Server } from "node:http";
 import type { Command } from "commander";
 import { type Exporter, openExporter } from "../../../index.ts";
+import { RequestUnusableError, recordError } from "../../../src/errors/errors.ts";
 import { realClock } from "../../../src/ports/clock.ts";
+import { isForLoopback, isLoopback } from "../../../src/wire/http/access.ts";
+import { addressOf, serverOfFew } from "../../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
 import {
   type CommonOptions,
@@ -39,11 +42,7 @@ export function addMetrics(program: Command): void {
 async function metrics(options: MetricsArguments): Promise<void> {
   const interrupted = interruption();
   await using exporter = await openExporter(connectionOf(options));
-  const server = createServer((request, response) => {
-    void answer(exporter, request.url ?? "/").then(({ status, type, text }) => {
-      response.writeHead(status, { "content-type": type }).end(text);
-    });
-  });
+  const server = metricsServer(exporter, options.host);
   const url = `${await listenAt(server, options)}/metrics`;
   if (options.json === true) console.log(JSON.stringify({ report: "metrics", url }));
   else console.log(`Serving ${url}; Ctrl-C ends it.`);
@@ -51,10 +50,29 @@ async function metrics(options: MetricsArguments): Promise<void> {
   await closeServer(server, 0, realClock);
 }
 
-async function answer(exporter: Exporter, url: string) {
+/** Answers with the figures that `exporter` has, where the request means this machine. */
+export function metricsServer(
+  exporter: Pick<Exporter, "text" | "contentType">,
+  host: string,
+): Server {
   const type = "text/plain; charset=utf-8";
-  const [path] = url.split("?");
-  if (path === "/healthz") return { status: 200, type, text: "ok\n" };
-  if (path !== "/metrics") return { status: 404, type, text: "Expected /metrics or /healthz\n" };
-  return { status: 200, type: exporter.contentType, text: await exporter.text() };
+  return serverOfFew(
+    async (request, response) => {
+      const { pathname } = addressOf(request);
+      if (isLoopback(host) && !isForLoopback(request)) {
+        const message = "Expected the header `Host` to name this machine";
+        throw new RequestUnusableError(message, 403);
+      }
+      if (pathname === "/healthz")
+        return response.writeHead(200, { "content-type": type }).end("ok\n");
+      if (pathname !== "/metrics")
+        throw new RequestUnusableError("Expected /metrics or /healthz", 404);
+      const text = await exporter.text();
+      return response.writeHead(200, { "content-type": exporter.contentType }).end(text);
+    },
+    (error, response) => {
+      const status = error instanceof RequestUnusableError ? error.status : 500;
+      response.writeHead(status, { "content-type": type }).end(`${recordError(error).message}\n`);
+    },
+  );
 }

@@ -12,6 +12,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
+import { guarded } from "../http/answering.ts";
 import { SubjectRouter } from "../transports/subject-router.ts";
 import type { Login } from "./hello.ts";
 import type { Publication } from "./parser.ts";
@@ -137,7 +138,11 @@ class EmbeddedBroker implements Broker, SessionHost {
       pingIntervalMs: options.pingIntervalMs ?? 20_000,
       pingsOutMax: 2,
     };
-    this.#server = createServer((socket) => this.#accept(socket));
+    const accept = guarded(
+      (socket: Socket) => this.#accept(socket),
+      (_error, socket) => socket.destroy(),
+    );
+    this.#server = createServer(accept);
   }
 
   get port(): number {

@@ -9,6 +9,7 @@
 
 import type { Socket } from "node:net";
 import type { Cancel, Clock } from "../../ports/clock.ts";
+import { guarded } from "../http/answering.ts";
 import { matches } from "../messages/subjects.ts";
 import type { SubjectRouter } from "../transports/subject-router.ts";
 import { type Hello, helloOf, type Login, noHello } from "./hello.ts";
@@ -112,7 +113,12 @@ export class Session implements CommandSink {
     this.#outbox = new Outbox(socket, host.limits.pendingBytesMax);
     this.#parser = new ProtocolParser(this, host.limits);
     socket.setNoDelay(true);
-    socket.on("data", (chunk: Buffer) => this.#receive(chunk));
+    // A client's bytes end that client at most, never the broker.
+    const receive = guarded(
+      (chunk: Buffer) => this.#receive(chunk),
+      () => this.cut(),
+    );
+    socket.on("data", receive);
     socket.on("error", () => undefined); // "close" follows, and says all that matters.
     socket.on("close", () => this.#end());
     const whole = { ...info, client_id: id, client_ip: socket.remoteAddress };

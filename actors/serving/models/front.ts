@@ -86,6 +86,11 @@ export class Front {
     return this.#isDraining;
   }
 
+  /** The most samples that a request may ask for. */
+  get samplesMax(): number {
+    return this.#spec.requestSamples;
+  }
+
   /** @throws ModelUnknownError */
   model(name: string): ModelVersions {
     const found = this.#models.get(name);

@@ -172,7 +172,7 @@ async function infer(
   body: Uint8Array,
 ): Promise<HttpAnswer> {
   const engine = front.engineOf(name, version);
-  const read = readInfer(body, request.header(jsonLengthHeader), engine);
+  const read = readInfer(body, request.header(jsonLengthHeader), engine, front.samplesMax);
   const { asked, deadlineMs, key } = read;
   const own = { asked, deadlineMs, key };
   const response = await front.answer(requestFrom(request, { name, version }, own, body));

@@ -64,12 +64,13 @@ export interface InferRequest {
 
 /**
  * Reads a request. `jsonBytes`: the header that says how long its JSON is; undefined: all of it.
- * @throws RequestUnusableError
+ * @throws RequestUnusableError, RequestTooLargeError
  */
 export function readInfer(
   body: Uint8Array,
   jsonBytes: string | undefined,
-  { job }: ScoringEngine,
+  { job }: Pick<ScoringEngine, "job">,
+  samplesMax: number,
 ): InferRequest {
   const length = jsonBytes === undefined ? body.length : Number(jsonBytes);
   if (!(Number.isSafeInteger(length) && length > 0 && length <= body.length)) {
@@ -89,7 +90,7 @@ export function readInfer(
     throw new RequestUnusableError("Expected the parameter `timeout` to be microseconds >= 0");
   }
   return {
-    asked: askedOf(tensorsOf(inputs, body.subarray(length)), job),
+    asked: askedOf(tensorsOf(inputs, body.subarray(length)), job, samplesMax),
     id,
     // As Triton has it: 0 is no timeout of the request's own.
     deadlineMs: typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined,

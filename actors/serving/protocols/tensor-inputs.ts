@@ -10,7 +10,7 @@
 // B records, N ids of all of them behind each other. A NaN is a missing value.
 
 import type { RecordValue, SampleRecord } from "../../../src/data/records.ts";
-import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
 import type { JobSpec } from "../../../src/job/job.ts";
 import { featuresOf } from "../../../src/model/features.ts";
 import type { Asked } from "../models/engine.ts";
@@ -18,11 +18,24 @@ import { type Element, type InputTensor, refuse } from "./tensors.ts";
 
 const lengthsSuffix = ".lengths";
 
-/** @throws RequestUnusableError where shapes do not fit together, or a name is unknown */
-export function askedOf(tensors: readonly InputTensor[], { model }: JobSpec): Asked {
+/**
+ * What is asked. A shape with a zero says any number of records for no bytes: the number is held to
+ * `samplesMax` before anything is made for each of them.
+ * @throws RequestUnusableError where shapes do not fit together, or a name is unknown
+ * @throws RequestTooLargeError
+ */
+export function askedOf(
+  tensors: readonly InputTensor[],
+  { model }: Pick<JobSpec, "model">,
+  samplesMax: number,
+): Asked {
   const names = new Set(encodedInputs(model));
   const isEncoded = tensors.some(({ name }) => names.has(name));
-  return isEncoded ? encodedOf(tensors, model) : recordsOf(tensors);
+  return isEncoded ? encodedOf(tensors, model, samplesMax) : recordsOf(tensors, samplesMax);
+}
+
+function checkSamples(samples: number, samplesMax: number): void {
+  if (samples > samplesMax) throw new RequestTooLargeError("samples", samplesMax, samples);
 }
 
 /** The names of the ids of all features: of ids with 64 bits, or of rows. */
@@ -32,7 +45,7 @@ export function encodedInputs(model: JobSpec["model"]): string[] {
   });
 }
 
-function recordsOf(tensors: readonly InputTensor[]): Asked {
+function recordsOf(tensors: readonly InputTensor[], samplesMax: number): Asked {
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const lengthsOf = ({ name }: InputTensor) => byName.get(`${name}${lengthsSuffix}`);
   const isLengths = ({ name }: InputTensor) =>
@@ -40,6 +53,7 @@ function recordsOf(tensors: readonly InputTensor[]): Asked {
   const columns = tensors.filter((tensor) => !isLengths(tensor));
   const [first] = columns;
   const count = first === undefined ? 0 : ((lengthsOf(first) ?? first).shape[0] ?? 0);
+  checkSamples(count, samplesMax);
   // Own properties alone, whatever a tensor is named.
   const records: Record<string, RecordValue | RecordValue[]>[] = Array.from({ length: count }, () =>
     Object.create(null),
@@ -95,7 +109,11 @@ function checkSum({ name, shape, elements }: InputTensor, lengths: readonly numb
   refuse(name, `to have the shape [${sum}], as its lengths add up to, got [${shape.join(",")}]`);
 }
 
-function encodedOf(tensors: readonly InputTensor[], model: JobSpec["model"]): Asked {
+function encodedOf(
+  tensors: readonly InputTensor[],
+  model: JobSpec["model"],
+  samplesMax: number,
+): Asked {
   const features = featuresOf(model);
   const left = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const take = (name: string): InputTensor | undefined => {
@@ -114,6 +132,7 @@ function encodedOf(tensors: readonly InputTensor[], model: JobSpec["model"]): As
   const [unknown] = left.keys();
   if (unknown !== undefined) refuse(unknown, "to be an input of the encoded model");
   const samples = parts[0]?.lengths.shape[0] ?? given?.shape[0] ?? 0;
+  checkSamples(samples, samplesMax);
   const lengths = parts.map((part) => {
     const own = lengthsIn(part.lengths, samples);
     checkSum(part.rows, own);

@@ -6,7 +6,7 @@ import { jsonOf } from "../../../actors/serving/protocols/json-body.ts";
 import { readPlain } from "../../../actors/serving/protocols/plain-json.ts";
 import { askedOf } from "../../../actors/serving/protocols/tensor-inputs.ts";
 import { tensorsOf } from "../../../actors/serving/protocols/tensors.ts";
-import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { startDirectory } from "../../data/data-files.ts";
 import { startServer } from "../../helpers/models/served.ts";
@@ -105,6 +105,28 @@ test("a float of JSON is one that its type holds, and null is a missing one", (t
   t.throws(() => read("FP64", [Number.POSITIVE_INFINITY]), { instanceOf: RequestUnusableError });
 });
 
+test("a shape with a zero asks for no more records than the server answers", (t) => {
+  const job = {
+    model: { kind: "dlrm", dense: 1, tables: [], bottom: [1], top: [1] },
+  } as unknown as Parameters<typeof askedOf>[1];
+  const ask = (name: string, shape: readonly number[], more: readonly object[] = []) =>
+    askedOf(
+      tensorsOf([{ name, datatype: "FP32", shape, data: [] }, ...more], new Uint8Array()),
+      job,
+      1024,
+    );
+  const tooMany = { instanceOf: RequestTooLargeError, message: /at most 1024 samples, got \d+/ };
+  // The number of records is what the array would have had: 2^53 of them are no memory's.
+  for (const records of [1025, 100_000_000, Number.MAX_SAFE_INTEGER]) {
+    t.throws(() => ask("I1", [records, 0]), tooMany);
+    const lengths = { name: "I1.lengths", datatype: "INT32", shape: [records, 0], data: [] };
+    t.throws(() => ask("I1", [0], [lengths]), tooMany);
+    t.throws(() => ask("dense", [records, 0], [{ ...lengths, name: "other" }]), tooMany);
+  }
+  // Lists without an entry are lists.
+  t.like(ask("I1", [3, 0]), { kind: "records", records: [{ I1: [] }, { I1: [] }, { I1: [] }] });
+});
+
 test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t) => {
   const home = startDirectory(t);
   const wide = { idBits: 64, dim: 4, initScale: 0.5 } as const;
@@ -168,7 +190,7 @@ test("ids of 64 bits come as they are, in binary, in text and in JSON", async (t
     { name: "user.ids", datatype: "INT64", shape, parameters },
     { name: "seen.ids", datatype: "INT64", shape, parameters },
   ];
-  const asked = askedOf(tensorsOf(inputs, bytes), model.job);
+  const asked = askedOf(tensorsOf(inputs, bytes), model.job, 100);
   t.is(asked.kind, "batch");
   if (asked.kind === "batch") t.deepEqual([...(await model.predictBatch(asked.batch))], wanted);
 

@@ -4,6 +4,7 @@
 import { Type } from "apache-arrow/fb/type";
 import { openStreams, type RangeReader, type ReadCounts } from "../tables/byte-ranges.ts";
 import { Damage } from "../tables/damage.ts";
+import { checkUnpacked, MemoryBudget } from "../tables/memory-budget.ts";
 import { readyZstd, unpackZstd } from "../tables/zstd.ts";
 import { unpackLz4 } from "./lz4-frame.ts";
 import type { Body } from "./messages.ts";
@@ -97,6 +98,7 @@ export function columnReaders(
     own.flat().map(({ range }) => range),
     counts,
   );
+  const budget = new MemoryBudget(end - start);
   let next = 0;
   return own.map((buffers) => {
     const first = next;
@@ -109,7 +111,7 @@ export function columnReaders(
         const some = await streams[first + i]?.peek(length);
         const packed = some?.subarray(0, length) ?? new Uint8Array(0);
         take(packed);
-        bytes.set(place, unpacked(packed, layout.codec));
+        bytes.set(place, unpacked(packed, layout.codec, budget));
       }
       return bytes;
     };
@@ -117,7 +119,11 @@ export function columnReaders(
 }
 
 /** The bytes of a buffer: behind 8 bytes with their number, or -1 where they are not packed. */
-function unpacked(bytes: Uint8Array, codec: BatchLayout["codec"]): Uint8Array {
+function unpacked(
+  bytes: Uint8Array,
+  codec: BatchLayout["codec"],
+  budget: MemoryBudget,
+): Uint8Array {
   if (codec === undefined || bytes.length === 0) return bytes;
   if (bytes.length < 8) throw new Damage("a buffer ends before its length");
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigInt64(0, true));
@@ -127,12 +133,12 @@ function unpacked(bytes: Uint8Array, codec: BatchLayout["codec"]): Uint8Array {
     const advice = `Osiris unpacks ${bufferBytesMax} at most: write smaller record batches`;
     throw new Damage(`a buffer says that it unpacks to ${size} bytes, and ${advice}`);
   }
+  checkUnpacked("a buffer", size, packed.length);
+  budget.take(size);
   if (codec === "LZ4") {
     const out = new Uint8Array(size);
     unpackLz4(packed, out);
     return out;
   }
-  const out = unpackZstd(packed, size);
-  if (out.length !== size) throw new Damage(`a buffer unpacks to ${out.length} bytes, not ${size}`);
-  return out;
+  return unpackZstd(packed, size);
 }

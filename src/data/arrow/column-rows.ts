@@ -170,7 +170,7 @@ function rangesOf(
 ): Pick<Lists, "startOf" | "endOf"> {
   const { type, size } = place.field;
   if (type === Type.FixedSizeList) {
-    if (size < 0 || size * rows > entries) {
+    if (size < 1 || size * rows > entries) {
       throw new Damage(`it has ${entries} entries for ${rows} lists of ${size}`);
     }
     return { startOf: (row) => row * size, endOf: (row) => (row + 1) * size };
@@ -217,6 +217,7 @@ function listColumn(
   for (let row = from; row < end; row++) {
     if (isThere(row)) most += -startOf(row) + endOf(row);
   }
+  if (most > ids.length) throw new Damage(`its lists have ${most} of ${ids.length} entries`);
   const offsets = new Int32Array(end - from + 1);
   const present = new Uint8Array(end - from);
   const weightOf = new Float32Array(weights === undefined ? 0 : most);

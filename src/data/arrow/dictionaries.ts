@@ -3,6 +3,7 @@
 
 import type { RangeReader, ReadCounts } from "../tables/byte-ranges.ts";
 import { Damage } from "../tables/damage.ts";
+import { TextBudget } from "../tables/memory-budget.ts";
 import { columnReaders, placesOf } from "./batch-buffers.ts";
 import { type ArrowIndex, bodyAt, type DictionaryPlace } from "./messages.ts";
 import type { ArrowLeaf } from "./shapes.ts";
@@ -77,8 +78,12 @@ function dictionaryOf(parts: readonly Values[]): ArrowDictionary {
   return {
     values,
     texts() {
-      texts ??= Array.from({ length: values.length }, (_, at) => {
-        return values.isThere(at) ? values.textAt(at) : "";
+      if (texts !== undefined) return texts;
+      const budget = new TextBudget();
+      texts = Array.from({ length: values.length }, (_, at) => {
+        const text = values.isThere(at) ? values.textAt(at) : "";
+        budget.take(text.length);
+        return text;
       });
       return texts;
     },

@@ -111,7 +111,10 @@ function leafOf(field: ArrowField): ArrowLeaf {
   if (!widths.has(bits) || !(widths.has(dictionary?.bits ?? 8) && (dictionary?.bits ?? 8) <= 64)) {
     throw new Damage(`its values have ${dictionary?.bits ?? bits} bits`);
   }
-  if (type === Type.FixedSizeBinary && field.size < 0) {
+  const isDecimal = type === Type.Decimal;
+  if (isDecimal && !decimalBits.has(bits)) throw new Damage(`it is a decimal of ${bits} bits`);
+  // Values of no bytes would be as many as the file says.
+  if (type === Type.FixedSizeBinary && field.size < 1) {
     throw new Damage(`its values have ${field.size} bytes`);
   }
   return { field, kind, compared: comparedAs(field, kind) };
@@ -133,6 +136,9 @@ function comparedAs({ type, bits, divisor }: ArrowField, kind: ArrowLeaf["kind"]
       return kind satisfies never;
   }
 }
+
+/** As the format has them. */
+const decimalBits = new Set([32, 64, 128, 256]);
 
 /** Bits of numbers; 0: of everything else. */
 const widths = new Set([0, 8, 16, 32, 64, 128, 256]);

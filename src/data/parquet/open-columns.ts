@@ -5,6 +5,7 @@ import type { ResolvedParquetOptions, TableShape } from "../options.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { type AskedColumns, askedColumns, type WantedColumn } from "../tables/asked-columns.ts";
 import { openRanges, type RangeReader } from "../tables/byte-ranges.ts";
+import { MemoryBudget } from "../tables/memory-budget.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
 import type { TableFile } from "../tables/table-file.ts";
 import { unreadable } from "../text/text-lines.ts";
@@ -53,7 +54,7 @@ function tableOf(file: RangeReader, footer: Footer, asked: AskedColumns<ColumnSh
   const idle: PieceMemory[] = [];
   /** Each reader has memory of its own, which a later one uses again. */
   async function* withMemory(read: (memory: PieceMemory) => AsyncGenerator<RowBatch>) {
-    const memory = idle.pop() ?? new PieceMemory();
+    const memory = idle.pop() ?? new PieceMemory(new MemoryBudget(file.size));
     try {
       yield* read(memory);
     } finally {

@@ -6,6 +6,7 @@ import type { Column, RowBatch } from "../columnar/column.ts";
 import { batchName, type WantedColumn } from "../tables/asked-columns.ts";
 import { openStreams, type RangeReader } from "../tables/byte-ranges.ts";
 import { Damage, isDamage, unusableAt } from "../tables/damage.ts";
+import { MemoryBudget } from "../tables/memory-budget.ts";
 import { PieceMemory } from "../tables/piece-memory.ts";
 import {
   newHash,
@@ -48,7 +49,7 @@ export async function* readParquet(
     rowsMax = Number.MAX_SAFE_INTEGER,
     rowsFirst = rowsMax,
     decoders = pageDecoders(),
-    memory = new PieceMemory(),
+    memory = new PieceMemory(new MemoryBudget(file.size)),
   }: ReadLimits = {},
 ): AsyncGenerator<RowBatch> {
   const hash = newHash(report);

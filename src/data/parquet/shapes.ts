@@ -194,6 +194,12 @@ function kindOf(element: SchemaElement): Kind {
     const scale = element.scale ?? (logical?.type === "DECIMAL" ? logical.scale : 0);
     // Powers of ten to this one are exact, so a quotient is the double next to the decimal.
     if (scale < 0 || scale > 22) throw new Damage(`it is a decimal of the scale ${scale}`);
+    const { type_length: bytes = 0 } = element;
+    if (type === "FIXED_LEN_BYTE_ARRAY" && bytes > decimalBytesMax) {
+      throw new Damage(
+        `it is a decimal of ${bytes} bytes, of which the longest has ${decimalBytesMax}`,
+      );
+    }
     return { ...kind("fraction", 10 ** scale), isDecimal: true };
   }
   if (logical?.type === "TIMESTAMP") return kind("moment", perSecond[logical.unit] ?? 1);
@@ -223,6 +229,9 @@ function kindOf(element: SchemaElement): Kind {
       throw new Damage(`it has the type ${logical?.type ?? converted ?? type}, which is not read`);
   }
 }
+
+/** Those of 76 digits, the most that a format has. */
+const decimalBytesMax = 32;
 
 const perSecond: Readonly<Record<string, number>> = { MILLIS: 1e3, MICROS: 1e6, NANOS: 1e9 };
 

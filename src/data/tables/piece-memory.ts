@@ -4,6 +4,9 @@
 // Invariants
 //   P1. What was taken belongs to whoever took it until the next piece begins.
 //   P2. Memory is that of two pieces at most: what the last one did not need is let go.
+//   P3. A piece takes no more than what its file pays for (memory-budget.ts).
+
+import type { MemoryBudget } from "./memory-budget.ts";
 
 /** Bytes that are taken at least. */
 const bytesMin = 256;
@@ -16,6 +19,11 @@ export class PieceMemory {
   /** By size: buffers of the piece before that are not taken yet. */
   #free = new Map<number, ArrayBuffer[]>();
   #taken: ArrayBuffer[] = [];
+  readonly #budget: MemoryBudget;
+
+  constructor(budget: MemoryBudget) {
+    this.#budget = budget;
+  }
 
   /** Begins a piece: nobody uses what was taken for the one before. */
   begin(): void {
@@ -27,6 +35,7 @@ export class PieceMemory {
     }
     this.#free = free; // P2
     this.#taken = [];
+    this.#budget.begin();
   }
 
   uint8(length: number): Uint8Array<ArrayBuffer> {
@@ -46,6 +55,7 @@ export class PieceMemory {
     const least = Math.max(bytes, bytesMin);
     const step = 2 ** (Math.floor(Math.log2(least)) - stepsLog2);
     const size = Math.ceil(least / step) * step;
+    this.#budget.take(size); // P3
     const buffer = this.#free.get(size)?.pop() ?? new ArrayBuffer(size);
     this.#taken.push(buffer); // P1
     return buffer;

@@ -1,9 +1,12 @@
 // Damaged and hostile files: each is one clear error with its place, or is read as it is. None
 // hangs, and none takes memory that its size does not earn.
 
+import { Type } from "apache-arrow/fb/type";
 import test from "ava";
-import { openIndex } from "../../../src/data/arrow/messages.ts";
+import { columnRows } from "../../../src/data/arrow/column-rows.ts";
+import { bodyAt, openIndex } from "../../../src/data/arrow/messages.ts";
 import { columnNames, shapeOf } from "../../../src/data/arrow/shapes.ts";
+import { TextPool } from "../../../src/data/parquet/decode/texts.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { rangesOf } from "../parquet/parquet-files.ts";
 import { bytesOf, fixtureNames, readColumns } from "./arrow-files.ts";
@@ -136,4 +139,74 @@ test("damage anywhere is one error, or another value", async (t) => {
     }
   }
   t.true(refused > 50, `${refused}`);
+});
+
+test("a packed buffer that says that it has more than its bytes pay for is refused at once", async (t) => {
+  const { batches } = await openIndex(rangesOf(stream, "a.arrows"));
+  const { block } = batches[0] ?? { block: { start: 0, metadataBytes: 0 } };
+  const { layout } = await bodyAt(rangesOf(stream, "a.arrows"), batches[0]?.block as never);
+  const body = block.start + block.metadataBytes;
+  const buffers = Array.from({ length: 4 }, (_, i) => layout.buffer(i));
+  const packed = buffers.find(({ offset, length }) => {
+    return length > 8 && stream.readBigInt64LE(body + offset) > 0n;
+  });
+  if (packed === undefined) return t.fail("no packed buffer");
+  const at = body + packed.offset;
+  const claims = (bytes: bigint) =>
+    readAll(
+      changed(stream, (all) => void all.writeBigInt64LE(bytes, at)),
+      "a.arrows",
+    );
+  const ratio =
+    /a buffer says that its \d+ bytes unpack to 268435456, and Osiris unpacks 67108864 of so few/;
+  await t.throwsAsync(claims(2n ** 28n), { instanceOf: InputUnusableError, message: ratio });
+  const wrong = /a frame of Zstandard of \d+ bytes is damaged, or has not the \d+ bytes/;
+  const less = stream.readBigInt64LE(at) + 1n;
+  await t.throwsAsync(claims(less), { instanceOf: InputUnusableError, message: wrong });
+  const broken = changed(stream, (all) => void all.fill(0xff, at + 8, at + packed.length));
+  await t.throwsAsync(readAll(broken, "a.arrows"), { message: wrong });
+});
+
+test("a schema whose values have no bytes, or a decimal of too many, is refused", (t) => {
+  const refused = (field: object, message: RegExp) => {
+    const plain = { name: "x", bits: 0, isUnsigned: false, divisor: 1, size: 0, children: [] };
+    const fields = [{ ...plain, ...field }] as never;
+    t.throws(() => shapeOf({ fields }, "x"), { message });
+  };
+  // https://arrow.apache.org/docs/format/Columnar.html: decimals have 32, 64, 128 or 256 bits.
+  for (const bits of [0, 8, 512, 800_000]) refused({ type: Type.Decimal, bits }, /bits/);
+  refused({ type: Type.FixedSizeBinary, size: 0 }, /its values have 0 bytes/);
+});
+
+test("lists that overlap, each within bounds, have no more entries than there are", (t) => {
+  const rows = 1000;
+  const entries = 64;
+  // Row by row: all entries; and back to the first, in a row without a list.
+  const offsets = Int32Array.from({ length: rows + 1 }, (_, i) => (i % 2) * entries);
+  const marks = new Uint8Array(Math.ceil(rows / 8)).fill(0b0101_0101);
+  const bytes = new Map([
+    [0, marks],
+    [1, new Uint8Array(offsets.buffer)],
+    [3, new Uint8Array(8 * entries)],
+  ]);
+  const nodes = [
+    { length: rows, nulls: rows / 2 },
+    { length: entries, nulls: 0 },
+  ];
+  const layout = { rows, node: (i: number) => nodes[i] } as never;
+  const value = { type: Type.Int, bits: 64, isUnsigned: false, divisor: 1, size: 0, children: [] };
+  const entry = { field: { ...value, name: "item" }, node: 1, buffer: 2, buffers: 2, children: [] };
+  const list = { ...value, name: "x", type: Type.List, bits: 0 };
+  const place = { field: list, node: 0, buffer: 0, buffers: 2, children: [entry] };
+  const shape = {
+    name: "x",
+    path: [0],
+    list: "plain",
+    leaf: { field: entry.field, kind: "integer" },
+  };
+  const source = { layout, bytes, dictionaryOf: () => t.fail() as never };
+  const wanted = { shape, isId: true } as never;
+  const { read } = columnRows(wanted, [place] as never, source, rows, new TextPool());
+  t.throws(() => read(0, rows), { message: /its lists have 32000 of 64 entries/ });
+  t.is((read(0, 2) as { ids: BigInt64Array }).ids.length, entries);
 });

@@ -1,10 +1,11 @@
 // Memory of columns, which one piece after the other uses.
 
 import test from "ava";
+import { MemoryBudget } from "../../../src/data/tables/memory-budget.ts";
 import { PieceMemory } from "../../../src/data/tables/piece-memory.ts";
 
 test("a piece uses the memory of the one before, each part of it once", (t) => {
-  const memory = new PieceMemory();
+  const memory = new PieceMemory(new MemoryBudget(0));
   const take = () => [
     memory.uint8(1000),
     memory.int32(250),
@@ -31,7 +32,7 @@ test("a piece uses the memory of the one before, each part of it once", (t) => {
 });
 
 test("memory that a piece did not need is let go", (t) => {
-  const memory = new PieceMemory();
+  const memory = new PieceMemory(new MemoryBudget(0));
   const large = memory.uint8(1_000_000).buffer;
   memory.begin();
   memory.uint8(10);

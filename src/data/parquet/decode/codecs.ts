@@ -5,6 +5,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { decompressLz4, decompressLz4Raw } from "hyparquet-compressors";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import { checkUnpacked } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
 import type { PageDecoders } from "./page-decoders.ts";
@@ -44,6 +45,7 @@ export class Unpacker {
    */
   unpack(packed: Uint8Array, size: number, head: number): Uint8Array {
     if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);
+    checkUnpacked("a page", size, packed.length);
     if (this.#bytes.length < size + slackBytes) {
       this.#bytes = this.#memory.uint8(size + slackBytes + (size >> 2));
     }

@@ -159,8 +159,19 @@ export function fixedNumberOf({ kind, isDecimal, divisor }: Leaf): (bytes: Uint8
   return ([low = 0, high = 0]) => halfOf(low | (high << 8));
 }
 
-/** A number with its bytes from the highest to the lowest, in decimals of the scale. */
+/** Most bytes of a decimal: those of 76 digits, the most that a format has (Arrow's decimal256). */
+const decimalBytesMax = 32;
+
+/**
+ * A number with its bytes from the highest to the lowest, in decimals of the scale. @throws Damage
+ * where it has more bytes than any decimal: to read them takes the square of their number
+ */
 export function decimalOf(bytes: Uint8Array, divisor: number): number {
+  if (bytes.length > decimalBytesMax) {
+    throw new Damage(
+      `a decimal has ${bytes.length} bytes, of which the longest has ${decimalBytesMax}`,
+    );
+  }
   let value = 0n;
   for (const one of bytes) value = value * 256n + BigInt(one);
   value = BigInt.asIntN(8 * bytes.length, value);

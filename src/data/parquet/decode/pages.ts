@@ -5,6 +5,7 @@
 import { crc32 } from "node:zlib";
 import { type ByteStream, slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
+import { checkDictionary } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { ByteHash } from "../../tables/table-file.ts";
 import type { Chunk } from "../footer.ts";
@@ -152,6 +153,7 @@ export class PageReader {
     if (this.#dictionary !== undefined) throw new Damage("it has two dictionaries");
     const count = numberOf(structOf(header.get(7)).get(1));
     if (count < 0) throw new Damage(`its dictionary says that it has ${count} values`);
+    checkDictionary(size, packed.length);
     // A copy: the next page is unpacked into the same memory.
     const bytes = this.#memory.uint8(size + slackBytes);
     bytes.set(this.#unpack(packed, size, 0).subarray(0, size + slackBytes));

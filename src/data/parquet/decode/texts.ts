@@ -2,6 +2,7 @@
 // pages without one.
 
 import { Damage } from "../../tables/damage.ts";
+import { TextBudget } from "../../tables/memory-budget.ts";
 
 /** Texts beyond the dictionary that are kept for the batches to come. */
 const textsMax = 65_536;
@@ -11,6 +12,7 @@ export class TextPool {
   #known: readonly string[] = [];
   #all: string[] = [];
   #codes: Map<string, number> | undefined;
+  readonly #budget = new TextBudget();
 
   /** The texts by their codes. */
   get dictionary(): readonly string[] {
@@ -25,16 +27,19 @@ export class TextPool {
 
   /** Begins a batch: texts of before may be forgotten. */
   begin(): void {
-    if (this.#all.length - this.#known.length > textsMax) this.#codes = undefined;
+    const isFull = this.#all.length - this.#known.length > textsMax || this.#budget.isHalfTaken;
+    if (isFull) this.#codes = undefined;
   }
 
   codeOf(text: string): number {
     if (this.#codes === undefined) {
       this.#all = [...this.#known];
       this.#codes = new Map(this.#known.map((one, code) => [one, code]));
+      this.#budget.begin();
     }
     const known = this.#codes.get(text);
     if (known !== undefined) return known;
+    this.#budget.take(text.length);
     this.#codes.set(text, this.#all.length);
     return this.#all.push(text) - 1;
   }

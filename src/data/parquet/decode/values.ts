@@ -2,6 +2,7 @@
 // wanted in. Dictionaries are decoded once, and their values gathered by place.
 
 import { Damage } from "../../tables/damage.ts";
+import { checkUnpacked, TextBudget } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import type { Leaf } from "../shapes.ts";
 import { DeltaReader } from "./delta.ts";
@@ -79,11 +80,17 @@ export function readDictionary(
 ): Dictionary {
   const { count, bytes, end, decoders } = page;
   const whole = { bytes, start: 0, end, decoders };
-  // Every value has a bit at least: a count that lies takes no more memory than the file has bytes.
-  if (count > end * 8) throw new Damage(`its dictionary says that it has ${count} values`);
+  if (count > dictionaryMax(leaf, end)) {
+    throw new Damage(`its dictionary of ${end} bytes says that it has ${count} values`);
+  }
   if (target.form === "texts") {
-    const read = textReader({ ...whole, encoding: encodings.plain }, leaf);
-    const texts = Array.from({ length: count }, read);
+    const read = textReader({ ...whole, encoding: encodings.plain, count }, leaf);
+    const budget = new TextBudget();
+    const texts = Array.from({ length: count }, () => {
+      const text = read();
+      budget.take(text.length);
+      return text;
+    });
     target.pool.setKnown(texts);
     return { count, values: new Int32Array(0) };
   }
@@ -93,9 +100,23 @@ export function readDictionary(
     return { count, values };
   }
   const values = memory.float64(count);
-  numberReader({ ...whole, encoding: encodings.plain }, leaf)(values, 0, count);
+  numberReader({ ...whole, encoding: encodings.plain, count }, leaf)(values, 0, count);
   return { count, values };
 }
+
+/**
+ * The most values that a dictionary of some bytes has. A bit of a boolean becomes a number of eight
+ * bytes; but of booleans there are two.
+ */
+function dictionaryMax({ kind, element }: Leaf, bytes: number): number {
+  if (kind === "boolean") return bytes === 0 ? 0 : 2;
+  return Math.floor(bytes / (valueBytes[element.type ?? ""] ?? 1));
+}
+
+/** The fewest bytes of a value; of texts their length is before them. */
+const valueBytes: Readonly<Record<string, number>> = {
+  ...{ INT32: 4, FLOAT: 4, INT64: 8, DOUBLE: 8, INT96: 12, BYTE_ARRAY: 4 },
+};
 
 /** The reader of a page's values. @throws Damage */
 export function valueReader(
@@ -182,7 +203,12 @@ function checkPlace(most: number, size: number): void {
   if (most >= size) throw new Damage(`a page names value ${most} of a dictionary of ${size}`);
 }
 
-type Encoded = PageBytes & { readonly encoding: number; readonly decoders: PageDecoders };
+type Encoded = PageBytes & {
+  readonly encoding: number;
+  /** Values of the page, and what is missing. */
+  readonly count: number;
+  readonly decoders: PageDecoders;
+};
 
 function pairReader(page: Encoded, leaf: Leaf): PairReader {
   switch (page.encoding) {
@@ -288,11 +314,14 @@ function splitTexts({ bytes, start, end }: PageBytes, length: number): () => str
 /** Most texts of a page whose lengths are read before them. */
 const textsMax = 1 << 24;
 
+type Lengths = PageBytes & Pick<Encoded, "count">;
+
 /** Lengths as packed differences: they stand before what they are the lengths of. */
-function readLengths(bytes: Uint8Array, start: number, end: number) {
+function readLengths({ bytes, start, end, count: countMax }: Lengths) {
   const reader = new DeltaReader(bytes, start, end, false);
   const count = reader.left;
-  if (count > textsMax) throw new Damage(`a page says that it has ${count} texts`);
+  if (count > Math.min(textsMax, countMax))
+    throw new Damage(`a page says that it has ${count} texts`);
   const pairs = new Int32Array(2 * count);
   reader.read(pairs, 0, count);
   const lengthAt = (i: number): number => {
@@ -303,23 +332,26 @@ function readLengths(bytes: Uint8Array, start: number, end: number) {
   return { lengthAt, end: reader.end };
 }
 
-function deltaLengths({ bytes, start, end }: PageBytes) {
-  const lengths = readLengths(bytes, start, end);
-  const texts = new PlainTexts(bytes, lengths.end, end);
+function deltaLengths(page: Lengths) {
+  const lengths = readLengths(page);
+  const texts = new PlainTexts(page.bytes, lengths.end, page.end);
   let at = 0;
   return { next: () => texts.fixed(lengths.lengthAt(at++)) };
 }
 
 /** Texts that share their beginnings with the one before: DELTA_BYTE_ARRAY. */
-function deltaTexts({ bytes, start, end }: PageBytes): () => string {
-  const shared = readLengths(bytes, start, end);
-  const rest = deltaLengths({ bytes, start: shared.end, end });
+function deltaTexts(page: Lengths): () => string {
+  const shared = readLengths(page);
+  const rest = deltaLengths({ ...page, start: shared.end });
   let before = "";
+  let made = 0;
   let at = 0;
   return () => {
     const length = shared.lengthAt(at++);
     if (length > before.length) throw new Damage("a text shares more than the one before it has");
     before = before.slice(0, length) + rest.next();
+    made += before.length;
+    checkUnpacked("a page of texts with common beginnings", made, page.end - page.start);
     return before;
   };
 }

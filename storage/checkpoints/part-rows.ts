@@ -19,9 +19,11 @@ export function rowsOfPart(
 ): Generator<RowRecords> {
   const { store, manifest, job } = checkpoint;
   const files = store.readFiles(manifest, name);
-  const expect = { dim, width, path: name };
+  const table = tableOfPart(name, job.model.tables)?.table ?? -1;
+  const rowsMax = job.model.tables[table]?.rows ?? 0;
+  const expect = { dim, width, path: name, rows: rowsMax };
   const rows = mergeFiles(files.map((pieces) => decodeRows(progress.count(pieces), expect)));
-  const ids = idsOfTable(checkpoint, tableOfPart(name, job.model.tables)?.table ?? -1);
+  const ids = idsOfTable(checkpoint, table);
   return ids === undefined ? rows : withIds(ids, rows);
 }
 

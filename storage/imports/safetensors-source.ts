@@ -34,7 +34,7 @@ function tensorOf(
   { dtype, shape, data_offsets: [begin, end] }: TensorRecord,
   start: number,
 ): SourceTensor {
-  const [type, size] = types[dtype] ?? [dtype, 0];
+  const [type, size] = (Object.hasOwn(types, dtype) ? types[dtype] : undefined) ?? [dtype, 0];
   const bytes = shape.reduce((product, extent) => product * extent, size);
   if (size > 0 && end - begin !== bytes) {
     const message = `Expected \`${name}\` of ${path} to have ${bytes} bytes, got ${end - begin}`;

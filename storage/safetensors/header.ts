@@ -102,8 +102,28 @@ export function readTensorHeader(file: DiskFile, path: string): ReadHeader {
     throw new InputUnusableError(path, message, { cause });
   }
   const first = 8 + length;
-  const end = Object.values(tensors).reduce((most, one) => Math.max(most, one.data_offsets[1]), 0);
+  const end = endOf(tensors, path);
   if (size === first + end) return { tensors, notes, first };
   const message = `Expected ${path} to have ${first + end} bytes, got ${size}: it is damaged`;
   throw new InputUnusableError(path, message);
+}
+
+/**
+ * Where the tensors end: they lie behind each other without a gap, as the format has it. Otherwise
+ * a small file could have any number of tensors that share its bytes. @throws InputUnusableError
+ */
+function endOf(tensors: Readonly<Record<string, TensorRecord>>, path: string): number {
+  let end = 0;
+  const places = Object.entries(tensors).map(([name, one]) => ({ name, at: one.data_offsets }));
+  for (const {
+    name,
+    at: [begin, last],
+  } of places.sort(({ at: one }, { at: other }) => one[0] - other[0] || one[1] - other[1])) {
+    if (begin !== end || last < begin) {
+      const message = `Expected \`${name}\` of ${path} to lie at byte ${end} of the tensors`;
+      throw new InputUnusableError(path, `${message}, got ${begin} to ${last}: it is damaged`);
+    }
+    end = last;
+  }
+  return end;
 }

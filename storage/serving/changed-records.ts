@@ -109,7 +109,7 @@ function newestOf(
 ): Iterable<RowRecords> {
   const { store, manifest } = checkpoint;
   const files = store.readFiles(manifest, name).slice(0, count);
-  const expect = { dim: spec.dim, width, path: name };
+  const expect = { dim: spec.dim, width, path: name, rows: spec.rows };
   const rows = mergeFiles(files.map((pieces) => decodeRows(pieces, expect)));
   const ids = idsOfTable(checkpoint, table);
   return ids === undefined ? rows : withIds(ids, rows);

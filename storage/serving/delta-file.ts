@@ -164,16 +164,21 @@ export async function readDeltaIndex(file: DiskFile): Promise<DeltaIndex> {
 export class DeltaData {
   readonly #file: DiskFile;
   readonly #hash: Hash = createHash("sha256");
+  readonly #size: number;
   #at = magic.length;
   #buffer = new Uint8Array(0);
 
   constructor(file: DiskFile) {
     this.#file = file;
+    this.#size = file.size();
   }
 
   /** The next `bytes` of data, which begin at `at`; valid until the next call, from offset 0 on. */
   async next(at: number, bytes: number): Promise<Uint8Array> {
     if (at !== this.#at) throw new CheckpointCorruptError(this.#file.path, "its data have gaps");
+    // Before memory is taken: the index may say anything.
+    if (at + bytes > this.#size)
+      throw new CheckpointCorruptError(this.#file.path, "it is cut short");
     // One buffer for all: garbage of a whole delta would be collected while requests wait.
     if (this.#buffer.length < bytes) this.#buffer = new Uint8Array(bytes);
     const out = this.#buffer.subarray(0, bytes);

@@ -79,14 +79,14 @@ export async function* encodeRows(
 
 /**
  * The rows of a part, from its bytes, whole or in pieces. Rows from pieces are valid until the next
- * chunk. `path` is for the error only.
+ * chunk. `rows`: of the table. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function* decodeRows(
   part: Uint8Array | Iterable<Uint8Array>,
-  expect: { dim: number; width: number; path: string },
+  expect: { dim: number; width: number; path: string; rows?: number },
 ): Generator<RowRecords> {
-  const { dim, width, path } = expect;
+  const { dim, width, path, rows: rowsMax = 2 ** 31 } = expect;
   const pieces = piecesOf(part instanceof Uint8Array ? [part] : part);
   const take = (count: number) => {
     const bytes = pieces.take(count);
@@ -112,6 +112,9 @@ export function* decodeRows(
       const rows = new Int32Array(buffer, start, n);
       for (const row of rows) {
         if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
+        if (row >= rowsMax) {
+          throw new CheckpointCorruptError(path, `it has row ${row} of a table of ${rowsMax} rows`);
+        }
         after = row;
       }
       const packed = { buffer, byteOffset: start + 4 * n };

@@ -206,13 +206,14 @@ export async function restorePart(
     for (const layer of layers) restoreDense(device, wholeOf(layer), name);
     return;
   }
+  const { rows } = tableOf(tables, part.table);
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = rowStateWidth(device.recipe.optimizer.sparse, dim);
   const seen = createRowSet();
   for (const [layer, bytes] of layers.entries()) {
     const isLast = layer === layers.length - 1;
-    for (const all of decodeRows(bytes, { dim, width, path: name })) {
+    for (const all of decodeRows(bytes, { dim, width, path: name, rows })) {
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {

@@ -194,6 +194,15 @@ const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
   "with rows out of order": (bytes) => bytes.fill(0, 24, 28),
 };
 
+test("a row that the table has not is refused with the table's rows", async (t) => {
+  const bytes = await partOf(recordsOf([4, 9], 2));
+  t.is([...decodeRows(bytes, { ...expect, rows: 10 })].length, 1);
+  t.throws(() => [...decodeRows(bytes, { ...expect, rows: 9 })], {
+    instanceOf: CheckpointCorruptError,
+    message: /it has row 9 of a table of 9 rows/,
+  });
+});
+
 for (const [what, damage] of Object.entries(damages)) {
   test(`a part ${what} is refused with its name`, async (t) => {
     const bytes = damage(await partOf(recordsOf([4, 9], 2)));

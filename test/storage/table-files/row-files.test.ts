@@ -178,12 +178,26 @@ test("what is wrong with safetensors is told with its tensor", async (t) => {
   };
   const [ids, vectors] = [tensor("I64", [2], 0, 16), tensor("F32", [2, 2], 16, 32)];
   const wrong: [unknown, RegExp][] = [
-    [{ vectors }, /Expected a tensor `ids` of I64 or I32 \(rows\) in .*, got `vectors`/],
+    [{ other: ids, vectors }, /Expected a tensor `ids` of I64 or I32 \(rows\) .* got `other`, `ve/],
     [{ ids, vectors: tensor("F16", [4, 2], 16, 32) }, /`vectors` of F32 .*, got F16 \(4, 2\)/],
     [{ ids, vectors: tensor("F32", [4], 16, 32) }, /`vectors` of F32 .*, got F32 \(4\)/],
     [{ ids, vectors: tensor("F32", [1, 4], 16, 32) }, /`vectors` of .* to have 2 rows, got 1/],
     [{ ids, vectors: tensor("F32", [2, 3], 16, 32) }, /`vectors` of .* 24 bytes, got 16/],
-    [{ ids, vectors: tensor("F32", [2, 2], 24, 40) }, /to have \d+ bytes, got \d+: it is damaged/],
+    [{ ids, vectors: tensor("F32", [2, 4], 16, 48) }, /to have \d+ bytes, got \d+: it is damaged/],
+    // The format's own reader (`safetensors`) says InvalidOffset: tensors share no bytes.
+    [
+      { ids, vectors: tensor("F32", [2, 2], 24, 40) },
+      /`vectors` .* lie at byte 16 .* got 24 to 40/,
+    ],
+    [{ ids, vectors, state: tensor("F32", [2, 2], 16, 32) }, /`state` .* lie at byte 32 .* got 16/],
+    [
+      { ids, vectors, state: tensor("F32", [2, 2], 32, 16) },
+      /`state` .* lie at byte 32 .* got 32 /,
+    ],
+    [
+      { ids: tensor("__proto__", [2], 0, 16), vectors },
+      /`ids` of I64 or I32 .*, got __proto__ \(2\)/,
+    ],
     [{ ids, vectors: { dtype: "F32" } }, /to begin with a header of safetensors/],
   ];
   for (const [header, reason] of wrong) {

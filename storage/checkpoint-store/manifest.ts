@@ -16,6 +16,7 @@ import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
 import type { Manifest } from "./checkpoint-store.ts";
+import { isPartName } from "./store-paths.ts";
 
 /** Version of everything this file describes. */
 export const formatVersion = 2;
@@ -25,9 +26,12 @@ const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 const file = { bytes: nat, sha256: hash };
 
+/** A part's name, which becomes a path: see `isPartName`. */
+export const partName = z.string().refine(isPartName, "expected a plain lower-case file name");
+
 /** A part of a checkpoint, in a manifest and in a message. */
 export const partSchema = z.object({
-  name: z.string(),
+  name: partName,
   ...file,
   base: z.array(z.object({ cut: nat, generation: nat, ...file })),
 });

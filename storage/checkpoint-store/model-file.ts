@@ -17,6 +17,7 @@ import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
 import type { DiskFile } from "../../src/ports/disk.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
+import { partName } from "./manifest.ts";
 import { storedCalibrationSchema } from "./stored-calibration.ts";
 
 /** What the name of such a file ends with. */
@@ -42,9 +43,12 @@ export function firstPage(): Uint8Array {
 const nat = z.number().int().nonnegative();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
+/** No optimizer has more: two moments and an average. Readers make them, unpaid by any byte. */
+const stateCopiesMax = 3;
+
 const sectionSchema = z.object({
   /** As a checkpoint names the part of a whole table: `table-00003`. */
-  name: z.string(),
+  name: partName,
   /** First byte in the file. */
   first: nat,
   /** Without the zeros behind them. */
@@ -57,7 +61,7 @@ const tableSchema = z.object({
   /** Initialised rows in the file. */
   rows: nat,
   /** State floats of each element that rows lack, and that count as 0; 0: none are left out. */
-  leftOut: nat,
+  leftOut: nat.max(stateCopiesMax),
   /** Digest of the rows with all of their state: what the model's digest is made of. */
   digest: hash,
   /** The same without the state that was left out: of the rows as the file has them. */

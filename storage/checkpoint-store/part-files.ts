@@ -16,12 +16,10 @@ import type {
   PartWriter,
 } from "./checkpoint-store.ts";
 import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
-import { manifestName, pathsOf } from "./store-paths.ts";
+import { isPartName, pathsOf } from "./store-paths.ts";
 
 /** Bytes read at once: large enough to hide the cost of the calls, small beside a table. */
 const readBytes = 1024 * 1024;
-
-const nameForm = /^[a-z0-9][a-z0-9._-]{0,199}$/;
 
 /** The part of a store that threads need, which touches no records. */
 export type PartStore = Pick<CheckpointStore, "partWriter" | "readFiles">;
@@ -43,8 +41,7 @@ export function openPart(
   cut: number,
   name: string,
 ): PartWriter {
-  assert.match(name, nameForm, "a part's name is a plain lower-case file name");
-  assert(name !== manifestName && !name.endsWith(temporarySuffix), `${name} is no name for a part`);
+  assert(isPartName(name), `${name} is no name for a part: expected a plain lower-case file name`);
   const { disk, paths } = place;
   const path = paths.part(cut, generation, name);
   const temporary = path + temporarySuffix;

@@ -2,6 +2,7 @@
 // names load this file in a tenth of the time that the records' schemas take.
 
 import { join } from "node:path";
+import { temporarySuffix } from "../disk/durable-files.ts";
 
 /** The directory of one store, and the paths in it. */
 export interface StorePaths {
@@ -33,6 +34,15 @@ export function pathsOf(directory: string): StorePaths {
 
 /** The file that makes a checkpoint exist. */
 export const manifestName = "manifest.json";
+
+/**
+ * Whether a part may have the name, wherever it stands: in a manifest, a message or a model file.
+ * It is a plain lower-case file name, so that no part lies outside its checkpoint.
+ */
+export function isPartName(name: string): boolean {
+  const isPlain = /^[a-z0-9][a-z0-9._-]{0,199}$/.test(name);
+  return isPlain && name !== manifestName && !name.endsWith(temporarySuffix);
+}
 
 /** Name of a checkpoint's directory: `000000400-g000012`. Names sort by cut. */
 export function checkpointName(cut: number, generation: number): string {

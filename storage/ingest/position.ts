@@ -9,9 +9,11 @@
 // P2: from 2 on the next ingestion does what is left of 3; each part of it may be done twice.
 
 import { basename, dirname, join } from "node:path";
+import { z } from "zod";
 import { IngestForeignError, InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { onDisk, readWhole, replaceDurably, temporarySuffix } from "../disk/durable-files.ts";
+import { isPathBelow, noFileName } from "../disk/names.ts";
 import { seal, unseal } from "../disk/sealed-json.ts";
 import { openSuffix } from "../warehouse/parquet-writer.ts";
 import type { Types } from "./feature-columns.ts";
@@ -74,6 +76,10 @@ export interface Position {
 
 export const positionName = "_ingest.json";
 
+const files = z.array(z.looseObject({ path: z.string().refine(isPathBelow, noFileName) }));
+/** The paths of a position, which become paths below its directory. */
+const placed = z.looseObject({ files, open: z.looseObject({ files }).optional() });
+
 /** The name of a file before the position names it. */
 export function hiddenName(path: string): string {
   return join(dirname(path), `.${basename(path)}${temporarySuffix}`);
@@ -98,6 +104,7 @@ export function openPosition(disk: Disk, home: string): Position | undefined {
   let position: Position;
   try {
     position = unseal(bytes, path) as Position;
+    placed.parse(position);
   } catch (cause) {
     const message = `Cannot go on in ${home}: its ${positionName} is damaged`;
     throw new InputUnusableError(path, message, { cause });

@@ -14,7 +14,8 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
 
-const run = z.object({ name: z.string(), bytes: z.int(), rows: z.int() });
+/** A name becomes a path in the directory. */
+const run = z.object({ name: z.string().regex(/^\d+\.run$/), bytes: z.int(), rows: z.int() });
 export type Run = z.output<typeof run>;
 
 const state = z.object({

@@ -10,12 +10,14 @@
 
 import { statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { z } from "zod";
 import { readFooter } from "../../src/data/parquet/footer.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { onDisk, readWhole, replaceDurably, temporarySuffix } from "../disk/durable-files.ts";
+import { isFileName, noFileName } from "../disk/names.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type Codec, readyCodec } from "./codecs.ts";
 import { ContentsDigest } from "./contents-digest.ts";
@@ -81,12 +83,15 @@ export async function compactWarehouse(
   return { partitions };
 }
 
+const fileName = z.string().refine(isFileName, noFileName);
+
 /** What a compaction does once its new files are right. */
-interface Note {
+const noteSchema = z.object({
   /** New files: their temporary names, and their own. */
-  readonly made: readonly (readonly [from: string, to: string])[];
-  readonly removed: readonly string[];
-}
+  made: z.array(z.tuple([fileName, fileName])),
+  removed: z.array(fileName),
+});
+type Note = z.output<typeof noteSchema>;
 
 function filesByDirectory(directory: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
@@ -114,10 +119,16 @@ function settle(disk: Disk, home: string): void {
   }
 }
 
+/** @throws InputUnusableError where it is damaged, or names files elsewhere */
 function noteIn(disk: Disk, path: string): Note {
-  return JSON.parse(
-    Buffer.from(onDisk("read", path, () => readWhole(disk, path))).toString("utf8"),
-  );
+  const bytes = onDisk("read", path, () => readWhole(disk, path));
+  try {
+    return noteSchema.parse(JSON.parse(Buffer.from(bytes).toString("utf8")));
+  } catch (cause) {
+    const message = `Cannot finish the compaction that ${path} tells of: the note is damaged`;
+    const advice = "remove it, and the new files beside it, if the old files are there";
+    throw new InputUnusableError(path, `${message}; ${advice}`, { cause });
+  }
 }
 
 /** C2 */

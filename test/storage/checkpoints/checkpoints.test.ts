@@ -1,6 +1,6 @@
 // The contents of a checkpoint directory are listed, read back, compared, and restored.
 
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
@@ -16,6 +16,9 @@ import {
   openExistingStore,
   openStore,
 } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
+import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import { withWarmStart } from "../../../storage/checkpoints/adopt-checkpoint.ts";
 import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
@@ -58,6 +61,34 @@ test("the chain is listed newest first, with what is damaged and what lies besid
   t.regex(after.damaged[0]?.path ?? "", /000000002-g000001.dense$/);
   t.deepEqual(after.offChain, ["000000009-g000001"]);
   t.throws(() => listCheckpoints(join(directory, "none")), { instanceOf: CheckpointMissingError });
+});
+
+test("a part whose name leads out of its checkpoint is damage: a warm start and a pin write nothing", async (t) => {
+  const { directory, home, trained } = await trainedTables(t);
+  const { job } = trained;
+  const { manifests } = openExistingStore(directory).list();
+  for (const name of ["../../../victim.txt", "/etc/victim", "..", "manifest.json", "a/b", ""]) {
+    for (const { sha256: _, ...manifest } of manifests) {
+      const [{ bytes = 0, sha256 = "" } = {}] = manifest.parts;
+      const parts = [...manifest.parts, { name, bytes, sha256, base: [] }];
+      const path = pathsOf(directory).manifest(manifest.cut, manifest.generation);
+      const sealed = encodeRecord({ ...manifest, parts });
+      t.throws(() => decodeManifest(sealed.bytes, path), {
+        instanceOf: CheckpointCorruptError,
+        message: /parts\.\d+\.name: expected a plain lower-case file name/,
+      });
+      writeFileSync(path, sealed.bytes);
+    }
+    writeFileSync(join(home, "victim.txt"), "kept");
+    const to = { ...job, checkpoint: { ...job.checkpoint, directory: join(home, "next") } };
+    t.throws(
+      () => withWarmStart({ ...to, warmStart: { from: directory } } as typeof job),
+      undefined,
+      name,
+    );
+    t.deepEqual(listCheckpoints(directory).checkpoints, []);
+    t.is(readFileSync(join(home, "victim.txt"), "utf8"), "kept");
+  }
 });
 
 test("reading back finds a flipped byte, and a digest that is not that of the parts", async (t) => {

@@ -17,6 +17,7 @@ import { CheckpointCorruptError, InputUnusableError } from "../../../src/errors/
 import type { JobOptions } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { footerOf } from "../../../storage/checkpoint-store/file-checkpoint-store.ts";
+import { endOf } from "../../../storage/checkpoint-store/model-file.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
@@ -128,6 +129,31 @@ test("the optimizer's state of rows proves the run's digest; that of elements ma
     );
     const state = exportTable(file, "rows", join(home, "rows.csv"), { state: true });
     await t.throwsAsync(state, refused);
+  }
+});
+
+test("what a footer says of state and names is held to its form, whoever has sealed it", async (t) => {
+  const { home, directory } = await trainedTables(t, { optimizer: adam });
+  const file = join(home, "model.osiris");
+  await exportModel(directory, file);
+  const { sha256: _, version: __, ...footer } = footerOf(file, realDisk);
+  const bytes = readFileSync(file);
+  const first = Number(bytes.readBigUInt64LE(bytes.length - 24));
+  const sealed = async (change: Partial<typeof footer>, message: RegExp) => {
+    writeFileSync(
+      file,
+      Buffer.concat([bytes.subarray(0, first), endOf({ ...footer, ...change }, first)]),
+    );
+    await t.throwsAsync(loadModel(file), { instanceOf: CheckpointCorruptError, message });
+  };
+  // Readers make the state that was left out: four numbers for each are more than any optimizer's.
+  for (const leftOut of [4, 2 ** 40]) {
+    await sealed({ tables: footer.tables.map((one) => ({ ...one, leftOut })) }, /leftOut: Too big/);
+  }
+  for (const name of ["../../rows", "/etc/passwd", "", "table-00000/.."]) {
+    const [one, ...others] = footer.sections;
+    if (one === undefined) return t.fail("no section");
+    await sealed({ sections: [{ ...one, name }, ...others] }, /sections\.0\.name: /);
   }
 });
 

@@ -13,6 +13,7 @@ import {
 } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { seal } from "../../../storage/disk/sealed-json.ts";
 import { featuresIn } from "../../../storage/ingest/messages.ts";
 import { compactWarehouse } from "../../../storage/warehouse/compact-warehouse.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -325,6 +326,14 @@ test("a directory belongs to its streams and options, and to one process at a ti
     instanceOf: IngestForeignError,
     message: /it has a\.csv, and no _ingest\.json/,
   });
+  // Sealed anew by whoever changed it: a path that leads out of the table is none of the table's.
+  const text = readFileSync(join(out, "_ingest.json"), "utf8");
+  const { sha256: _, ...position } = JSON.parse(text);
+  for (const path of ["../other.parquet", "/etc/passwd", "day/../../x", ""]) {
+    const { text: changed } = seal({ ...position, files: [{ path, rows: 1, bytes: 1 }] });
+    writeFileSync(join(out, "_ingest.json"), changed);
+    await t.throwsAsync(ingestInto(out, source(), law), { message: /_ingest\.json is damaged/ });
+  }
   writeFileSync(join(out, "_ingest.json"), "{}");
   await t.throwsAsync(ingestInto(out, source(), law), {
     code: "INPUT_UNUSABLE",

@@ -1,7 +1,7 @@
 // Compaction: the same rows in few files, nothing to do the second time, and the whole table again
 // whenever the process dies.
 
-import { copyFileSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
@@ -47,6 +47,27 @@ test("few files with large row groups have the same rows in the same order", asy
   t.is(rows, 2400);
   t.is(columns.find(({ name }) => name === "when")?.type, "TIMESTAMP");
   t.deepEqual((await compactWarehouse(table, { groupRows: 500, fileRows: 1000 })).partitions, []);
+});
+
+test("a note that names files elsewhere moves and removes none of them", async (t) => {
+  const home = startDirectory(t);
+  const table = startTable(home, [2]);
+  const victim = join(home, "victim.txt");
+  writeFileSync(victim, "kept");
+  const note = join(table, "day=0", ".compaction.json");
+  for (const told of [
+    { made: [], removed: ["../../victim.txt"] },
+    { made: [["part-0.parquet", "../../victim.txt"]], removed: [] },
+    { made: [[victim, "a.parquet"]], removed: [] },
+    { made: [], removed: [".."] },
+  ]) {
+    writeFileSync(note, JSON.stringify(told));
+    await t.throwsAsync(compactWarehouse(table), {
+      instanceOf: InputUnusableError,
+      message: /the note is damaged; remove it/,
+    });
+    t.is(readFileSync(victim, "utf8"), "kept");
+  }
 });
 
 test("a process that dies anywhere: the next compaction has every row once", async (t) => {

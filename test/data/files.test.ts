@@ -3,6 +3,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { matchesName, NameCount } from "../../src/data/name-pattern.ts";
+import { isMeant } from "../../src/data/remote/s3-list.ts";
+import { tableFilesOf } from "../../src/data/tables/table-files.ts";
 import { filesOf } from "../../src/data/text/files.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { startDirectory } from "./data-files.ts";
@@ -31,4 +34,46 @@ test("directories and patterns stand for their files, sorted, in the order of th
   ] as const) {
     t.throws(() => found(path), { instanceOf: InputUnusableError, message });
   }
+});
+
+test("a pattern means the names that Python's `fnmatch` says it means", (t) => {
+  // Python: [(p, n, fnmatch.fnmatchcase(n, p)) for p, n in …].
+  const cases: readonly (readonly [pattern: string, name: string, isMeant: boolean])[] = [
+    ...[["*.csv", "a.csv", true] as const, ["*.csv", "a.csvx", false] as const],
+    ...[["a*b*c", "aXbYbZc", true] as const, ["a*b*c", "aXcYb", false] as const],
+    ...[["?", "é", true] as const, ["?", "", false] as const, ["*", "", true] as const],
+    ...[["**", "x", true] as const, ["a?c*", "abc", true] as const],
+    ...[["*a*a*", "bab", false] as const, ["part-*-?.csv", "part-0-1-2.csv", true] as const],
+    ...[["x.y+z(1)", "x.y+z(1)", true] as const, ["x.y", "xzy", false] as const],
+    ["*?*", "", false],
+  ];
+  for (const [pattern, name, isMeant] of cases) {
+    t.is(matchesName(pattern, name), isMeant, `${pattern} ${name}`);
+  }
+});
+
+test("many stars in a pattern take no more than its length times the name's", (t) => {
+  const home = startDirectory(t);
+  const name = "part-00000-0123456789abcdef.csv";
+  writeFileSync(join(home, name), "");
+  // As a regular expression each of these takes longer than anybody waits.
+  for (const pattern of ["***************z", `${"*0".repeat(200)}z`, "*?".repeat(40)]) {
+    for (const found of [filesOf, tableFilesOf]) {
+      t.throws(() => found([join(home, pattern)]), { message: /No file matches/ });
+    }
+    t.false(isMeant(`${pattern}/x`, `${name}/y/z`));
+  }
+  t.false(matchesName(`${"*a".repeat(2000)}b`, "a".repeat(4000)));
+  t.deepEqual(filesOf([join(home, "*".repeat(50))]), [join(home, name)]);
+  t.true(isMeant("clicks/day=*/part-?", "clicks/day=1/part-2/below"));
+  t.false(isMeant("clicks/*", "clicks"));
+});
+
+test("the names that a job's paths look at are counted, and a million of them are enough", (t) => {
+  const looked = new NameCount();
+  looked.add(999_999, "a");
+  t.throws(() => looked.add(2, "b"), {
+    instanceOf: InputUnusableError,
+    message: /more than 1000000 files to look at, with those of b/,
+  });
 });

@@ -4,6 +4,7 @@
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { matchesName } from "../name-pattern.ts";
 import { isS3, s3Parts } from "./s3-address.ts";
 import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
 
@@ -31,12 +32,11 @@ export async function s3FilesOf(
 async function objectsOf(address: string, limits: WebLimits): Promise<string[]> {
   const { bucket, key } = s3Parts(address);
   const [prefix = ""] = /^[^*?]*/.exec(key) ?? [];
-  const meant = patternOf(key);
   const keys: string[] = [];
   let next: Next | undefined;
   do {
     const page = await pageOf(address, prefix, next, limits);
-    keys.push(...page.keys.filter((one) => meant.test(one) && !isHidden(one, prefix)));
+    keys.push(...page.keys.filter((one) => isMeant(key, one) && !isHidden(one, prefix)));
     next = page.next;
     if (keys.length > objectsMax)
       throw none(address, `${address} has more than ${objectsMax} objects`);
@@ -47,13 +47,14 @@ async function objectsOf(address: string, limits: WebLimits): Promise<string[]> 
 }
 
 /** `*` and `?` match within a name; what matches stands for all below it. */
-function patternOf(key: string): RegExp {
-  const source = key
-    .replace(/\/$/, "")
-    .replace(/[.+^${}()|[\]\\]/g, "\\$&")
-    .replaceAll("*", "[^/]*")
-    .replaceAll("?", "[^/]");
-  return new RegExp(`^${source}${source === "" ? "" : "(/|$)"}`, "s");
+export function isMeant(pattern: string, key: string): boolean {
+  const whole = pattern.replace(/\/$/, "");
+  if (whole === "") return true;
+  const names = key.split("/");
+  return whole.split("/").every((one, i) => {
+    const name = names[i];
+    return name !== undefined && matchesName(one, name);
+  });
 }
 
 /** What writers leave beside their data, and what stands for a directory. */

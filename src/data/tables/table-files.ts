@@ -6,6 +6,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { isPattern, matchesName, NameCount } from "../name-pattern.ts";
 import { addressOfFile, isAddress, shownPath } from "../remote/addresses.ts";
 import { unreadable } from "../text/text-lines.ts";
 
@@ -20,11 +21,12 @@ const depthMax = 32;
  * @throws InputUnusableError where a directory has no file, or a pattern matches nothing
  */
 export function tableFilesOf(paths: readonly string[]): string[] {
+  const looked = new NameCount();
   return paths.flatMap((path) => {
     if (isAddress(path)) return [addressOfFile(path)];
-    const found = /[*?]/.test(path) ? matching(path) : [path];
+    const found = isPattern(path) ? matching(path, looked) : [path];
     if (found.length === 0) throw none(path, `No file matches ${path}`);
-    const files = found.flatMap((one) => (isDirectory(one) ? filesBelow(one, 0) : one));
+    const files = found.flatMap((one) => (isDirectory(one) ? filesBelow(one, 0, looked) : one));
     if (files.length === 0) throw none(path, `${path} has no file in it`);
     return files;
   });
@@ -35,39 +37,41 @@ function none(path: string, what: string): InputUnusableError {
 }
 
 /** The paths that a pattern means: each of its names is looked for below the names before. */
-function matching(pattern: string): string[] {
+function matching(pattern: string, looked: NameCount): string[] {
   const [first = "", ...names] = pattern.split("/");
   let found = [first === "" ? "/" : first];
-  if (/[*?]/.test(first)) found = namesLike(".", first);
+  if (isPattern(first)) found = namesLike(".", first, looked);
   for (const name of names) {
     if (name === "") continue;
-    found = /[*?]/.test(name)
-      ? found.flatMap((above) => namesLike(above, name).map((one) => join(above, one)))
+    found = isPattern(name)
+      ? found.flatMap((above) => namesLike(above, name, looked).map((one) => join(above, one)))
       : found.map((above) => join(above, name));
   }
   return found.filter((path) => statSync(path, { throwIfNoEntry: false }) !== undefined);
 }
 
-function namesLike(directory: string, pattern: string): string[] {
-  const source = pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-  const name = new RegExp(`^${source.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
-  return isDirectory(directory) ? namesIn(directory).filter((one) => name.test(one)) : [];
+function namesLike(directory: string, pattern: string, looked: NameCount): string[] {
+  if (!isDirectory(directory)) return [];
+  return namesIn(directory, looked).filter((name) => matchesName(pattern, name));
 }
 
-function filesBelow(directory: string, depth: number): string[] {
+function filesBelow(directory: string, depth: number, looked: NameCount): string[] {
   if (depth > depthMax) throw none(directory, `${directory} lies deeper than ${depthMax} below it`);
-  return namesIn(directory).flatMap((name) => {
+  return namesIn(directory, looked).flatMap((name) => {
     const path = join(directory, name);
-    return isDirectory(path) ? filesBelow(path, depth + 1) : path;
+    return isDirectory(path) ? filesBelow(path, depth + 1, looked) : path;
   });
 }
 
-function namesIn(directory: string): string[] {
+function namesIn(directory: string, looked: NameCount): string[] {
   try {
-    return readdirSync(directory)
+    const names = readdirSync(directory);
+    looked.add(names.length, directory);
+    return names
       .filter((name) => !/^[._]/.test(name))
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   } catch (cause) {
+    if (cause instanceof InputUnusableError) throw cause;
     throw unreadable(directory, cause);
   }
 }

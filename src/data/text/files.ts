@@ -3,6 +3,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
+import { isPattern, matchesName, NameCount } from "../name-pattern.ts";
 import { addressOfFile, isAddress } from "../remote/addresses.ts";
 import { unreadable } from "./text-lines.ts";
 
@@ -13,26 +14,34 @@ import { unreadable } from "./text-lines.ts";
  * @throws InputUnusableError where a directory is empty, or a pattern matches nothing
  */
 export function filesOf(paths: readonly string[]): string[] {
+  const looked = new NameCount();
   return paths.flatMap((path) => {
     if (isAddress(path)) return addressOfFile(path);
-    if (/[*?]/.test(basename(path))) return matching(path);
-    return isDirectory(path) ? filesIn(path, () => true, `${path} has no file in it`) : path;
+    if (isPattern(basename(path))) return matching(path, looked);
+    if (!isDirectory(path)) return path;
+    return filesIn(path, () => true, `${path} has no file in it`, looked);
   });
 }
 
-function matching(pattern: string): string[] {
-  const source = basename(pattern).replace(/[.+^${}()|[\]\\]/g, "\\$&");
-  const name = new RegExp(`^${source.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
-  return filesIn(dirname(pattern), (one) => name.test(one), `No file matches ${pattern}`);
+function matching(pattern: string, looked: NameCount): string[] {
+  const meant = basename(pattern);
+  const isMeant = (name: string) => matchesName(meant, name);
+  return filesIn(dirname(pattern), isMeant, `No file matches ${pattern}`, looked);
 }
 
-function filesIn(directory: string, isMeant: (name: string) => boolean, none: string): string[] {
+function filesIn(
+  directory: string,
+  isMeant: (name: string) => boolean,
+  none: string,
+  looked: NameCount,
+): string[] {
   let names: string[];
   try {
-    names = readdirSync(directory, { withFileTypes: true })
-      .filter((entry) => !entry.isDirectory())
-      .map(({ name }) => name);
+    const entries = readdirSync(directory, { withFileTypes: true });
+    looked.add(entries.length, directory);
+    names = entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name);
   } catch (cause) {
+    if (cause instanceof InputUnusableError) throw cause;
     throw unreadable(directory, cause);
   }
   const meant = names.filter((name) => !name.startsWith(".") && isMeant(name)).sort();

@@ -8,7 +8,8 @@ import { z } from "zod";
 import { isAddress, shownAddress } from "../../src/data/remote/addresses.ts";
 import { PathForbiddenError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
-import type { JobSpec } from "../../src/job/job.ts";
+import { type JobSpec, jobSchema } from "../../src/job/job.ts";
+import { withPaths } from "../../src/ports/path-options.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 /**
@@ -45,55 +46,22 @@ export function modulesOf({ model }: Pick<JobSpec, "model">): string[] {
 
 /**
  * The job with paths that lie within the roots of who asks: relative ones are relative to their
- * root, and each is told as it is, without links. @throws PathForbiddenError
+ * root, and each is told as it is, without links. Its paths are the options that the job's schema
+ * marks as such (src/ports/path-options.ts). @throws PathForbiddenError
  */
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
   const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
   const forbidden: PathForbiddenError[] = [];
-  const allowed = (path: string, find: () => string): string => {
+  const own = withPaths(jobSchema, job, (path, kind, option) => {
     try {
-      return find();
+      if (kind === "module") return allowedModel(path, access);
+      return pathWithin(kind === "data" ? dataRoot : checkpointRoot, path, option);
     } catch (error) {
       if (!(error instanceof PathForbiddenError)) throw error;
       if (forbidden.length < toldMax) forbidden.push(error);
       return path;
     }
-  };
-  const within = (root: string | undefined, path: string, option: string) =>
-    allowed(path, () => pathWithin(root, path, option));
-  const data = (of: JobSpec["data"], at: string): JobSpec["data"] => {
-    const cache = within(dataRoot, of.cache, `${at}.cache`);
-    if (!("paths" in of)) return { ...of, cache };
-    const paths = of.paths.map((path, i) => within(dataRoot, path, `${at}.paths[${i}]`));
-    return { ...of, cache, paths };
-  };
-  const held = <Section extends { data?: JobSpec["data"] | undefined }>(of: Section, at: string) =>
-    of.data === undefined ? of : { ...of, data: data(of.data, at) };
-  const { evaluation, checkpoint, tiers, warmStart } = job;
-  const kept = (path: string, option: string) => within(checkpointRoot, path, option);
-  const ofModel = (model: JobSpec["model"]): JobSpec["model"] => {
-    if (model.kind !== "custom") return model;
-    return { ...model, path: allowed(model.path, () => allowedModel(model.path, access)) };
-  };
-  const own: JobSpec = {
-    ...job,
-    model: ofModel(job.model),
-    data: data(job.data, "data"),
-    evaluation: evaluation && {
-      ...held(evaluation, "evaluation.data"),
-      ...(evaluation.test && { test: held(evaluation.test, "evaluation.test.data") }),
-    },
-    checkpoint: { ...checkpoint, directory: kept(checkpoint.directory, "checkpoint.directory") },
-    tiers:
-      tiers.directory === undefined
-        ? tiers
-        : { ...tiers, directory: kept(tiers.directory, "tiers.directory") },
-  };
-  if (warmStart !== undefined) {
-    Object.assign(own, {
-      warmStart: { ...warmStart, from: kept(warmStart.from, "warmStart.from") },
-    });
-  }
+  });
   const [first, ...others] = forbidden;
   if (first !== undefined) throw PathForbiddenError.ofAll(first, others);
   return own;

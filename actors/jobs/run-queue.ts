@@ -9,9 +9,10 @@
 //   Q2. What waits and is cancelled or paused never starts, and says so.
 //   Q3. The runs of a tenant never have more devices than its quota, also where they grow.
 //   Q4. A run starts only where its paths still lead to where they may: a link may have come since.
+//   Q5. A run that has ended its leader's process twice before its first step is not begun again.
 
 import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
-import { RunCancelledError, recordError } from "../../src/errors/errors.ts";
+import { RunCancelledError, RunSetAsideError, recordError } from "../../src/errors/errors.ts";
 import type { Membership } from "../host/membership.ts";
 import { devicesMax } from "../run-control/scaling.ts";
 import type { Registry } from "../run-state/registry.ts";
@@ -64,12 +65,13 @@ const machine = setup({
           }
         }
         if (record === undefined) break;
-        const wrong = forbiddenPath(record, access); // Q4
+        const wrong = setAside(record, registry) ?? forbiddenPath(record, access); // Q4, Q5
         if (wrong !== undefined) {
           record.append(0, { type: "run.failed", error: recordError(wrong) });
           continue;
         }
         const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
+        registry.lives.begin(record.run);
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
         allocations.add(record.run);
@@ -125,6 +127,11 @@ export const runQueueMachine = defineActor(machine);
 
 function allocationOf({ run }: RunRecord): string {
   return `allocation:${run}`;
+}
+
+/** Why a run is begun no more; undefined: it may begin. Q5 */
+function setAside({ run }: RunRecord, { lives }: Registry): RunSetAsideError | undefined {
+  return lives.isSetAside(run) ? new RunSetAsideError(run, lives.of(run)) : undefined;
 }
 
 /** Why a run may not use its paths, as they lead now. Q4 */

@@ -7,6 +7,7 @@ import { resolveJob } from "../../src/job/job.ts";
 import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
 import { OpenRuns } from "./active-runs.ts";
 import type { RunEvent } from "./run-events.ts";
+import { RunLives } from "./run-lives.ts";
 import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
 /** Finished runs that are remembered by default. */
@@ -25,6 +26,8 @@ export interface Submitter {
 export class Registry {
   /** Those that are not over. */
   readonly open = new OpenRuns();
+  /** How many leaders each has ended. */
+  readonly lives: RunLives;
   readonly #records = new Map<string, RunRecord>();
   /** Finished runs by tenant, oldest first. */
   readonly #over = new Map<string | undefined, Set<RunRecord>>();
@@ -51,6 +54,7 @@ export class Registry {
     this.#prefix = prefix;
     this.#publish = publish;
     this.#keeper = keeper;
+    this.lives = new RunLives(keeper);
     this.#finishedMax = finishedMax;
   }
 
@@ -106,6 +110,8 @@ export class Registry {
     for (const entry of entries) {
       if (entry.kind !== "run") {
         this.#records.get(entry.run)?.restore(entry);
+        if (entry.kind === "event") this.lives.note(entry.event);
+        else if (entry.lives !== undefined) this.lives.restore(entry.run, entry.lives);
         continue;
       }
       try {
@@ -125,6 +131,7 @@ export class Registry {
       const { run, job, tenant, key } = record;
       yield { kind: "run", run, job, key, tenant };
       yield* record.entries();
+      yield* this.lives.entries(run);
     }
   }
 
@@ -133,6 +140,7 @@ export class Registry {
       this.open.changed(changed, before);
       if (changed.isOver) this.#overOf(changed.tenant).add(changed);
     });
+    record.onEvent((event) => this.lives.note(event));
     this.#records.set(of.run, record);
     this.open.add(record);
     if (of.key !== undefined) this.#runOfKey.set(ownKey(of.key, of.tenant), of.run);
@@ -180,6 +188,7 @@ export class Registry {
       most.delete(record);
       this.#records.delete(run);
       if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
+      this.lives.forget(run);
       this.#keeper.forget(run);
     }
   }

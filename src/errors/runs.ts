@@ -27,6 +27,20 @@ export class RunCancelledError extends TrainingError {
   }
 }
 
+/** A run has ended its leader's process again and again: it is not begun any more. */
+export class RunSetAsideError extends TrainingError {
+  readonly code = "RUN_SET_ASIDE";
+  readonly recovery = "stop";
+
+  constructor(run: string, leaders: number) {
+    super(
+      `Run ${run} was set aside: ${leaders} leaders ended while they prepared it, and no step was ` +
+        "made. Look at its data, its vocabularies and the memory that they need; submit the job " +
+        "again to try once more",
+    );
+  }
+}
+
 /** A submission's key belongs to a run of another job. The run is neither repeated nor replaced. */
 export class KeyTakenError extends TrainingError {
   readonly code = "KEY_TAKEN";

@@ -6,7 +6,7 @@ import { isTable } from "../data/data-kinds.ts";
 import { s3FilesOf } from "../data/remote/s3-list.ts";
 import { tableFilesOf } from "../data/tables/table-files.ts";
 import { filesOf } from "../data/text/files.ts";
-import { withVocabularies } from "../data/transforms/vocabulary.ts";
+import { withHashes } from "../data/transforms/vocabulary.ts";
 import { withModule } from "../model/custom/custom-model.ts";
 import type { JobSpec } from "./job.ts";
 
@@ -42,5 +42,5 @@ export async function namedFiles(data: JobSpec["data"]): Promise<JobSpec["data"]
   const paths = isTable(data) ? tableFilesOf(named) : filesOf(named);
   if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
-  return { ...data, paths, ...(transforms && { transforms: withVocabularies(transforms) }) };
+  return { ...data, paths, ...(transforms && { transforms: await withHashes(transforms) }) };
 }

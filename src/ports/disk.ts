@@ -4,6 +4,7 @@
 
 import {
   closeSync,
+  constants,
   existsSync,
   fstatSync,
   fsync,
@@ -80,14 +81,20 @@ export interface Disk {
 const fsyncLater = promisify(fsync);
 const readSome = promisify(read);
 
-const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as const;
+// Without blocking: a pipe would keep whoever opens it for reading waiting.
+const flags = {
+  read: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0),
+  write: "w+",
+  exclusive: "wx+",
+  update: "r+",
+} as const;
 
 /** The machine's own file system. Errors are Node's, with their `code`. */
 export const realDisk: Disk = {
   writer: thisWriter(),
   boot: thisBoot(),
   isGone: isWriterGone,
-  open: (path, mode) => openReal(path, flags[mode]),
+  open: (path, mode) => openReal(path, flags[mode], mode === "read"),
   exists: (path) => existsSync(path),
   list: (directory) => (existsSync(directory) ? readdirSync(directory).sort() : []),
   makeDirectory: makeDirectories,
@@ -108,8 +115,17 @@ export const realDisk: Disk = {
   },
 };
 
-function openReal(path: string, flag: string): DiskFile {
+/** A device has no end, and a directory no bytes. @throws an error with the code EINVAL */
+function checkRegular(descriptor: number, path: string): void {
+  if (fstatSync(descriptor).isFile()) return;
+  closeSync(descriptor);
+  const about = { code: "EINVAL", syscall: "open", path };
+  throw Object.assign(new Error(`EINVAL: no regular file, open '${path}'`), about);
+}
+
+function openReal(path: string, flag: string | number, isRead: boolean): DiskFile {
   const descriptor = openSync(path, flag);
+  if (isRead) checkRegular(descriptor, path);
   return {
     path,
     write(bytes, offset) {

@@ -18,6 +18,12 @@ interface Definition {
   readonly options?: readonly z.ZodType[];
   /** literal: the constants. */
   readonly values?: readonly unknown[];
+  /** record: a value. */
+  readonly valueType?: z.ZodType;
+  /** tuple: its entries. */
+  readonly items?: readonly z.ZodType[];
+  /** Beyond the type: bounds, forms, refinements. */
+  readonly checks?: readonly { readonly _zod: { readonly def: { readonly check: string } } }[];
 }
 
 /**
@@ -48,7 +54,7 @@ function shapesAt(schema: z.ZodType, path: readonly PropertyKey[], value: unknow
 }
 
 /** Whether the constants of a branch are those of the value. */
-function agrees(shape: Shape, value: unknown): boolean {
+export function agrees(shape: Shape, value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(shape).every(([name, schema]) => {
     const { type, values } = definitionOf(schema);
@@ -57,6 +63,7 @@ function agrees(shape: Shape, value: unknown): boolean {
   });
 }
 
-function definitionOf(schema: z.ZodType): Definition {
+/** What a schema is made of. */
+export function definitionOf(schema: z.ZodType): Definition {
   return schema._zod.def as Definition;
 }

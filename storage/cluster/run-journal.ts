@@ -31,6 +31,8 @@ export type JournalEntry<Event> =
       readonly pins?: readonly ShardPin[];
       /** Most samples a second that its readers may serve; 0: there is no limit. */
       readonly readerLimit?: number;
+      /** Leaders that have begun it, and of which no more was heard. */
+      readonly lives?: number;
     };
 
 export interface RunJournal<Event> {

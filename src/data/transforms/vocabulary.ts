@@ -2,7 +2,7 @@
 // that a run never goes on with another vocabulary than it began with.
 
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { createReadStream, readFileSync, type Stats, statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { noTextBecause, withoutMark } from "../text/bytes/file-beginnings.ts";
 import type { Transform } from "./transform-options.ts";
@@ -33,6 +33,31 @@ export function withVocabularies(transforms: readonly Transform[]): Transform[] 
     if (transform.op !== "mapId" || transform.sha256 !== undefined) return transform;
     return { ...transform, sha256: hashOf(bytesOf(transform.vocabulary)) };
   });
+}
+
+/**
+ * The same, for a thread that others wait for: the files are read some at a time.
+ * @throws InputUnusableError where a file cannot be read
+ */
+export function withHashes(transforms: readonly Transform[]): Promise<Transform[]> {
+  return Promise.all(
+    transforms.map(async (transform) => {
+      if (transform.op !== "mapId" || transform.sha256 !== undefined) return transform;
+      return { ...transform, sha256: await hashOfFile(transform.vocabulary) };
+    }),
+  );
+}
+
+async function hashOfFile(path: string): Promise<string> {
+  checkFile(path);
+  const hash = createHash("sha256");
+  try {
+    // `end`: a file that grows meanwhile ends, too.
+    for await (const bytes of createReadStream(path, { end: bytesMax })) hash.update(bytes);
+  } catch (cause) {
+    throw unusable(path, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+  return hash.digest("hex");
 }
 
 /** The transforms as they decide samples: a vocabulary is known by its contents. */
@@ -67,14 +92,24 @@ export function readVocabulary({ vocabulary: path, form, sha256 }: VocabularyFil
 }
 
 function bytesOf(path: string): Buffer {
-  let bytes: Buffer;
+  checkFile(path);
   try {
-    bytes = readFileSync(path);
+    return readFileSync(path);
   } catch (cause) {
     throw unusable(path, cause instanceof Error ? cause.message : String(cause), cause);
   }
-  if (bytes.length > bytesMax) throw unusable(path, `it has more than ${bytesMax} bytes`);
-  return bytes;
+}
+
+/** Before it is opened: a device has no end, and a pipe keeps whoever opens it waiting. */
+function checkFile(path: string): void {
+  let status: Stats;
+  try {
+    status = statSync(path);
+  } catch (cause) {
+    throw unusable(path, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+  if (!status.isFile()) throw unusable(path, "it is no regular file");
+  if (status.size > bytesMax) throw unusable(path, `it has more than ${bytesMax} bytes`);
 }
 
 function textsOf(path: string, texts: readonly string[]): Vocabulary {

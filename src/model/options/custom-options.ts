@@ -1,6 +1,7 @@
 // Options of a model of the user's own (../custom/custom-model.ts).
 
 import { z } from "zod";
+import { pathOption } from "../../ports/path-options.ts";
 import {
   commonOptions,
   commonProblems,
@@ -17,7 +18,7 @@ export const customOptions = z.strictObject({
   kind: z.literal("custom"),
   ...shared,
   /** The module, in TypeScript or JavaScript. Its default export is made by `defineModel`. */
-  path: z.string().min(1),
+  path: pathOption("module"),
   /** What the module's `build` takes: options of the module's own schema. */
   options: z.record(z.string(), z.unknown()).default({}),
   /** One for each label of the data, in their order. @default the model has one logit */

@@ -68,6 +68,14 @@ function jobOf(paths: readonly string[], directory: string, tiers?: string): Job
   };
 }
 
+/** A job whose ids are the lines of a vocabulary. */
+function withVocabulary(vocabulary: string): JobOptions {
+  const { data, ...job } = jobOf(["a"], "run");
+  const transforms = [{ op: "mapId", input: "c", output: "m", vocabulary }] as const;
+  const model = { ...smallModel, tables: [{ name: "m", rows: 10, dim: 8 }] };
+  return { ...job, model, data: { ...data, transforms } as JobOptions["data"] };
+}
+
 test("no path of a job leads out of the roots, whatever links lie on the way", (t) => {
   const place = directoryOf(t);
   const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
@@ -97,6 +105,12 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
     [
       { ...jobOf(["a"], "run"), evaluation: { data: { paths: ["/x"] } } },
       "evaluation.data.paths[0]",
+    ],
+    [withVocabulary("/etc/passwd"), "data.transforms[0].vocabulary"],
+    [withVocabulary("link/words.txt"), "data.transforms[0].vocabulary"],
+    [
+      { ...jobOf(["a"], "run"), evaluation: { test: { data: { paths: ["/x"] } } } },
+      "evaluation.test.data.paths[0]",
     ],
   ];
   for (const [one, option] of wrong) {

@@ -2,7 +2,9 @@
 // tenants, and submissions that were made before.
 
 import test from "ava";
+import { createActor } from "xstate";
 import { handle, type JobServiceInput } from "../../../actors/jobs/job-handlers.ts";
+import { runQueueMachine } from "../../../actors/jobs/run-queue.ts";
 import { Registry } from "../../../actors/run-state/registry.ts";
 import type { JobOptions } from "../../../index.ts";
 import { QuotaExceededError } from "../../../src/errors/errors.ts";
@@ -61,4 +63,21 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   });
   const scaled = handle(input, "scale", { run: first.run, devices: 2 }, "ads");
   await t.throwsAsync(scaled, { message: /may have at most 1 devices/ });
+});
+
+test("a run that has ended two leaders is not begun again: the queue ends it by name, and begins the others", async (t) => {
+  const { input, registry, submit } = startService(2);
+  const poison = await submit({ seed: 1, devices: 1 });
+  const other = await submit({ seed: 2, devices: 1 });
+  registry.lives.restore(poison.run, 2);
+  const queue = createActor(runQueueMachine, { input: { ...input, createdBy: "test" } });
+  queue.subscribe({ error: (error) => t.fail(String(error)) });
+  queue.start();
+  t.teardown(() => queue.stop());
+  const { error, status } = registry.get(poison.run) ?? {};
+  t.is(status, "failed");
+  t.is(error?.code, "RUN_SET_ASIDE");
+  t.regex(error?.message ?? "", /^Run r1 was set aside: 2 leaders ended while they prepared it/);
+  t.is(registry.get(other.run)?.status, "running");
+  t.is(registry.lives.of(other.run), 1, "it is counted before it does anything");
 });

@@ -145,3 +145,38 @@ test("where shards are pinned outlives a leader, in its journal and in the mirro
   record.pins = [];
   t.deepEqual(next()?.pins, [], "the last wish counts");
 });
+
+test("a run that ended two leaders before its first step is known to the third, and to no other run's harm", (t) => {
+  let kept: object[] = [];
+  const keeper = { keep: (entry: object) => kept.push(entry), kept: async () => {}, forget() {} };
+  /** The registry of the next leader, with what the journal of the one before has. */
+  const next = (isReleased = false) => {
+    const entries = JSON.parse(JSON.stringify(kept));
+    kept = [...entries];
+    const registry = new Registry("s", () => {}, keeper);
+    registry.restore(entries, (run) => t.fail(run), true);
+    if (isReleased) registry.lives.forgive();
+    return registry;
+  };
+  const first = new Registry("r", () => {}, keeper);
+  const [poison, good] = ["a", "b"].map((name) => first.add(jobIn(name)).run);
+  if (poison === undefined || good === undefined) return t.fail();
+  const begin = (registry: Registry) => {
+    for (const run of [poison, good]) registry.lives.begin(run);
+    for (const run of [poison, good]) registry.lives.begin(run); // The queue's actor was restarted.
+    registry.get(good)?.append(1, { type: "run.started", ...started });
+  };
+  begin(first);
+  t.false(next().lives.isSetAside(poison), "it has ended one leader");
+  begin(next());
+  const third = next();
+  t.true(third.lives.isSetAside(poison));
+  t.false(third.lives.isSetAside(good));
+  // A journal that is written anew has it too.
+  kept = [...third.entries()];
+  t.true(next().lives.isSetAside(poison));
+  t.false(next(true).lives.isSetAside(poison), "a leader that stopped as it should was not ended");
+  t.is(next().lives.of(poison), 0);
+});
+
+const started = { fromStep: 0, steps: 9, devices: 1, hosts: [], slices: [8], arithmetic: "a" };

@@ -1,7 +1,11 @@
 // Vocabularies: what mapId finds in them, and the files that are none.
 
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { withHashes, withVocabularies } from "../../../src/data/transforms/vocabulary.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import { startDirectory, writeText } from "../data-files.ts";
 import { out } from "./run-transforms.ts";
 
@@ -72,4 +76,29 @@ test("a file that is not there: refused", (t) => {
   const vocabulary = `${fileOf(t, "")}.none`;
   const error = t.throws(() => out({ op: "mapId", vocabulary }, { x: [["a"]] }));
   t.like(error, { code: "INPUT_UNUSABLE" });
+});
+
+test("a vocabulary is a regular file: a device, a pipe and a directory are refused before they are read", async (t) => {
+  const home = startDirectory(t);
+  const pipe = join(home, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  for (const vocabulary of ["/dev/zero", pipe, home]) {
+    const transforms = [
+      { op: "mapId", input: "x", output: "y", form: "texts", vocabulary },
+    ] as never;
+    const message = /^Cannot use the vocabulary .*: it is no regular file$/;
+    t.throws(() => withVocabularies(transforms), { message }, vocabulary);
+    await t.throwsAsync(withHashes(transforms), { message }, vocabulary);
+    const { open } = realDisk;
+    if (vocabulary !== home)
+      t.throws(() => open(vocabulary, "read"), { message: /no regular file/ });
+  }
+  const file = fileOf(t, "red\n");
+  const transforms = [
+    { op: "mapId", input: "x", output: "y", form: "texts", vocabulary: file },
+  ] as never;
+  // sha256sum of the four bytes.
+  const sha256 = "6ace33171ce0acb6891e3cc311d75a97aa429d77c05cba600d49ed9652ed49de";
+  t.like(await withHashes(transforms), [{ sha256 }]);
+  t.like(withVocabularies(transforms), [{ sha256 }]);
 });

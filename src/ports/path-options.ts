@@ -1,0 +1,88 @@
+// Options that name files. Each is marked where its schema stands, so that whoever holds the paths
+// of a job to its roots finds all of them, those that are added later too. It walks the definitions
+// of a schema beside a value, as option-names.ts does.
+
+import { z } from "zod";
+import { agrees, definitionOf } from "./option-names.ts";
+
+/** What a path leads to: data that are read, what a run keeps, or code that it runs. */
+export type PathKind = "data" | "kept" | "module";
+
+const kinds = new WeakMap<z.ZodType, PathKind>();
+
+/** The schema of an option that names a file or a directory. */
+export function pathOption(kind: PathKind): z.ZodString {
+  const schema = z.string().min(1);
+  kinds.set(schema, kind);
+  return schema;
+}
+
+/** The kind of an option's path; undefined: it names no file. */
+export function pathKindOf(schema: z.ZodType): PathKind | undefined {
+  return kinds.get(schema);
+}
+
+/** Gives the path that is to stand for `path`. `option`: its place, as `data.paths[0]`. */
+export type ChangePath = (path: string, kind: PathKind, option: string) => string;
+
+/** The value of `schema` with each path changed; the value itself stays as it is. */
+export function withPaths<Value>(schema: z.ZodType, value: Value, change: ChangePath): Value {
+  return changed(schema, value, "", change) as Value;
+}
+
+function changed(schema: z.ZodType, value: unknown, option: string, change: ChangePath): unknown {
+  const kind = kinds.get(schema);
+  if (kind !== undefined) return typeof value === "string" ? change(value, kind, option) : value;
+  const { shape, element, innerType, in: input, options, valueType } = definitionOf(schema);
+  const within = innerType ?? input;
+  if (within !== undefined) return changed(within, value, option, change);
+  if (options !== undefined) {
+    const branches = options.filter((one) => takes(one, value));
+    return branches.reduce((own, one) => changed(one, own, option, change), value);
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) {
+    if (element === undefined) return value;
+    return value.map((one, i) => changed(element, one, `${option}[${i}]`, change));
+  }
+  if (valueType === undefined && (shape === undefined || !agrees(shape, value))) return value;
+  const entries = Object.entries(value).map(([name, own]) => {
+    const of = valueType ?? shape?.[name];
+    const at = option === "" ? name : `${option}.${name}`;
+    return [name, of === undefined ? own : changed(of, own, at, change)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Whether a branch of a union may be that of the value. */
+function takes(schema: z.ZodType, value: unknown): boolean {
+  const { type, values } = definitionOf(schema);
+  return type !== "literal" || values?.includes(value) === true;
+}
+
+/** Every option of text without a form of its own: its place, and whether it is a path. */
+export function freeTexts(schema: z.ZodType): Map<string, PathKind | undefined> {
+  const found = new Map<string, PathKind | undefined>();
+  const seen = new Set<z.ZodType>();
+  const look = (one: z.ZodType, option: string): void => {
+    const definition = definitionOf(one);
+    const { type, shape, element, innerType, in: input, options, valueType, items } = definition;
+    if (type === "string") {
+      const isFree = definition.checks?.every(({ _zod }) => _zod.def.check !== "string_format");
+      if (isFree !== false) found.set(option, kinds.get(one));
+      return;
+    }
+    if (seen.has(one)) return;
+    seen.add(one);
+    for (const inner of [innerType, input, ...(options ?? []), ...(items ?? [])]) {
+      if (inner !== undefined) look(inner, option);
+    }
+    if (element !== undefined) look(element, `${option}[]`);
+    if (valueType !== undefined) look(valueType, `${option}{}`);
+    for (const [name, own] of Object.entries(shape ?? {})) {
+      look(own, option === "" ? name : `${option}.${name}`);
+    }
+  };
+  look(schema, "");
+  return found;
+}

@@ -1,0 +1,73 @@
+// The options of a job that name files: all of them are marked where their schema stands.
+
+import test from "ava";
+import { z } from "zod";
+import { jobSchema } from "../../src/job/job.ts";
+import { freeTexts, pathOption, withPaths } from "../../src/ports/path-options.ts";
+
+/**
+ * Texts of a job that may be anything and name no file: names within the job, characters, values
+ * that columns have, hashes that are compared.
+ */
+const noPaths = [
+  ...["data.categorical[].separator", "data.categorical[].weightSeparator", "data.delimiter"],
+  ...["data.positive", "data.transforms[].input.separator", "data.where[].equals"],
+  ...["data.transforms[].input.weightSeparator", "evaluation.earlyStopping.task"],
+  ...["evaluation.reduceOnPlateau.task", "evaluation.split.from", "model.attention[].sequence"],
+  ...["model.attention[].target", "model.contexts[]", "model.transformers[].sequence"],
+  ...["model.transformers[].target", "plan.sha256", "plan.shards[].table"],
+  ...["warmStart.checkpoint", "warmStart.digest"],
+];
+
+test("a new option of text says that it is a path, or a person says here that it is none", (t) => {
+  const texts = freeTexts(jobSchema);
+  const unmarked = [...texts].flatMap(([option, kind]) => (kind === undefined ? option : []));
+  t.deepEqual(unmarked.sort(), [...noPaths].sort());
+  const paths = [...texts].filter(([, kind]) => kind !== undefined);
+  t.deepEqual(Object.fromEntries(paths), {
+    "model.path": "module",
+    "data.cache": "data",
+    "data.paths[]": "data",
+    "data.transforms[].vocabulary": "data",
+    "checkpoint.directory": "kept",
+    "warmStart.from": "kept",
+    "tiers.directory": "kept",
+  });
+});
+
+test("paths are found through defaults, lists, records, unions and transforms, each by its place", (t) => {
+  const schema = z.strictObject({
+    one: pathOption("data").default("d"),
+    many: z.array(pathOption("kept")).transform((all) => all),
+    named: z.record(z.string(), pathOption("data").optional()),
+    either: z.union([z.literal("none"), pathOption("kept")]),
+    kind: z.discriminatedUnion("op", [
+      z.strictObject({ op: z.literal("a"), file: pathOption("module") }),
+      z.strictObject({ op: z.literal("b"), file: z.string() }),
+    ]),
+    other: z.string(),
+  });
+  const value = schema.parse({
+    ...{ many: ["x", "y"], named: { n: "z" }, either: "e" },
+    ...{ kind: { op: "b", file: "no" }, other: "no" },
+  });
+  const told: string[] = [];
+  const change = (path: string, kind: string, option: string) => {
+    told.push(`${option}: ${kind}`);
+    return `/${path}`;
+  };
+  t.deepEqual(withPaths(schema, value, change), {
+    ...{ one: "/d", many: ["/x", "/y"], named: { n: "/z" }, either: "/e" },
+    ...{ kind: { op: "b", file: "no" }, other: "no" },
+  });
+  t.deepEqual(told, [
+    "one: data",
+    "many[0]: kept",
+    "many[1]: kept",
+    "named.n: data",
+    "either: kept",
+  ]);
+  t.is(value.one, "d", "the value itself stays");
+  const other = { ...value, kind: { op: "a" as const, file: "m" } };
+  t.is(withPaths(schema, other, change).kind.file, "/m");
+});

@@ -9,7 +9,7 @@ import { isAddress, shownAddress } from "../../src/data/remote/addresses.ts";
 import { PathForbiddenError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
 import { type JobSpec, jobSchema } from "../../src/job/job.ts";
-import { withPaths } from "../../src/ports/path-options.ts";
+import { withPaths } from "../../src/ports/option-schemas.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 /**
@@ -47,7 +47,7 @@ export function modulesOf({ model }: Pick<JobSpec, "model">): string[] {
 /**
  * The job with paths that lie within the roots of who asks: relative ones are relative to their
  * root, and each is told as it is, without links. Its paths are the options that the job's schema
- * marks as such (src/ports/path-options.ts). @throws PathForbiddenError
+ * marks as such (src/ports/option-schemas.ts). @throws PathForbiddenError
  */
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
   const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);

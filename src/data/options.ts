@@ -1,7 +1,7 @@
 // The job's data section: the source of samples, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
-import { pathOption } from "../ports/path-options.ts";
+import { pathOption } from "../ports/option-schemas.ts";
 import type { Written } from "../ports/written.ts";
 import { character, visibleName } from "./column-name-options.ts";
 import {
@@ -44,7 +44,7 @@ const common = {
    */
   ikjt: ikjtOptions.optional(),
   /** Directory of the cache; `none`: see `streamed`. @default ".osiris/cache" */
-  cache: pathOption("data").default(cacheDirectory),
+  cache: pathOption("data", z.string().min(1)).default(cacheDirectory),
   /**
    * Bytes of all caches in that directory: beyond them, those that no run has used for longest are
    * removed, never one in use. @default no limit
@@ -56,7 +56,10 @@ const common = {
 const files = {
   ...common,
   /** Files, read in this order. Text is plain or gzip, told apart by its first bytes. */
-  paths: z.array(pathOption("data")).min(1).max(100_000),
+  paths: z
+    .array(pathOption("data", z.string().min(1)))
+    .min(1)
+    .max(100_000),
   /** Bad lines kept with position and reason; all bad lines are counted. @default 1000 */
   quarantineMax: z.int().min(0).max(100_000).default(1000),
   /** Largest share of lines that may be bad: above it the data is refused. @default 0.01 */

@@ -4,7 +4,7 @@
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { nearestName } from "./nearest-name.ts";
-import { optionNamesAt } from "./option-names.ts";
+import { optionNamesAt } from "./option-schemas.ts";
 
 /** Checks `value` against `schema`. Returns it complete and frozen. @throws InvalidOptionError */
 export function checkOptions<Schema extends z.ZodType>(

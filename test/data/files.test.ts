@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { matchesName, NameCount } from "../../src/data/name-pattern.ts";
+import { matchesName, NameCount } from "../../src/data/remote/name-pattern.ts";
 import { isMeant } from "../../src/data/remote/s3-list.ts";
 import { tableFilesOf } from "../../src/data/tables/table-files.ts";
 import { filesOf } from "../../src/data/text/files.ts";

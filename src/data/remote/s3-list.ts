@@ -4,7 +4,7 @@
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { matchesName } from "../name-pattern.ts";
+import { matchesName } from "./name-pattern.ts";
 import { isS3, s3Parts } from "./s3-address.ts";
 import { askServer, Passing, usualLimits, type WebLimits } from "./web-requests.ts";
 

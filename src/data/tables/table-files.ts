@@ -6,8 +6,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { isPattern, matchesName, NameCount } from "../name-pattern.ts";
 import { addressOfFile, isAddress, shownPath } from "../remote/addresses.ts";
+import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { unreadable } from "../text/text-lines.ts";
 
 /** Directories within each other. */

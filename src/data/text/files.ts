@@ -3,8 +3,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { isPattern, matchesName, NameCount } from "../name-pattern.ts";
 import { addressOfFile, isAddress } from "../remote/addresses.ts";
+import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
 import { unreadable } from "./text-lines.ts";
 
 /**

@@ -2,7 +2,7 @@
 // arguments.
 
 import { z } from "zod";
-import { pathOption } from "../../ports/path-options.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
 import { character, visibleName } from "../column-name-options.ts";
 import { modulusMax } from "./hash64.ts";
 
@@ -129,7 +129,7 @@ const idOps = [
     op: z.literal("mapId"),
     ...one,
     /** A file: texts, a line each; or pairs of ids. */
-    vocabulary: pathOption("data"),
+    vocabulary: pathOption("data", z.string().min(1)),
     form: z.enum(["texts", "pairs"]).default("texts"),
     /** The id of what the vocabulary lacks. @default none: it is left out */
     unknown: z.int().optional(),

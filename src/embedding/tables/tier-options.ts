@@ -2,7 +2,7 @@
 // cached shards (docs/memory.md).
 
 import { z } from "zod";
-import { pathOption } from "../../ports/path-options.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
 
 export const cachePolicies = ["lru", "lfu"] as const;
 
@@ -27,7 +27,7 @@ export const tiersOptions = z.strictObject({
    */
   ssd: z.enum(["auto", "file", "rocksdb"]).default("auto"),
   /** Its directory; left out: `tiers` in the checkpoint directory. */
-  directory: pathOption("kept").optional(),
+  directory: pathOption("kept", z.string().min(1)).optional(),
   /**
    * How long a run on one host waits for room when its disk is full, in milliseconds. On several
    * hosts it is half a step deadline, as the other hosts wait for the step.

@@ -1,7 +1,7 @@
 // Options of a model of the user's own (../custom/custom-model.ts).
 
 import { z } from "zod";
-import { pathOption } from "../../ports/path-options.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
 import {
   commonOptions,
   commonProblems,
@@ -18,7 +18,7 @@ export const customOptions = z.strictObject({
   kind: z.literal("custom"),
   ...shared,
   /** The module, in TypeScript or JavaScript. Its default export is made by `defineModel`. */
-  path: pathOption("module"),
+  path: pathOption("module", z.string().min(1)),
   /** What the module's `build` takes: options of the module's own schema. */
   options: z.record(z.string(), z.unknown()).default({}),
   /** One for each label of the data, in their order. @default the model has one logit */

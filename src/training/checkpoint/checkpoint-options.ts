@@ -1,14 +1,14 @@
 // What a job says about its checkpoints.
 
 import { z } from "zod";
-import { pathOption } from "../../ports/path-options.ts";
+import { pathOption } from "../../ports/option-schemas.ts";
 
 /** Schema of `JobOptions.checkpoint`. */
 export const checkpointOptions = z.strictObject({
   /** A checkpoint every so many steps, and one at the end. */
   everySteps: z.int().min(1).default(200),
   /** Where checkpoints rest. One directory holds one run. */
-  directory: pathOption("kept").default("checkpoints"),
+  directory: pathOption("kept", z.string().min(1)).default("checkpoints"),
   /** How many are kept, besides the best and what they rest on. */
   keep: z.int().min(1).default(2),
   /**

@@ -1,18 +1,82 @@
-// Options that name files. Each is marked where its schema stands, so that whoever holds the paths
-// of a job to its roots finds all of them, those that are added later too. It walks the definitions
-// of a schema beside a value, as option-names.ts does.
+// What the schemas of options say besides checking them: the names of options at a place, for
+// messages about misspelled ones, and which options name files. Each of these is marked where its
+// schema stands, so that whoever holds the paths of a job to its roots finds all of them, those
+// that are added later too. Threads that check options load no library of schemas for it: the
+// definitions of the schemas are walked.
 
-import { z } from "zod";
-import { agrees, definitionOf } from "./option-names.ts";
+import type { z } from "zod";
+
+/** What each kind of schema is made of, as zod's documentation of `_zod.def` lists it. */
+interface Definition {
+  readonly type: string;
+  /** object: its options. */
+  readonly shape?: Readonly<Record<string, z.ZodType>>;
+  /** array: an entry. */
+  readonly element?: z.ZodType;
+  /** optional, default, prefault and the like: the schema within. */
+  readonly innerType?: z.ZodType;
+  /** pipe, of a transform for example: the schema of what a user writes. */
+  readonly in?: z.ZodType;
+  /** union: its branches. */
+  readonly options?: readonly z.ZodType[];
+  /** literal: the constants. */
+  readonly values?: readonly unknown[];
+  /** record: a value. */
+  readonly valueType?: z.ZodType;
+  /** tuple: its entries. */
+  readonly items?: readonly z.ZodType[];
+  /** Beyond the type: bounds, forms, refinements. */
+  readonly checks?: readonly { readonly _zod: { readonly def: { readonly check: string } } }[];
+}
+
+/**
+ * The options of the object at `path` in a value of `schema`. Of a union's branches only those
+ * count whose constants, as `kind: "csv"`, are in the object.
+ */
+export function optionNamesAt(
+  schema: z.ZodType,
+  path: readonly PropertyKey[],
+  root: unknown,
+): string[] {
+  return [...new Set(shapesAt(schema, path, root).flatMap((shape) => Object.keys(shape)))];
+}
+
+type Shape = NonNullable<Definition["shape"]>;
+
+function shapesAt(schema: z.ZodType, path: readonly PropertyKey[], value: unknown): Shape[] {
+  const { shape, element, innerType, in: input, options } = definitionOf(schema);
+  const within = innerType ?? input;
+  if (within !== undefined) return shapesAt(within, path, value);
+  if (options !== undefined) return options.flatMap((one) => shapesAt(one, path, value));
+  const [first, ...rest] = path;
+  if (shape !== undefined && !agrees(shape, value)) return [];
+  if (first === undefined) return shape === undefined ? [] : [shape];
+  const next = typeof first === "number" ? element : shape?.[String(first)];
+  const nextValue = (value as Record<PropertyKey, unknown> | undefined)?.[first];
+  return next === undefined ? [] : shapesAt(next, rest, nextValue);
+}
+
+/** Whether the constants of a branch are those of the value. */
+function agrees(shape: Shape, value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(shape).every(([name, schema]) => {
+    const { type, values } = definitionOf(schema);
+    const own = (value as Record<string, unknown>)[name];
+    return type !== "literal" || own === undefined || values?.includes(own) === true;
+  });
+}
+
+function definitionOf(schema: z.ZodType): Definition {
+  return schema._zod.def as Definition;
+}
 
 /** What a path leads to: data that are read, what a run keeps, or code that it runs. */
 export type PathKind = "data" | "kept" | "module";
 
 const kinds = new WeakMap<z.ZodType, PathKind>();
 
-/** The schema of an option that names a file or a directory. */
-export function pathOption(kind: PathKind): z.ZodString {
-  const schema = z.string().min(1);
+/** Marks the schema of an option that names a file or a directory. */
+export function pathOption<Schema extends z.ZodType>(kind: PathKind, schema: Schema): Schema {
   kinds.set(schema, kind);
   return schema;
 }

@@ -3,7 +3,7 @@
 import test from "ava";
 import { z } from "zod";
 import { jobSchema } from "../../src/job/job.ts";
-import { freeTexts, pathOption, withPaths } from "../../src/ports/path-options.ts";
+import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas.ts";
 
 /**
  * Texts of a job that may be anything and name no file: names within the job, characters, values
@@ -37,12 +37,12 @@ test("a new option of text says that it is a path, or a person says here that it
 
 test("paths are found through defaults, lists, records, unions and transforms, each by its place", (t) => {
   const schema = z.strictObject({
-    one: pathOption("data").default("d"),
-    many: z.array(pathOption("kept")).transform((all) => all),
-    named: z.record(z.string(), pathOption("data").optional()),
-    either: z.union([z.literal("none"), pathOption("kept")]),
+    one: pathOption("data", z.string().min(1)).default("d"),
+    many: z.array(pathOption("kept", z.string().min(1))).transform((all) => all),
+    named: z.record(z.string(), pathOption("data", z.string().min(1)).optional()),
+    either: z.union([z.literal("none"), pathOption("kept", z.string().min(1))]),
     kind: z.discriminatedUnion("op", [
-      z.strictObject({ op: z.literal("a"), file: pathOption("module") }),
+      z.strictObject({ op: z.literal("a"), file: pathOption("module", z.string().min(1)) }),
       z.strictObject({ op: z.literal("b"), file: z.string() }),
     ]),
     other: z.string(),

@@ -3,7 +3,7 @@
 // Here the last star alone is tried again, one character further, so that the time is that of the
 // pattern's length times the name's.
 
-import { InputUnusableError } from "../errors/errors.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
 
 /** Whether a text is a pattern, and no name. */
 export function isPattern(text: string): boolean {

@@ -83,6 +83,7 @@ export type { DataOptions } from "./src/data/options.ts";
 export { arrow, criteo, csv, jsonl, parquet, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
+export { allowModels } from "./src/model/custom/allowed-modules.ts";
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";

@@ -2,13 +2,13 @@
 // roots, and each tenant its own: then no path of theirs leads out of them, whatever links lie on
 // the way.
 
-import { lstatSync, readlinkSync, realpathSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
 import { isAddress, shownAddress } from "../../src/data/remote/addresses.ts";
 import { PathForbiddenError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
 import { type JobSpec, jobSchema } from "../../src/job/job.ts";
+import { isBelowAny, withoutLinks } from "../../src/model/custom/allowed-modules.ts";
 import { withPaths } from "../../src/ports/option-schemas.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
@@ -96,8 +96,13 @@ function allowedModel(path: string, { roots, ownModels }: Access): string {
   try {
     const real = withoutLinks(resolve(path));
     if (ownModels?.has(real) === true) return real;
-    const isBelow = (root: string) => relative(root, real).split(sep)[0] !== "..";
-    if (models.some((root) => isBelow(withoutLinks(resolve(root))))) return real;
+    if (
+      isBelowAny(
+        real,
+        models.map((root) => withoutLinks(resolve(root))),
+      )
+    )
+      return real;
   } catch (cause) {
     throw PathForbiddenError.ofModel(path, models, { cause });
   }
@@ -118,21 +123,4 @@ function pathWithin(root: string | undefined, path: string, option: string): str
     throw new PathForbiddenError(option, path, root, { cause });
   }
   throw new PathForbiddenError(option, path, root);
-}
-
-/**
- * The path as it is on the disk, also where its end, or what a link names, is not there yet.
- * @throws NodeJS.ErrnoException where the disk does not tell
- */
-function withoutLinks(path: string): string {
-  const parent = dirname(path);
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    if (parent === path) return path;
-  }
-  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-  if (isLink) return withoutLinks(resolve(parent, readlinkSync(path)));
-  return join(withoutLinks(parent), basename(path));
 }

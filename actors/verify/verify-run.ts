@@ -27,6 +27,7 @@ import {
   manifestOf,
   type OpenCheckpoint,
   openCheckpoint,
+  withAllowedModule,
 } from "../../storage/checkpoints/open-checkpoint.ts";
 import { digestsByName } from "../../storage/checkpoints/part-digest.ts";
 import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
@@ -93,7 +94,8 @@ export async function verifyRun(
 ): Promise<RunProof> {
   const { devices = 1, onProgress = () => {}, signal } = options;
   const store = openExistingStore(directory);
-  const job = resolveJob(JSON.parse(store.jobText));
+  // The replay would run its module.
+  const job = withAllowedModule(directory, resolveJob(JSON.parse(store.jobText)));
   const { manifests } = store.list();
   const [newest] = manifests;
   const to = options.to === undefined && newest ? newest : manifestOf(store, job, options.to);

@@ -1,6 +1,7 @@
 // Options that several commands take, and how their values are read.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { allowModels } from "../../index.ts";
 import { tokenFor } from "./token-file.ts";
 
 /** What every command takes. */
@@ -46,6 +47,15 @@ export function withCommon(
     .option("--json", "print JSON, one object a line, for machines")
     .option("--verbose", verbose)
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}\n${exitCodeHelp}`);
+}
+
+/** Adds `--model-root`: modules that the jobs of checkpoints may name, and that then run here. */
+export function withModelRoots(command: Command): Command {
+  const about = "let a checkpoint run its model's module, which lies here; may be repeated";
+  return command.option("--model-root <PATH>", about, collected).hook("preAction", (_, action) => {
+    const { modelRoot = [] } = action.opts<{ readonly modelRoot?: readonly string[] }>();
+    allowModels(modelRoot);
+  });
 }
 
 /** The last lines of every help. */

@@ -72,6 +72,17 @@ export class PathForbiddenError extends TrainingError {
     return Object.assign(error, { message, problems: [{ option: "model.path", message }] });
   }
 
+  /** For a module that the job of a checkpoint names, and that reading the model would run. */
+  static ofCheckpoint(directory: string, path: string, allowed: readonly string[]) {
+    const there = allowed.length === 0 ? "none" : allowed.join(", ");
+    const error = new PathForbiddenError("model.path", path, there);
+    const message =
+      `Expected the model of ${directory} to be one that may run here: it is the module ${path}, ` +
+      `and allowed are ${there}. A module has all rights of this process: look at it, then allow ` +
+      "it by `--model-root PATH`, or by `allowModels` in a program";
+    return Object.assign(error, { message, problems: [{ option: "model.path", message }] });
+  }
+
   /** The first error, now with the problems of all. */
   static ofAll(first: PathForbiddenError, others: readonly PathForbiddenError[]) {
     const problems = [first, ...others].flatMap((error) => error.problems);

@@ -9,7 +9,7 @@ import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { cursorOf, type RowCursor } from "./merged-rows.ts";
-import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
+import { type OpenCheckpoint, openModel } from "./open-checkpoint.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
 
 /** Options of `diffCheckpoints`. */
@@ -63,8 +63,8 @@ export async function diffCheckpoints(
   options: DiffOptions = {},
 ): Promise<CheckpointDifference> {
   const { other = directory, disk } = options;
-  const first = openCheckpoint(directory, from, disk);
-  const second = openCheckpoint(other, to, disk);
+  const first = openModel(directory, from, disk);
+  const second = openModel(other, to, disk);
   checkAlike(first, second, other);
   for (const { store } of [first, second]) needState(store, "a comparison of rows");
   const progress = progressOf(options);

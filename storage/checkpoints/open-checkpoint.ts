@@ -4,8 +4,10 @@ import {
   CheckpointCorruptError,
   CheckpointMissingError,
   InputUnusableError,
+  PathForbiddenError,
 } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { allowedModels, allowedModule } from "../../src/model/custom/allowed-modules.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
@@ -30,6 +32,24 @@ export function openCheckpoint(
   const store = openExistingStore(directory, disk);
   const job = resolveJob(JSON.parse(store.jobText));
   return { store, job, manifest: manifestOf(store, job, which) };
+}
+
+/**
+ * Opens a checkpoint whose model is to be computed. A module of a user's own, which its job names,
+ * would run: it is one that the caller allows. @throws as `openCheckpoint`; PathForbiddenError
+ */
+export function openModel(directory: string, which?: string, disk?: Disk): OpenCheckpoint {
+  const checkpoint = openCheckpoint(directory, which, disk);
+  return { ...checkpoint, job: withAllowedModule(directory, checkpoint.job) };
+}
+
+/** The job, whose module may run. @throws PathForbiddenError */
+export function withAllowedModule(directory: string, job: JobSpec): JobSpec {
+  const { model } = job;
+  if (model.kind !== "custom") return job;
+  const path = allowedModule(model.path);
+  if (path !== undefined) return { ...job, model: { ...model, path } };
+  throw PathForbiddenError.ofCheckpoint(directory, model.path, allowedModels());
 }
 
 /** See `openCheckpoint`. */

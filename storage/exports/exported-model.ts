@@ -9,7 +9,7 @@ import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import type { StoredCalibration } from "../checkpoint-store/stored-calibration.ts";
-import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type OpenCheckpoint, openModel } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
 import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import type { Progress, ProgressOptions } from "../disk/progress.ts";
@@ -56,7 +56,7 @@ export interface ExportedOptions extends ProgressOptions {
  * @throws CheckpointMissingError, CheckpointCorruptError
  */
 export function openExported(directory: string, options: ExportedOptions): ExportedModel {
-  const checkpoint = openCheckpoint(directory, options.manifest, options.disk);
+  const checkpoint = openModel(directory, options.manifest, options.disk);
   const { job, manifest, store } = checkpoint;
   const graph = graphOf(job.model);
   const flat = servedDense(checkpoint, graph);

@@ -8,7 +8,7 @@ import { shapesOf } from "../../src/model/features.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
-import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { openModel } from "../checkpoints/open-checkpoint.ts";
 import { type CalibrationChoice, calibrationsOf } from "./find-calibration.ts";
 import { Model } from "./model.ts";
 
@@ -43,7 +43,7 @@ export interface LoadOptions {
  */
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { disk = realDisk, arithmetic = "same" } = options;
-  const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  const checkpoint = openModel(directory, options.manifest, disk);
   const { store, job, manifest } = checkpoint;
   const calibrations = calibrationsOf(checkpoint, options.calibration ?? "none");
   const kernels = kernelsOf(arithmetic, manifest.arithmetic, directory);

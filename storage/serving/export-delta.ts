@@ -7,7 +7,7 @@ import { graphOf } from "../../src/model/model.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { servedStateWidth } from "../../src/serving/served-memory.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type OpenCheckpoint, openCheckpoint, openModel } from "../checkpoints/open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "../checkpoints/part-ids.ts";
 import { type StoredTable, storedTables } from "../checkpoints/table-rows.ts";
 import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
@@ -52,7 +52,7 @@ export async function exportDelta(
   options: DeltaOptions,
 ): Promise<DeltaReport> {
   const { disk = realDisk } = options;
-  const to = openCheckpoint(directory, options.manifest, disk);
+  const to = openModel(directory, options.manifest, disk);
   const from = openSince(directory, options.since, disk);
   if (from.manifest.sha256 === to.manifest.sha256) {
     const message = `Expected a checkpoint of ${directory} before step ${to.manifest.cut} as the one since`;

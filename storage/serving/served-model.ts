@@ -17,7 +17,7 @@ import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { Scorer } from "../../src/serving/scorer.ts";
-import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { type OpenCheckpoint, openModel } from "../checkpoints/open-checkpoint.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { servedDense } from "../exports/exported-model.ts";
 import { type CalibrationChoice, calibrationsOf } from "../model/find-calibration.ts";
@@ -129,7 +129,7 @@ export class ServedModel implements AsyncDisposable {
    */
   static async open(path: string, options: ServeOptions = {}): Promise<ServedModel> {
     const { disk = realDisk, arithmetic = "same", calibration = "stored" } = options;
-    const checkpoint = openCheckpoint(path, options.manifest, disk);
+    const checkpoint = openModel(path, options.manifest, disk);
     const { job, manifest, store } = checkpoint;
     const kernels = kernelsOf(arithmetic, manifest.arithmetic, path);
     const calibrations = calibrationsOf(checkpoint, calibration);

@@ -7,7 +7,7 @@ import {
   InvalidOptionError,
   removeCalibration,
 } from "../../../index.ts";
-import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { count, metric } from "../../support/format.ts";
 
 interface CalibrateArguments extends CommonOptions {
@@ -24,7 +24,7 @@ export function addCalibrate(program: Command): void {
     .description("store with a model how its probabilities become right on average")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`")
     .option("--remove", "remove the calibration that is stored");
-  withCommon(command, [
+  withCommon(withModelRoots(command), [
     "calibrate checkpoints",
     "calibrate model.osiris yesterday.csv",
     "calibrate checkpoints --remove",

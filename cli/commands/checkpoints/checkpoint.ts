@@ -16,7 +16,7 @@ import {
   type VerifyReport,
   verifyCheckpoints,
 } from "../../../index.ts";
-import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
@@ -144,7 +144,7 @@ function addDiff(checkpoint: Command): void {
     .argument("<to>", "the same, of the other")
     .description("tell what differs between two checkpoints: rows by table, dense weights, digests")
     .option("--other <DIRECTORY>", "where the second one lies (default: the same)");
-  withCommon(command, [
+  withCommon(withModelRoots(command), [
     "checkpoint diff checkpoints 3fa90c 71be22",
     "checkpoint diff checkpoints 3fa90c 88e1a0 --other imported",
   ]).action(async (directory: string, from: string, to: string, options: DiffOptions) => {

@@ -9,7 +9,12 @@ import {
   type Metrics,
   type Model,
 } from "../../../index.ts";
-import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
+import {
+  type CommonOptions,
+  collected,
+  withCommon,
+  withModelRoots,
+} from "../../support/arguments.ts";
 import { criteoData } from "../../support/criteo-file.ts";
 import { count } from "../../support/format.ts";
 import { figureLines } from "../../views/figures.ts";
@@ -32,7 +37,7 @@ export function addEval(program: Command): void {
     .option("--test", "evaluate on the test of the job that trained the model")
     .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
-  withCommon(command, [
+  withCommon(withModelRoots(command), [
     "eval checkpoints --data test.tsv",
     "eval checkpoints --data test.tsv --manifest best",
     "eval checkpoints --test",

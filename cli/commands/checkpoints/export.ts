@@ -17,6 +17,7 @@ import {
   type ConnectionArguments,
   withClient,
   withCommon,
+  withModelRoots,
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { bytes, count, plural } from "../../support/format.ts";
@@ -71,7 +72,7 @@ export function addExport(program: Command): void {
       "write what changed since this checkpoint alone: its step, or its manifest's hash",
     )
     .option("--delta <FILE...>", "apply these deltas to the checkpoint, and write the result");
-  withCommon(withClient(command), [
+  withCommon(withModelRoots(withClient(command)), [
     "export checkpoints --to model.osiris",
     "export checkpoints --to model.safetensors",
     "export checkpoints --to model.onnx",

@@ -9,7 +9,7 @@ import {
   predictFile,
 } from "../../../index.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
-import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, metric } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
@@ -47,7 +47,7 @@ export function addPredict(program: Command): void {
       'name of the new column (default: "probability"; of numbers "prediction")',
     )
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
-  withCommon(command, [
+  withCommon(withModelRoots(command), [
     "predict checkpoints tomorrow.csv -o scored.csv",
     "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user item",
     "predict checkpoints tomorrow.parquet -o scored.csv.gz --calibrate held-out",

@@ -16,6 +16,7 @@ import {
   integerFrom,
   withClient,
   withCommon,
+  withModelRoots,
 } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { bytes, count, duration, plural } from "../../support/format.ts";
@@ -46,7 +47,7 @@ export function addVerify(program: Command): void {
     .option("--from <HASH>", "where it begins: a manifest's hash, or `start` (default: one before)")
     .option("--to <HASH>", "where it ends: a manifest's hash, or how it begins (default: newest)")
     .option("--devices <N>", "threads that train; any number gives the same bits", integerFrom(1));
-  withCommon(withClient(command), [
+  withCommon(withModelRoots(withClient(command)), [
     "verify checkpoints",
     "verify checkpoints --from start --to 7c1f6a0e",
     "verify r12-1 --token 4f1c... --json",

@@ -24,6 +24,7 @@ import {
   numberFrom0,
   portFrom0,
   withCommon,
+  withModelRoots,
 } from "../../support/arguments.ts";
 import { interruption } from "../../support/interrupt.ts";
 
@@ -87,7 +88,7 @@ export function addServe(program: Command): void {
     .option("--nats-token <TOKEN>", "its token")
     .option("--nats-creds <FILE>", "or a credentials file, as `nsc` writes it")
     .option("--schema", "print the JSON Schema of a file of options, and end");
-  withCommon(command, [
+  withCommon(withModelRoots(command), [
     "serve checkpoints",
     "serve ctr=runs/ctr/checkpoints cvr=runs/cvr/checkpoints --port 9000",
     "serve checkpoints --memory 8GiB --tier-directory /mnt/nvme",

@@ -7,6 +7,7 @@ import { checkOptions, expected } from "../../ports/check-options.ts";
 import { type Graph, GraphBuilder, reshaped, sizeOf, type Value } from "../graph/graph.ts";
 import { objectivesOf } from "../multi-task.ts";
 import type { CustomSpec } from "../options/custom-options.ts";
+import { allowModels } from "./allowed-modules.ts";
 import type { DefinedModel } from "./define-model.ts";
 import { type LoadedModule, loadModule, messageOf, UnusableModule } from "./load-module.ts";
 import { ownFeatures } from "./own-features.ts";
@@ -27,6 +28,7 @@ export function withModule(given: CustomSpec): CustomSpec {
   if (textOf(first) !== textOf(second)) {
     throw refusal(spec, "a module whose `build` makes the same graph each time it is called");
   }
+  allowModels([spec.path]); // Whoever checks a job has named it.
   return { ...spec, sha256 };
 }
 

@@ -11,6 +11,7 @@ import test, { type ExecutionContext } from "ava";
 import { areNumeric } from "../../../src/data/targets.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
+import { allowModels } from "../../../src/model/custom/allowed-modules.ts";
 import type { ModelOptions } from "../../../src/model/options.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { evaluate } from "../../../src/training/loop/metrics.ts";
@@ -262,6 +263,7 @@ test.serial("labels that are numbers have their values, beside probabilities", a
 });
 
 test.serial("a model of the user's own leaves as its blocks", async (t) => {
+  allowModels([twoTowers.path]);
   await isAlike(t, jobOf(startDirectory(t), twoTowers, { dense: 4 }));
 });
 
@@ -318,6 +320,7 @@ test.serial(
   async (t) => {
     const own = startDirectory(t);
     const path = moduleOf(own, ownBlock);
+    allowModels([path]);
     const model = { kind: "custom", path, dense: 2, tables: tables.slice(0, 1) } as const;
     const job = await drawModel(jobOf(own, model));
     const ofBlock = exportModel(job.checkpoint.directory, join(own, "model.onnx"));

@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { type Command, Option } from "commander";
 import type { Cluster, ClusterOptions } from "../../index.ts";
 import { realClock } from "../../src/ports/clock.ts";
+import { tokenFor } from "../../src/wire/http/access.ts";
 import { closeServer, listenAt } from "../../src/wire/http/listen.ts";
 import { portFrom0 } from "./arguments.ts";
 
@@ -32,8 +33,8 @@ export function withDashboard(command: Command): Command {
 }
 
 /**
- * The dashboard that the options ask for. `token`: the cluster's own, which its page then has too
- * where it needs one, so that links stay good when the cluster is started again.
+ * The dashboard that the options ask for. `token`: the cluster's own, of which that of its page is
+ * made where it needs one, so that links stay good when the cluster is started again.
  */
 export async function dashboardOf(
   { dashboard, dashboardPort, dashboardHost: host, dashboardAllow: allow = [] }: DashboardArguments,
@@ -43,7 +44,9 @@ export async function dashboardOf(
   if (!dashboard) return {};
   const port = dashboardPort ?? (await freePort(usualDashboardPort, host));
   const needsToken = host !== "127.0.0.1" || allow.length > 0 || hasTenants;
-  const own = needsToken && token !== undefined && token.length >= 16 ? { token } : {};
+  // The link is printed, and logs keep it: the token in it opens the page, and not the broker.
+  const isOwn = needsToken && token !== undefined && token.length >= 16;
+  const own = isOwn ? { token: tokenFor(token, "dashboard") } : {};
   const faults = allow.includes("faults") ? { faultsAllowed: true } : {};
   return { dashboard: { port, host, allow, ...own }, ...faults };
 }

@@ -39,13 +39,21 @@ export function bearerOf(request: Headed): string | undefined {
   return /^Bearer (.+)$/i.exec(request.headers.authorization ?? "")?.[1];
 }
 
-/** The value of a cookie; undefined: there is none. */
+/** The value of a cookie, as `encodeURIComponent` wrote it; undefined: there is none. */
 export function cookieOf(request: IncomingMessage, name: string): string | undefined {
   for (const one of (request.headers.cookie ?? "").split(";")) {
     const [key, ...value] = one.trim().split("=");
-    if (key === name) return value.join("=");
+    if (key === name) return decoded(value.join("="));
   }
   return undefined;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // Somebody else wrote it: it is compared as it is.
+  }
 }
 
 /** A token for one purpose, made of the token of the operator: nothing has to be kept for it. */

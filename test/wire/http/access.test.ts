@@ -43,6 +43,9 @@ test("a token is found in the header or in the cookie of its name", (t) => {
   const cookies = requestWith({ cookie: "osiris-42=no; osiris-4=a=b; other=c" });
   t.is(cookieOf(cookies, "osiris-4"), "a=b");
   t.is(cookieOf(cookies, "osiris"), undefined);
+  const token = "abc/def+ghi=jkl%mno;pq";
+  t.is(cookieOf(requestWith({ cookie: `p=${encodeURIComponent(token)}` }), "p"), token);
+  t.is(cookieOf(requestWith({ cookie: "p=100%" }), "p"), "100%");
 });
 
 test("a port that another server has is refused with a sentence, and a closed one is free", async (t) => {

@@ -15,12 +15,30 @@ export function isS3(path: string): boolean {
   return /^s3:\/\//i.test(path);
 }
 
-/** Bucket and key of an address. @throws InputUnusableError where it has no bucket */
+/**
+ * Names of buckets, by the rules of S3. A bucket becomes a part of the host's name, or of the path:
+ * any other character in it would have a signed request sent to another host, or another bucket.
+ */
+const bucketForm = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+/**
+ * Bucket and key of an address.
+ * @throws InputUnusableError where it has no bucket, or one of them would lead elsewhere
+ */
 export function s3Parts(address: string): { readonly bucket: string; readonly key: string } {
   const [, bucket = "", key = ""] = /^s3:\/\/([^/]*)\/?(.*)$/is.exec(address) ?? [];
-  if (bucket !== "") return { bucket, key };
-  const message = `Cannot read the data: ${address} names no bucket; write s3://bucket/key`;
-  throw new InputUnusableError(address, message);
+  const refuse = (why: string) => {
+    return new InputUnusableError(address, `Cannot read the data: ${address} ${why}`);
+  };
+  if (bucket === "") throw refuse("names no bucket; write s3://bucket/key");
+  if (!bucketForm.test(bucket)) {
+    const form = "3 to 63 lower-case letters, digits, dots and hyphens";
+    throw refuse(`names no bucket, whose name has ${form}; write s3://bucket/key`);
+  }
+  if (key.split("/").some((part) => part === "." || part === "..")) {
+    throw refuse("has a part `.` or `..` in its key, by which a request would mean another object");
+  }
+  return { bucket, key };
 }
 
 function environment() {

@@ -10,6 +10,7 @@ import { prepareCache } from "../../../src/data/cache/prepare-cache.ts";
 import { openSamples } from "../../../src/data/open-samples.ts";
 import type { DataOptions } from "../../../src/data/options.ts";
 import { holdAt } from "../../../src/data/pieces-at.ts";
+import { s3Parts, s3Request } from "../../../src/data/remote/s3-address.ts";
 import { s3FilesOf } from "../../../src/data/remote/s3-list.ts";
 import { openWebFile } from "../../../src/data/remote/web-ranges.ts";
 import { parquet } from "../../../src/data/sources.ts";
@@ -204,3 +205,29 @@ test.serial(
     });
   },
 );
+
+test("a bucket is a name by the rules of S3, so that no signed request goes to another host", async (t) => {
+  // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+  for (const bucket of ["abc", "my.bucket-1", "2130706433", "a".repeat(63)]) {
+    t.is(s3Parts(`s3://${bucket}/k`).bucket, bucket);
+  }
+  const hosts = [
+    "2130706433:8443#",
+    "evil.org?",
+    "user@evil.org",
+    "a\\evil.org",
+    "..",
+    "a..b",
+    ".ab",
+  ];
+  for (const bucket of [...hosts, "ab", "a".repeat(64), "Upper", "a_b", "ab-", "%2e%2e"]) {
+    await t.throwsAsync(s3Request(`s3://${bucket}/key.csv`, {}, {}), {
+      instanceOf: InputUnusableError,
+      message: /names no bucket/,
+    });
+  }
+  for (const key of ["../admin/key", "a/../../b", "./x", "a/.."]) {
+    t.throws(() => s3Parts(`s3://bucket/${key}`), { message: /another object/ }, key);
+  }
+  t.is(s3Parts("s3://bucket/a..b/.hidden").key, "a..b/.hidden");
+});

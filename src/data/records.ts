@@ -4,6 +4,7 @@
 // one, another key may be that column's name misspelled, and the record is refused.
 
 import { InvalidOptionError } from "../errors/errors.ts";
+import { shownName } from "../errors/visible.ts";
 import { nearestName } from "../ports/nearest-name.ts";
 import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
@@ -224,7 +225,10 @@ function checkNames(
   targets: readonly string[],
 ): Fault | undefined {
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
-    return { kind: "expected an object", got: Array.isArray(record) ? "a list" : String(record) };
+    return {
+      kind: "expected an object",
+      got: Array.isArray(record) ? "a list" : shownName(String(record)),
+    };
   }
   if (names.length === 0) return undefined;
   const absent: string[] = [];
@@ -242,9 +246,9 @@ function checkNames(
   const near = nearestName(unknown, absent);
   const advice =
     near === undefined
-      ? `the record has no ${listed(absent)}; say null for a missing value, or drop \`${unknown}\``
+      ? `the record has no ${listed(absent)}; say null for a missing value, or drop \`${shownName(unknown)}\``
       : `did you mean \`${near}\`?`;
-  return { kind: `\`${unknown}\` is no column of the job: ${advice}` };
+  return { kind: `\`${shownName(unknown)}\` is no column of the job: ${advice}` };
 }
 
 /** The columns of a record, with the rules by which their values become features. */
@@ -321,7 +325,7 @@ function syntheticColumns(
 
 /** The first few of many names, for a message. */
 function listed(names: readonly string[]): string {
-  const shown = names.slice(0, 6).map((name) => `\`${name}\``);
+  const shown = names.slice(0, 6).map((name) => `\`${shownName(name)}\``);
   if (names.length === 0) return "none";
   return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
 }

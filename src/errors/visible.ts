@@ -9,3 +9,11 @@ export function visible(text: string): string {
     return `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`;
   });
 }
+
+/** Most characters of a foreign name in a message: a request may have a name of its whole length. */
+const nameMax = 100;
+
+/** A foreign name for a message: its beginning, where it is long. */
+export function shownName(name: string): string {
+  return name.length > nameMax ? `${name.slice(0, nameMax - 3)}...` : name;
+}

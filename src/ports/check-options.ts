@@ -3,6 +3,7 @@
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
+import { shownName } from "../errors/visible.ts";
 import { nearestName } from "./nearest-name.ts";
 import { optionNamesAt } from "./option-schemas.ts";
 
@@ -72,7 +73,9 @@ function refusals(
   if (issue.code === "unrecognized_keys") {
     const names = namesAt(issue.path);
     return issue.keys.slice(0, issuesMax).map((key) => {
-      const fullOf = (name: string) => (option === "" ? name : `${option}.${name}`);
+      const fullOf = (name: string) => {
+        return option === "" ? shownName(name) : `${option}.${shownName(name)}`;
+      };
       const nearest = nearestName(key, names);
       if (nearest !== undefined) meant.add(fullOf(nearest));
       const why =

@@ -7,9 +7,12 @@ import {
   recordError,
   ServerBusyError,
 } from "../../../src/errors/errors.ts";
+import { shownName } from "../../../src/errors/visible.ts";
 
 /** Problems that a refusal names; there may be one for every record of a hostile request. */
 const problemsMax = 100;
+/** Characters of a sentence, and of each problem: no answer is longer than what was asked. */
+const [messageMax, problemMax] = [2000, 500];
 
 const statuses: Readonly<Record<string, number>> = {
   INVALID_OPTION: 400,
@@ -39,15 +42,22 @@ export interface Refusal {
 
 /** The refusal that tells of `error`. */
 export function refusalOf(error: unknown): Refusal {
-  const { code, message } = recordError(error);
+  const { code, message: whole } = recordError(error);
+  const message = whole.length > messageMax ? `${whole.slice(0, messageMax - 3)}...` : whole;
   const status = error instanceof RequestUnusableError ? error.status : (statuses[code] ?? 500);
-  const problems =
-    error instanceof InvalidOptionError ? error.problems.slice(0, problemsMax) : undefined;
+  const problems = error instanceof InvalidOptionError ? problemsOf(error) : undefined;
   return {
     status,
     headers: headersOf(error, status),
     body: { error: message, code, ...(problems === undefined ? {} : { problems }) },
   };
+}
+
+/** The problems, some of them, and each in few words. */
+function problemsOf({ problems }: InvalidOptionError): InvalidOptionError["problems"] {
+  return problems.slice(0, problemsMax).map(({ option, message }) => {
+    return { option: shownName(option), message: message.slice(0, problemMax) };
+  });
 }
 
 function headersOf(error: unknown, status: number): Record<string, string> {

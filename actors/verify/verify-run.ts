@@ -24,6 +24,7 @@ import { openExistingStore } from "../../storage/checkpoint-store/directory-chec
 import { diffCheckpoints } from "../../storage/checkpoints/diff-checkpoints.ts";
 import { type CheckpointRecord, recordOf } from "../../storage/checkpoints/list-checkpoints.ts";
 import {
+  jobOf,
   manifestOf,
   type OpenCheckpoint,
   openCheckpoint,
@@ -95,7 +96,7 @@ export async function verifyRun(
   const { devices = 1, onProgress = () => {}, signal } = options;
   const store = openExistingStore(directory);
   // The replay would run its module.
-  const job = withAllowedModule(directory, resolveJob(JSON.parse(store.jobText)));
+  const job = withAllowedModule(directory, jobOf(store));
   const { manifests } = store.list();
   const [newest] = manifests;
   const to = options.to === undefined && newest ? newest : manifestOf(store, job, options.to);

@@ -14,7 +14,7 @@ import type {
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { isModelFile, needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { pathsOf } from "../checkpoint-store/store-paths.ts";
-import { openCheckpoint } from "./open-checkpoint.ts";
+import { jobOf, openCheckpoint } from "./open-checkpoint.ts";
 import { hold } from "./pinned-checkpoint.ts";
 
 /**
@@ -54,8 +54,7 @@ export function withWarmStart(job: JobSpec, disk: Disk = realDisk): JobSpec {
 /** What the run in the job's own directory began with, where it was the same source. */
 function begunWith({ checkpoint, warmStart }: JobSpec, disk: Disk) {
   if (!disk.exists(pathsOf(checkpoint.directory).job)) return undefined;
-  const { jobText } = openExistingStore(checkpoint.directory, disk);
-  const { warmStart: begun } = resolveJob(JSON.parse(jobText));
+  const { warmStart: begun } = jobOf(openExistingStore(checkpoint.directory, disk));
   return begun?.from === warmStart?.from ? begun : undefined;
 }
 

@@ -30,8 +30,21 @@ export function openCheckpoint(
   disk: Disk = realDisk,
 ): OpenCheckpoint {
   const store = openExistingStore(directory, disk);
-  const job = resolveJob(JSON.parse(store.jobText));
+  const job = jobOf(store);
   return { store, job, manifest: manifestOf(store, job, which) };
+}
+
+/** The job of a store. @throws CheckpointCorruptError where it is none */
+export function jobOf({
+  directory,
+  jobText,
+}: Pick<CheckpointStore, "directory" | "jobText">): JobSpec {
+  try {
+    return resolveJob(JSON.parse(jobText));
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw new CheckpointCorruptError(directory, "its job is no JSON", { cause });
+  }
 }
 
 /**

@@ -2,7 +2,6 @@
 // digest from the rows and weights on disk.
 
 import { TrainingError } from "../../src/errors/errors.ts";
-import { resolveJob } from "../../src/job/job.ts";
 import {
   bytesToRead,
   type CheckpointStore,
@@ -12,7 +11,7 @@ import {
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type ProgressOptions, progressOf } from "../disk/progress.ts";
-import { manifestOf } from "./open-checkpoint.ts";
+import { jobOf, manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
 
 /** Options of `verifyCheckpoints`. */
@@ -54,7 +53,7 @@ export async function verifyCheckpoints(
 ): Promise<VerifyReport> {
   const store = openExistingStore(directory, options.disk);
   needState(store, "the digest of whole rows");
-  const job = resolveJob(JSON.parse(store.jobText));
+  const job = jobOf(store);
   const { manifests, damaged } = store.list();
   const named = options.manifest;
   const chosen = named === undefined ? manifests : [manifestOf(store, job, named)];

@@ -29,7 +29,11 @@ export function unseal(bytes: Uint8Array, path: string): unknown {
   if (actual !== found) {
     throw new CheckpointCorruptError(path, `its hash is ${actual}, expected ${found}`);
   }
-  return JSON.parse(text);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new CheckpointCorruptError(path, "it is no JSON", { cause }); // Whoever has sealed it.
+  }
 }
 
 function hashOf(text: string): string {

@@ -1,6 +1,6 @@
 // Paths of data that stand for several files: directories and patterns.
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { matchesName, NameCount } from "../../src/data/remote/name-pattern.ts";
@@ -76,4 +76,15 @@ test("the names that a job's paths look at are counted, and a million of them ar
     instanceOf: InputUnusableError,
     message: /more than 1000000 files to look at, with those of b/,
   });
+});
+
+test("a path that the disk does not tell of is refused by a sentence with the path", (t) => {
+  const home = startDirectory(t);
+  symlinkSync("loop", join(home, "loop"));
+  for (const path of [join(home, "loop"), join(home, "x".repeat(5000))]) {
+    for (const found of [filesOf, tableFilesOf]) {
+      const error = t.throws(() => found([path]), { instanceOf: InputUnusableError });
+      t.true(error.message.includes(path), error.message);
+    }
+  }
 });

@@ -46,7 +46,8 @@ export interface ColumnShape {
 
 /** The names that a column can be asked for by, for messages. */
 export function columnNames(schema: SchemaTree): string[] {
-  return schema.children.map(({ element }) => element.name);
+  // A file may leave a name out; such a column cannot be asked for.
+  return schema.children.flatMap(({ element }) => (element.name === undefined ? [] : element.name));
 }
 
 /** The column of a name; undefined: there is none. @throws Damage where it cannot be read */

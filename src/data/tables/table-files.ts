@@ -3,11 +3,12 @@
 //
 //   clicks/date=2026-11-01/hour=03/part-0.parquet     date: `2026-11-01`, hour: `03`
 
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { addressOfFile, isAddress, shownPath } from "../remote/addresses.ts";
 import { isPattern, matchesName, NameCount } from "../remote/name-pattern.ts";
+import { statusOf } from "../text/files.ts";
 import { unreadable } from "../text/text-lines.ts";
 
 /** Directories within each other. */
@@ -47,7 +48,7 @@ function matching(pattern: string, looked: NameCount): string[] {
       ? found.flatMap((above) => namesLike(above, name, looked).map((one) => join(above, one)))
       : found.map((above) => join(above, name));
   }
-  return found.filter((path) => statSync(path, { throwIfNoEntry: false }) !== undefined);
+  return found.filter((path) => statusOf(path) !== undefined);
 }
 
 function namesLike(directory: string, pattern: string, looked: NameCount): string[] {
@@ -78,7 +79,7 @@ function namesIn(directory: string, looked: NameCount): string[] {
 
 /** Whether the path is a directory; a path that is not there is told when it is read. */
 function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return statusOf(path)?.isDirectory() === true;
 }
 
 /** What Hive and Spark name the directory of rows without a value. */

@@ -1,6 +1,6 @@
 // The files that the paths of a job name: files, directories, and patterns for names.
 
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync, type Stats, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { addressOfFile, isAddress } from "../remote/addresses.ts";
@@ -51,5 +51,14 @@ function filesIn(
 
 /** Whether the path is a directory; a path that is not there is told when it is read. */
 function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return statusOf(path)?.isDirectory() === true;
+}
+
+/** What the disk says of a path; undefined: nothing is there. @throws InputUnusableError */
+export function statusOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
 }

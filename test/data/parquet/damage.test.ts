@@ -8,6 +8,7 @@ import { readFooter } from "../../../src/data/parquet/footer.ts";
 import { columnNames, shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { fixtures, rangesOf, readColumns } from "./parquet-files.ts";
+import { parquetOf, types } from "./written-parquet.ts";
 
 const original = readFileSync(join(fixtures, "flat/plain.parquet"));
 
@@ -134,3 +135,12 @@ for (const [seed, name] of fuzzed.entries()) {
     t.true(process.memoryUsage().arrayBuffers - heap < 2 ** 30);
   });
 }
+
+test("a column without a name is none that can be asked for, and the others are told", async (t) => {
+  const page = { kind: "data", count: 1, encoding: 0, bytes: new Uint8Array(4) } as const;
+  const columns = ["", "y"].map((name) => ({ name, type: types.int32, pages: [page] }));
+  const { schema } = await readFooter(rangesOf(parquetOf(1, columns)));
+  t.deepEqual(columnNames(schema), ["y"]);
+  t.is(shapeOf(schema, "x"), undefined);
+  t.is(shapeOf(schema, "y")?.name, "y");
+});

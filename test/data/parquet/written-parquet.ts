@@ -61,6 +61,7 @@ interface Page {
 }
 
 interface WrittenColumn {
+  /** "": its schema leaves the name out. */
   readonly name: string;
   readonly type: number;
   readonly pages: readonly Page[];
@@ -103,7 +104,13 @@ export function parquetOf(rows: number, columns: readonly WrittenColumn[]): Buff
   });
   const leaves = columns.map(({ name, type, schema = {} }) => {
     const { 2: length, ...more } = schema;
-    return { 1: type, ...(length === undefined ? {} : { 2: length }), 3: 0, 4: name, ...more };
+    return {
+      1: type,
+      ...(length === undefined ? {} : { 2: length }),
+      3: 0,
+      ...(name === "" ? {} : { 4: name }),
+      ...more,
+    };
   });
   const footer = struct({
     1: 1,

@@ -1,5 +1,6 @@
 // The contents of a checkpoint directory are listed, read back, compared, and restored.
 
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
@@ -21,8 +22,10 @@ import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import { withWarmStart } from "../../../storage/checkpoints/adopt-checkpoint.ts";
 import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
+import { jobOf } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
+import { unseal } from "../../../storage/disk/sealed-json.ts";
 import { exportTable } from "../../../storage/table-files/export-table.ts";
 import { importTable } from "../../../storage/table-files/import-table.ts";
 import { startDirectory } from "../../data/data-files.ts";
@@ -277,3 +280,12 @@ testIf(testAll).serial(
     t.true((await verifyCheckpoints(directory)).isIntact);
   },
 );
+
+test("a job and a record that are no JSON, whoever has sealed them, are damage with its place", (t) => {
+  const damaged = { instanceOf: CheckpointCorruptError, message: /^Checkpoint here is damaged: / };
+  t.throws(() => jobOf({ directory: "here", jobText: "{" }), damaged);
+  const text = '{ x\n  "sha256": ""\n}\n';
+  const sha256 = createHash("sha256").update(text).digest("hex");
+  const sealed = text.replace('""', `"${sha256}"`);
+  t.throws(() => unseal(new TextEncoder().encode(sealed), "here"), damaged);
+});

@@ -209,6 +209,8 @@ function serverOf(
     front.answer({ model, asked, bytes: 0, protocol: "program" });
   const end = async () => {
     nats?.stop();
+    front.leave();
+    if (spec.leaveMs > 0) await http.leave();
     await Promise.all([within(clock, spec.drainMs, front.drain()), http.drain()]);
     await nats?.close();
     await within(clock, spec.drainMs, tree.drain());

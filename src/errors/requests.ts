@@ -18,6 +18,19 @@ export class ServerBusyError extends TrainingError {
   }
 }
 
+/** Bodies of requests that are coming in have as many bytes together as a server takes. */
+export class ServerFullError extends TrainingError {
+  readonly code = "SERVER_FULL";
+  readonly recovery = "restore";
+
+  constructor(bytesMax: number) {
+    super(
+      `Cannot read this request: others that are coming in have ${bytesMax} bytes together, as many ` +
+        "as the server reads at once; ask again in a moment, or send smaller requests",
+    );
+  }
+}
+
 /** A server that ends takes no new requests. */
 export class ServerDrainingError extends TrainingError {
   readonly code = "SERVER_DRAINING";

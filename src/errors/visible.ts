@@ -10,7 +10,7 @@ export function visible(text: string): string {
   });
 }
 
-/** Most characters of a foreign name in a message: a request may have a name of its whole length. */
+/** Most characters of a foreign name in a message: some requests are one long name. */
 const nameMax = 100;
 
 /** A foreign name for a message: its beginning, where it is long. */

@@ -55,6 +55,7 @@ export class Front {
   readonly #figures: ServingFigures;
   #turn = 0;
   #open = 0;
+  #isLeaving = false;
   #isDraining = false;
   #idle: (() => void)[] = [];
 
@@ -78,12 +79,18 @@ export class Front {
 
   /** Whether every model answers, and the server does not end. */
   get isReady(): boolean {
-    if (this.#isDraining) return false;
+    if (this.#isLeaving) return false;
     return [...this.#models.values()].every(({ engine }) => engine !== undefined);
   }
 
-  get isDraining(): boolean {
-    return this.#isDraining;
+  /** Whether the server is about to end: each answer is the last of its connection. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
+  }
+
+  /** Is not ready any more, and answers all the same: whoever sends requests may see it first. */
+  leave(): void {
+    this.#isLeaving = true;
   }
 
   /** The most samples that a request may ask for. */
@@ -125,6 +132,7 @@ export class Front {
 
   /** Takes nothing more; resolves once what was taken is answered. */
   drain(): Promise<void> {
+    this.#isLeaving = true;
     this.#isDraining = true;
     if (this.#open === 0) return Promise.resolve();
     return new Promise((resolve) => {

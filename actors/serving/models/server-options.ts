@@ -84,6 +84,16 @@ const serveSchema = z.strictObject({
   requestMs: z.int().min(100).default(10_000),
   /** How often directories are looked at. */
   watchMs: z.int().min(10).default(1000),
+  /** Bytes of requests that are coming in, of all connections together. */
+  readingBytes: z
+    .int()
+    .min(1024)
+    .default(256 * 1024 * 1024),
+  /**
+   * For how long, at the end, requests are still taken while `ready` says 503, so that callers can
+   * look elsewhere; less where no connection is open.
+   */
+  leaveMs: z.int().min(0).max(600_000).default(1000),
   /** In which requests that were taken are answered at the end. */
   drainMs: z.int().min(0).default(10_000),
   /** Longest time of the engine for a batch: beyond, it hangs and is loaded anew. */

@@ -150,7 +150,7 @@ function modelReady({ front }: Place, { name, version }: Target): HttpAnswer {
   const model = front.model(name);
   const isThere = version === undefined ? model.engine !== undefined : true;
   if (version !== undefined) model.engineOf(version);
-  const isReady = isThere && !front.isDraining;
+  const isReady = isThere && !front.isLeaving;
   return json(isReady ? 200 : 503, { name, ready: isReady });
 }
 

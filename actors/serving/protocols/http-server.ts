@@ -3,7 +3,9 @@
 // Invariants
 //   H1. No request is read beyond its limit of bytes or of time.
 //   H2. Every request that came in whole is answered, with a status that says what it was.
-//   H3. While it drains, it takes no connection, and ends each one with its last answer.
+//   H3. When it ends, it first leaves: it is not ready, still answers, and ends each connection
+//       with its answer. Then it drains: it takes no connection, and answers what it has.
+//   H4. Bodies that are coming in have a common limit, and an answer that nobody takes has an end.
 
 import { readFileSync } from "node:fs";
 import {
@@ -21,6 +23,7 @@ import {
   RequestTooLargeError,
   RequestUnusableError,
   recordError,
+  ServerFullError,
 } from "../../../src/errors/errors.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { Log } from "../../../src/ports/log.ts";
@@ -33,6 +36,7 @@ import type { ServingFigures } from "../models/serving-figures.ts";
 import { type HttpAnswer, type HttpRequest, type Route, routeOf } from "./http-routes.ts";
 import { QuickConnections } from "./quick-connections.ts";
 import { refusalOf } from "./refusals.ts";
+import { SlowReaders } from "./slow-readers.ts";
 
 export interface HttpServerInput {
   readonly spec: ServerSpec;
@@ -46,6 +50,8 @@ export interface HttpServerInput {
 export interface HttpServer {
   /** `http://127.0.0.1:8080` */
   readonly url: string;
+  /** H3: resolves when the time of leaving is over, or no connection is open. */
+  leave(): Promise<void>;
   /** H3: resolves once all connections have ended, or were cut after `drainMs`. */
   drain(): Promise<void>;
 }
@@ -63,45 +69,72 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   const { spec, log, clock } = input;
   const fail = (error: unknown) =>
     log.write("error", "A request could not be answered", { error: recordError(error).message });
+  const { connections: most, requestMs: stalledMs } = spec;
+  const slow = new SlowReaders({ stalledMs, checkMs: slowCheckMs, clock });
+  const handling: Handling = { ...input, slow, reading: { bytes: 0 } };
   const handler = answering(
-    (request, response) => handle(input, request, response),
+    (request, response) => handle(handling, request, response),
     (error, response) => {
       response.destroy();
       fail(error);
     },
   );
   const server = serverFor(spec, handler);
-  const quick = spec.tls === undefined ? takeQuick(input, server) : undefined;
+  const quick = spec.tls === undefined ? takeQuick(handling, server) : undefined;
   server.requestTimeout = spec.requestMs;
   server.headersTimeout = spec.requestMs;
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
-  server.maxConnections = spec.connections;
+  server.maxConnections = most;
   server.on("clientError", guarded(refuseConnection, cutOff));
   // H2: a caller may end its side once its request is sent.
   Object.assign(server, { httpAllowHalfOpen: true });
   const url = await listenAt(server, spec);
   return {
     url: spec.tls === undefined ? url : url.replace(/^http:/, "https:"),
+    leave: () => left(server, spec.leaveMs, clock),
     async drain() {
       const closed = closeServer(server, spec.drainMs, clock);
       quick?.endIdle();
       const cancel = clock.after(spec.drainMs, () => quick?.endAll());
       await closed;
       cancel();
+      slow.close();
     },
   };
 }
 
+/** How often it is looked whether connections are open. */
+const leaveCheckMs = 50;
+
+/** Resolves once no connection is open, or after so long. */
+async function left(server: Server, ms: number, clock: Clock): Promise<void> {
+  const untilMs = clock.now() + ms;
+  const open = () => {
+    return new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+  };
+  while (clock.now() < untilMs && (await open()) > 0) {
+    await new Promise<void>((resolve) => clock.after(leaveCheckMs, resolve));
+  }
+}
+
+/** What requests are handled with. */
+interface Handling extends HttpServerInput {
+  readonly slow: SlowReaders;
+  /** Of bodies that are coming in. H4 */
+  readonly reading: { bytes: number };
+}
+
 /** Has connections read in the usual form of requests first. */
-function takeQuick(input: HttpServerInput, server: Server): QuickConnections {
+function takeQuick(input: Handling, server: Server): QuickConnections {
   const { spec, front, clock } = input;
   // What node does with a connection: it may be told of one at any time, with bytes in it.
   const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
   const quick = new QuickConnections({
     ...{ requestMs: spec.requestMs, keepAliveMs, checkMs: slowCheckMs, clock },
     answer: (request, body) => answerOrRefuse(input, request, () => body),
-    isDraining: () => front.isDraining,
+    isLeaving: () => front.isLeaving,
+    onWritten: (socket) => input.slow.watch(socket),
     handOver: (socket) => {
       for (const listener of listeners) listener.call(server, socket);
     },
@@ -142,7 +175,7 @@ function readPem(path: string): Buffer {
 }
 
 async function handle(
-  handling: HttpServerInput,
+  handling: Handling,
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -156,8 +189,7 @@ async function handle(
     },
     isGone: () => response.destroyed,
   };
-  const { requestBytes } = handling.spec;
-  const answer = await answerOrRefuse(handling, request, () => bodyOf(incoming, requestBytes));
+  const answer = await answerOrRefuse(handling, request, () => bodyOf(incoming, handling));
   write(handling, incoming, response, answer);
 }
 
@@ -180,7 +212,12 @@ async function answerOrRefuse(
 }
 
 /** The front counts what it refuses itself. */
-const refusedBefore = new Set(["REQUEST_UNUSABLE", "ACCESS_REFUSED", "REQUEST_TOO_LARGE"]);
+const refusedBefore = new Set([
+  "SERVER_FULL",
+  "REQUEST_UNUSABLE",
+  "ACCESS_REFUSED",
+  "REQUEST_TOO_LARGE",
+]);
 
 function reachedModel(error: unknown): boolean {
   return !refusedBefore.has(recordError(error).code);
@@ -235,28 +272,38 @@ function checkHeaders({ header }: HttpRequest, bytesMax: number): void {
   if (bytes > bytesMax) throw new RequestTooLargeError("bytes", bytesMax, bytes);
 }
 
-/** The whole body. H1 @throws RequestTooLargeError, RequestUnusableError */
-function bodyOf(incoming: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
+/** The whole body. H1, H4 @throws RequestTooLargeError, RequestUnusableError, ServerFullError */
+function bodyOf(incoming: IncomingMessage, { spec, reading }: Handling): Promise<Uint8Array> {
+  const { requestBytes: bytesMax, readingBytes } = spec;
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let bytes = 0;
     let isEnded = false;
+    const refuse = (error: Error) => {
+      incoming.pause();
+      reading.bytes -= bytes;
+      [chunks, bytes, isEnded] = [[], 0, true];
+      reject(error);
+    };
     incoming.on("data", (chunk: Buffer) => {
+      if (isEnded) return;
       bytes += chunk.length;
-      if (bytes > bytesMax) {
-        incoming.pause();
-        reject(new RequestTooLargeError("bytes", bytesMax));
-      } else chunks.push(chunk);
+      reading.bytes += chunk.length;
+      if (bytes > bytesMax) refuse(new RequestTooLargeError("bytes", bytesMax));
+      else if (reading.bytes > readingBytes) refuse(new ServerFullError(readingBytes));
+      else chunks.push(chunk);
     });
     incoming.on("end", () => {
+      if (isEnded) return;
       isEnded = true;
+      reading.bytes -= bytes;
       const [only] = chunks;
       resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
     });
     const broken = () => {
       // The end of a request that came in whole changes nothing.
       if (isEnded) return;
-      reject(new RequestUnusableError("The request ended within its body"));
+      refuse(new RequestUnusableError("The request ended within its body"));
     };
     incoming.on("error", broken);
     incoming.on("close", broken);
@@ -264,7 +311,7 @@ function bodyOf(incoming: IncomingMessage, bytesMax: number): Promise<Uint8Array
 }
 
 function write(
-  { front }: HttpServerInput,
+  { front, slow }: Handling,
   incoming: IncomingMessage,
   response: ServerResponse,
   { status, type, headers, body }: HttpAnswer,
@@ -272,7 +319,7 @@ function write(
   if (response.destroyed) return;
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
   // What is left of a refused body is not read: the connection ends. H1
-  const isLast = front.isDraining || !incoming.complete;
+  const isLast = front.isLeaving || !incoming.complete;
   response.writeHead(status, {
     "content-type": type,
     "content-length": bytes,
@@ -280,6 +327,7 @@ function write(
     ...(isLast ? { connection: "close" } : {}),
   });
   response.end(body);
+  if (response.socket !== null) slow.watch(response.socket);
 }
 
 /** What is no HTTP, or comes too slowly. */

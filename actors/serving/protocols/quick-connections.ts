@@ -27,7 +27,9 @@ export interface QuickInput {
   /** Answers a request that came in whole; never rejects. */
   readonly answer: (request: HttpRequest, body: Uint8Array) => Promise<HttpAnswer>;
   /** Whether each answer is the last of its connection. */
-  readonly isDraining: () => boolean;
+  readonly isLeaving: () => boolean;
+  /** An answer was written, of which bytes may wait for a caller that does not read. */
+  readonly onWritten: (socket: Socket) => void;
   /** Goes on with a connection. */
   readonly handOver: (socket: Socket) => void;
   /** Refuses what is too slow, or breaks off. */
@@ -125,7 +127,10 @@ class QuickConnection {
   }
 
   endIdle(): void {
-    if (!this.#isAnswering && this.#unreadBytes === 0) this.#socket.destroy();
+    if (this.#isAnswering || this.#unreadBytes > 0) return;
+    // Not at once: a request that is on its way would be answered by a reset.
+    this.#isAnswering = true;
+    this.#socket.end();
   }
 
   destroy(): void {
@@ -197,7 +202,7 @@ class QuickConnection {
   readonly #write = ({ status, type, headers, body }: HttpAnswer): void => {
     const socket = this.#socket;
     if (socket.destroyed) return;
-    const isLast = this.#input.isDraining() || (this.#isHalfClosed && this.#unreadBytes === 0);
+    const isLast = this.#input.isLeaving() || (this.#isHalfClosed && this.#unreadBytes === 0);
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: ${type}\r\n`;
     for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
@@ -217,6 +222,7 @@ class QuickConnection {
       isFlushed = socket.write(body);
       socket.uncork();
     }
+    if (!isFlushed) this.#input.onWritten(socket);
     if (isLast) socket.destroySoon();
     else if (isFlushed) this.#goOn();
     else socket.once("drain", this.#guard(this.#goOn)); // C3: who does not read is not read from.

@@ -23,6 +23,7 @@ const statuses: Readonly<Record<string, number>> = {
   REQUEST_TOO_LARGE: 413,
   FRAME_TOO_LARGE: 413,
   SERVER_BUSY: 429,
+  SERVER_FULL: 503,
   MODEL_UNAVAILABLE: 503,
   MODEL_CLOSED: 503,
   SERVER_DRAINING: 503,

@@ -206,7 +206,8 @@ test("who is slow, silent or at rest for too long loses the connection", async (
     const quick = new QuickConnections({
       ...{ ...times, checkMs: 20, clock: realClock },
       answer: async () => ({ status: 200, type: "application/json", body: "{}" }),
-      isDraining: () => false,
+      isLeaving: () => false,
+      onWritten: () => {},
       handOver: (socket) => socket.destroy(),
       refuse: ({ code }) => refused.push(code),
     });

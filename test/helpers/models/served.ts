@@ -59,7 +59,7 @@ export async function startServer(
   world: ServeWorld = {},
 ) {
   const server = await serve(
-    { port: 0, watchMs: 20, deadlineMs: 30_000, drainMs: 5000, ...options },
+    { port: 0, watchMs: 20, deadlineMs: 30_000, leaveMs: 0, drainMs: 5000, ...options },
     world,
   );
   t.teardown(() => server.close());

@@ -1,6 +1,6 @@
 import test from "ava";
-import { dashboardOf } from "../../cli/support/dashboard.ts";
-import { tokenFor } from "../../src/wire/http/access.ts";
+import { dashboardOf } from "../../../cli/support/dashboard.ts";
+import { tokenFor } from "../../../src/wire/http/access.ts";
 
 test("the token in the dashboard's link opens the page, and is not the token of the broker", async (t) => {
   const broker = "0123456789abcdef0123456789abcdef";

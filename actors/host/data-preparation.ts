@@ -108,5 +108,10 @@ export const preparing = fromCallback<{ type: string }, PreparationInput>(({ inp
 
 /** One for each request: a repeated request finds its preparation running. */
 export function preparingId(question: RunScope & { body: { command: number } }): string {
-  return `preparing:${question.run}:${question.generation}:${question.body.command}`;
+  return `${preparingsOf(question)}${question.body.command}`;
+}
+
+/** How the names of all of a generation begin. */
+export function preparingsOf({ run, generation }: RunScope): string {
+  return `preparing:${run}:${generation}:`;
 }

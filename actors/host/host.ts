@@ -37,7 +37,7 @@ import {
   pinsInMessage,
 } from "../threads/generation-schema.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
-import { preparing, preparingId } from "./data-preparation.ts";
+import { preparing, preparingId, preparingsOf } from "./data-preparation.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
 
@@ -144,8 +144,12 @@ const machine = setup({
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
-    release: enqueueActions(({ context, event, enqueue }) => {
+    release: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.release") return;
+      const ofGeneration = preparingsOf(event);
+      for (const id of Object.keys(self.getSnapshot().children)) {
+        if (id.startsWith(ofGeneration)) enqueue.stopChild(id);
+      }
       const one = context.served.get(event.run);
       if (one?.isServed !== true || one.spec.generation !== event.generation) return;
       enqueue.stopChild(generationId(one.spec));

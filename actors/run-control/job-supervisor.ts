@@ -31,8 +31,11 @@
 //       the run's record says why.
 //   J7. Under a lease the present leader is in charge: a generation that a former leader claimed in
 //       its last moment is followed by another.
+//   J8. A run that is cancelled before its first step ends at once: its data may be read for hours,
+//       and there is nothing to keep.
 
 import {
+  type AnyActorRef,
   assign,
   type DoneActorEvent,
   type ErrorActorEvent,
@@ -154,6 +157,12 @@ const machine = setup({
     giveUpWaiting: ({ context }) => {
       throw new RunCancelledError(context.record.run);
     },
+    passCancel: enqueueActions(({ context, self, enqueue }) => {
+      const training: AnyActorRef | undefined = self.getSnapshot().children.training;
+      const isPreparing = training?.getSnapshot()?.value === "preparing";
+      if (isPreparing) throw new RunCancelledError(context.record.run); // J8
+      enqueue.sendTo("training", { type: "run.cancel" });
+    }),
     handUp: ({ context }) => {
       const { failure } = context;
       throw failure instanceof ActorFailedError
@@ -216,6 +225,7 @@ const machine = setup({
       },
     },
     claiming: {
+      on: { "run.cancel": { actions: "giveUpWaiting" } }, // J8
       invoke: [
         {
           src: "claiming",
@@ -244,7 +254,7 @@ const machine = setup({
           entry: "startCoordinators",
           exit: "stopCoordinators",
           on: {
-            "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+            "run.cancel": { actions: "passCancel" },
             "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
             "xstate.error.actor.*": [
               { guard: "mayRecoverPartly", target: "recoveringPartly", actions: "childEnded" },

@@ -3,11 +3,13 @@
 import test from "ava";
 import { createActor } from "xstate";
 import { preparing } from "../../../actors/host/data-preparation.ts";
+import { hostMachine } from "../../../actors/host/host.ts";
 import { resolveJob } from "../../../index.ts";
 import {
   createFakeLauncher,
   scope,
   smallGenerationSpec,
+  startActor,
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
@@ -62,4 +64,23 @@ test("a plan that comes in time is told, and no search takes more than 20 s", as
   t.false(slow.thread.isKilled);
   await slow.pass(200);
   t.true(slow.thread.isKilled);
+});
+
+test("a preparation ends with its generation: the host is released, and its thread is killed", async (t) => {
+  const place = startSimulatedNetwork({ memoryBytes: 1e9 });
+  const { launcher, threads } = createFakeLauncher();
+  const { network, say, pass, heard } = place;
+  const { ends } = startActor(place, hostMachine, { network, launcher, host: 0, devices: 1 });
+  const job = resolveJob({ model: smallModel, data: smallData });
+  say({ role: "host", index: 0 }, "host.prepare", { command: 7, job, hosts: [1] });
+  await pass(0);
+  t.is(threads.length, 1);
+  say({ role: "host", index: 0 }, "host.release", { command: 8 });
+  await pass(0);
+  t.true(threads[0]?.isKilled);
+  threads[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(100);
+  const told = heard({ role: "coordinator", index: 0 }).map(({ type }) => type);
+  t.deepEqual(told, ["host.released"], "nothing failed");
+  t.is(ends.error, undefined);
 });

@@ -4,7 +4,7 @@
 import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { RemoteError, type Run, type RunEvent } from "../../../index.ts";
+import { type JobOptions, RemoteError, type Run, type RunEvent } from "../../../index.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
@@ -173,3 +173,27 @@ for (const store of ["file", "rocksdb"] as const) {
     },
   );
 }
+
+onCluster.test(
+  "a run that is cancelled or paused while it prepares its data ends at once, however long they are",
+  async (t, place) => {
+    // Four thousand million samples: a machine makes them for hours.
+    const data = { ...place.job().data, samples: 4_294_967_295 } as JobOptions["data"];
+    const isPreparing = () => place.threads.running().includes("prepare");
+    const becomes = async (wanted: boolean) => {
+      while (isPreparing() !== wanted) await new Promise((resume) => setImmediate(resume));
+    };
+    const cancelled = await place.cluster.submit(place.job({ data, name: "long" }));
+    await becomes(true);
+    await cancelled.cancel();
+    await t.throwsAsync(cancelled.result(), { code: "RUN_CANCELLED" });
+    await becomes(false); // Its thread is gone with it.
+    const paused = await place.cluster.submit(place.job({ data, name: "later" }));
+    await becomes(true);
+    await paused.pause();
+    await first(paused, "run.paused");
+    await becomes(false);
+    await paused.cancel();
+    await t.throwsAsync(paused.result(), { code: "RUN_CANCELLED" });
+  },
+);

@@ -5,6 +5,7 @@
 //   I1. The members found for a subject come in the order in which they subscribed.
 //   I2. From each queue group one member is found, in turn: no random number decides.
 //   I3. A removed subscription leaves nothing behind: the table is as large as its subscriptions.
+//   I4. To add and to remove takes no longer where many have the same pattern.
 
 /** One subscription in the table. */
 export interface RoutedSubscriber {
@@ -19,7 +20,7 @@ interface Entry<Member> {
 
 /** A node in the tree of tokens: the members with a pattern that ends here, and child tokens. */
 interface Place<Member> {
-  readonly entries: Entry<Member>[];
+  readonly entries: Map<Member, Entry<Member>>;
   readonly below: Map<string, Place<Member>>;
 }
 
@@ -45,7 +46,7 @@ export class SubjectRouter<Member extends RoutedSubscriber> {
       }
       place = next;
     }
-    place.entries.push({ member, serial: this.#serial++ });
+    place.entries.set(member, { member, serial: this.#serial++ });
     if (member.queue === undefined) return;
     const group = this.#groups.get(member.queue);
     if (group === undefined) this.#groups.set(member.queue, { members: 1, turn: 0 });
@@ -91,7 +92,7 @@ export class SubjectRouter<Member extends RoutedSubscriber> {
 }
 
 function emptyPlace<Member>(): Place<Member> {
-  return { entries: [], below: new Map() };
+  return { entries: new Map(), below: new Map() };
 }
 
 function collect<Member>(
@@ -102,7 +103,7 @@ function collect<Member>(
 ): void {
   const token = tokens[at];
   if (token === undefined) {
-    found.push(...place.entries);
+    take(place, found);
     return;
   }
   // A token of a subject that looks like a wildcard is a word like others.
@@ -111,7 +112,12 @@ function collect<Member>(
   const one = place.below.get("*");
   if (one !== undefined) collect(one, tokens, at + 1, found);
   const rest = place.below.get(">");
-  if (rest !== undefined) found.push(...rest.entries);
+  if (rest !== undefined) take(rest, found);
+}
+
+/** One by one: a client may have more on one pattern than a call has arguments. */
+function take<Member>({ entries }: Place<Member>, found: Entry<Member>[]): void {
+  for (const entry of entries.values()) found.push(entry);
 }
 
 function removeBelow<Member>(
@@ -122,12 +128,10 @@ function removeBelow<Member>(
 ): boolean {
   const token = tokens[at];
   if (token === undefined) {
-    const index = place.entries.findIndex((entry) => entry.member === member);
-    if (index >= 0) place.entries.splice(index, 1);
-    return index >= 0;
+    return place.entries.delete(member);
   }
   const next = place.below.get(token);
   if (next === undefined || !removeBelow(next, tokens, at + 1, member)) return false;
-  if (next.entries.length === 0 && next.below.size === 0) place.below.delete(token); // I3
+  if (next.entries.size === 0 && next.below.size === 0) place.below.delete(token); // I3
   return true;
 }

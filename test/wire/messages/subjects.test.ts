@@ -157,3 +157,15 @@ test("a queue group gets a frame once, in turn, also where its patterns differ",
   if (first !== undefined) table.remove(first);
   t.deepEqual(names(), [3, 1, 2]);
 });
+
+test("many subscriptions of one pattern are added, found and removed one by one", (t) => {
+  // A list of them took the square of their number to remove, and could not be found at all: a call
+  // has no room for so many arguments.
+  const router = new SubjectRouter<{ readonly pattern: string }>();
+  const members = Array.from({ length: 150_000 }, () => ({ pattern: "*.*.*.3.>" }));
+  for (const member of members) router.add(member);
+  t.is(router.match("a.b.c.3.e").length, members.length);
+  t.is(router.match("a.b.c.3.e")[0], members[0]);
+  for (const member of members.reverse()) router.remove(member);
+  t.deepEqual(router.match("a.b.c.3.e"), []);
+});

@@ -43,7 +43,8 @@ inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, in
       float* weights = stored ? t.weights + place * t.dim : decoded;
       uniform(weights, t.dim, key, purpose, first, scale);
       if constexpr (!stored) encodeNearest<precision>(t, place, weights);
-      std::memset(t.stateOf(place), 0, t.stateWidth * sizeof(float));
+      // A table without state has no place for it, and memset takes no null pointer.
+      if (t.stateWidth > 0) std::memset(t.stateOf(place), 0, t.stateWidth * sizeof(float));
       float* state = t.ruleStateOf(place);
       for (int64_t c = 0; c < t.ruleWidth(); c++) state[c] = initialState;
       t.touched[place] = 0;

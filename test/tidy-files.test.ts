@@ -100,3 +100,11 @@ test("no regular expression is made of what a request or a job says", (t) => {
   const made = product.filter((path) => /\bRegExp\(/.test(textOf(path)));
   t.deepEqual(made.sort(), constant);
 });
+
+test("the image is built without running a script of any package", (t) => {
+  const lines = textOf("deploy/Dockerfile").split("\n");
+  const installs = lines.filter((line) => /\bnpm (ci|install|prune)\b/.test(line));
+  t.is(installs.length, 2);
+  // npm of node:20 knows no `allowScripts` of package.json.
+  for (const line of installs) t.true(line.includes("--ignore-scripts"), line);
+});

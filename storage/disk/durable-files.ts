@@ -28,13 +28,27 @@ export function replaceDurably(disk: Disk, path: string, bytes: Uint8Array, writ
   const temporary = `${path}${writer === undefined ? "" : `.${writer}`}${temporarySuffix}`;
   const file = disk.open(temporary, "write");
   try {
-    file.write(bytes, 0);
-    file.sync();
-  } finally {
-    file.close();
+    try {
+      file.write(bytes, 0);
+      file.sync();
+    } finally {
+      file.close();
+    }
+    disk.rename(temporary, path);
+  } catch (error) {
+    removeQuietly(disk, temporary);
+    throw error;
   }
-  disk.rename(temporary, path);
   disk.syncDirectory(dirname(path));
+}
+
+/** What a full disk refused leaves nothing behind; why it refused is what is told. */
+function removeQuietly(disk: Disk, path: string): void {
+  try {
+    disk.remove(path);
+  } catch {
+    // The disk takes nothing any more.
+  }
 }
 
 /** All bytes of a file, in memory that the caller owns. */

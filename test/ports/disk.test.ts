@@ -1,12 +1,13 @@
 // Directories are made with their parents; where the system refuses one, the refusal is told, and
 // whether it may pass.
 
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../../src/ports/disk.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { isFull, lastingRefusal } from "../../src/ports/disk-refusals.ts";
+import { replaceDurably } from "../../storage/disk/durable-files.ts";
 
 function refusalOf(path: string): unknown {
   try {
@@ -47,4 +48,25 @@ test("a full disk may have room later, and a failing disk may recover", (t) => {
   }
   t.false(isFull(errorOf("EIO")));
   t.is(lastingRefusal(new Error("EACCES")), undefined, "no error of a disk");
+});
+
+test("a file that a full disk refuses leaves no temporary file beside it, and the one before stays", (t) => {
+  const home = mkdtempSync(join(tmpdir(), "osiris-disk-test-"));
+  t.teardown(() => rmSync(home, { recursive: true }));
+  const path = join(home, "record.json");
+  replaceDurably(realDisk, path, Buffer.from("before"));
+  const refusal = Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
+  const fail = () => {
+    throw refusal;
+  };
+  const full: Disk = {
+    ...realDisk,
+    open: (name, mode) => ({ ...realDisk.open(name, mode), write: fail }),
+  };
+  t.throws(() => replaceDurably(full, path, Buffer.from("after"), "w1"), { is: refusal });
+  t.throws(() => replaceDurably({ ...realDisk, rename: fail }, path, Buffer.from("after")), {
+    is: refusal,
+  });
+  t.deepEqual(readdirSync(home), ["record.json"]);
+  t.is(readFileSync(path, "utf8"), "before");
 });

@@ -188,7 +188,7 @@ async function plain(
   { method, ...target }: Target & { readonly method: Method },
   body: Uint8Array,
 ): Promise<HttpAnswer> {
-  const read = readPlain(method, jsonOf(body));
+  const read = readPlain(method, jsonOf(body, front.samplesMax));
   const response = await front.answer(requestFrom(request, target, read, body));
   return json(200, plainAnswer(response));
 }

@@ -1,18 +1,30 @@
 // Bodies of JSON: bounded in their nesting, as an object, their integers with all digits.
 
 import { isAscii } from "node:buffer";
-import { RequestUnusableError } from "../../../src/errors/errors.ts";
+import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
 import { parseExactly } from "../../../src/ports/json/exact-json.ts";
 
 /** Deepest nesting of a body: ours have five levels. */
 const depthMax = 16;
 
-/** The object in a body, an integer beyond 2^53 as a bigint. @throws RequestUnusableError */
-export function jsonOf(body: Uint8Array): Readonly<Record<string, unknown>> {
+/** Objects of a body beside its samples: tensors, their parameters, and what is around them. */
+const objectsBeside = 50_000;
+
+/**
+ * The object in a body, an integer beyond 2^53 as a bigint. The objects of a request are counted
+ * before it is parsed: parsing millions of them would keep all others waiting for seconds.
+ * @throws RequestUnusableError, RequestTooLargeError
+ */
+export function jsonOf(body: Uint8Array, samplesMax: number): Readonly<Record<string, unknown>> {
+  const checkObjects = (objects: number) => {
+    if (objects <= samplesMax + objectsBeside) return;
+    throw new RequestTooLargeError("samples", samplesMax, objects);
+  };
   let value: unknown;
   try {
-    value = parseExactly(textOf(body), { depthMax });
+    value = parseExactly(textOf(body), { depthMax, checkObjects });
   } catch (cause) {
+    if (cause instanceof RequestTooLargeError) throw cause;
     const reason = cause instanceof Error ? cause.message.slice(0, 200) : "";
     throw new RequestUnusableError(`Expected the body to be JSON: ${reason}`, 400, { cause });
   }

@@ -77,7 +77,7 @@ export function readInfer(
     const wanted = `an integer from 1 to the body's length, ${body.length}`;
     throw new RequestUnusableError(`Expected the header \`${jsonLengthHeader}\` to be ${wanted}`);
   }
-  const given = jsonOf(body.subarray(0, length));
+  const given = jsonOf(body.subarray(0, length), samplesMax);
   const { id, parameters = {}, inputs, outputs } = given;
   if (id !== undefined && typeof id !== "string") {
     throw new RequestUnusableError("Expected `id` to be text");

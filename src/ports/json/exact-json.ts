@@ -17,6 +17,10 @@ export interface ExactJsonOptions {
   /** @default jsonDepthMax */
   readonly depthMax?: number;
   /**
+   * Called with the number of objects before any is made: it throws where they are too many.
+   */
+  readonly checkObjects?: (objects: number) => void;
+  /**
    * Whether an object below the outermost one may come as a map, which has its members in the order
    * of the text; it does where a name begins with a digit. @default false
    */
@@ -26,10 +30,11 @@ export interface ExactJsonOptions {
 /** The value of a text of JSON. @throws SyntaxError where it is none, or has a name twice */
 export function parseExactly(
   text: string,
-  { depthMax = jsonDepthMax, mayBeMaps = false }: ExactJsonOptions = {},
+  { depthMax = jsonDepthMax, mayBeMaps = false, checkObjects }: ExactJsonOptions = {},
 ): unknown {
-  const { names, depth, marks } = survey(text, mayBeMaps);
+  const { names, depth, objects, marks } = survey(text, mayBeMaps);
   if (depth > depthMax) throw new SyntaxError(`at most ${depthMax} levels are read`);
+  checkObjects?.(objects);
   let value: unknown;
   if (marks.length === 0) value = JSON.parse(text);
   else {
@@ -91,12 +96,13 @@ interface Survey {
   /** Names of all objects, each as often as it is there. */
   readonly names: number;
   readonly depth: number;
+  readonly objects: number;
   readonly marks: readonly Mark[];
 }
 
 /** One look over a text, which need not be JSON. */
 function survey(text: string, marksNames: boolean): Survey {
-  let [names, depth, deepest, digits, textFrom] = [0, 0, 0, 0, 0];
+  let [names, depth, deepest, objects, digits, textFrom] = [0, 0, 0, 0, 0, 0];
   const marks: Mark[] = [];
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -123,10 +129,11 @@ function survey(text: string, marksNames: boolean): Survey {
       while (isDigit(text.charCodeAt(at + 1))) at++;
     } else if (code === openObject || code === openList) {
       depth++;
+      if (code === openObject) objects++;
       if (depth > deepest) deepest = depth;
     } else if (code === closeObject || code === closeList) depth--;
   }
-  return { names, depth: deepest, marks };
+  return { names, depth: deepest, objects, marks };
 }
 
 function isDigit(code: number): boolean {

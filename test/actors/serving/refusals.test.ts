@@ -3,11 +3,12 @@
 import test from "ava";
 import { z } from "zod";
 import { refusalAnswer } from "../../../actors/jobs/service-answers.ts";
+import { jsonOf } from "../../../actors/serving/protocols/json-body.ts";
 import { refusalOf } from "../../../actors/serving/protocols/refusals.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
 import { csv } from "../../../src/data/sources.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { InvalidOptionError, RequestTooLargeError } from "../../../src/errors/errors.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 
 const long = "k".repeat(1_000_000);
@@ -34,4 +35,14 @@ test("a refusal repeats no more of a name than its beginning, so that no answer 
     const error = t.throws(() => encoder.encode([record as never]));
     t.true((error?.message.length ?? 0) < 500, error?.message.slice(0, 200));
   }
+});
+
+test("a body of more objects than a server answers is refused before it is parsed", (t) => {
+  const body = (objects: number) => {
+    return Buffer.from(`{"instances":[${"{},".repeat(objects - 1)}{}],"note":"{{{{"}`);
+  };
+  const tooMany = { instanceOf: RequestTooLargeError, message: /at most 100 samples, got 1000001/ };
+  t.throws(() => jsonOf(body(1_000_000), 100), tooMany);
+  const { instances } = jsonOf(body(101), 100); // Counted where they are read, one by one.
+  t.is((instances as unknown[]).length, 101);
 });

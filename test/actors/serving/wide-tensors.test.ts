@@ -51,7 +51,7 @@ test("half floats have the numbers of IEEE 754, all of them", (t) => {
 });
 
 test("JSON of a request keeps the digits of an id, in records and in tensors", (t) => {
-  const body = (text: string) => jsonOf(Buffer.from(text));
+  const body = (text: string) => jsonOf(Buffer.from(text), 1024);
   const asked = (method: "predict" | "rank", text: string) => readPlain(method, body(text)).asked;
   const user = 1474671338756698595n;
   t.like(asked("predict", `{"instances":[{"user":${user}}],"key":${user}}`), {

@@ -11,9 +11,9 @@ type Rooms = Readonly<Record<string, number>>;
 /** From the bottom up. Imports point down; rooms of one layer do not import each other. */
 export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
-  { "src/ports": 2_100 },
+  { "src/ports": 2150 },
   {
-    "src/data": 21_600,
+    "src/data": 21_900,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/http": 240,

@@ -2,7 +2,6 @@
 // names to the reader; Python's json module, which keeps all digits, computed the integers below.
 
 import test from "ava";
-import fc from "fast-check";
 import {
   jsonDepthMax,
   longAsText,
@@ -10,6 +9,7 @@ import {
   parseExactly,
   shownJson,
 } from "../../src/ports/json/exact-json.ts";
+import { fc } from "../helpers/properties.ts";
 
 test("an integer beyond 2^53 keeps its digits, and every other value is that of JSON.parse", (t) => {
   for (const [text, value] of [

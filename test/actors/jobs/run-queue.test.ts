@@ -4,6 +4,7 @@
 import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import test from "ava";
 import { type JobOptions, RemoteError, type Run, type RunEvent } from "../../../index.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
@@ -174,9 +175,10 @@ for (const store of ["file", "rocksdb"] as const) {
   );
 }
 
-onCluster.test(
+test.serial(
   "a run that is cancelled or paused while it prepares its data ends at once, however long they are",
-  async (t, place) => {
+  async (t) => {
+    await using place = await startTestCluster(2);
     // Four thousand million samples: a machine makes them for hours.
     const data = { ...place.job().data, samples: 4_294_967_295 } as JobOptions["data"];
     const isPreparing = () => place.threads.running().includes("prepare");

@@ -84,8 +84,6 @@ export function openStore(options: StoreOptions): CheckpointStore {
         throw new CheckpointForeignError(directory, differenceOf(found, options));
       }
       sign(); // K4
-    } else if (found.jobText !== jobText) {
-      sign(); // The job was submitted again, with more epochs or another test.
     }
     makeDurableDirectory(disk, paths.generations);
     makeDurableDirectory(disk, paths.checkpoints);

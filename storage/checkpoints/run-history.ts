@@ -91,7 +91,9 @@ export function runHistory(
   const metrics = historySchema.catch({ history: [] }).parse(manifest.metrics);
   const { history, earlyStopping } = metrics;
   const schedule = scheduleIn(job, manifest.metrics);
-  const isEnded = earlyStopping?.stopped === true || manifest.cut === schedule?.steps;
+  // A run that was asked for more epochs has the record of its first job, with fewer steps.
+  const isTested = metrics.test?.step === manifest.cut;
+  const isEnded = isTested || earlyStopping?.stopped === true || manifest.cut === schedule?.steps;
   const tests = isEnded ? [metrics.test, metrics.bestTest] : [];
   return history.map(({ step, trainLoss, evaluation = notEvaluated }) => {
     const test = tests.find((one) => one?.step === step)?.metrics;

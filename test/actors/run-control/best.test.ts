@@ -82,7 +82,6 @@ onCluster.test(
         t.deepEqual([last.step, last.digest], [step, digest]);
         t.deepEqual(await last.evaluate(undefined, { part: "test" }), result.test?.metrics);
       }
-      // The record in the directory is of the job of both parts, not of the first.
       const tested = runHistory(directory).flatMap((point) => (point.test ? point.step : []));
       t.true(tested.includes(step), `${tested}`);
       const file = join(home, `${metric}.csv`);

@@ -132,7 +132,7 @@ test("a decimal has at most 32 bytes, those of 76 digits, and such a one is read
 test("the columns of a piece take no more memory than the file pays for", (t) => {
   const memory = new PieceMemory(new MemoryBudget(1000));
   memory.uint8(1000);
-  t.throws(() => memory.float64(2 ** 27), { message: /its columns need more than 10738\d+ bytes/ });
+  t.throws(() => memory.float64(2 ** 28), { message: /its columns need more than 10738\d+ bytes/ });
   memory.begin();
   t.notThrows(() => memory.uint8(1000));
 });

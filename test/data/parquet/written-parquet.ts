@@ -133,7 +133,8 @@ export function placesOfFirst(count: number): Page {
 /** Packed differences of `values`: one block of 1024, each with a width of 32 bits. */
 export function deltasOf(values: readonly number[], said = values.length): Buffer {
   const [first = 0] = values;
-  const differences = Buffer.alloc(4 * 1024);
+  // Of the four parts of a block, those without a difference are left out.
+  const differences = Buffer.alloc(4 * 256 * Math.ceil((values.length - 1) / 256));
   for (const [i, value] of values.slice(1).entries()) {
     differences.writeUInt32LE(value - (values[i] ?? 0) + 0x4000_0000, 4 * i);
   }

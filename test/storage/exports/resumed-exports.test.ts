@@ -92,7 +92,7 @@ for (const [ending, options] of someOrAll("killed exports", formats.slice(0, 3),
     const { bytes, dataFile } = await exportModel(directory, first, { ...options });
     let resumed = 0;
     let kills = 0;
-    for (let operations = 1; ; operations = Math.ceil(operations * 1.6)) {
+    for (let operations = 1; ; operations = Math.ceil(operations * 1.3)) {
       const disk = dying(operations);
       try {
         const report = await exportModel(directory, second, { ...own, disk });

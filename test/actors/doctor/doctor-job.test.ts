@@ -83,7 +83,7 @@ test.serial(
   },
 );
 
-test("a job that fits its data is told with its counts, and nothing is made", async (t) => {
+test.serial("a job that fits its data is told with its counts, and nothing is made", async (t) => {
   const { job } = startJob(t);
   const { isFit, checks } = await failuresOf(job);
   t.true(isFit);
@@ -97,7 +97,7 @@ test("a job that fits its data is told with its counts, and nothing is made", as
   t.regex(found("data: order") ?? "", /^global; split where .* more than 256 MiB/);
 });
 
-test("the order of the samples is told, where the job decides it", async (t) => {
+test.serial("the order of the samples is told, where the job decides it", async (t) => {
   const { job } = startJob(t);
   for (const [more, order] of [
     [{ order: "split" }, "split"],
@@ -109,7 +109,7 @@ test("the order of the samples is told, where the job decides it", async (t) => 
   }
 });
 
-test("all that is wrong with the data of a job is told at once", async (t) => {
+test.serial("all that is wrong with the data of a job is told at once", async (t) => {
   const { home, file, job } = startJob(t);
   const paths = [
     file("a.csv", csvText("y,d,c")),
@@ -140,42 +140,51 @@ test("all that is wrong with the data of a job is told at once", async (t) => {
   for (const [i, pattern] of expected.entries()) t.regex(failures[i] ?? "", pattern);
 });
 
-test("a directory of another job, and a cache that cannot be, are told before a run", async (t) => {
-  const { home, job } = startJob(t);
-  await (await startTrained(job)).train({ cut: 1 });
-  const again = await checkJob(job, 1);
-  t.true(again.isFit);
-  const goesOn = again.checks.find(({ name }) => name === "checkpoints: run")?.found ?? "";
-  t.regex(goesOn, /^goes on from step \d+ of /);
-  writeFileSync(join(home, "file"), "no directory");
-  const { failures } = await failuresOf(
-    withData({ ...job, seed: 5 }, { cache: join(home, "file", "cache") }),
-  );
-  t.deepEqual(
-    failures.map((one) => one.replaceAll(home, "")),
-    ["checkpoints: run: /checkpoints holds a run of another job", "cache: /file is no directory"],
-  );
-});
+test.serial(
+  "a directory of another job, and a cache that cannot be, are told before a run",
+  async (t) => {
+    const { home, job } = startJob(t);
+    await (await startTrained(job)).train({ cut: 1 });
+    const again = await checkJob(job, 1);
+    t.true(again.isFit);
+    const goesOn = again.checks.find(({ name }) => name === "checkpoints: run")?.found ?? "";
+    t.regex(goesOn, /^goes on from step \d+ of /);
+    writeFileSync(join(home, "file"), "no directory");
+    const { failures } = await failuresOf(
+      withData({ ...job, seed: 5 }, { cache: join(home, "file", "cache") }),
+    );
+    t.deepEqual(
+      failures.map((one) => one.replaceAll(home, "")),
+      ["checkpoints: run: /checkpoints holds a run of another job", "cache: /file is no directory"],
+    );
+  },
+);
 
-test("osiris train --dry-run and osiris doctor exit with 2 where the job does not fit", async (t) => {
-  const { home, job } = startJob(t);
-  const wrong = withData(job, { paths: ["none.csv"], label: "label" });
-  writeFileSync(join(home, "wrong.json"), JSON.stringify(wrong));
-  writeFileSync(join(home, "job.json"), JSON.stringify(job));
-  const dry = await runCli(["train", "wrong.json", "--dry-run"], home);
-  t.is(dry.code, 2);
-  t.regex(dry.stdout, /^fail +data: files +Cannot read the data file none\.csv: .*\n +name files/m);
-  t.regex(dry.stdout, /\nNothing was started\.\n$/);
-  const fit = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], home);
-  t.is(fit.code, 0, fit.stdout);
-  t.regex(fit.stdout, /\nThe job fits; nothing was started\.\n$/);
-  const { isHealthy, isJobFit } = await diagnose({ job: wrong, devices: 1 });
-  t.deepEqual([isHealthy, isJobFit], [false, false]);
-  const doctor = await runCli(["doctor", "wrong.json", "--devices", "1"], home);
-  t.is(doctor.code, 2);
-});
+test.serial(
+  "osiris train --dry-run and osiris doctor exit with 2 where the job does not fit",
+  async (t) => {
+    const { home, job } = startJob(t);
+    const wrong = withData(job, { paths: ["none.csv"], label: "label" });
+    writeFileSync(join(home, "wrong.json"), JSON.stringify(wrong));
+    writeFileSync(join(home, "job.json"), JSON.stringify(job));
+    const dry = await runCli(["train", "wrong.json", "--dry-run"], home);
+    t.is(dry.code, 2);
+    t.regex(
+      dry.stdout,
+      /^fail +data: files +Cannot read the data file none\.csv: .*\n +name files/m,
+    );
+    t.regex(dry.stdout, /\nNothing was started\.\n$/);
+    const fit = await runCli(["train", "job.json", "--dry-run", "--devices", "1"], home);
+    t.is(fit.code, 0, fit.stdout);
+    t.regex(fit.stdout, /\nThe job fits; nothing was started\.\n$/);
+    const { isHealthy, isJobFit } = await diagnose({ job: wrong, devices: 1 });
+    t.deepEqual([isHealthy, isJobFit], [false, false]);
+    const doctor = await runCli(["doctor", "wrong.json", "--devices", "1"], home);
+    t.is(doctor.code, 2);
+  },
+);
 
-test("a column that the evaluation's file lacks is not told as the job's", async (t) => {
+test.serial("a column that the evaluation's file lacks is not told as the job's", async (t) => {
   const { file, job } = startJob(t);
   const held = file("held.csv", csvText("y,dd,cc"));
   const judged = resolveJob({ ...job, evaluation: { data: { paths: [held] } } });
@@ -189,26 +198,29 @@ test("a column that the evaluation's file lacks is not told as the job's", async
   );
 });
 
-test("the store of rows below memory is told: the usual one, or the one that has rows of the run", async (t) => {
-  const { job } = startJob(t);
-  const tables = [{ name: "c", rows: 9, dim: 4, tier: "cached", keep: "durable" }] as const;
-  const cached = { ...job, model: { ...job.model, tables } };
-  const storeOf = async (options: JobOptions) => {
-    const { checks } = await checkJob(options, 1);
-    const { state, found } = checks.find(({ name }) => name === "tiers: store") ?? {};
-    return [state, found];
-  };
-  t.deepEqual(await storeOf(job), [undefined, undefined], "no row lies below memory");
-  t.deepEqual(await storeOf(cached), ["ok", rocksDb.isMet() ? "rocksdb" : "file"]);
-  const inFiles = { ...cached, tiers: { ssd: "file" } } as const;
-  t.deepEqual(await storeOf(inFiles), ["ok", "file"]);
-  await using cluster = await Cluster.start({ devices: 1 });
-  const { stores } = await (await cluster.submit(inFiles)).result();
-  t.deepEqual(stores, ["file"]);
-  t.deepEqual(await storeOf(cached), ["ok", "file, which has rows of the run"]);
-  if (leavesOut(t, rocksDb)) return;
-  t.deepEqual(await storeOf({ ...cached, tiers: { ssd: "rocksdb" } }), [
-    "fail",
-    "rocksdb, but file has rows of the run",
-  ]);
-});
+test.serial(
+  "the store of rows below memory is told: the usual one, or the one that has rows of the run",
+  async (t) => {
+    const { job } = startJob(t);
+    const tables = [{ name: "c", rows: 9, dim: 4, tier: "cached", keep: "durable" }] as const;
+    const cached = { ...job, model: { ...job.model, tables } };
+    const storeOf = async (options: JobOptions) => {
+      const { checks } = await checkJob(options, 1);
+      const { state, found } = checks.find(({ name }) => name === "tiers: store") ?? {};
+      return [state, found];
+    };
+    t.deepEqual(await storeOf(job), [undefined, undefined], "no row lies below memory");
+    t.deepEqual(await storeOf(cached), ["ok", rocksDb.isMet() ? "rocksdb" : "file"]);
+    const inFiles = { ...cached, tiers: { ssd: "file" } } as const;
+    t.deepEqual(await storeOf(inFiles), ["ok", "file"]);
+    await using cluster = await Cluster.start({ devices: 1 });
+    const { stores } = await (await cluster.submit(inFiles)).result();
+    t.deepEqual(stores, ["file"]);
+    t.deepEqual(await storeOf(cached), ["ok", "file, which has rows of the run"]);
+    if (leavesOut(t, rocksDb)) return;
+    t.deepEqual(await storeOf({ ...cached, tiers: { ssd: "rocksdb" } }), [
+      "fail",
+      "rocksdb, but file has rows of the run",
+    ]);
+  },
+);

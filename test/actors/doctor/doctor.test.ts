@@ -29,7 +29,7 @@ function startJob(t: ExecutionContext, more: Partial<JobOptions> = {}) {
   return { home, job };
 }
 
-test("all of a job that fits is looked at, and nothing is left behind", async (t) => {
+test.serial("all of a job that fits is looked at, and nothing is left behind", async (t) => {
   const { home, job } = startJob(t, { stepDeadlineMs: 20_000 });
   const diagnosis = await diagnose({ job, devices: 1 });
   t.deepEqual(
@@ -55,7 +55,7 @@ test("all of a job that fits is looked at, and nothing is left behind", async (t
   t.deepEqual(readdirSync(home), []);
 });
 
-test("a job that is too large fails, and a directory that cannot be", async (t) => {
+test.serial("a job that is too large fails, and a directory that cannot be", async (t) => {
   const tables = [{ name: "a", rows: 2 ** 31 - 1, dim: 1024 }];
   const large = startJob(t, { model: { ...smallModel, kind: "dlrm", tables, bottom: [1024] } });
   const written = { ...large.job, sharding: "as-written" as const };
@@ -110,7 +110,7 @@ test("every deadline is a share of the step deadline, within the one that it is 
   }
 });
 
-testIf(natsServer)("a real nats-server is asked: JetStream, login, its clock", async (t) => {
+testIf(natsServer).serial("a real nats-server is asked: JetStream, login, its clock", async (t) => {
   const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(store, { recursive: true, force: true }));
   await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);
@@ -123,7 +123,7 @@ testIf(natsServer)("a real nats-server is asked: JetStream, login, its clock", a
   t.is(stateOf(refused, "broker"), "fail");
 });
 
-test("osiris doctor tells, and its exit code says whether something fails", async (t) => {
+test.serial("osiris doctor tells, and its exit code says whether something fails", async (t) => {
   const { home } = startJob(t);
   const away = await runCli(["doctor", "--nats", "nats://127.0.0.1:1", "--json"], home);
   t.is(away.code, 1, away.stderr);

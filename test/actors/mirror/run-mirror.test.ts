@@ -127,7 +127,7 @@ async function readAll(url: string, subject: string, from = 1): Promise<RunEvent
   }
 }
 
-testIf(natsServer)(
+testIf(natsServer).serial(
   "a server that comes back empty has all events again, each once and in order",
   async (t) => {
     const server = await startServer(t);
@@ -184,7 +184,7 @@ testIf(natsServer)(
   },
 );
 
-testIf(natsServer)(
+testIf(natsServer).serial(
   "two roots that both write leave nothing twice, and the one that leads has the queue",
   async (t) => {
     const { url } = await startServer(t);
@@ -229,7 +229,7 @@ testIf(natsServer)(
   },
 );
 
-testIf(natsServer)(
+testIf(natsServer).serial(
   "a queue that only JetStream has is taken up once, and only what may go on",
   async (t) => {
     const { url } = await startServer(t);
@@ -283,7 +283,7 @@ testIf(natsServer)(
   },
 );
 
-testIf(natsServer)(
+testIf(natsServer).serial(
   "a server that refuses costs a line and a count, and is asked again",
   async (t) => {
     const directory = directoryOf(t);

@@ -54,45 +54,51 @@ const headOf = (bytes: number) =>
   "POST /v1/models/m:predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n" +
   `content-length: ${bytes}\r\n\r\n`;
 
-test("bodies that are coming in have a common limit, and leave it when they are read or refused", async (t) => {
-  const { directory } = await startModel(t);
-  const models = { m: { path: directory } };
-  const { server, post } = await startServer(t, { models, readingBytes: 300_000 });
-  const port = Number(new URL(server.url).port);
-  const first = connect(port, "127.0.0.1");
-  first.write(headOf(400_000) + "[".repeat(200_000)); // Of more than the quick way takes.
-  const other = connect(port, "127.0.0.1");
-  other.write(headOf(400_000));
-  // Whichever of them comes to the limit is refused, and what it had is free again.
-  other.write("[".repeat(200_000));
-  const answer = await Promise.race([told(first), told(other)]);
-  t.regex(answer, /^HTTP\/1\.1 503 [\s\S]*SERVER_FULL/);
-  first.destroy();
-  other.destroy();
-  const body = { instances: recordsOf(2) };
-  const padded = JSON.stringify(body) + " ".repeat(200_000);
-  for (let i = 0; i < 3; i++) t.is((await post("/v1/models/m:predict", padded)).status, 200);
-});
+test.serial(
+  "bodies that are coming in have a common limit, and leave it when they are read or refused",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const models = { m: { path: directory } };
+    const { server, post } = await startServer(t, { models, readingBytes: 300_000 });
+    const port = Number(new URL(server.url).port);
+    const first = connect(port, "127.0.0.1");
+    first.write(headOf(400_000) + "[".repeat(200_000)); // Of more than the quick way takes.
+    const other = connect(port, "127.0.0.1");
+    other.write(headOf(400_000));
+    // Whichever of them comes to the limit is refused, and what it had is free again.
+    other.write("[".repeat(200_000));
+    const answer = await Promise.race([told(first), told(other)]);
+    t.regex(answer, /^HTTP\/1\.1 503 [\s\S]*SERVER_FULL/);
+    first.destroy();
+    other.destroy();
+    const body = { instances: recordsOf(2) };
+    const padded = JSON.stringify(body) + " ".repeat(200_000);
+    for (let i = 0; i < 3; i++) t.is((await post("/v1/models/m:predict", padded)).status, 200);
+  },
+);
 
-test("a server that ends is not ready first, answers whoever is there, and ends each connection with its answer", async (t) => {
-  const { directory } = await startModel(t);
-  const models = { m: { path: directory } };
-  const { server } = await startServer(t, { models, leaveMs: 600_000 });
-  const port = Number(new URL(server.url).port);
-  const kept = connect(port, "127.0.0.1");
-  await once(kept, "connect");
-  const closing = server.close();
-  // It listens all the while: a probe sees that it is not ready.
-  const probe = connect(port, "127.0.0.1");
-  probe.write("GET /v2/health/ready HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
-  const [head = "", text = ""] = (await told(probe)).split("\r\n\r\n");
-  t.regex(head, /^HTTP\/1\.1 503 [\s\S]*connection: close/i);
-  t.deepEqual(JSON.parse(text), { ready: false });
-  const body = JSON.stringify({ instances: recordsOf(1) });
-  kept.write(headOf(body.length) + body);
-  t.regex(await told(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
-  await closing; // At once: no connection is open.
-  const late = connect(port, "127.0.0.1");
-  const [error] = await once(late, "error");
-  t.is(error.code, "ECONNREFUSED");
-});
+test.serial(
+  "a server that ends is not ready first, answers whoever is there, and ends each connection with its answer",
+  async (t) => {
+    const { directory } = await startModel(t);
+    const models = { m: { path: directory } };
+    const { server } = await startServer(t, { models, leaveMs: 600_000 });
+    const port = Number(new URL(server.url).port);
+    const kept = connect(port, "127.0.0.1");
+    await once(kept, "connect");
+    const closing = server.close();
+    // It listens all the while: a probe sees that it is not ready.
+    const probe = connect(port, "127.0.0.1");
+    probe.write("GET /v2/health/ready HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    const [head = "", text = ""] = (await told(probe)).split("\r\n\r\n");
+    t.regex(head, /^HTTP\/1\.1 503 [\s\S]*connection: close/i);
+    t.deepEqual(JSON.parse(text), { ready: false });
+    const body = JSON.stringify({ instances: recordsOf(1) });
+    kept.write(headOf(body.length) + body);
+    t.regex(await told(kept), /^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*predictions/i);
+    await closing; // At once: no connection is open.
+    const late = connect(port, "127.0.0.1");
+    const [error] = await once(late, "error");
+    t.is(error.code, "ECONNREFUSED");
+  },
+);

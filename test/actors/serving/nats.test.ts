@@ -7,7 +7,7 @@ import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { recordsOf, startModel, startServer } from "../../helpers/models/served.ts";
 import { patient } from "../../helpers/nats/nats.ts";
 
-test("a model is found and asked over NATS, and outlives its broker", async (t) => {
+test.serial("a model is found and asked over NATS, and outlives its broker", async (t) => {
   const model = await startModel(t);
   let broker = await startBroker({ auth: "open" });
   const { port } = broker;

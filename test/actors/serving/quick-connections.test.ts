@@ -52,7 +52,7 @@ function changedHead(random: RandomStream): string {
   return lines.join("\r\n");
 }
 
-test("a head that is read quickly is the head that node reads", async (t) => {
+test.serial("a head that is read quickly is the head that node reads", async (t) => {
   const server = createServer((request, response) => {
     request.setEncoding("latin1");
     let body = "";
@@ -139,68 +139,77 @@ function open(port: number) {
   return { socket, until, isClosed, told: () => told };
 }
 
-test("requests in any form have the same answers, in their order, on one connection", async (t) => {
-  const { port } = await startHere(t);
-  for (const requests of [
-    [post(), post(), post()],
-    [post(), chunked, post()],
-    [chunked, post(), probe, post("X: é\r\n")],
-    [post("Expect: 100-continue\r\n"), post()],
-    [probe, post()],
-  ]) {
-    // One after the other, all at once, and a byte at a time.
-    for (const way of ["turns", "once", "bytes"] as const) {
-      const { socket, until, told } = open(port);
-      for (const [i, request] of requests.entries()) {
-        if (way !== "bytes") socket.write(Buffer.from(request, "latin1"));
-        else {
-          for (const one of Buffer.from(request, "latin1")) {
-            socket.write(Buffer.of(one));
-            if (one === 10) await sleep(1);
+test.serial(
+  "requests in any form have the same answers, in their order, on one connection",
+  async (t) => {
+    const { port } = await startHere(t);
+    for (const requests of [
+      [post(), post(), post()],
+      [post(), chunked, post()],
+      [chunked, post(), probe, post("X: é\r\n")],
+      [post("Expect: 100-continue\r\n"), post()],
+      [probe, post()],
+    ]) {
+      // One after the other, all at once, and a byte at a time.
+      for (const way of ["turns", "once", "bytes"] as const) {
+        const { socket, until, told } = open(port);
+        for (const [i, request] of requests.entries()) {
+          if (way !== "bytes") socket.write(Buffer.from(request, "latin1"));
+          else {
+            for (const one of Buffer.from(request, "latin1")) {
+              socket.write(Buffer.of(one));
+              if (one === 10) await sleep(1);
+            }
           }
+          if (way === "turns") await until(i + 1);
         }
-        if (way === "turns") await until(i + 1);
+        const bodies = await until(requests.length);
+        socket.destroy();
+        t.is(bodies.length, requests.length, `${way}: ${told()}`);
+        const scored = bodies.filter((_, i) => requests[i] !== probe);
+        t.is(new Set(scored).size, 1, way);
+        t.regex(scored[0] ?? "", /^\{"predictions":\[0\.\d+,0\.\d+\]/);
       }
-      const bodies = await until(requests.length);
-      socket.destroy();
-      t.is(bodies.length, requests.length, `${way}: ${told()}`);
-      const scored = bodies.filter((_, i) => requests[i] !== probe);
-      t.is(new Set(scored).size, 1, way);
-      t.regex(scored[0] ?? "", /^\{"predictions":\[0\.\d+,0\.\d+\]/);
     }
-  }
-});
+  },
+);
 
-test("a caller that ends its side is answered, and one that ends within a request is refused", async (t) => {
-  const { port } = await startHere(t);
-  const whole = open(port);
-  whole.socket.end(post() + post());
-  await whole.isClosed;
-  t.is((await whole.until(0)).length, 2);
-  const half = open(port);
-  half.socket.end(post().slice(0, -3));
-  await half.isClosed;
-  t.regex(half.told(), /^HTTP\/1\.1 400 /);
-});
+test.serial(
+  "a caller that ends its side is answered, and one that ends within a request is refused",
+  async (t) => {
+    const { port } = await startHere(t);
+    const whole = open(port);
+    whole.socket.end(post() + post());
+    await whole.isClosed;
+    t.is((await whole.until(0)).length, 2);
+    const half = open(port);
+    half.socket.end(post().slice(0, -3));
+    await half.isClosed;
+    t.regex(half.told(), /^HTTP\/1\.1 400 /);
+  },
+);
 
-test("a server that ends cuts connections that rest, and answers what it took", async (t) => {
-  const { server, port } = await startHere(t);
-  const resting = open(port);
-  resting.socket.write(post());
-  await resting.until(1);
-  const within = open(port);
-  const text = post();
-  within.socket.write(post() + text.slice(0, -5)); // The server has both when it answers the first.
-  await within.until(1);
-  const closing = server.close();
-  await resting.isClosed;
-  within.socket.write(text.slice(-5));
-  await within.isClosed;
-  t.regex(within.told(), /HTTP\/1\.1 503 [\s\S]*connection: close[\s\S]*SERVER_DRAINING/);
-  await closing;
-});
+test.serial(
+  "a server that ends cuts connections that rest, and answers what it took",
+  async (t) => {
+    const { server, port } = await startHere(t);
+    const resting = open(port);
+    resting.socket.write(post());
+    await resting.until(1);
+    const within = open(port);
+    const text = post();
+    within.socket.write(post() + text.slice(0, -5)); // The server has both when it answers the first.
+    await within.until(1);
+    const closing = server.close();
+    await resting.isClosed;
+    within.socket.write(text.slice(-5));
+    await within.isClosed;
+    t.regex(within.told(), /HTTP\/1\.1 503 [\s\S]*connection: close[\s\S]*SERVER_DRAINING/);
+    await closing;
+  },
+);
 
-test("who is slow, silent or at rest for too long loses the connection", async (t) => {
+test.serial("who is slow, silent or at rest for too long loses the connection", async (t) => {
   const started = async (times: { requestMs: number; keepAliveMs: number }) => {
     const refused: (string | undefined)[] = [];
     const quick = new QuickConnections({

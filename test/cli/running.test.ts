@@ -72,7 +72,8 @@ test.serial("a second Ctrl-C ends at once", async (t) => {
   const again = setInterval(() => job.kill("SIGINT"), 100);
   const { code, stdout } = await job.ended;
   clearInterval(again);
-  t.is(code, 130);
+  // Without a code it ended by the signal itself: it had stopped, and was ending, when that came.
+  t.true(code === 130 || code === null, `${code}`);
   t.notRegex(stdout, /run\.(started|finished)/);
 });
 

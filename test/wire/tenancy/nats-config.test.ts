@@ -57,6 +57,7 @@ testIf(natsServer)(
     ]) {
       await t.throwsAsync(forbidden, { instanceOf: NotPermittedError });
     }
+    for await (const { type } of mine.events()) if (type === "run.progress") break;
     await mine.cancel();
     t.is((await mine.result()).status, "cancelled");
     t.deepEqual(complaints, []);

@@ -13,7 +13,11 @@ export function interruption(): Promise<void> {
   });
 }
 
-/** Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. */
+/**
+ * Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. A command that
+ * was asked to end stays listening until its process ends: without a listener the next Ctrl-C
+ * would end the process by the signal, without the command's exit code.
+ */
 export function onInterrupt(ask: () => void): Disposable {
   let askedAtMs: number | undefined;
   const hear = () => {
@@ -28,6 +32,7 @@ export function onInterrupt(ask: () => void): Disposable {
   for (const signal of signals) process.on(signal, hear);
   return {
     [Symbol.dispose]: () => {
+      if (askedAtMs !== undefined) return;
       for (const signal of signals) process.off(signal, hear);
     },
   };

@@ -6,8 +6,9 @@
 import { readdirSync } from "node:fs";
 
 /**
- * Folders that are rooms, the first that fits. Tests of connections, whose deadlines are seconds,
- * share no thread with tests that compute for seconds.
+ * Folders that are rooms; a file belongs to the first folder here that contains it. Tests of
+ * connections have deadlines of seconds, so they run in another thread than tests that compute
+ * for seconds.
  */
 const rooms = [
   ...["actors/dashboard", "chaos/simulation", "chaos/processes", "actors", "bench", "chaos", "cli"],

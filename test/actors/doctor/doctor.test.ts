@@ -32,11 +32,11 @@ function startJob(t: ExecutionContext, more: Partial<JobOptions> = {}) {
 test.serial("all of a job that fits is looked at, and nothing is left behind", async (t) => {
   const { home, job } = startJob(t, { stepDeadlineMs: 20_000 });
   const diagnosis = await diagnose({ job, devices: 1 });
-  // A busy machine may make the broker slow.
-  const [failed, ...others] = diagnosis.checks.filter(({ state }) => state === "fail");
-  t.deepEqual(others, []);
-  if (failed !== undefined) t.is(failed.name, "broker round trip", failed.found);
-  t.is(diagnosis.isHealthy, failed === undefined);
+  t.deepEqual(
+    diagnosis.checks.filter(({ state }) => state === "fail"),
+    [],
+  );
+  t.true(diagnosis.isHealthy);
   for (const name of [
     "Node",
     "SSD store",
@@ -118,7 +118,7 @@ testIf(natsServer).serial("a real nats-server is asked: JetStream, login, its cl
   t.is(stateOf(diagnosis, "broker JetStream"), "ok");
   t.is(stateOf(diagnosis, "broker login"), "ok");
   // A busy machine makes it slow.
-  t.true(["ok", "warn", "fail"].includes(stateOf(diagnosis, "broker round trip") ?? ""));
+  t.true(["ok", "warn"].includes(stateOf(diagnosis, "broker round trip") ?? ""));
   const refused = await diagnose({ nats: server.url, token: "wrong" });
   t.is(stateOf(refused, "broker"), "fail");
 });

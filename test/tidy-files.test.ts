@@ -80,9 +80,9 @@ test("package.json answers for each install script that the lockfile has, and ru
   t.true(Object.values(allowScripts).every((isAllowed) => !isAllowed));
 });
 
-test("whoever listens to strangers has its listeners guarded, so that none of them can throw", (t) => {
+test("each server that has a listener guards it, so that an exception ends one request alone", (t) => {
   const product = paths.filter((path) => /^(src|storage|actors|chaos|cli)\/.*\.ts$/.test(path));
-  // A server without a listener, as one that only asks whether a port is free, hears nobody.
+  // A server without a listener only tries whether a port is free: it answers no request.
   const servers = product.filter((path) => /createServer\((?!\))/.test(textOf(path)));
   t.true(servers.length >= 3, servers.join());
   const isGuarded = (path: string) =>

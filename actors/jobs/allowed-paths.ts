@@ -46,7 +46,7 @@ export function modulesOf({ model }: Pick<JobSpec, "model">): string[] {
 
 /**
  * The job with paths that lie within the roots of who asks: relative ones are relative to their
- * root, and each is told as it is, without links. Its paths are the options that the job's schema
+ * root, and symbolic links in them are resolved. Its paths are the options that the job's schema
  * marks as such (src/ports/option-schemas.ts). @throws PathForbiddenError
  */
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {

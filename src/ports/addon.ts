@@ -61,8 +61,8 @@ export function ofThisVersion(addon: Addon, path: string): Addon {
 
 /**
  * The addon of this process: the one that is built here, else the one of the package; undefined
- * where there is none with kernels for this processor. Load errors of what is built here are
- * thrown.
+ * where neither has kernels for this processor. If the addon that is built here cannot be loaded,
+ * its error is thrown.
  */
 export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded.addon;

@@ -1,8 +1,7 @@
-// What the schemas of options say besides checking them: the names of options at a place, for
-// messages about misspelled ones, and which options name files. Each of these is marked where its
-// schema stands, so that whoever holds the paths of a job to its roots finds all of them, those
-// that are added later too. Threads that check options load no library of schemas for it: the
-// definitions of the schemas are walked.
+// Reads two things from the schemas of options: the names that options have at a place, for messages
+// about misspelled ones, and the options that name files. `pathOption` marks the latter in the schema,
+// so that the check of a tenant's paths (actors/jobs/allowed-paths.ts) covers options that are added
+// later. This file walks zod's definitions and does not import zod: threads load it too.
 
 import type { z } from "zod";
 

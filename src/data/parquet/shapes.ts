@@ -167,7 +167,7 @@ function comparedAs({ type }: SchemaElement, { kind, divisor, isDecimal }: Kind)
   }
 }
 
-/** Bits of floats; those of two bytes are float16. */
+/** Bits of a float by its physical type; FIXED_LEN_BYTE_ARRAY holds float16. */
 const floatBits: Readonly<Record<string, number>> = {
   FLOAT: 32,
   DOUBLE: 64,
@@ -231,7 +231,7 @@ function kindOf(element: SchemaElement): Kind {
   }
 }
 
-/** Those of 76 digits, the most that a format has. */
+/** A decimal of 76 digits, the largest of Arrow (decimal256), has 32 bytes. */
 const decimalBytesMax = 32;
 
 const perSecond: Readonly<Record<string, number>> = { MILLIS: 1e3, MICROS: 1e6, NANOS: 1e9 };

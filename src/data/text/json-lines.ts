@@ -51,8 +51,8 @@ export function jsonFields(line: string, { names, lists, made }: JsonFields): st
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The object that a line is, its values as `parseExactly` has them, those within it maybe maps;
- * undefined: it is none, has a name twice, or is not UTF-8.
+ * The JSON object of a line, as `parseExactly` reads it; an object within it may be a map.
+ * Undefined if the line is no JSON object, repeats a name, or is not UTF-8.
  */
 export function objectIn(line: string): Record<string, unknown> | undefined {
   try {

@@ -4,13 +4,13 @@
 //
 //   integers                 a number up to 2^53, beyond it a bigint
 //   with `.` or `e`          a number: the nearest float64
-//   a name twice             no JSON here, as RFC 8259 leaves open what it means
+//   an object repeats a name  refused, as RFC 8259 leaves its meaning open
 //   names that are integers  in the order of the text, where objects below the outermost are maps
 //
 // One look over the text finds what would be lost. Most texts have nothing of it. In others it is
 // marked, as text with a beginning that nothing else has, and restored in what `JSON.parse` makes.
 
-/** Deepest nesting of a text, unless the caller says less: what is deeper is no data of ours. */
+/** Levels of nesting that are read, unless the caller sets fewer. */
 export const jsonDepthMax = 512;
 
 export interface ExactJsonOptions {
@@ -27,7 +27,7 @@ export interface ExactJsonOptions {
   readonly mayBeMaps?: boolean;
 }
 
-/** The value of a text of JSON. @throws SyntaxError where it is none, or has a name twice */
+/** Parses JSON. @throws SyntaxError if `text` is no JSON, or an object in it repeats a name */
 export function parseExactly(
   text: string,
   { depthMax = jsonDepthMax, mayBeMaps = false, checkObjects }: ExactJsonOptions = {},

@@ -16,7 +16,7 @@ import { readStruct, ThriftEnded, type ThriftStruct, type ThriftValue } from "./
 
 /** The levels and values of a page, unpacked; valid until the next page. */
 export interface DataPage {
-  /** Values and what is missing: entries of levels. */
+  /** Entries of the page: its values and its nulls. */
   readonly count: number;
   readonly repetition: HybridReader | undefined;
   readonly definition: HybridReader | undefined;

@@ -205,7 +205,7 @@ function checkPlace(most: number, size: number): void {
 
 type Encoded = PageBytes & {
   readonly encoding: number;
-  /** Values of the page, and what is missing. */
+  /** Entries of the page: its values and its nulls. */
   readonly count: number;
   readonly decoders: PageDecoders;
 };
@@ -297,7 +297,7 @@ function ofLength(next: () => string, length: number): () => string {
   };
 }
 
-/** Texts whose first bytes stand together, then their second bytes, and so on. */
+/** BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on. */
 function splitTexts({ bytes, start, end }: PageBytes, length: number): () => string {
   if (length < 1) throw new Damage(`its values have ${length} bytes`);
   const values = Math.floor((end - start) / length);

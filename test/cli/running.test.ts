@@ -36,8 +36,8 @@ function listenersOf(port: number): string[] {
 
 test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", async (t) => {
   const directory = directoryOf(t);
-  writeJob(directory, "calm", 30_000);
-  writeJob(directory, "cut", 30_000);
+  writeJob(directory, "calm", 15_000);
+  writeJob(directory, "cut", 15_000);
   const calm = await runCli(["train", "calm.json", "--json"], directory);
   t.is(calm.code, 0, calm.stderr);
 

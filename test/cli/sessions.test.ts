@@ -4,8 +4,8 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
-import { someOrAll } from "../helpers/thinned.ts";
 import { directoryOf } from "./jobs.ts";
 
 test.serial("sessions are generated as JSON Lines, in the order that is asked for", async (t) => {
@@ -71,41 +71,45 @@ async function sorted(table: string, rows: number): Promise<void> {
   while (!existsSync(table) && (stateOf()?.read.rows ?? 0) < rows) await sleep(2);
 }
 
-test.serial("killed or interrupted, clustering goes on, and makes the same bytes", async (t) => {
-  const directory = directoryOf(t);
-  const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
-  t.is((await runCli(generate, directory)).code, 0);
-  const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];
-  t.is((await runCli(args("calm"), directory)).code, 0);
-  const bytesOf = (table: string) => {
-    return readFileSync(join(directory, table, "part-00000.parquet"));
-  };
-  let stopped = 0;
-  const ends = [
-    ["SIGKILL", 4000],
-    ["SIGINT", 1],
-    ["SIGKILL", 1],
-    ["SIGINT", 7000],
-  ] as const;
-  for (const [signal, rows] of someOrAll("clustering is ended", ends.slice(1, 2), ends)) {
-    const running = startCli(args("table"), directory);
-    await sorted(join(directory, "table"), rows);
-    running.kill(signal);
-    const { code, stderr } = await running.ended;
-    if (code === 0) continue; // It was faster.
-    stopped++;
-    t.is(code, signal === "SIGINT" ? 130 : null);
-    if (signal === "SIGINT") {
-      t.regex(
-        stderr,
-        /: stopped; the same command goes on from table\.clustering; remove it to give up\.$/m,
-      );
+// The sorting itself is killed and stopped on every change, in test/storage.
+testIf(testAll).serial(
+  "killed or interrupted, clustering goes on, and makes the same bytes",
+  async (t) => {
+    const directory = directoryOf(t);
+    const generate = ["generate", "--sessions", "8", "--samples", "7000", "--out", "rows.jsonl"];
+    t.is((await runCli(generate, directory)).code, 0);
+    const args = (table: string) => ["cluster-sessions", "rows.jsonl", table, "--memory", "1MB"];
+    t.is((await runCli(args("calm"), directory)).code, 0);
+    const bytesOf = (table: string) => {
+      return readFileSync(join(directory, table, "part-00000.parquet"));
+    };
+    let stopped = 0;
+    const ends = [
+      ["SIGKILL", 4000],
+      ["SIGINT", 1],
+      ["SIGKILL", 1],
+      ["SIGINT", 7000],
+    ] as const;
+    for (const [signal, rows] of ends) {
+      const running = startCli(args("table"), directory);
+      await sorted(join(directory, "table"), rows);
+      running.kill(signal);
+      const { code, stderr } = await running.ended;
+      if (code === 0) continue; // It was faster.
+      stopped++;
+      t.is(code, signal === "SIGINT" ? 130 : null);
+      if (signal === "SIGINT") {
+        t.regex(
+          stderr,
+          /: stopped; the same command goes on from table\.clustering; remove it to give up\.$/m,
+        );
+      }
+      t.false(existsSync(join(directory, "table")));
+      const ended = await runCli([...args("table"), "--json"], directory);
+      t.true(lastJson<{ rowsResumed: number }>(ended).rowsResumed >= rows);
+      t.true(bytesOf("table").equals(bytesOf("calm")));
+      rmSync(join(directory, "table"), { recursive: true });
     }
-    t.false(existsSync(join(directory, "table")));
-    const ended = await runCli([...args("table"), "--json"], directory);
-    t.true(lastJson<{ rowsResumed: number }>(ended).rowsResumed >= rows);
-    t.true(bytesOf("table").equals(bytesOf("calm")));
-    rmSync(join(directory, "table"), { recursive: true });
-  }
-  t.true(stopped > 0);
-});
+    t.true(stopped > 0);
+  },
+);

@@ -28,7 +28,7 @@ test.serial("a run's steps, speed, incidents and end are figures", async (t) => 
   const { url: nats, token } = cluster;
   await using exporter = await openExporter({ nats, ...(token === undefined ? {} : { token }) });
   const effect = { effect: "exit" } as const;
-  threads.plan([{ actor: "device:1", generation: 1, step: 150, point: 0, ...effect }]);
+  threads.plan([{ actor: "device:1", generation: 1, step: 60, point: 0, ...effect }]);
   const run = await cluster.submit({
     model: {
       kind: "dlrm",
@@ -39,14 +39,14 @@ test.serial("a run's steps, speed, incidents and end are figures", async (t) => 
     },
     data: {
       kind: "synthetic",
-      samples: 8000,
-      epochs: 3,
+      samples: 4000,
+      epochs: 2,
       dense: 2,
       batchSize: 64,
       cache: directory,
     },
     evaluation: { fraction: 0.2 },
-    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 100 },
+    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 25 },
   });
   const result = await run.result();
   await cluster.network.transport.flush();

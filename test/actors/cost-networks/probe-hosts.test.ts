@@ -39,7 +39,7 @@ test.serial("a host process whose device fails is named, with what its device sa
   t.regex(error?.message ?? "", /costs-host-\d: .*null/);
 });
 
-test.serial("measurements of two hosts are kept apart from those of one", async (t) => {
+testIf(testAll).serial("measurements of two hosts are kept apart from those of one", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-probe-hosts-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const path = join(directory, "costs.measured");

@@ -68,13 +68,13 @@ testIf(testAll).serial(
 
 test.serial("three networks are trained, and know more of costs than their mean", async (t) => {
   const told: string[] = [];
-  const { networks, reports } = await trainCostNetworks(drawnCosts(200, 2), {
+  const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {
     ...{ epochs: 20, threads: 2 },
     onNetwork: (name) => void told.push(name),
   });
   t.deepEqual(told, ["compute", "forward", "backward"]);
   for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
-    t.is(samples, 200);
+    t.is(samples, 100);
     t.log(`${name}: ${testMse} of ${testVariance}`);
     t.true(testMse > 0);
     t.regex(digest, /^sha256:[0-9a-f]{64}$/);

@@ -3,6 +3,7 @@
 
 import { openTab } from "../../helpers/browsers.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { testAll } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 import { withBrowser } from "./desk.ts";
 
@@ -114,4 +115,5 @@ withBrowser.test(
     );
     t.deepEqual([...tree.problems, ...timeline.problems], []);
   },
+  testAll,
 );

@@ -4,6 +4,7 @@ import type { ExecutionContext } from "ava";
 import type { Page } from "playwright-core";
 import { brokenBoxes, openTab } from "../../helpers/browsers.ts";
 import { startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { testAll } from "../../helpers/needs.ts";
 import { type Desk, withBrowser } from "./desk.ts";
 
 const views = ["runs", "run", "tree", "incidents", "tiers", "plan", "hosts", "chaos"];
@@ -30,6 +31,14 @@ const seen: Readonly<Record<string, string>> = {
   chaos: "form select",
 };
 
+/** Controls and charts that a screen reader would find without a name. */
+const findNameless = `[...document.querySelectorAll(
+  "button, a, input, select, textarea, meter, progress, [role=img], [role=treeitem], main > section"
+)].filter((one) => {
+  const labelled = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby");
+  return !labelled && !one.textContent.trim() && !(one.labels && one.labels.length > 0);
+}).map((one) => one.outerHTML.slice(0, 120))`;
+
 async function lookAtAll(
   t: ExecutionContext,
   { browser, scene }: Desk,
@@ -42,13 +51,14 @@ async function lookAtAll(
   for (const view of views) {
     await show(tab.page, view);
     await tab.page.waitForSelector(seen[view] ?? "h2");
+    t.deepEqual(await tab.page.evaluate<string[]>(findNameless), [], `${view} without a name`);
     t.deepEqual(await brokenBoxes(tab.page), [], `${view} at ${size.width} pixels`);
   }
   t.deepEqual(tab.problems, []);
 }
 
 withBrowser.test(
-  "every view shows a live run at 1,280 pixels, names with markup as text",
+  "every view shows a live run at 1,280 pixels, names with markup as text, each control by a name",
   async (t, desk) => {
     await lookAtAll(t, desk, wide, "light");
   },
@@ -136,26 +146,6 @@ withBrowser.test(
 );
 
 withBrowser.test(
-  "whoever listens instead of looking hears a name of every field and chart",
-  async (t, { browser, scene }) => {
-    const { url } = await scene();
-    await using tab = await openTab(browser, url);
-    for (const view of views) {
-      await show(tab.page, view);
-      const nameless = await tab.page.evaluate<string[]>(findNameless);
-      t.deepEqual(nameless, [], view);
-    }
-  },
-);
-
-const findNameless = `[...document.querySelectorAll(
-  "button, a, input, select, textarea, meter, progress, [role=img], [role=treeitem], main > section"
-)].filter((one) => {
-  const labelled = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby");
-  return !labelled && !one.textContent.trim() && !(one.labels && one.labels.length > 0);
-}).map((one) => one.outerHTML.slice(0, 120))`;
-
-withBrowser.test(
   "a page finds the server that was started again, and its figures go on",
   async (t, { browser }) => {
     const token = "the-same-token-again";
@@ -179,4 +169,5 @@ withBrowser.test(
       [],
     );
   },
+  testAll,
 );

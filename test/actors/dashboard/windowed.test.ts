@@ -4,6 +4,7 @@
 import type { Page } from "playwright-core";
 import { largeDevices, largeTables, openLargeCluster } from "../../../bench/page/large-cluster.ts";
 import { openTab } from "../../helpers/browsers.ts";
+import { testAll } from "../../helpers/needs.ts";
 import { withBrowser } from "./desk.ts";
 
 const list = '[role="region"][aria-label="Shards"]';
@@ -74,6 +75,7 @@ withBrowser.test(
     t.true((await drawn(page)) > 1);
     t.deepEqual(tab.problems, []);
   },
+  testAll,
 );
 
 withBrowser.test(

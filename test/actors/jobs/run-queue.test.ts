@@ -11,6 +11,7 @@ import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
 import { storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
+import { isTestAll } from "../../helpers/thinned.ts";
 
 const onCluster = shared(() => startCluster(2));
 
@@ -29,7 +30,7 @@ async function first(run: Run, type: RunEvent["type"]): Promise<void> {
   for await (const event of run.events()) if (event.type === type) return;
 }
 
-const epochs = 4;
+const epochs = isTestAll ? 4 : 2;
 const longJob = ({ job }: Pick<EitherCluster, "job">, priority = 0, devices = 2) =>
   inEpochs(job({ priority, devices }), epochs);
 
@@ -117,8 +118,9 @@ onCluster.test(
 );
 
 for (const store of ["file", "rocksdb"] as const) {
-  // That a store keeps its entries is the suite of stores' to prove.
-  testIf(...storeNeeds(store), ...(store === "rocksdb" ? [testAll] : [])).serial(
+  // On every change, test/actors/jobs/job-service.test.ts takes up a journal, and test/cli/running.test.ts
+  // kills a cluster with `--state`.
+  testIf(...storeNeeds(store), testAll).serial(
     `${store}: runs outlive the process: finished, running, paused and queued`,
     async (t) => {
       const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));

@@ -36,7 +36,7 @@ test.serial(
   async (t) => {
     await using place = await startTestCluster(2);
     const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
-    const job = inEpochs(place.job({ checkpoint }), 3);
+    const job = inEpochs(place.job({ checkpoint }), 2);
     const directory = job.checkpoint?.directory ?? "";
     const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
     place.threads.plan([exit]);
@@ -65,7 +65,7 @@ test.serial(
     const whole = await verifyRun(directory, { from: "start" });
     t.true(whole.isEqual, JSON.stringify(wrongOf(whole)));
     t.is(whole.digest, result.digest);
-    t.is(whole.steps, 3 * smallSteps);
+    t.is(whole.steps, 2 * smallSteps);
     t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
     const onTwo = await verifyRun(directory, { from: checkpoints.at(-1)?.manifest, devices: 2 });
     t.like(onTwo, { isEqual: true, devices: 2 });

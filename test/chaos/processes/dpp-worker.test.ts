@@ -48,8 +48,8 @@ test.serial(
     const home = writeDays(t);
     await using place = await startTestCluster(1);
     const { url, token, name } = place.cluster;
-    const job = jobOnDays(place, home, { streamed: true }, { preprocessing, stepDeadlineMs: 6000 });
-    const missing = /^Waited 4500 ms for split \w+ \d+ \d+ of a preprocessing worker/;
+    const job = jobOnDays(place, home, { streamed: true }, { preprocessing, stepDeadlineMs: 4000 });
+    const missing = /^Waited 3000 ms for split \w+ \d+ \d+ of a preprocessing worker/;
     let worker: Promise<DppWorker> | undefined;
     const { result, events } = await runJob(place, job, (event) => {
       // On a busy machine a device may reach its step deadline before the reader reports that no

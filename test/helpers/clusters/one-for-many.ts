@@ -4,14 +4,18 @@
 // with ava's `--match`, it is closed once no test has used it for a while.
 
 import type { ExecutionContext } from "ava";
-import { type Need, testIf } from "../needs.ts";
+import { isMet, type Need, testIf } from "../needs.ts";
 
 /** Where tests are left out: how long something unused stays open. */
 const lingerMs = 3000;
 
 export interface Shared<Thing> {
-  /** Declares a serial test that uses it. */
-  test(title: string, run: (t: ExecutionContext, thing: Thing) => unknown): void;
+  /** Declares a serial test that uses it, and has `more` needs. */
+  test(
+    title: string,
+    run: (t: ExecutionContext, thing: Thing) => unknown,
+    ...more: readonly Need[]
+  ): void;
 }
 
 /** Shares what `start` starts among the tests that are declared with it. */
@@ -28,9 +32,9 @@ export function shared<Thing extends AsyncDisposable>(
     await (await closing)?.[Symbol.asyncDispose]();
   };
   return {
-    test(title, run) {
-      left++;
-      testIf(...needs).serial(title, async (t) => {
+    test(title, run, ...more) {
+      if (more.every(isMet)) left++;
+      testIf(...needs, ...more).serial(title, async (t) => {
         left--;
         clearTimeout(timer);
         t.teardown(async () => {

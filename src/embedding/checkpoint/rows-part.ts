@@ -69,6 +69,7 @@ export async function* encodeRows(
   const kind = version | (precisions.indexOf(precision) << 8);
   yield new Uint8Array(Uint32Array.of(magic, kind, dim, width).buffer);
   for await (const chunk of records) {
+    if (chunk.rows.length === 0) continue; // A count of 0 ends the part.
     yield new Uint8Array(Uint32Array.of(chunk.rows.length).buffer);
     yield bytesOf(chunk.rows);
     yield precision === "float32" ? bytesOf(chunk.weights) : pack(chunk, dim, precision);

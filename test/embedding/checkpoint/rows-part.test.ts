@@ -52,13 +52,20 @@ function flat(records: Iterable<RowRecords>) {
   };
 }
 
+const noRecords: RowRecords = {
+  rows: new Int32Array(),
+  weights: new Float32Array(),
+  state: new Float32Array(),
+};
 const someRows = fc.uniqueArray(fc.nat(99)).map((rows) => rows.sort((a, b) => a - b));
 
 test("rows come back from a part as they went in, however they were chunked", async (t) => {
   await fc.assert(
     fc.asyncProperty(someRows, fc.integer({ min: 1, max: 30 }), async (rows, chunk) => {
       const records = recordsOf(rows, chunk);
-      t.deepEqual(flat(decodeRows(await partOf(records), expect)), flat(records));
+      // A chunk may be empty: of a piece of a table, no row may have an id.
+      const cut = records.flatMap((one) => [noRecords, one, noRecords]);
+      t.deepEqual(flat(decodeRows(await partOf(cut), expect)), flat(records));
     }),
   );
 });

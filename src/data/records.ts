@@ -10,7 +10,7 @@ import { BatchRows, type EncodedBatch } from "./batch-rows.ts";
 import type { Means } from "./cache/cache-format.ts";
 import { namedColumns } from "./columnar/named-columns.ts";
 import { bagReader, denseReader, idTextOf, noValue, textOf } from "./columnar/record-values.ts";
-import { transformsOf } from "./data-kinds.ts";
+import { isTable, transformsOf } from "./data-kinds.ts";
 import type {
   ResolvedColumnOptions,
   ResolvedDataOptions,
@@ -31,8 +31,11 @@ import { SourceColumns } from "./text/source-columns.ts";
 import type { CompiledTransforms } from "./transforms/compile.ts";
 import { planOf } from "./transforms/plan.ts";
 
-/** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
-export type RecordValue = string | number | bigint | null | undefined;
+/**
+ * One value of a record. Null and undefined are missing. A bigint is a 64-bit id. A boolean is the
+ * text `true` or `false` as an id, and 1 or 0 as a number.
+ */
+export type RecordValue = string | number | bigint | boolean | null | undefined;
 
 /**
  * A sample without its label, by column. A list is a bag of ids. Where ids have weights, each one
@@ -80,7 +83,11 @@ export function createRecordEncoder(
   const dense = denseOf(data);
   const wide = wideOf(tables);
   const sample = new Sample({ dense, features: tables.length, wide, weighted });
-  const denseColumns = columns.dense.map((column) => ({ column, read: denseReader(column) }));
+  const areNumbers = isTable(data);
+  const denseColumns = columns.dense.map((column) => ({
+    column,
+    read: denseReader(column, areNumbers),
+  }));
   const bagColumns = columns.categorical.map((column, feature) => {
     const isBag = isBagOf(data, columns, feature);
     return { feature, column, read: bagReader(feature, column, isBag) };
@@ -121,7 +128,7 @@ export function createRecordEncoder(
       const misnamed =
         only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
       const isGood = (index: number) => misnamed[index] === undefined;
-      const made = transforms && madeOfRecords(transforms, records, isGood, readers);
+      const made = transforms && madeOfRecords(transforms, records, { isGood, readers, areNumbers });
       for (const [index, record] of records.entries()) {
         if (made !== undefined) made.row = index;
         const fault = misnamed[index] ?? fill(record, made, only);
@@ -187,8 +194,12 @@ function namesOf(columns: Columns, transforms: CompiledTransforms | undefined): 
 function madeOfRecords(
   transforms: CompiledTransforms,
   records: readonly SampleRecord[],
-  isGood: (index: number) => boolean,
-  readers: BagReaders,
+  of: {
+    readonly isGood: (index: number) => boolean;
+    readonly readers: BagReaders;
+    /** Whether booleans are numbers to the transforms, as they are in tables. */
+    readonly areNumbers: boolean;
+  },
 ): MadeFeatures {
   // A weight of a list in a table stands behind its id, as text.
   const sources = transforms.sources.map((source) => {
@@ -202,7 +213,10 @@ function madeOfRecords(
       const { column: name = "", form } = transforms.sources[source] ?? {};
       const value = record[name];
       const isId = form === "ids" || form === "texts";
-      const read = (one: unknown) => (isId ? idTextOf(one, { isWide: true }) : textOf(one));
+      const read = (one: unknown) => {
+        if (isId) return idTextOf(one, { isWide: true });
+        return textOf(typeof one === "boolean" && of.areNumbers ? Number(one) : one);
+      };
       const texts = (Array.isArray(value) ? value : [value]).map(read);
       if (texts.includes(undefined)) {
         unfit ??= noValue(name, "text, a number, a bigint or a list of them");
@@ -210,12 +224,12 @@ function madeOfRecords(
       const known = texts.map((text) => text ?? "");
       return Array.isArray(value) ? known : (known[0] ?? "");
     };
-    const fault = columns.add(isGood(index) ? fieldOf : undefined);
+    const fault = columns.add(of.isGood(index) ? fieldOf : undefined);
     const wrong = unfit ?? fault;
     if (wrong !== undefined) faults.set(index, wrong);
   }
   const rows = { rows: records.length, place: 0, firstRow: 0 };
-  return new MadeFeatures(transforms.run(columns.columns(), rows), faults, readers);
+  return new MadeFeatures(transforms.run(columns.columns(), rows), faults, of.readers);
 }
 
 /** The fault of a record whose keys cannot be all meant; `names`: the job's columns, each once. */

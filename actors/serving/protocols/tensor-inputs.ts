@@ -90,7 +90,6 @@ function valuesOf(
 }
 
 function recordValueOf(element: Element): RecordValue {
-  if (typeof element === "boolean") return element ? 1 : 0;
   return typeof element === "number" && Number.isNaN(element) ? null : element;
 }
 

@@ -19,9 +19,14 @@ export type ReadValue = (sample: Sample, value: unknown) => Fault | undefined;
 /** Integers below this have at most 15 digits, which are exact, and are written without `e`. */
 const shortEnd = 1e15;
 
-/** The reader of a dense feature. */
-export function denseReader(column: DenseField): ReadValue {
+/**
+ * The reader of a dense feature. `areNumbers`: whether the training data have booleans as 1 and 0, as
+ * tables do. In text they are words, which are left to `unreadable` where it makes them missing.
+ */
+export function denseReader(column: DenseField, areNumbers: boolean): ReadValue {
+  const isWord = !areNumbers && column.unreadable === "missing";
   return (sample, value) => {
+    if (typeof value === "boolean" && !isWord) return setDense(sample, value ? 1 : 0, column);
     if (typeof value === "number") {
       const isRead = column.isInteger ? isShort(value) : Number.isFinite(Math.fround(value));
       // The text of -0 is that of 0.
@@ -86,6 +91,7 @@ function isShort(value: number): boolean {
 export function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return "";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
+  if (typeof value === "boolean") return String(value); // As the readers of JSON Lines and tables.
   if (typeof value !== "string") return undefined;
   return isAscii(value) ? value : Buffer.from(value, "utf8").toString("latin1");
 }

@@ -5,7 +5,7 @@ import test from "ava";
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import { dataOptions } from "../../../src/data/options.ts";
 import { createRecordEncoder, type SampleRecord } from "../../../src/data/records.ts";
-import { csv, synthetic } from "../../../src/data/sources.ts";
+import { csv, parquet, synthetic } from "../../../src/data/sources.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 
@@ -121,6 +121,24 @@ test("a list of numbers is the bag of their texts", (t) => {
     const expected = outcome(() => encoder.encode([{ ...base, [name]: list.map(String) }]));
     t.deepEqual(found, expected, `seed ${seed}, ${name}: ${list}`);
   }
+});
+
+test("a boolean is its word as an id, and 1 or 0 as a number", (t) => {
+  const encoder = createRecordEncoder(data, tables);
+  const base = { plain: 1, log: 0, must: 2, text: "a" };
+  const of = (record: SampleRecord) => encoder.encode([{ ...base, ...record }]);
+  for (const value of [true, false]) {
+    // As JSON Lines, Parquet and Arrow have it in training.
+    t.deepEqual(of({ text: value }), of({ text: String(value) }));
+    t.deepEqual(of({ must: value }), of({ must: Number(value) }));
+    // The reader of text finds no number there, which is missing by this column's rule.
+    t.deepEqual(of({ told: value }), of({ told: null }));
+  }
+  const columns = { label: "y", batchSize: 1, dense: [{ column: "told", unreadable: "missing" }] };
+  const table = checkOptions(dataOptions, parquet("absent.parquet", columns as never));
+  const ofTable = createRecordEncoder(table, []);
+  t.deepEqual(ofTable.encode([{ told: true }]), ofTable.encode([{ told: 1 }]));
+  t.throws(() => of({ row: true }), { message: /`row`/ });
 });
 
 test("missing values are those of empty text, and text beyond ASCII is bytes of UTF-8", (t) => {

@@ -38,9 +38,17 @@ async function withNamed<Section extends { data?: JobSpec["data"] | undefined }>
 /** Data with its files by name. @throws as `withFiles` */
 export async function namedFiles(data: JobSpec["data"]): Promise<JobSpec["data"]> {
   if (data.kind === "synthetic") return data;
-  const named = await s3FilesOf(data.paths);
-  const paths = isTable(data) ? tableFilesOf(named) : filesOf(named);
+  const paths = await filesNamed(data, data.paths);
   if (data.kind === "criteo-tsv") return { ...data, paths };
   const { transforms } = data;
   return { ...data, paths, ...(transforms && { transforms: await withHashes(transforms) }) };
+}
+
+/** The files of paths of this kind of data. @throws as `withFiles` */
+export async function filesNamed(
+  data: Pick<JobSpec["data"], "kind">,
+  paths: readonly string[],
+): Promise<string[]> {
+  const named = await s3FilesOf(paths);
+  return isTable(data) ? tableFilesOf(named) : filesOf(named);
 }

@@ -111,7 +111,7 @@ async function addTableRows(
   const transforms = lineTransforms(data);
   const sample = newSample(job, data);
   const shapes = shapesOf(job.model);
-  const table = await openTable(path, data, shapes, undefined, true);
+  const table = await openTable(path, data, shapes, undefined, []);
   const { columns, header } = table;
   try {
     const encoder = createRowEncoder(columns, header, undefined, transforms);

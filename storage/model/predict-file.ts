@@ -1,10 +1,10 @@
-// Predicts every line of a text file, and writes the file again with one more column. Lines are
+// Predicts every line of text files, and writes the lines again with one more column. Lines are
 // decoded as in training; a chunk of lines is in memory at a time.
 
 import { BatchRows } from "../../src/data/batch-rows.ts";
 import { isTable } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
-import { factsOf } from "../../src/data/remote/file-facts.ts";
+import { factsOfAll } from "../../src/data/remote/file-facts.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
 import {
@@ -25,6 +25,7 @@ import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
+import { filesNamed } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import { type DiskFile, realDisk } from "../../src/ports/disk.ts";
 import { shownJson } from "../../src/ports/json/exact-json.ts";
@@ -46,45 +47,53 @@ import { openOutput, outputFormatOf } from "./prediction-output.ts";
 import { textOut } from "./text-probabilities.ts";
 
 /**
- * Writes `address`, a file on a disk or a server, to `out` with the probability of the label 1, or
- * the value of a label that is a number, at the end of each line. Where the name of `out` ends as
- * another format, `.csv`, `.jsonl`, `.parquet` or `.arrow`, it has the number of each line, the
- * columns of `keep`, and the predictions instead. `.gz` and `.zst` behind an ending of text pack
- * it. The file has the columns of the model's training data, with or without the label; other
- * columns stay as they are. Plain or gzip. A model of files of columns reads one, and writes a file
- * of rows and probabilities (predict-table.ts).
- * @throws InvalidOptionError where a column is missing, or `column` is in the file
+ * Writes the lines of `data` to `out` with the probability of the label 1, or the value of a label
+ * that is a number, at the end of each. `data`: one or more paths of files on a disk or a server, of
+ * directories, and patterns, as in a job's `data.paths`; the files are read in that order, and
+ * those of CSV have one header. Where the name of `out` ends as another format, `.csv`, `.jsonl`,
+ * `.parquet` or `.arrow`, it has the number of each line of all files, the columns of `keep`, and
+ * the predictions instead. `.gz` and `.zst` behind an ending of text pack it. The files have the
+ * columns of the model's training data, with or without the label; other columns stay as they are.
+ * Plain or gzip. A model of files of columns reads such files, and writes a file of rows and
+ * probabilities (predict-table.ts).
+ * @throws InvalidOptionError where a column is missing, or `column` is in a file
  * @throws InputUnusableError where it cannot be read or `out` cannot be written
  */
 export async function predictFile(
   model: Model,
-  address: string,
+  data: string | readonly string[],
   out: string,
   given: PredictFileOptions = {},
 ): Promise<PredictReport> {
   const options = { ...given, calibrations: given.calibrations ?? model.calibrations };
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
-  const path = shownPath(address);
+  const files = await filesNamed(model.job.data, typeof data === "string" ? [data] : data);
   if (isTable(model.job.data)) {
-    const { predictTable } = await import("./predict-table.ts");
-    return predictTable(model, address, out, options);
+    const { predictTables } = await import("./predict-table.ts");
+    return predictTables(model, files, out, options);
   }
-  const { bytes: size } = await factsOf(address);
+  const facts = await factsOfAll(files);
+  const size = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   const { format, packed } = outputFormatOf(out);
   const { kind } = model.job.data;
   // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
   const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
   const isRewritten = format === undefined || isOfKind;
   if (isRewritten && options.keep !== undefined) throw noKeep(out);
-  const scorer = new LineScorer(model, path, column, options);
+  const scorer = new LineScorer(model, column, options);
+  let read = 0;
   const bytes = await writeWhole(disk, out, async (file) => {
     const sink = isRewritten
       ? scorer.rewriter(file, await packOf(packed))
       : await scorer.rowWriter(file, { format, packed });
-    for await (const { firstLine, lines, bytesRead } of readLines(address)) {
-      await sink.write(await scorer.score(firstLine, lines));
-      onProgress?.(bytesRead, size);
-      signal?.throwIfAborted();
+    for (const [i, file] of files.entries()) {
+      scorer.begin(shownPath(file));
+      for await (const { firstLine, lines, bytesRead } of readLines(file)) {
+        await sink.write(await scorer.score(firstLine, lines));
+        onProgress?.(read + bytesRead, size);
+        signal?.throwIfAborted();
+      }
+      read += facts[i]?.bytes ?? 0;
     }
     await sink.finish();
   });
@@ -101,7 +110,7 @@ interface ScoredLine extends NumberedLine {
   readonly values: readonly number[] | undefined;
 }
 
-/** Lines that were scored; `header`: the first line of a file of CSV, once. */
+/** Lines that were scored; `header`: the first line of the first file of CSV. */
 interface ScoredLines {
   readonly header: string | undefined;
   readonly lines: readonly ScoredLine[];
@@ -116,26 +125,35 @@ interface LineSink {
 /** Scores lines, chunk after chunk, and counts what they come to. */
 class LineScorer {
   readonly #model: Model;
-  readonly #path: string;
   readonly #column: string;
   readonly #transforms: CompiledTransforms | undefined;
   readonly #options: PredictFileOptions;
   /** The columns that are added. */
   readonly #names: readonly string[];
+  /** The file that is scored. */
+  #path = "";
   #columns: Columns | undefined;
+  /** The header of the first file of CSV. */
+  #header: string | undefined;
+  #isRewritten = false;
   #samples = 0;
   #places: readonly number[] = [];
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
   #sum = 0;
 
-  constructor(model: Model, path: string, column: string, options: PredictFileOptions) {
+  constructor(model: Model, column: string, options: PredictFileOptions) {
     this.#model = model;
-    this.#path = path;
     this.#column = column;
     this.#options = options;
     this.#names = predictedColumns(model.tasks, column, options);
     this.#transforms = lineTransforms(model.job.data);
+  }
+
+  /** A file begins. */
+  begin(path: string): void {
+    this.#path = path;
+    this.#columns = undefined;
   }
 
   report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
@@ -146,6 +164,7 @@ class LineScorer {
   /** Writes each line again, with its predictions at its end. */
   rewriter(file: DiskFile, pack: Pack): LineSink {
     const write = textOut(file, pack);
+    this.#isRewritten = true;
     return {
       write: ({ header, lines }) => {
         const { delimiter = ",", json } = this.#columns ?? {};
@@ -215,6 +234,14 @@ class LineScorer {
     });
   }
 
+  /** Lines of all files stand below one header. @throws InvalidOptionError for another header */
+  #checkHeader(header: string): void {
+    if (this.#header === undefined || header === this.#header) return;
+    const wanted = `Expected all files to have the header of the first one, ${this.#header}`;
+    const advice = "write a file of another format, which has row numbers and predictions";
+    throw new InvalidOptionError("data", `${wanted}; ${this.#path} has ${header}: ${advice}`);
+  }
+
   /** The lines with their predictions. Blank lines are left out. */
   async score(firstLine: number, lines: readonly (string | undefined)[]): Promise<ScoredLines> {
     const left = lines.flatMap((text, i): NumberedLine[] => {
@@ -228,7 +255,12 @@ class LineScorer {
       const [{ text }] = left;
       this.#columns = columnsOf(this.#model.job, text, this.#path, this.#column);
       this.#placeKept(text);
-      if (data.kind === "csv") header = left.shift()?.text;
+      if (data.kind === "csv") {
+        left.shift();
+        header = this.#header === undefined ? text : undefined;
+        if (this.#isRewritten) this.#checkHeader(text);
+        this.#header ??= text;
+      }
     }
     const scored: ScoredLine[] = [];
     for (let from = 0; from < left.length; from += batchSamplesMax) {
@@ -276,7 +308,7 @@ class LineScorer {
       return values;
     }
     this.#bad++;
-    this.#firstBad ??= { line, reason };
+    this.#firstBad ??= { file: this.#path, line, reason };
     return undefined;
   }
 

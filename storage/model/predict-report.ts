@@ -13,8 +13,8 @@ export interface PredictFileOptions extends ProgressOptions {
    */
   readonly column?: string | undefined;
   /**
-   * Columns of the file to write beside the predictions, as they are: raw ids. Of a file of
-   * columns, those that the model reads. Refused where the file is written again, line by line.
+   * Columns of the file to write beside the predictions, as they are, whether the model reads them
+   * or not. Refused where the file is written again, line by line.
    */
   readonly keep?: readonly string[] | undefined;
   /**
@@ -33,8 +33,10 @@ export interface PredictReport {
    * number: their probability is empty.
    */
   readonly bad: number;
-  /** The first bad line or row, from 1, and why it is bad. */
-  readonly firstBad: { readonly line: number; readonly reason: string } | undefined;
+  /** The first bad line or row of the file `file`, from 1, and why it is bad. */
+  readonly firstBad:
+    | { readonly file: string; readonly line: number; readonly reason: string }
+    | undefined;
   /** Mean of the probabilities, or values, of the first task; NaN without a sample. */
   readonly mean: number;
   readonly file: string;

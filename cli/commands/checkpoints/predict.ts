@@ -1,4 +1,4 @@
-// osiris predict DIRECTORY: the probabilities of a trained model for the lines of a file.
+// osiris predict MODEL DATA...: the predictions of a trained model for the lines of files.
 
 import type { Command } from "commander";
 import {
@@ -8,14 +8,13 @@ import {
   type PredictReport,
   predictFile,
 } from "../../../index.ts";
-import { shownPath } from "../../../src/data/remote/addresses.ts";
 import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, metric } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface PredictOptions extends CommonOptions {
-  readonly data?: string;
+  readonly data?: readonly string[];
   readonly out: string;
   readonly keep?: readonly string[];
   readonly calibrate?: string;
@@ -28,15 +27,21 @@ export function addPredict(program: Command): void {
   const command = program
     .command("predict")
     .argument("<model>", "checkpoint directory, of which the best model is taken, or .osiris file")
-    .argument("[data]", "file with the training columns; the label may be missing")
-    .description("write a file again with what the model predicts on each line")
-    .option("--data <FILE>", "the same file")
+    .argument(
+      "[data...]",
+      "files, directories and patterns with the training columns; the label may be missing",
+    )
+    .description("write the lines of files again with what the model predicts on each")
+    .option("--data <FILE...>", "the same")
     .requiredOption(
       "-o, --out <FILE>",
       "file to write; as .csv, .jsonl (each also .gz or .zst), .parquet or .arrow of another format than the " +
         "data it has row numbers, kept columns and predictions",
     )
-    .option("--keep <COLUMN...>", "columns beside the predictions: raw ids")
+    .option(
+      "--keep <COLUMN...>",
+      "columns beside the predictions, whether the model reads them or not",
+    )
     .option(
       "--calibrate <FILE>",
       "also write calibrated probabilities, by the labels of this file; `held-out`: of the samples " +
@@ -49,14 +54,15 @@ export function addPredict(program: Command): void {
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withModelRoots(command), [
     "predict checkpoints tomorrow.csv -o scored.csv",
-    "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user item",
+    "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user session",
+    "predict checkpoints clicks/date=2026-11-28 -o scored.parquet --keep user",
     "predict checkpoints tomorrow.parquet -o scored.csv.gz --calibrate held-out",
     "predict checkpoints --data tomorrow.csv.gz --out scored.csv --column click",
-  ]).action(async (directory: string, given: string | undefined, options: PredictOptions) => {
+  ]).action(async (directory: string, given: readonly string[], options: PredictOptions) => {
     const { out, column, manifest, keep, json } = options;
-    const data = given ?? options.data;
-    if (data === undefined || (given !== undefined && options.data !== undefined)) {
-      const message = "Expected one file to predict, `osiris predict MODEL DATA -o OUT`";
+    const data = [...given, ...(options.data ?? [])];
+    if (data.length === 0) {
+      const message = "Expected data to predict, `osiris predict MODEL DATA -o OUT`";
       throw new InvalidOptionError("data", message);
     }
     const calibration = options.calibrate === undefined ? "stored" : "none";
@@ -74,7 +80,7 @@ export function addPredict(program: Command): void {
       (report) => {
         const { digest, step } = model;
         if (json) console.log(JSON.stringify({ report: "predict", ...report, digest, step }));
-        else for (const line of linesOf(report, shownPath(data))) console.log(line);
+        else for (const line of linesOf(report)) console.log(line);
         return exitCodes.done;
       },
     );
@@ -89,10 +95,10 @@ async function calibrationsOf(model: Model, by: string | undefined) {
   return model.calibrate({ paths: [by] });
 }
 
-function linesOf({ samples, bad, firstBad, mean, file }: PredictReport, data: string): string[] {
+function linesOf({ samples, bad, firstBad, mean, file }: PredictReport): string[] {
   const done = `${file}: ${count(samples)} predictions, mean ${metric(mean)}`;
   if (firstBad === undefined) return [done];
-  const { line, reason } = firstBad;
-  const left = `${count(bad)} bad lines have none; the first: ${data}:${line}: ${reason}`;
+  const { file: from, line, reason } = firstBad;
+  const left = `${count(bad)} bad lines have none; the first: ${from}:${line}: ${reason}`;
   return [done, left];
 }

@@ -16,7 +16,7 @@ export async function openArrow(
   options: ResolvedArrowOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
-  isPrediction = false,
+  kept?: readonly string[],
 ): Promise<TableFile> {
   let file: RangeReader;
   try {
@@ -30,7 +30,7 @@ export async function openArrow(
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
     const { wanted, ...asked } = askedColumns(file.path, inFile, options, tables, {
       key,
-      isPrediction,
+      kept,
     });
     return {
       path: file.path,

@@ -27,7 +27,7 @@ export async function openParquet(
   options: ResolvedParquetOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
-  isPrediction = false,
+  kept?: readonly string[],
 ): Promise<ParquetFile> {
   let file: RangeReader;
   try {
@@ -39,7 +39,7 @@ export async function openParquet(
     const footer = await readFooter(file);
     const { schema } = footer;
     const inFile = { names: columnNames(schema), shapeOf: shapeOf.bind(undefined, schema) };
-    const asked = askedColumns(file.path, inFile, options, tables, { key, isPrediction });
+    const asked = askedColumns(file.path, inFile, options, tables, { key, kept });
     return tableOf(file, footer, asked);
   } catch (error) {
     await file.close();

@@ -64,8 +64,8 @@ export interface AskedColumns<Shape> {
 }
 
 /**
- * What a job reads of the file at `path`. `isPrediction`: labels, weight and group may be missing,
- * and are not read.
+ * What a job reads of the file at `path`. `kept`: the file is predicted; labels, weight and group
+ * may be missing, and are not read, and these columns are read beside the features.
  * @throws InvalidOptionError where the file lacks a column, or has another kind of it
  * @throws InputUnusableError where a column cannot be read
  */
@@ -74,11 +74,15 @@ export function askedColumns<Shape extends AskedShape>(
   { names, shapeOf }: FileColumns<Shape>,
   options: ResolvedTableOptions,
   tables: readonly TableShape[],
-  { key, isPrediction }: { readonly key: KeyColumn | undefined; readonly isPrediction: boolean },
+  {
+    key,
+    kept,
+  }: { readonly key?: KeyColumn | undefined; readonly kept?: readonly string[] | undefined },
 ): AskedColumns<Shape> {
+  const isPrediction = kept !== undefined;
   const roles = [
     ...rolesOf(options, key, isPrediction),
-    ...(isPrediction ? [] : whereRoles(options)),
+    ...(isPrediction ? keptRoles(kept) : whereRoles(options)),
   ];
   const shapes = new Map<string, Shape>();
   for (const { name } of roles) {
@@ -95,7 +99,10 @@ export function askedColumns<Shape extends AskedShape>(
   const partitions = new Map([...partitionsOf(path)].filter(([name]) => !inFile.has(name)));
   const header = [...new Set([...inFile, ...partitions.keys(), ...targets])];
   const { columns, problems } = namedColumns(options, tables, { path, header }, key);
-  const absent = [...problems, ...(isPrediction ? [] : whereProblems(options, path, header))];
+  const others = isPrediction
+    ? keptProblems(kept, path, [...inFile, ...partitions.keys()])
+    : whereProblems(options, path, header);
+  const absent = [...problems, ...others];
   const wrong = absent.length > 0 ? absent : roles.flatMap((role) => problemOf(role, shapes, path));
   if (wrong.length > 0) throw InvalidOptionError.ofAll([...wrong]);
   const { outputs } = planOf(transformsOf(options) ?? []);
@@ -121,7 +128,10 @@ function wantedAs<Shape extends AskedShape>(
 ): WantedColumn<Shape>[] {
   const { leaf } = shape;
   const others = roles.filter(({ kind }) => kind !== "where");
-  const isText = others.some(({ kind }) => kind === "id" || kind === "text");
+  const isNumber = others.some(({ kind }) => kind === "number");
+  const isText = others.some(({ kind }) => {
+    return kind === "id" || kind === "text" || (kind === "kept" && !isNumber);
+  });
   // A label of true and false is text; an integer is a number, which it stays as text.
   const isLabelText = leaf.kind === "boolean" && others.some(({ kind }) => kind === "label");
   const isId = isText || isLabelText;
@@ -137,8 +147,11 @@ function wantedAs<Shape extends AskedShape>(
 interface Role {
   readonly option: string;
   readonly name: string;
-  /** `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data. */
-  readonly kind: "label" | "number" | "text" | "time" | "id" | "where";
+  /**
+   * `number`: a dense feature or a weight; `text`: a group or what is hashed to split the data;
+   * `kept`: written beside a prediction.
+   */
+  readonly kind: "label" | "number" | "text" | "time" | "id" | "where" | "kept";
   readonly list?: "plain" | "weighted" | undefined;
   readonly isHashed?: boolean;
 }
@@ -186,6 +199,17 @@ function whereRoles({ where = [] }: ResolvedTableOptions): Role[] {
   return where.map(({ column: name }, i) => ({ option: `data.where[${i}]`, name, kind: "where" }));
 }
 
+function keptRoles(kept: readonly string[]): Role[] {
+  return kept.map((name) => ({ option: "keep", name, kind: "kept" }));
+}
+
+function keptProblems(kept: readonly string[], path: string, names: readonly string[]) {
+  return kept.flatMap((name) => {
+    if (names.includes(name)) return [];
+    return { option: "keep", message: missing("keep", name, path, names, []) };
+  });
+}
+
 function whereProblems(
   { where = [] }: ResolvedTableOptions,
   path: string,
@@ -206,7 +230,7 @@ function problemOf(
   path: string,
 ): { readonly option: string; readonly message: string }[] {
   const shape = shapes.get(name);
-  if (shape === undefined) return [];
+  if (shape === undefined || kind === "kept") return [];
   const refuse = (what: string, advice: string) => {
     const message = `\`${option}\` names the column \`${name}\`, which ${what} in ${path}; ${advice}`;
     return [{ option, message }];

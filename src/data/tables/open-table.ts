@@ -6,8 +6,8 @@ import type { KeyColumn } from "../split-keys.ts";
 import type { TableFile } from "./table-file.ts";
 
 /**
- * Opens a file for a job; the caller closes it. `isPrediction`: labels, weight and group may be
- * missing, and are not read.
+ * Opens a file for a job; the caller closes it. `kept`: the file is predicted; labels, weight and
+ * group may be missing, and are not read, and these columns are read beside the features.
  * @throws InvalidOptionError where the file lacks a column, or has another kind of it
  * @throws InputUnusableError where it cannot be read
  */
@@ -16,16 +16,16 @@ export async function openTable(
   options: ResolvedTableOptions,
   tables: readonly TableShape[],
   key?: KeyColumn,
-  isPrediction = false,
+  kept?: readonly string[],
 ): Promise<TableFile> {
   switch (options.kind) {
     case "parquet": {
       const { openParquet } = await import("../parquet/open-columns.ts");
-      return openParquet(path, options, tables, key, isPrediction);
+      return openParquet(path, options, tables, key, kept);
     }
     case "arrow": {
       const { openArrow } = await import("../arrow/open-arrow.ts");
-      return openArrow(path, options, tables, key, isPrediction);
+      return openArrow(path, options, tables, key, kept);
     }
     default:
       return options satisfies never;

@@ -123,7 +123,7 @@ test("a bad line has no probability, and is told with its number", async (t) => 
   writeFileSync(path, broken);
   const report = await predictFile(model, path, join(home, "scored.csv"));
   t.like(report, { samples: 2, bad: 1 });
-  t.deepEqual(report.firstBad, { line: 3, reason: "expected 4 fields, got 2" });
+  t.like(report.firstBad, { line: 3, reason: "expected 4 fields, got 2" });
   const [, first, bad, last] = fieldsOf(join(home, "scored.csv"));
   t.regex(first ?? "", /,0\.\d+$/);
   t.is(bad, "1,2,");

@@ -1,7 +1,7 @@
 // Predictions of a file in every format, beside raw ids, raw and calibrated: the numbers of
 // `Model.predict`, which are those of an evaluation.
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { tableFromIPC } from "apache-arrow";
@@ -142,6 +142,57 @@ test("lines become rows of any format, with raw ids beside the model's own numbe
     message: /a file of columns without `\.gz`: it is read from its end/,
   });
   t.deepEqual(readdirSync(home), before);
+});
+
+test("a directory, a pattern and several files are predicted as one, in order", async (t) => {
+  const { home, path, model } = await trainedOnClicks(t);
+  await predictFile(model, path, join(home, "whole.csv"));
+  const whole = readFileSync(join(home, "whole.csv"), "utf8");
+  const days = join(home, "days");
+  mkdirSync(days);
+  const parts = [lines.slice(0, 7), lines.slice(7, 8), lines.slice(8)];
+  const paths = parts.map((part, i) => {
+    const name = join(days, `day-${i}.csv`);
+    writeFileSync(name, `${[header, ...part].join("\n")}\n`);
+    return name;
+  });
+  const done: number[] = [];
+  for (const [name, data] of [
+    ["directory", days],
+    ["pattern", join(days, "day-?.csv")],
+    ["several", paths],
+  ] as const) {
+    const out = join(home, `${name}.csv`);
+    const onProgress = (read: number, size: number) => void done.push(read / size);
+    t.is((await predictFile(model, data, out, { onProgress })).samples, samples);
+    t.is(readFileSync(out, "utf8"), whole, name);
+  }
+  t.is(done.at(-1), 1);
+  t.true(done.every((share) => share > 0 && share <= 1));
+
+  // Rows of another format are numbered over all files; each file has a header of its own.
+  const turned = lines.slice(8).map((line) => line.split(",").reverse().join(","));
+  const [, , last = ""] = paths;
+  writeFileSync(last, `at,user,price,clicked\n${turned.join("\n")}\nx,y\n`);
+  const out = join(home, "rows.jsonl");
+  const report = await predictFile(model, days, out, { keep: ["at"] });
+  t.like(report, { samples, bad: 1, firstBad: { file: last, line: samples - 8 + 2 } });
+  const rows = await rowsIn(out);
+  const probabilities = whole
+    .trimEnd()
+    .split("\n")
+    .slice(1)
+    .map((line) => Number(line.split(",")[4]));
+  t.deepEqual(
+    rows.slice(0, samples),
+    records.map(({ at }, row) => ({ row, at, probability: probabilities[row] })),
+  );
+  const refused = predictFile(model, days, join(home, "other.csv"));
+  await t.throwsAsync(refused, {
+    instanceOf: InvalidOptionError,
+    message: /the header of the first one, clicked,price,user,at; .*day-2\.csv has at,user,price/,
+  });
+  t.false(existsSync(join(home, "other.csv")));
 });
 
 test("calibrated probabilities stand beside the raw ones, by the samples of an evaluation", async (t) => {

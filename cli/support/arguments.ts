@@ -1,7 +1,7 @@
 // Options that several commands take, and how their values are read.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { allowModels } from "../../index.ts";
+import { allowModels, type Model } from "../../index.ts";
 import { tokenFor } from "./token-file.ts";
 
 /** What every command takes. */
@@ -56,6 +56,27 @@ export function withModelRoots(command: Command): Command {
     const { modelRoot = [] } = action.opts<{ readonly modelRoot?: readonly string[] }>();
     allowModels(modelRoot);
   });
+}
+
+/** Which kernels compute predictions. */
+export type ArithmeticChoice = "same" | "auto" | "native" | "reference";
+
+/** Adds `--arithmetic`. */
+export function withArithmetic(command: Command): Command {
+  return command.addOption(
+    new Option(
+      "--arithmetic <WHICH>",
+      "kernels that compute: the same as in training, whose bits predictions then have; or auto, the " +
+        "fastest here; native; reference (default: same)",
+    ).choices(["same", "auto", "native", "reference"]),
+  );
+}
+
+/** Says that last bits may differ, where predictions are computed with another arithmetic. */
+export function noteArithmetic({ arithmetic, trainedArithmetic }: Model): void {
+  if (arithmetic === trainedArithmetic) return;
+  const message = `Trained with ${trainedArithmetic} and computed with ${arithmetic}`;
+  console.error(`${message}: the last bits of predictions may differ from the training's.`);
 }
 
 /** The last lines of every help. */

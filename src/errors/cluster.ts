@@ -25,8 +25,10 @@ export class ArithmeticMismatchError extends TrainingError {
     const where = directory === undefined ? "" : ` of the checkpoint in ${directory}`;
     super(
       `Expected the arithmetic \`${expected}\`${where}, this process has \`${actual}\`: ` +
-        `they differ in bits. ${wayOn(expected)}, or start a new run` +
-        (directory === undefined ? "" : " in another `checkpoint.directory`"),
+        `they differ in bits. ${wayOn(expected)}; or start a new run` +
+        (directory === undefined
+          ? ""
+          : " in another `checkpoint.directory`; or predict with `arithmetic: auto`, last bits apart"),
     );
   }
 }

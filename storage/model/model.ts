@@ -73,8 +73,9 @@ export class Model implements AsyncDisposable {
   readonly step: number;
   /** SHA-256 tree hash of weights and optimizer state, equal to the digest in a run's result. */
   readonly digest: string;
-  /** The arithmetic of its predictions. */
+  /** The arithmetic of its predictions, and that of training. */
   readonly arithmetic: string;
+  readonly trainedArithmetic: string;
   /** What missing values of dense features became in training, by feature, where it is the mean. */
   readonly means: Means | undefined;
   /** The labels that it predicts, T of them: one, unless it has several tasks. */
@@ -94,6 +95,7 @@ export class Model implements AsyncDisposable {
     this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
+    this.trainedArithmetic = manifest.arithmetic;
     this.means = manifest.means;
     this.#parts = parts;
     this.#device = device;

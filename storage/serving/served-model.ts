@@ -159,6 +159,11 @@ export class ServedModel implements AsyncDisposable {
     return this.#live("tell the version").version;
   }
 
+  /** The arithmetic of training, and that of its answers. */
+  get arithmetic(): { readonly trained: string; readonly own: string } {
+    return { trained: this.#made.arithmetic, own: this.#made.kernels.arithmetic };
+  }
+
   /** The tables of which only some rows lie in memory, as `memoryBytes` asks for. */
   get onDisk(): readonly TableOnDisk[] {
     const { tables } = this.#live("tell its tables").rows;

@@ -4,6 +4,7 @@
 import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
 import type { CalibrationChoice } from "../../../storage/model/find-calibration.ts";
+import type { LoadOptions } from "../../../storage/model/load-model.ts";
 import {
   type Ranked,
   type RankOptions,
@@ -17,7 +18,7 @@ export type ScoringEngine = Pick<
   ServedModel,
   "job" | "tasks" | "version" | "predict" | "predictBatch" | "rank" | "applyDelta" | "close"
 > &
-  Partial<Pick<ServedModel, "onDisk" | "rowCounts" | "recalibrate">>;
+  Partial<Pick<ServedModel, "onDisk" | "rowCounts" | "recalibrate" | "arithmetic">>;
 
 /** Opens a model: options as of `ServedModel.open`. */
 export type OpenEngine = (
@@ -27,12 +28,17 @@ export type OpenEngine = (
     readonly memoryBytes?: number | undefined;
     readonly tierDirectory?: string | undefined;
     readonly calibration?: CalibrationChoice | undefined;
+    readonly arithmetic?: LoadOptions["arithmetic"] | undefined;
   },
 ) => Promise<ScoringEngine>;
 
 /** Opens it with the engine of Osiris. */
-export const openServedModel: OpenEngine = (path, { manifest, ...tiers }) =>
-  ServedModel.open(path, { ...tiers, ...(manifest === undefined ? {} : { manifest }) });
+export const openServedModel: OpenEngine = (path, { manifest, arithmetic, ...tiers }) =>
+  ServedModel.open(path, {
+    ...tiers,
+    ...(manifest && { manifest }),
+    ...(arithmetic && { arithmetic }),
+  });
 
 /** What a request asks of a model. B samples. */
 export type Asked =

@@ -69,9 +69,15 @@ async function openWith(
   { spec, open, versions, log }: ServedModelInput,
   manifest: string | undefined,
 ): Promise<ScoringEngine> {
-  const { path, memoryBytes, tierDirectory, calibration } = spec;
-  const engine = await open(path, { manifest, memoryBytes, tierDirectory, calibration });
+  const { path, memoryBytes, tierDirectory, calibration, arithmetic } = spec;
+  const choice = { manifest, calibration, arithmetic };
+  const engine = await open(path, { ...choice, memoryBytes, tierDirectory });
   const { digest, step, calibrated } = engine.version;
+  const { trained, own } = engine.arithmetic ?? {};
+  if (own !== trained) {
+    const told = `Trained with ${trained} and computed with ${own}: last bits may differ`;
+    log.write("warn", told, { model: versions.name, digest, step });
+  }
   if (calibrated) {
     const told = "Probabilities are calibrated, as is stored with the version";
     log.write("info", told, { model: versions.name, digest, step });

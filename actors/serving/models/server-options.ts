@@ -26,6 +26,8 @@ const modelOptions = z.strictObject({
    * without a calibration is not served.
    */
   calibration: z.enum(["stored", "required", "none"]).default("stored"),
+  /** As `loadModel`'s: with another arithmetic than training's, last bits may differ. */
+  arithmetic: z.enum(["same", "auto", "native", "reference"]).default("same"),
   /** Sends a share of this model's requests to another one. */
   split: z
     .strictObject({

@@ -62,6 +62,6 @@ function linesOf({ tasks, by, digest, step }: CalibrateReport): string[] {
   return [
     ...own,
     `Stored with          ${digest} (step ${count(step)})`,
-    "`osiris serve` and `osiris predict` apply it; `--calibration none`, `--calibrate none`: not.",
+    "`osiris serve` and `osiris predict` apply it; `--calibration none`: not.",
   ];
 }

@@ -10,8 +10,11 @@ import {
   type Model,
 } from "../../../index.ts";
 import {
+  type ArithmeticChoice,
   type CommonOptions,
   collected,
+  noteArithmetic,
+  withArithmetic,
   withCommon,
   withModelRoots,
 } from "../../support/arguments.ts";
@@ -25,6 +28,7 @@ interface EvalOptions extends CommonOptions {
   readonly test?: boolean;
   readonly manifest?: string;
   readonly thresholds?: string;
+  readonly arithmetic?: ArithmeticChoice;
 }
 
 /** Adds the command. */
@@ -37,7 +41,7 @@ export function addEval(program: Command): void {
     .option("--test", "evaluate on the test of the job that trained the model")
     .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
-  withCommon(withModelRoots(command), [
+  withCommon(withArithmetic(withModelRoots(command)), [
     "eval checkpoints --data test.tsv",
     "eval checkpoints --data test.tsv --manifest best",
     "eval checkpoints --test",
@@ -48,7 +52,9 @@ export function addEval(program: Command): void {
       const message = "Expected either `--data FILE` or `--test`, the test of the job itself";
       throw new InvalidOptionError("--data", message);
     }
-    await using model = await loadModel(directory, manifest === undefined ? {} : { manifest });
+    const { arithmetic = "same" } = options;
+    await using model = await loadModel(directory, { arithmetic, ...(manifest && { manifest }) });
+    noteArithmetic(model);
     const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
     const thresholds = options.thresholds?.split(",").map(Number);
     const at = thresholds === undefined ? {} : { thresholds };

@@ -8,7 +8,14 @@ import {
   type PredictReport,
   predictFile,
 } from "../../../index.ts";
-import { type CommonOptions, withCommon, withModelRoots } from "../../support/arguments.ts";
+import {
+  type ArithmeticChoice,
+  type CommonOptions,
+  noteArithmetic,
+  withArithmetic,
+  withCommon,
+  withModelRoots,
+} from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, metric } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
@@ -17,7 +24,8 @@ interface PredictOptions extends CommonOptions {
   readonly data?: readonly string[];
   readonly out: string;
   readonly keep?: readonly string[];
-  readonly calibrate?: string;
+  readonly calibration?: string;
+  readonly arithmetic?: ArithmeticChoice;
   readonly column?: string;
   readonly manifest?: string;
 }
@@ -43,20 +51,20 @@ export function addPredict(program: Command): void {
       "columns beside the predictions, whether the model reads them or not",
     )
     .option(
-      "--calibrate <FILE>",
-      "also write calibrated probabilities, by the labels of this file; `held-out`: of the samples " +
-        "that the job holds out; `none`: do not (default: as is stored with the model, if it is)",
+      "--calibration <WHICH>",
+      "calibrated probabilities beside the raw ones: as `stored` with the model, by the `held-out` " +
+        "samples of its job, by the labels of a FILE, or `none` (default: stored, if it is)",
     )
     .option(
       "--column <NAME>",
       'name of the new column (default: "probability"; of numbers "prediction")',
     )
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
-  withCommon(withModelRoots(command), [
+  withCommon(withArithmetic(withModelRoots(command)), [
     "predict checkpoints tomorrow.csv -o scored.csv",
     "predict model.osiris tomorrow.jsonl -o scored.parquet --keep user session",
     "predict checkpoints clicks/date=2026-11-28 -o scored.parquet --keep user",
-    "predict checkpoints tomorrow.parquet -o scored.csv.gz --calibrate held-out",
+    "predict checkpoints tomorrow.parquet -o scored.csv.gz --calibration held-out",
     "predict checkpoints --data tomorrow.csv.gz --out scored.csv --column click",
   ]).action(async (directory: string, given: readonly string[], options: PredictOptions) => {
     const { out, column, manifest, keep, json } = options;
@@ -65,12 +73,16 @@ export function addPredict(program: Command): void {
       const message = "Expected data to predict, `osiris predict MODEL DATA -o OUT`";
       throw new InvalidOptionError("data", message);
     }
-    const calibration = options.calibrate === undefined ? "stored" : "none";
-    await using model = await loadModel(directory, { calibration, ...(manifest && { manifest }) });
+    const by = options.calibration ?? "stored";
+    const calibration = by === "stored" ? "stored" : "none";
+    const { arithmetic = "same" } = options;
+    const choice = { calibration, arithmetic, ...(manifest && { manifest }) } as const;
+    await using model = await loadModel(directory, choice);
+    noteArithmetic(model);
     process.exitCode = await runTask(
       "predict",
       async (progress) => {
-        const calibrations = await calibrationsOf(model, options.calibrate);
+        const calibrations = await calibrationsOf(model, by);
         const report = await predictFile(model, data, out, {
           ...{ column, keep, calibrations },
           ...progress,
@@ -88,8 +100,8 @@ export function addPredict(program: Command): void {
 }
 
 /** How probabilities are calibrated, by samples that training did not see. */
-async function calibrationsOf(model: Model, by: string | undefined) {
-  if (by === undefined) return model.calibrations;
+async function calibrationsOf(model: Model, by: string) {
+  if (by === "stored") return model.calibrations;
   if (by === "none") return undefined;
   if (by === "held-out") return model.calibrate();
   return model.calibrate({ paths: [by] });

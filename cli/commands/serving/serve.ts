@@ -16,6 +16,7 @@ import {
 import type { Log } from "../../../src/ports/log.ts";
 import { collectAlone } from "../../../src/ports/own-scavenges.ts";
 import {
+  type ArithmeticChoice,
   bytesFrom,
   type CommonOptions,
   type CredentialArguments,
@@ -23,6 +24,7 @@ import {
   integerFrom,
   numberFrom0,
   portFrom0,
+  withArithmetic,
   withCommon,
   withModelRoots,
 } from "../../support/arguments.ts";
@@ -37,6 +39,7 @@ interface ServeArguments extends CommonOptions, CredentialArguments {
   readonly memory?: number;
   readonly tierDirectory?: string;
   readonly calibration?: "stored" | "required" | "none";
+  readonly arithmetic?: ArithmeticChoice;
   readonly batch?: number;
   readonly latencyBudget?: number;
   readonly deadline?: number;
@@ -88,7 +91,7 @@ export function addServe(program: Command): void {
     .option("--nats-token <TOKEN>", "its token")
     .option("--nats-creds <FILE>", "or a credentials file, as `nsc` writes it")
     .option("--schema", "print the JSON Schema of a file of options, and end");
-  withCommon(withModelRoots(command), [
+  withCommon(withArithmetic(withModelRoots(command)), [
     "serve checkpoints",
     "serve ctr=runs/ctr/checkpoints cvr=runs/cvr/checkpoints --port 9000",
     "serve checkpoints --memory 8GiB --tier-directory /mnt/nvme",
@@ -187,7 +190,7 @@ async function optionsOf(models: readonly string[], args: ServeArguments): Promi
 
 /** What a file says of each of its models is not said beside it. @throws InvalidOptionError */
 function refuseOfModels(file: string, args: ServeArguments): void {
-  const { manifest, watch, keep, memory, tierDirectory, calibration } = args;
+  const { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic } = args;
   const ofModels: [option: string, name: string, isGiven: boolean][] = [
     ["--manifest", "manifest", manifest !== undefined],
     ["--no-watch", "watch: false", !watch],
@@ -195,6 +198,7 @@ function refuseOfModels(file: string, args: ServeArguments): void {
     ["--memory", "memoryBytes", memory !== undefined],
     ["--tier-directory", "tierDirectory", tierDirectory !== undefined],
     ["--calibration", "calibration", calibration !== undefined],
+    ["--arithmetic", "arithmetic", arithmetic !== undefined],
   ];
   const [option, name] = ofModels.find(([, , isGiven]) => isGiven) ?? [];
   if (option === undefined) return;
@@ -212,7 +216,7 @@ function tlsOf(cert: string | undefined, key: string | undefined) {
 /** The models of the command line, by name. @throws InvalidOptionError */
 function namedModels(
   models: readonly string[],
-  { manifest, watch, keep, memory, tierDirectory, calibration }: ServeArguments,
+  { manifest, watch, keep, memory, tierDirectory, calibration, arithmetic }: ServeArguments,
 ): ServerOptions["models"] {
   if (models.length === 0) {
     const message = "Expected a model to serve: a checkpoint directory, or NAME=DIRECTORY";
@@ -225,6 +229,7 @@ function namedModels(
     ...(memory ? { memoryBytes: memory } : {}),
     ...(tierDirectory ? { tierDirectory } : {}),
     ...(calibration ? { calibration } : {}),
+    ...(arithmetic ? { arithmetic } : {}),
   };
   const named = models.map((given) => {
     const [, name = nameOf(given), path = given] = /^([^=/]+)=(.+)$/.exec(given) ?? [];

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import { ModelWatch } from "../../../actors/serving/models/model-watch.ts";
+import { ArithmeticMismatchError } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { exportModel } from "../../../storage/exports/export-model.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
@@ -288,3 +289,24 @@ test("tables on disk answer as those in memory, are told of and counted", async 
   await until(() => server.versions.m?.step === 2 && server.versions.whole?.step === 2);
   await areAlike();
 });
+
+test.serial(
+  "a version of another arithmetic is served only where that is asked for, and told",
+  async (t) => {
+    const trained = await startModel(t);
+    await trained.train({ cut: 2, arithmetic: "abacus" });
+    const { directory: path } = trained;
+    await t.throwsAsync(startServer(t, { models: { m: { path } } }), {
+      instanceOf: ArithmeticMismatchError,
+    });
+    const told: string[] = [];
+    const log = { write: (_: string, message: string) => void told.push(message), keep() {} };
+    const { post } = await startServer(t, { models: { m: { path, arithmetic: "auto" } } }, { log });
+    await using model = await loadModel(path, { arithmetic: "auto" });
+    const instances = recordsOf(3);
+    const { status, body } = await post("/v1/models/m:predict", { instances });
+    t.is(status, 200);
+    t.deepEqual(body.predictions, [...(await model.predict(instances))]);
+    t.true(told.some((message) => /^Trained with abacus and computed with /.test(message)));
+  },
+);

@@ -128,7 +128,8 @@ export function createRecordEncoder(
       const misnamed =
         only === undefined ? records.map((record) => checkNames(record, names, targets)) : [];
       const isGood = (index: number) => misnamed[index] === undefined;
-      const made = transforms && madeOfRecords(transforms, records, { isGood, readers, areNumbers });
+      const reading = { isGood, readers, areNumbers };
+      const made = transforms && madeOfRecords(transforms, records, reading);
       for (const [index, record] of records.entries()) {
         if (made !== undefined) made.row = index;
         const fault = misnamed[index] ?? fill(record, made, only);

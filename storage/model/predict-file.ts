@@ -48,7 +48,7 @@ import { textOut } from "./text-probabilities.ts";
 
 /**
  * Writes the lines of `data` to `out` with the probability of the label 1, or the value of a label
- * that is a number, at the end of each. `data`: one or more paths of files on a disk or a server, of
+ * that is a number, at the end of each. `data`: paths of files on a disk or a server, of
  * directories, and patterns, as in a job's `data.paths`; the files are read in that order, and
  * those of CSV have one header. Where the name of `out` ends as another format, `.csv`, `.jsonl`,
  * `.parquet` or `.arrow`, it has the number of each line of all files, the columns of `keep`, and

@@ -20,8 +20,8 @@ export type ReadValue = (sample: Sample, value: unknown) => Fault | undefined;
 const shortEnd = 1e15;
 
 /**
- * The reader of a dense feature. `areNumbers`: whether the training data have booleans as 1 and 0, as
- * tables do. In text they are words, which are left to `unreadable` where it makes them missing.
+ * The reader of a dense feature. `areNumbers`: whether the training data have booleans as 1 and 0,
+ * as tables do. In text they are words, which are left to `unreadable` where it makes them missing.
  */
 export function denseReader(column: DenseField, areNumbers: boolean): ReadValue {
   const isWord = !areNumbers && column.unreadable === "missing";

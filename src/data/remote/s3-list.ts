@@ -1,6 +1,6 @@
 // The objects that a path of a job stands for: those below a prefix that ends in `/`, or those that
-// a pattern matches, as directories and patterns of a disk do (ListObjectsV2). A store that has only
-// ListObjects version 1 returns no continuation token: the next request names the last key instead.
+// a pattern matches, as directories and patterns of a disk do (ListObjectsV2). A store that has
+// ListObjects version 1 alone returns no token: the next request names the last key instead.
 
 import type { XmlElement } from "@rgrove/parse-xml";
 import { InputUnusableError } from "../../errors/errors.ts";

@@ -4,6 +4,7 @@
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
+import { isAbsolute } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { InputUnusableError, TrainingError } from "../../errors/errors.ts";
@@ -219,5 +220,11 @@ export function unreadable(path: string, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause; // It names the file already.
   const reason = cause instanceof Error ? cause.message : String(cause);
   const shown = shownPath(path);
-  return new InputUnusableError(shown, `Cannot read the data file ${shown}: ${reason}`, { cause });
+  const isAbsent = (cause as { code?: unknown } | undefined)?.code === "ENOENT";
+  const hint =
+    isAbsent && !isAbsolute(path) && !isAddress(path)
+      ? `; a relative path begins in the current directory, ${process.cwd()}`
+      : "";
+  const message = `Cannot read the data file ${shown}: ${reason}${hint}`;
+  return new InputUnusableError(shown, message, { cause });
 }

@@ -118,8 +118,8 @@ onCluster.test(
 );
 
 for (const store of ["file", "rocksdb"] as const) {
-  // On every change, test/actors/jobs/job-service.test.ts takes up a journal, and test/cli/running.test.ts
-  // kills a cluster with `--state`.
+  // On every change, test/actors/jobs/job-service.test.ts takes up a journal, and
+  // test/cli/running.test.ts kills a cluster with `--state`.
   testIf(...storeNeeds(store), testAll).serial(
     `${store}: runs outlive the process: finished, running, paused and queued`,
     async (t) => {

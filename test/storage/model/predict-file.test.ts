@@ -139,6 +139,10 @@ test("nothing is written where a file cannot be predicted, or is stopped", async
     instanceOf: InputUnusableError,
     message: /^Cannot read the data file .*nowhere\.csv: ENOENT/,
   });
+  await t.throwsAsync(predictFile(model, "nowhere.csv", out), {
+    instanceOf: InputUnusableError,
+    message: /ENOENT.*; a relative path begins in the current directory, \//,
+  });
   await t.throwsAsync(predictFile(model, path, join(home, "no", "where.csv")), {
     instanceOf: InputUnusableError,
     message: /^Cannot write .*where\.csv: ENOENT/,

@@ -12,6 +12,7 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.progress": "debug",
   "run.alert": "warn",
   "run.cache": "warn",
+  "run.damaged": "warn",
   "run.straggler": "warn",
   "run.incident": "warn",
   "run.failed": "error",
@@ -57,6 +58,8 @@ function messageOf(event: RunEvent): string {
       return `${event.offender} failed: ${event.error.message}`;
     case "run.failed":
       return event.error.message;
+    case "run.damaged":
+      return damagedLine(event);
     case "run.cache":
       return `the data cache ${event.path} was damaged (${event.reason}): made anew`;
     case "run.alert":
@@ -65,6 +68,12 @@ function messageOf(event: RunEvent): string {
     default:
       return event.type.slice("run.".length);
   }
+}
+
+/** A damaged checkpoint, and what became of it. */
+export function damagedLine({ path, kept, reason }: RunEvent & { type: "run.damaged" }): string {
+  const aside = kept === null ? "" : `; it is kept as ${kept}`;
+  return `the checkpoint at ${path} is damaged (${reason}) and was passed over${aside}`;
 }
 
 /** The fields of an event that fit on a line: not the curves, and not what the message says. */

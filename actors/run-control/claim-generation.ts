@@ -58,4 +58,7 @@ export function tellClaimed(
   const passed = damaged.map(({ path }) => `, passing over ${path}`).join("");
   const did = `claimed generation ${generation}, from step ${from.step}${passed}`;
   record.incidents.act(fields.actor, did, network.clock.date());
+  for (const { path, reason, kept = null } of damaged) {
+    record.append(generation, { type: "run.damaged", path, kept, reason });
+  }
 }

@@ -51,6 +51,16 @@ const eventBody = z.discriminatedUnion("type", [
     /** What a person should know of the data; as in the result. */
     warnings: list(warningSchema),
   }),
+  /**
+   * A damaged checkpoint was passed over: its directory was put aside under the name `kept`, unless
+   * nothing of it was there.
+   */
+  z.object({
+    type: z.literal("run.damaged"),
+    path: z.string(),
+    kept: z.string().nullable(),
+    reason: z.string(),
+  }),
   /** A damaged data cache was made anew from its source. */
   z.object({ type: z.literal("run.cache"), path: z.string(), reason: z.string() }),
   z.object({

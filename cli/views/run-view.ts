@@ -2,6 +2,7 @@
 // otherwise, or its events as JSON.
 
 import { MultiBar, type SingleBar } from "cli-progress";
+import { damagedLine } from "../../actors/observe/event-lines.ts";
 import type { ErrorRecord, RunEvent } from "../../index.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";
@@ -163,6 +164,8 @@ function lineOf(event: RunEvent): string | undefined {
       return `Waiting for ${plural(event.wanted, "device")}, ${event.devices} are there`;
     case "run.prepared":
       return preparedLine(event);
+    case "run.damaged":
+      return `  ! ${damagedLine(event)}`;
     case "run.cache":
       return `  ! the data cache ${event.path} was damaged (${event.reason}): made anew`;
     case "run.started":

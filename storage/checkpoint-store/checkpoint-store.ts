@@ -108,6 +108,8 @@ export interface Manifest extends Omit<ManifestFields, "restored"> {
 export interface Damage {
   readonly path: string;
   readonly reason: string;
+  /** Where its directory was put aside, once a generation went on without it. */
+  readonly kept?: string;
 }
 
 /** Where a new generation goes on. */
@@ -115,7 +117,7 @@ export interface Generation {
   readonly generation: number;
   /** The newest usable checkpoint; undefined where there is none: start from step 0. */
   readonly latest: Manifest | undefined;
-  /** Newer checkpoints of the chain that were skipped as damaged. */
+  /** Newer checkpoints of the chain that were skipped as damaged, and put aside. */
   readonly damaged: readonly Damage[];
 }
 

@@ -8,6 +8,9 @@
 //       on the chain: a later claim looks later.
 //   C4. The chain is read from the generation records downward, never from the manifests' own
 //       claims, so an unreadable manifest hides nothing behind it.
+//   C5. A damaged checkpoint that a generation does not go on from is put aside before the record
+//       of the generation is written: after that the chain does not lead to it any more, and
+//       `collect` removes what is off the chain.
 //
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
 
@@ -28,7 +31,7 @@ import {
   formatVersion,
   type GenerationRecord,
 } from "./manifest.ts";
-import { parseCheckpointName } from "./store-paths.ts";
+import { damagedSuffix, parseCheckpointName } from "./store-paths.ts";
 
 /** A store's directory, and the job that owns it. */
 export interface Place extends FencedPlace {
@@ -54,13 +57,14 @@ export function claimGeneration(
   const { disk, paths, jobIdentity } = place;
   const { generation, file } = claim(place); // C1
   try {
-    const damaged: Damage[] = [];
+    const damaged: FoundDamage[] = [];
     let latest: Manifest | undefined;
     for (const found of walkChain(place, generation - 1)) {
       // C2
       if ("reason" in found) damaged.push(found);
       else if (passOver.includes(found.sha256)) {
-        damaged.push({ path: paths.manifest(found.cut, found.generation), reason: unreadable });
+        const of = { cut: found.cut, generation: found.generation };
+        damaged.push({ path: paths.manifest(of.cut, of.generation), reason: unreadable, of });
       } else if (sha256 === undefined || found.sha256 === sha256) latest = found;
       if (latest !== undefined) break;
     }
@@ -73,6 +77,7 @@ export function claimGeneration(
     if (latest !== undefined) {
       disk.syncDirectory(paths.checkpoint(latest.cut, latest.generation));
     }
+    const kept = sha256 === undefined ? putAside(place, damaged) : damaged; // C5
     const from =
       latest === undefined
         ? null
@@ -82,10 +87,28 @@ export function claimGeneration(
     file.write(encodeRecord({ version, generation, jobIdentity, from, writer }).bytes, 0);
     file.sync();
     disk.syncDirectory(paths.generations);
-    return { generation, latest, damaged };
+    return { generation, latest, damaged: kept };
   } finally {
     file.close();
   }
+}
+
+/** Damage, and the checkpoint that cannot be used because of it. */
+interface FoundDamage extends Damage {
+  readonly of?: { readonly cut: number; readonly generation: number };
+}
+
+/** Gives damaged checkpoints other names, under which they stay until a person removes them. */
+function putAside({ disk, paths }: Place, damaged: readonly FoundDamage[]): Damage[] {
+  const kept = damaged.map(({ path, reason, of }): Damage => {
+    if (of === undefined) return { path, reason };
+    const directory = paths.checkpoint(of.cut, of.generation);
+    if (!disk.exists(paths.manifest(of.cut, of.generation))) return { path, reason };
+    disk.rename(directory, `${directory}${damagedSuffix}`);
+    return { path, reason, kept: `${directory}${damagedSuffix}` };
+  });
+  if (kept.some((one) => one.kept !== undefined)) disk.syncDirectory(paths.checkpoints);
+  return kept;
 }
 
 function claim(place: Place) {
@@ -104,7 +127,7 @@ function claim(place: Place) {
 export function* walkChain(
   place: Place,
   newest = newestGeneration(place),
-): Generator<Manifest | Damage, void, undefined> {
+): Generator<Manifest | FoundDamage, void, undefined> {
   const cutsOf = committedCuts(place); // C4
   let cutMax = Number.POSITIVE_INFINITY;
   let hashMax: string | undefined;
@@ -141,22 +164,28 @@ function look(
   cut: number,
   generation: number,
   sha256: string | undefined,
-): Manifest | Damage {
+): Manifest | FoundDamage {
   const path = place.paths.manifest(cut, generation);
+  const of = { cut, generation };
   try {
     const manifest = onDisk("read", path, () => decodeManifest(readWhole(place.disk, path), path));
     if (manifest.cut !== cut || manifest.generation !== generation) {
-      return { path, reason: `it is of cut ${manifest.cut}, generation ${manifest.generation}` };
+      return {
+        path,
+        of,
+        reason: `it is of cut ${manifest.cut}, generation ${manifest.generation}`,
+      };
     }
     if (manifest.jobIdentity !== place.jobIdentity) return { path, reason: "it is of another job" };
     if (sha256 !== undefined && manifest.sha256 !== sha256) {
-      return { path, reason: `its hash is ${manifest.sha256}, a generation began from ${sha256}` };
+      const reason = `its hash is ${manifest.sha256}, a generation began from ${sha256}`;
+      return { path, of, reason };
     }
     checkParts(place, manifest);
     return manifest;
   } catch (error) {
     if (!isDamage(error)) throw error;
-    return { path: error.path, reason: error.message };
+    return { path: error.path, of, reason: error.message };
   }
 }
 

@@ -49,6 +49,9 @@ export function checkpointName(cut: number, generation: number): string {
   return `${digits(cut, 9)}-g${digits(generation, 6)}`;
 }
 
+/** Behind the name of a damaged checkpoint that was put aside. */
+export const damagedSuffix = ".damaged";
+
 /** The cut and the generation in a checkpoint directory's name; undefined for a foreign name. */
 export function parseCheckpointName(name: string): { cut: number; generation: number } | undefined {
   const match = /^(\d{9,15})-g(\d{6,15})$/.exec(name);

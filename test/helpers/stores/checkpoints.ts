@@ -1,12 +1,14 @@
 // Small checkpoints for the tests of the store: two parts whose bytes follow from cut and name.
 
 import type { Disk } from "../../../src/ports/disk.ts";
+import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
 import type {
   BasePart,
   CheckpointStore,
   Manifest,
   PartRecord,
 } from "../../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
 
 /** Identity and text of the job that the test stores belong to. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };
@@ -70,4 +72,10 @@ export function flipByte(disk: Disk, path: string, at: number, mask = 1): void {
   file.write(byte, at);
   file.sync();
   file.close();
+}
+
+/** A store on a simulated disk. */
+export function startStore(disk = new SimulatedDisk()) {
+  const open = () => openStore({ directory: "/run", disk, ...testJob });
+  return { disk, open, store: open() };
 }

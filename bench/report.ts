@@ -17,16 +17,22 @@ export interface Report {
   end(isInterrupted: boolean): void;
 }
 
-export function openReport(bench: string, json: boolean): Report {
+/** Where lines go: standard output and standard error. */
+export interface Printer {
+  print(line: string): void;
+  tell(line: string): void;
+}
+
+export function openReport(bench: string, json: boolean, { print, tell }: Printer): Report {
   const rows: BenchRow[] = [];
-  const print = json ? console.error : console.log;
+  const show = json ? tell : print;
   let plan: readonly Measurement[] = [];
   return {
     start(measurements, isWanted) {
       plan = measurements;
       const count = measurements.flatMap(({ names }) => names).filter(isWanted).length;
       const duration = durationOf(secondsOf(measurements));
-      console.error(`${bench}: ${countOf(count, "row")}, about ${duration}. Ctrl-C ends it.`);
+      tell(`${bench}: ${countOf(count, "row")}, about ${duration}. Ctrl-C ends it.`);
     },
     begin(index) {
       const [measurement] = plan.slice(index);
@@ -39,15 +45,14 @@ export function openReport(bench: string, json: boolean): Report {
     row(row) {
       rows.push(row);
       if (process.stderr.isTTY) process.stderr.write(clearLine);
-      for (const line of linesOf(row)) print(line);
-      if (json) console.log(JSON.stringify(row));
+      for (const line of linesOf(row)) show(line);
+      if (json) print(JSON.stringify(row));
     },
     end(isInterrupted) {
       if (process.stderr.isTTY) process.stderr.write(clearLine);
-      if (isInterrupted)
-        console.error(`${bench}: interrupted after ${countOf(rows.length, "row")}.`);
+      if (isInterrupted) tell(`${bench}: interrupted after ${countOf(rows.length, "row")}.`);
       const interrupted = isInterrupted ? { interrupted: true } : {};
-      if (json) console.log(JSON.stringify({ bench, machine: machine(), rows, ...interrupted }));
+      if (json) print(JSON.stringify({ bench, machine: machine(), rows, ...interrupted }));
     },
   };
 }

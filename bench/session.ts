@@ -26,12 +26,16 @@ export type SessionMessage = { readonly begin: number } | { readonly row: BenchR
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];
 
-/** Resolves with the exit code: 0, 1 if the bench failed, or that of the signal that ended it. */
+/**
+ * Resolves with the exit code: 0, 1 if the bench failed, or that of the signal that ended it.
+ * `home`: where the directory of its files lies.
+ */
 export async function runSession(
   work: SessionWork,
   receive: (message: SessionMessage) => void,
+  home = process.cwd(),
 ): Promise<number> {
-  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  const directory = mkdtempSync(join(home, ".osiris-bench-"));
   const child = startProcess(work, directory);
   child.on("message", receive);
   let interruptedBy: keyof typeof exitCodes | undefined;

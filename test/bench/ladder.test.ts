@@ -18,7 +18,7 @@ import { modelledDisk } from "../../bench/warehouse/modelled-disk.ts";
 import { openRanges } from "../../src/data/tables/byte-ranges.ts";
 import { directoryOf } from "../cli/jobs.ts";
 
-const [rows, features, stripe] = [200, 240, 64];
+const [rows, features, stripe] = [150, 160, 64];
 
 test("a read on the modelled disk costs a seek, unless it goes on where the last ended", async (t) => {
   const path = join(directoryOf(t), "bytes");

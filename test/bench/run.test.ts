@@ -1,7 +1,7 @@
-// The benches' command line in separate processes: its output, and what an interruption leaves
-// behind. The peer is a shell script, so the test needs no PyTorch.
+// The benches' command: its output; and its command line in separate processes: what an
+// interruption leaves behind. The peer is a shell script, so the test needs no PyTorch.
 
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,26 +9,42 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
+import { CommanderError } from "commander";
+import { benchCommand } from "../../bench/command.ts";
 import type { BenchRow } from "../../bench/row.ts";
+import { runSession } from "../../bench/session.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 
 const program = fileURLToPath(new URL("../../bench/run.js", import.meta.url));
 
 interface Ended {
   readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
+  readonly stdout: readonly string[];
+  readonly stderr: readonly string[];
 }
 
-function bench(words: readonly string[], directory = process.cwd()): Promise<Ended> {
-  return new Promise((resolve) => {
-    const child = execFile(
-      process.execPath,
-      [program, ...words],
-      { cwd: directory },
-      (_, stdout, stderr) => resolve({ code: child.exitCode ?? -1, stdout, stderr }),
-    );
+/** Runs the command. Where no directory is named, nothing may be measured. */
+async function bench(words: readonly string[], directory?: string): Promise<Ended> {
+  const [stdout, stderr]: [string[], string[]] = [[], []];
+  const command = benchCommand({
+    print: (line) => void stdout.push(line),
+    tell: (line) => void stderr.push(line),
+    session(work, receive) {
+      if (directory === undefined) throw new Error(`measures ${work.bench}`);
+      return runSession(work, receive, directory);
+    },
   });
+  command.exitOverride().configureOutput({ writeErr: (text) => void stderr.push(text.trim()) });
+  const before = process.exitCode;
+  try {
+    await command.parseAsync(words, { from: "user" });
+    return { code: Number(process.exitCode), stdout, stderr };
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return { code: error.exitCode, stdout, stderr };
+  } finally {
+    process.exitCode = before; // This process is that of other tests.
+  }
 }
 
 function directoryOf(t: ExecutionContext): string {
@@ -37,35 +53,32 @@ function directoryOf(t: ExecutionContext): string {
   return directory;
 }
 
-test("--list prints the names that --only leaves, and measures nothing", async (t) => {
-  const directory = directoryOf(t);
+test.serial("--list prints the names that --only leaves, and measures nothing", async (t) => {
   const words = ["exchange", "--list", "--only", "wire.allReduce", "*.barrier"];
-  const { code, stdout } = await bench(words, directory);
+  const { code, stdout } = await bench(words);
   t.is(code, 0);
-  t.deepEqual(stdout.trim().split("\n"), [
+  t.deepEqual(stdout, [
     "shared.barrier",
     "wire.allReduce.8MiB",
     "wire.allReduce.64MiB",
     "wire.barrier",
     "hierarchical.barrier",
   ]);
-  t.deepEqual(readdirSync(directory), []);
 });
 
-test("a pattern that no row begins with is refused in one sentence", async (t) => {
+test.serial("a pattern that no row begins with is refused in one sentence", async (t) => {
   const { code, stdout, stderr } = await bench(["kernels", "--only", "gemm.f64"]);
   t.is(code, 1);
-  t.is(stdout, "");
-  t.is(stderr.trim(), 'No row of kernels begins with "gemm.f64": --list prints the names.');
+  t.deepEqual(stdout, []);
+  t.deepEqual(stderr, ['No row of kernels begins with "gemm.f64": --list prints the names.']);
 });
 
-test("each row is a line of JSON, the last line has the machine and all rows", async (t) => {
+test.serial("each row is a line of JSON, the last line has the machine and all rows", async (t) => {
   const directory = directoryOf(t);
   const words = ["planner", "--tables", "40", "--devices", "8", "--rounds", "2", "--json"];
   const { code, stdout, stderr } = await bench(words, directory);
   t.is(code, 0);
-  const lines = stdout.trim().split("\n");
-  const rows = lines.slice(0, -1).map((line) => JSON.parse(line) as BenchRow);
+  const rows = stdout.slice(0, -1).map((line) => JSON.parse(line) as BenchRow);
   t.deepEqual(
     rows.map(({ name }) => name),
     ["planner.40.8.search", "planner.40.8.balance"],
@@ -80,11 +93,11 @@ test("each row is a line of JSON, the last line has the machine and all rows", a
     "spread",
     "unit",
   ]);
-  const last = JSON.parse(lines.at(-1) ?? "{}");
+  const last = JSON.parse(stdout.at(-1) ?? "{}");
   t.is(last.bench, "planner");
   t.is(typeof last.machine.cores, "number");
   t.deepEqual(last.rows, rows);
-  t.regex(stderr, /^planner: 2 rows, about \d+ s\. Ctrl-C ends it\.$/m);
+  t.regex(stderr[0] ?? "", /^planner: 2 rows, about \d+ s\. Ctrl-C ends it\.$/);
   t.deepEqual(readdirSync(directory), []);
 });
 

@@ -51,22 +51,28 @@ export interface PlainSample {
   readonly weights?: readonly (readonly number[])[];
 }
 
+/** Memory for a batch of so many samples of a dataset. */
+export function batchFor(dataset: Dataset, samples: number): BatchMemory {
+  const { targets } = dataset;
+  const idsMax = samples * dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
+  return {
+    dense: new Float32Array(samples * dataset.dense),
+    labels: new Float32Array(samples * targets.labels),
+    sampleWeights: targets.hasSampleWeights ? new Float32Array(samples) : undefined,
+    groups: targets.hasGroups ? new Float32Array(groupWords * samples) : undefined,
+    lengths: new Int32Array(samples * dataset.features),
+    ids: new Int32Array(idsMax),
+    highs: dataset.wide.includes(true) ? new Int32Array(idsMax) : undefined,
+    weights: dataset.weighted.includes(true) ? new Float32Array(idsMax) : undefined,
+  };
+}
+
 /** The samples `indices` of a dataset (all by default), read as one batch. */
 export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainSample[] {
   const wanted = Uint32Array.from(indices ?? Array.from({ length: dataset.samples }, (_, i) => i));
   const B = wanted.length;
   const { targets } = dataset;
-  const bagMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
-  const batch: BatchMemory = {
-    dense: new Float32Array(B * dataset.dense),
-    labels: new Float32Array(B * targets.labels),
-    sampleWeights: targets.hasSampleWeights ? new Float32Array(B) : undefined,
-    groups: targets.hasGroups ? new Float32Array(groupWords * B) : undefined,
-    lengths: new Int32Array(B * dataset.features),
-    ids: new Int32Array(B * bagMax),
-    highs: dataset.wide.includes(true) ? new Int32Array(B * bagMax) : undefined,
-    weights: dataset.weighted.includes(true) ? new Float32Array(B * bagMax) : undefined,
-  };
+  const batch = batchFor(dataset, B);
   const count = dataset.read(wanted, batch);
   const samples = Array.from({ length: B }, (_, b) => ({
     label: batch.labels[b * targets.labels] ?? 0,

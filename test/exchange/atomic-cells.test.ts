@@ -12,6 +12,7 @@ import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords, holdCells, ringDoorbell } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { someOrAll } from "../helpers/thinned.ts";
 import { roundsShape } from "./rounds.ts";
 
@@ -69,7 +70,8 @@ for (const devices of someOrAll("threads of an exchange", [3], [1, 2, 3])) {
   );
 }
 
-test.serial(
+// On every change simulated-cells.test.ts has it of an exchange, and a test below of these cells.
+testIf(testAll).serial(
   "a missing device becomes a timeout that names it, on every device that waits",
   async (t) => {
     const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });

@@ -12,6 +12,7 @@ import type { PolicySubject, SizedTable } from "../../src/planner/policies/table
 import { RandomStream } from "../../src/ports/random.ts";
 import { gradientError } from "./batches/central-differences.ts";
 import { drawnTables } from "./cost-networks.ts";
+import { rounds } from "./thinned.ts";
 
 export function sizedTables(count: number, seed: number): SizedTable[] {
   return drawnTables(count, seed).map((table) => ({ ...table, bytes: weightBytesOf(table) }));
@@ -64,7 +65,8 @@ export function exactKernels(): Kernels {
 
 /** The first elements of a parameter: the networks are wide, and their elements are alike. */
 export function someOf(kernels: Kernels, t: Tensor): Tensor {
-  return kernels.reshape(t, [Math.min(12, valuesOf(t).length)]);
+  const most = rounds("elements of a policy's gradients", 4, 12);
+  return kernels.reshape(t, [Math.min(most, valuesOf(t).length)]);
 }
 
 /** How far the gradients of these parameters are from the slopes of `loss`, which sets both. */

@@ -21,7 +21,7 @@ import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
-import { rounds } from "../helpers/thinned.ts";
+import { rounds, someOrAll } from "../helpers/thinned.ts";
 
 test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
   const [rows, draws] = [10_000, 800];
@@ -29,7 +29,7 @@ test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
     for (const zipf of [0.5, 1.05]) {
       const curve = zipfCurve({ rows, draws, zipf, policy });
       const sampler = new Zipf(rows, zipf);
-      for (const sets of [64, 128, 220]) {
+      for (const sets of someOrAll("sizes of caches on a curve", [128], [64, 128, 220])) {
         const stream = new RandomStream(1, 2, sets);
         const kernels = createReference();
         const cache = kernels.rowCache({ policy, sets, spares: 2000, rows });
@@ -142,7 +142,8 @@ test("the best amount of memory for caches is no worse than none and all of it",
       t.true((found?.score ?? Infinity) <= Math.min(...ends));
       if ((found?.score ?? Infinity) < Math.min(...ends)) better++;
       if (found === undefined) continue;
-      t.deepEqual(planWithCaches(setting).best, found); // The result is repeatable.
+      // The result is repeatable.
+      if (share === 0.3) t.deepEqual(planWithCaches(setting).best, found);
       t.is(assessPlan(setting, found.plan).lacksBytes, 0);
     }
   }

@@ -8,6 +8,7 @@ import { bodyAt, openIndex } from "../../../src/data/arrow/messages.ts";
 import { columnNames, shapeOf } from "../../../src/data/arrow/shapes.ts";
 import { TextPool } from "../../../src/data/parquet/decode/texts.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { rounds } from "../../helpers/thinned.ts";
 import { rangesOf } from "../parquet/parquet-files.ts";
 import { bytesOf, fixtureNames, readColumns } from "./arrow-files.ts";
 
@@ -115,13 +116,14 @@ test("a code beyond its dictionary names record batch, column, value and diction
 test("damage anywhere is one error, or another value", async (t) => {
   let refused = 0;
   let seed = 7;
+  const damages = rounds("damages of each Arrow file", 12, 40);
   const random = (below: number) => {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((seed / 2 ** 32) * below);
   };
   for (const name of fixtureNames) {
     const original = bytesOf(name);
-    for (let round = 0; round < 40; round++) {
+    for (let round = 0; round < damages; round++) {
       const bytes = changed(original, (all) => {
         // Most bytes are values: metadata is where damage hurts, at both ends of a file.
         const place = round % 2 === 0 ? random(all.length) : random(Math.min(3000, all.length));

@@ -159,9 +159,11 @@ test("a cache of records is the cache of their samples, in all that is counted",
   });
   assert(bySamples !== undefined && byRecords !== undefined && recordsOf !== undefined, "two");
   const sample = bySamples.writer.newSample();
+  const drawn = [1, 2, 3, 4, 5].map((seed) => chunkOf(seed, criteo, 3000));
   // More than the window, in which the reuse of ids is counted.
-  for (let seed = 1; byRecords.writer.samples < 70_000; seed++) {
-    const chunk = chunkOf(1 + (seed % 5), criteo, 3000);
+  for (let i = 0; byRecords.writer.samples < 70_000; i++) {
+    const chunk = drawn[i % drawn.length];
+    assert(chunk !== undefined, "a chunk");
     const records = recordsOf(chunk);
     for (let line = 0; line < chunk.count; line++) {
       const count = plainFrom(records, line, chunk.count);

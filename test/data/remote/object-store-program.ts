@@ -7,18 +7,29 @@ import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 
 interface Server {
+  readonly store: {
+    listObjects(bucket: string, options: { maxKeys?: number }): Promise<unknown>;
+  };
   run(): Promise<AddressInfo>;
 }
+
+/** So few that a list of several pages needs few objects; S3 has 1000. */
+const pageKeys = 20;
 
 const [directory = "", ...names] = process.argv.slice(2);
 const S3rver = createRequire(import.meta.url)("@20minutes/s3rver") as new (
   options: object,
 ) => Server;
-const { port } = await new S3rver({
+const server = new S3rver({
   ...{ port: 0, address: "127.0.0.1", silent: true, vhostBuckets: false },
   directory,
   configureBuckets: names.map((name) => ({ name })),
-}).run();
+});
+const { store } = server;
+const listObjects = store.listObjects.bind(store);
+store.listObjects = (bucket, { maxKeys = pageKeys, ...rest }) =>
+  listObjects(bucket, { ...rest, maxKeys: Math.min(maxKeys, pageKeys) });
+const { port } = await server.run();
 process.stdout.write(`${port}\n`);
 // It ends with who started it.
 process.stdin.on("end", () => process.exit(0)).resume();

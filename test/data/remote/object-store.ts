@@ -1,14 +1,15 @@
 // A store of objects for a test: s3rver, which keeps them on the disk and checks signatures, behind
 // a proxy that misbehaves when it is told to.
 
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ExecutionContext } from "ava";
+import test, { type ExecutionContext } from "ava";
 import { AwsClient } from "aws4fetch";
-import { startDirectory } from "../data-files.ts";
 
 /** What the proxy does to an answer. */
 export type StoreFault = "none" | "503" | "cut" | "short" | "slow";
@@ -28,9 +29,17 @@ const bucketNames = ["clicks", "other.bucket"];
 /** Who may read and write in the store. */
 export const keyId = "S3RVER";
 
-/** Starts a store with empty buckets; it ends with the test. */
+/**
+ * A store with empty buckets, until the end of the test. All tests of a worker, which are serial,
+ * share the process that keeps the objects.
+ */
 export async function startObjectStore(t: ExecutionContext): Promise<ObjectStore> {
-  const port = await startProgram(t);
+  program ??= startProgram();
+  const { port, directory } = await program;
+  for (const name of bucketNames) {
+    rmSync(join(directory, name), { recursive: true });
+    mkdirSync(join(directory, name));
+  }
   const faults: StoreFault[] = [];
   const asked: string[] = [];
   const proxy = createServer((incoming, outgoing) => {
@@ -80,20 +89,32 @@ export function asks(
   }
 }
 
-/** Starts the store's process. Returns its port. */
-async function startProgram(t: ExecutionContext): Promise<number> {
-  const program = join(import.meta.dirname, "object-store-program.js");
-  const flags = ["--openssl-legacy-provider", program, join(startDirectory(t), "objects")];
+interface Program {
+  readonly child: ChildProcess;
+  readonly port: number;
+  /** Where it keeps its objects. */
+  readonly directory: string;
+}
+
+let program: Promise<Program> | undefined;
+test.after.always("the store of objects ends", async () => {
+  const started = await program;
+  if (started === undefined) return;
+  const ended = once(started.child, "exit");
+  started.child.kill();
+  await ended;
+  rmSync(started.directory, { recursive: true });
+});
+
+async function startProgram(): Promise<Program> {
+  const script = join(import.meta.dirname, "object-store-program.js");
+  const directory = mkdtempSync(join(tmpdir(), "osiris-objects-"));
+  const flags = ["--openssl-legacy-provider", script, directory];
   const child = spawn(process.execPath, [...flags, ...bucketNames], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  t.teardown(async () => {
-    const ended = once(child, "exit");
-    child.kill();
-    await ended;
-  });
   const [chunk] = await once(child.stdout, "data");
-  return Number(String(chunk));
+  return { child, port: Number(String(chunk)), directory };
 }
 
 /** Hands a request on, with the host that was signed. */
@@ -106,14 +127,16 @@ function pass(
   const { method, url, headers } = incoming;
   if (fault === "503") return void outgoing.writeHead(503, { "retry-after": "0" }).end();
   if (fault === "slow") return; // Until whoever asked goes away.
-  const inner = request({ port, host: "127.0.0.1", method, path: url, headers }, (answer) => {
+  // A connection of its own: the program closes those that were idle for a while.
+  const own = { port, host: "127.0.0.1", agent: false, method, path: url, headers } as const;
+  const inner = request(own, (answer) => {
     const chunks: Buffer[] = [];
     answer.on("data", (chunk: Buffer) => chunks.push(chunk));
     answer.on("end", () => {
       const body = Buffer.concat(chunks);
-      const { "transfer-encoding": _, ...own } = answer.headers;
+      const { "transfer-encoding": _, ...rest } = answer.headers;
       const given = fault === "short" ? body.subarray(1) : body;
-      outgoing.writeHead(answer.statusCode ?? 500, { ...own, "content-length": given.length });
+      outgoing.writeHead(answer.statusCode ?? 500, { ...rest, "content-length": given.length });
       const half = body.subarray(0, body.length / 2);
       if (fault === "cut") return void outgoing.write(half, () => outgoing.destroy());
       outgoing.end(given);

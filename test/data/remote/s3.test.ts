@@ -68,7 +68,7 @@ test.serial("a prefix of a store is the directory on a disk: the same samples", 
     "paths" in options && options.paths,
     days.map((key) => `s3://clicks/log/${key}`),
   );
-  store.faults.push("none", "503", "cut", "none", "cut", "503", "503");
+  store.faults.push("none", "503", "cut", "none", "cut");
   const remote = await prepareCache(options, tables, realDisk);
   t.is(remote.digest, local.digest);
   t.deepEqual(store.faults, []);
@@ -139,15 +139,13 @@ test.serial("patterns match within a name; lists come page by page", async (t) =
     "a.parquet",
   ]);
   t.deepEqual(store.asked, []);
-  for (let first = 0; first < 1100; first += 50) {
-    const some = Array.from({ length: 50 }, (_, i) => `n/${first + i}`);
-    await Promise.all(some.map((key) => store.put("other.bucket", key, clicks.subarray(0, 9))));
-  }
+  // The store has 20 keys a page.
+  const keys = Array.from({ length: 30 }, (_, i) => `n/${i}`);
+  await Promise.all(keys.map((key) => store.put("other.bucket", key, clicks.subarray(0, 9))));
   store.asked.length = 0;
   store.faults.push("none", "cut", "503");
   const many = await s3FilesOf(["s3://other.bucket/n/"], quick);
-  t.is(many.length, 1100);
-  t.deepEqual(many, [...new Set(many)].sort());
+  t.deepEqual(many, keys.map((key) => `s3://other.bucket/${key}`).sort());
   t.is(store.asked.length, 4, "two pages, and two attempts more");
 });
 

@@ -15,6 +15,7 @@ import {
 } from "../../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const [rows, dim] = [400, 64];
 const stream = new RandomStream(1, 2, 3);
@@ -64,10 +65,11 @@ test("a row of 64 takes 7.1, 9.1 and 12.8 times less in 4, 3 and 2 bits, and 3.6
 
 test("differences in 4 bits write at least 6 times less than all rows in float32", async (t) => {
   const sum = (values: readonly number[]) => values.reduce((total, one) => total + one, 0);
+  const count = rounds("rows of differences in 4 bits", 200, 600);
   for (const share of [0.1, 0.35]) {
-    const full = sum(await writtenBytes("none", 32, share, 600));
+    const full = sum(await writtenBytes("none", 32, share, count));
     for (const policy of ["one-shot", "consecutive", "intermittent"] as const) {
-      const times = full / sum(await writtenBytes(policy, 4, share, 600));
+      const times = full / sum(await writtenBytes(policy, 4, share, count));
       t.true(times >= 6, `${policy}, ${share}: ${times}`);
     }
   }

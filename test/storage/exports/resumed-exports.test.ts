@@ -38,7 +38,7 @@ async function makeSource(): Promise<string> {
     model: { kind: "dlrm", dense: 2, tables, bottom: [32], top: [1] },
     data: {
       ...{ kind: "synthetic", samples: 400, dense: 2, batchSize: 400, cache: join(home, "cache") },
-      idsPerBag: { min: 100, max: 100 },
+      idsPerBag: { min: 10, max: 10 },
     },
     optimizer: { sparse: { kind: "adagrad", learningRate: 0.1 } },
     checkpoint: { directory },

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { ExecutionContext } from "ava";
 import { type IngestReport, ingest } from "../../../index.ts";
 import { startDirectory } from "../../data/data-files.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli, startNode } from "../../helpers/processes/cli.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { hashesOf, rowsOf } from "./ingested.ts";
@@ -84,11 +84,11 @@ testIf(natsServer).serial(
   async (t) => {
     const { url } = await startStreams(t);
     const home = startDirectory(t);
-    const filled = await startNode([example, "--nats", url, "--requests", "2000"], home).ended;
+    const filled = await startNode([example, "--nats", url, "--requests", "500"], home).ended;
     t.is(filled.code, 0, filled.stderr);
     const streams = ["--features", "impressions", "--events", "clicks"];
     const ingested = await runCli(["ingest", "--nats", url, ...streams, "-o", "clicks"], home);
-    t.regex(ingested.stdout, /^clicks: 2,000 rows; 1 file written\n\d+ rows with events, /);
+    t.regex(ingested.stdout, /^clicks: 500 rows; 1 file written\n\d+ rows with events, /);
     const job = resolve("examples/clicks.yaml");
     const trained = await runCli(["train", job, "--devices", "1", "--json"], home);
     t.is(trained.code, 0, trained.stderr);
@@ -96,7 +96,8 @@ testIf(natsServer).serial(
   },
 );
 
-testIf(natsServer).serial(
+// On every change the example fills plain streams above, and ingest-shards.test.ts ingests shards.
+testIf(natsServer, testAll).serial(
   "the example fills logs in shards, which are ingested, and clustered by user",
   async (t) => {
     const { url } = await startStreams(t);

@@ -11,6 +11,7 @@ import { decimal } from "../../src/data/text/line-decoder.ts";
 import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { sameValues } from "../helpers/same-values.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("latin1");
@@ -152,7 +153,7 @@ test("a CSV column feeds the table of its name, in the order of the tables", asy
   t.is(report.quarantine.count, 0);
   const dataset = openCache(report.path, realDisk);
   t.teardown(() => dataset.close());
-  t.deepEqual(readPlain(dataset), [
+  sameValues(t, readPlain(dataset), [
     {
       label: 1,
       dense: [20, Math.fround(Math.log1p(3.5))],

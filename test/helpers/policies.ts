@@ -65,7 +65,7 @@ export function exactKernels(): Kernels {
 
 /** The first elements of a parameter: the networks are wide, and their elements are alike. */
 export function someOf(kernels: Kernels, t: Tensor): Tensor {
-  const most = rounds("elements of a policy's gradients", 4, 12);
+  const most = rounds("elements of a policy's gradients", 3, 12);
   return kernels.reshape(t, [Math.min(most, valuesOf(t).length)]);
 }
 

@@ -12,7 +12,7 @@ import {
 } from "../../src/kernels/contract/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { sameArrays } from "../helpers/same-arrays.ts";
+import { sameValues } from "../helpers/same-values.ts";
 import { rounds } from "../helpers/thinned.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { blockCases } from "./blocks/block-cases.ts";
@@ -289,7 +289,7 @@ const byBit: Cases = {
         const rule = rules[table] ?? ruleOf("sgd", 0);
         k.applyRows(rows, sum, mask, rule, false);
       });
-      sameArrays(t, stateOf(k, split), stateOf(k, fused));
+      sameValues(t, stateOf(k, split), stateOf(k, fused));
     });
   },
 
@@ -311,11 +311,11 @@ const byBit: Cases = {
             sum = Math.fround(sum + (squares[row * quanta + q] ?? 0));
           return sum / rows.dim;
         });
-        sameArrays(t, k.rowMeans([squares], [quanta], rows.dim), means);
+        sameValues(t, k.rowMeans([squares], [quanta], rows.dim), means);
         return { means };
       });
       k.updateRows(tables, bags, d, slices, rules, means);
-      sameArrays(t, stateOf(k, phased), stateOf(k, whole));
+      sameValues(t, stateOf(k, phased), stateOf(k, whole));
     });
   },
 };

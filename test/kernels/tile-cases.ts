@@ -16,7 +16,7 @@ import {
 import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { type Slices, type Subtree, slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { sameArrays } from "../helpers/same-arrays.ts";
+import { sameValues } from "../helpers/same-values.ts";
 import { type Cases, list, of } from "./cases.ts";
 import { numbers, random, ruleKinds, ruleOf, widened } from "./scenarios.ts";
 
@@ -109,8 +109,8 @@ function holdsItsPart(t: ExecutionContext, k: Kernels, cut: CutTable, rule: RowR
     const expected = partOf(k, cut.whole, tile, rule.kind);
     const { precision, firstRow, firstColumn } = tile;
     const where = `${rule.kind} ${precision} from row ${firstRow}, column ${firstColumn}`;
-    sameArrays(t, [...k.readRows(tile, 0, tile.rows)], expected.weights, where);
-    sameArrays(t, k.read(tile.state), expected.state, where);
+    sameValues(t, [...k.readRows(tile, 0, tile.rows)], expected.weights, where);
+    sameValues(t, k.read(tile.state), expected.state, where);
     t.deepEqual([...tile.touched], expected.touched, where);
   }
 }

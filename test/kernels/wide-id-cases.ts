@@ -3,7 +3,7 @@
 import { rowsMax, type Tensor } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { sameArrays } from "../helpers/same-arrays.ts";
+import { sameValues } from "../helpers/same-values.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf, widened } from "./scenarios.ts";
 
@@ -30,7 +30,7 @@ export const wideIds: Cases = {
         k.updateRows(tables, bags, d, slices, rules);
         return [k.read(out), dense, squares, stateOf(k, problem)];
       });
-      sameArrays(t, wide, narrow, `seed ${seed}`);
+      sameValues(t, wide, narrow, `seed ${seed}`);
     }
   },
 

@@ -11,6 +11,7 @@ import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { sameValues } from "../../helpers/same-values.ts";
 import { readPlain, startDirectory } from "../data-files.ts";
 import { clicksAs, clickTables as tables } from "../parquet/click-columns.ts";
 import { fixtures } from "./arrow-files.ts";
@@ -48,7 +49,7 @@ test("samples without a cache are those of the cache, piece by piece", async (t)
     const count = Math.min(50, samples - first);
     await holdAt(streamed.dataset, first, count);
     const places = placesFrom(first, count);
-    t.deepEqual(readPlain(streamed.dataset, places), readPlain(cached.dataset, places));
+    sameValues(t, readPlain(streamed.dataset, places), readPlain(cached.dataset, places));
   }
   cached.dataset.close();
   streamed.dataset.close();

@@ -10,7 +10,7 @@ import type { BatchMemory } from "../../../src/data/dataset.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import type { Targets } from "../../../src/data/targets.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { sameArrays } from "../../helpers/same-arrays.ts";
+import { sameValues } from "../../helpers/same-values.ts";
 
 type DrawnShape = BlockShape & { readonly targets: Targets };
 
@@ -124,7 +124,7 @@ test("samples come out of blocks in any order, with the addon and without", (t) 
       }
       const memory = newMemory();
       t.is(copier.copy(memory, records, B), ids);
-      sameArrays(t, Object.values(memory), Object.values(wanted));
+      sameValues(t, Object.values(memory), Object.values(wanted));
       if (B * shape.features === 0) continue;
       // Records that are no records: their bags are longer than they.
       const last = records.words.slice();

@@ -15,7 +15,7 @@ import {
 } from "../../../src/data/cache/folded-records.ts";
 import { Sample } from "../../../src/data/sample.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { sameArrays } from "../../helpers/same-arrays.ts";
+import { sameValues } from "../../helpers/same-values.ts";
 
 type DrawnShape = BlockShape & { readonly features: number };
 
@@ -84,7 +84,7 @@ test("blocks are the same, however their samples are appended, and give them bac
       const some = Math.min(samples.length - at, 1 + random.below(7));
       const whole = many.appendRecords(records, at, some);
       at += some;
-      if (at === samples.length) sameArrays(t, blockOf(many, whole), block);
+      if (at === samples.length) sameValues(t, blockOf(many, whole), block);
     }
     for (const append of [plainFolder(layout), folderOf(layout)]) {
       const more = repeatWords(layout);
@@ -95,7 +95,7 @@ test("blocks are the same, however their samples are appended, and give them bac
       const end = append.append({ words, last }, place, records, 0, samples.length);
       const unused = 32 - samples.length;
       const expected = block.subarray(1 + samples.length);
-      sameArrays(t, words.subarray(33, end), expected, `round ${round}`);
+      sameValues(t, words.subarray(33, end), expected, `round ${round}`);
       t.is(end - unused, block.length);
     }
     t.true(block.length <= records.words.length + samples.length + 1, "never larger");
@@ -108,12 +108,12 @@ test("blocks are the same, however their samples are appended, and give them bac
         unfold(out, to, block, ~start, layout);
       } else out.set(block.subarray(start, start + end - to), to);
     }
-    sameArrays(t, out, records.words);
+    sameValues(t, out, records.words);
     const gathered = new Int32Array(records.words.length);
     const froms = block.slice(0, samples.length);
     const { starts } = records;
     copierOf(shape).gather({ words: gathered, starts }, block, froms, 0, samples.length);
-    sameArrays(t, gathered, records.words);
+    sameValues(t, gathered, records.words);
   }
   t.true(folded > 500, `${folded} records were folded`);
 });

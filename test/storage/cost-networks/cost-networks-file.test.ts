@@ -11,6 +11,7 @@ import {
   writeCostNetworks,
 } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
+import { sameValues } from "../../helpers/same-values.ts";
 
 function pathOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-cost-file-"));
@@ -26,7 +27,7 @@ test("networks come back as they were, with where they come from; equal ones are
   t.deepEqual(readCostNetworks(path), { networks, provenance });
   const bytes = readFileSync(path);
   await writeCostNetworks(path, networks, provenance);
-  t.deepEqual(readFileSync(path), bytes);
+  sameValues(t, readFileSync(path), bytes);
 });
 
 test("a file that does not say what its networks are told of a table has NeuroShard's numbers", async (t) => {

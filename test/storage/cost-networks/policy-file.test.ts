@@ -9,6 +9,7 @@ import { openKernels } from "../../../src/kernels/index.ts";
 import { trainDreamShard } from "../../../src/planner/policies/dreamshard/train-dreamshard.ts";
 import { readPolicy, writePolicy } from "../../../storage/cost-networks/policy-file.ts";
 import { smallSubject } from "../../helpers/policies.ts";
+import { sameValues } from "../../helpers/same-values.ts";
 
 test("a policy comes back as it was, and what is no file of one is refused", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-policy-file-"));
@@ -21,7 +22,7 @@ test("a policy comes back as it was, and what is no file of one is refused", asy
   t.deepEqual(readPolicy(path), { policy, provenance });
   const bytes = readFileSync(path);
   await writePolicy(path, policy, provenance);
-  t.deepEqual(readFileSync(path), bytes);
+  sameValues(t, readFileSync(path), bytes);
 
   const refused = (message: RegExp) => {
     const error = t.throws(() => readPolicy(path), { instanceOf: InputUnusableError });

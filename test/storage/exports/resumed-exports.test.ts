@@ -37,7 +37,8 @@ async function makeSource(): Promise<string> {
   const trained = await startTrained({
     model: { kind: "dlrm", dense: 2, tables, bottom: [32], top: [1] },
     data: {
-      ...{ kind: "synthetic", samples: 400, dense: 2, batchSize: 400, cache: join(home, "cache") },
+      ...{ kind: "synthetic", dense: 2, cache: join(home, "cache") },
+      ...{ samples: 4000, batchSize: 4000 },
       idsPerBag: { min: 10, max: 10 },
     },
     optimizer: { sparse: { kind: "adagrad", learningRate: 0.1 } },

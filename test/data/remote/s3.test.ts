@@ -69,7 +69,7 @@ test.serial("a prefix of a store is the directory on a disk: the same samples", 
     "paths" in options && options.paths,
     days.map((key) => `s3://clicks/log/${key}`),
   );
-  store.faults.push("none", "503", "cut", "none", "cut");
+  store.faults.push("none", "503", "cut", "none", "cut", "503", "503");
   const remote = await prepareCache(options, tables, realDisk);
   t.is(remote.digest, local.digest);
   t.deepEqual(store.faults, []);
@@ -124,7 +124,7 @@ test.serial(
   },
 );
 
-test.serial("patterns match within a name; lists come page by page", async (t) => {
+test.serial("patterns match within a name; what names one object is not asked for", async (t) => {
   const { store } = await startDays(t);
   const listed = async (path: string) =>
     (await s3FilesOf([path], quick)).map((one) => one.replace("s3://clicks/log/", ""));
@@ -140,6 +140,11 @@ test.serial("patterns match within a name; lists come page by page", async (t) =
     "a.parquet",
   ]);
   t.deepEqual(store.asked, []);
+});
+
+test.serial("lists come page by page, and each page until it is whole", async (t) => {
+  const store = await startObjectStore(t);
+  asks(t, store);
   // The store has 20 keys a page.
   const keys = Array.from({ length: 30 }, (_, i) => `n/${i}`);
   await Promise.all(keys.map((key) => store.put("other.bucket", key, clicks.subarray(0, 9))));

@@ -1,6 +1,12 @@
 // What the doctor looks at for one job: its memory, its directories, and its data. All problems are
 // found in one go, before anything is started. Nothing is made but a file to try a disk with.
 
+import {
+  isShared,
+  ofAllSamples,
+  sharingOf,
+  sharingWarnings,
+} from "../../src/data/columnar/value-watch.ts";
 import { isTable, linesOf, placeOf } from "../../src/data/data-kinds.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
@@ -93,12 +99,31 @@ async function dataChecks(
   });
   const files = problems.length > 0 ? problems : [check(`${name}: files`, "ok", size)];
   const isSeen = look.samples + look.rejected.count > 0;
-  return isSeen ? [...files, linesCheck(name, data, look)] : files;
+  const values = name === "data" ? valuesChecks(look, job) : []; // Held-out data have these tables.
+  return isSeen ? [...files, linesCheck(name, data, look), ...values] : files;
 }
 
 /** Nothing that reads text needs its packages. */
 function tableReader() {
   return import("../../src/data/tables/table-samples.ts");
+}
+
+/** Codes of what columns tell of the label. */
+const leakCodes = ["FEATURE_PREDICTS_LABEL", "VALUE_PREDICTS_LABEL"];
+
+/** How many values of columns share rows of their tables, and what values tell of the label. */
+function valuesChecks({ values = [], warnings = [] }: TextLook, job: JobSpec): Check[] {
+  const counted = countedStatistics(job)?.features;
+  const all = values.map((own) => ofAllSamples(own, counted));
+  const leaks = warnings.filter(({ code }) => leakCodes.includes(code));
+  return [
+    ...all.slice(0, tablesMax).map((own) => {
+      return check(`data: values of ${own.column}`, isShared(own) ? "warn" : "ok", sharingOf(own));
+    }),
+    ...[...sharingWarnings(all), ...leaks].map(({ code, message }) => {
+      return check("data: values", "warn", code, message);
+    }),
+  ];
 }
 
 /** The order of the samples, as far as the job alone decides it. */

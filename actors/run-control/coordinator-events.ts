@@ -40,6 +40,7 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
     bestAuc: plan.bestAuc,
     bestRmse: plan.bestRmse,
     ikjt: plan.ikjt,
+    values: plan.values,
     warnings: plan.warnings,
   });
 }

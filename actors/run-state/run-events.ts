@@ -5,7 +5,7 @@ import { z } from "zod";
 import { shardPinSchema } from "../../src/planner/plan-file.ts";
 import { planReportSchema } from "../../src/training/planning/run-plan.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
-import { groupChoice, warningSchema } from "../threads/generation-schema.ts";
+import { columnValues, groupChoice, warningSchema } from "../threads/generation-schema.ts";
 import { incidentAction, incidentCause, incidentEnd, incidentRecord } from "./incident-record.ts";
 import { recoveryEvents, restored } from "./recovery-events.ts";
 import {
@@ -48,6 +48,8 @@ const eventBody = z.discriminatedUnion("type", [
     bestRmse: figure.optional(),
     /** Groups of features whose lists repeat, and whether they are deduplicated. */
     ikjt: list(groupChoice).optional(),
+    /** Of columns whose values may share rows of their tables: how many do. */
+    values: list(columnValues).optional(),
     /** What a person should know of the data; as in the result. */
     warnings: list(warningSchema),
   }),

@@ -1,6 +1,7 @@
 // The schema of a generation spec: how the spec looks on the wire, and how a host checks it.
 
 import { z } from "zod";
+import type { ColumnValues } from "../../src/data/columnar/value-watch.ts";
 import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { packedPlanSchema, shardPinSchema } from "../../src/planner/plan-file.ts";
@@ -57,6 +58,18 @@ export type Warning = z.output<typeof warningSchema>;
 /** One dataset as the readers open it. */
 export type DatasetPlan = z.output<typeof datasetPlan>;
 
+/** How many values of a column share rows of its table. */
+export const columnValues: z.ZodType<ColumnValues> = z.object({
+  column: z.string(),
+  feature: count.optional(),
+  rows: count,
+  samples: count,
+  values: count,
+  taken: count,
+  shared: count,
+  isEstimated: z.boolean().optional(),
+});
+
 /** Schema of `DataPlan` on the wire. */
 export const dataPlanSchema = z.object({
   training: datasetPlan,
@@ -101,6 +114,8 @@ export const dataPlanSchema = z.object({
   /** Best AUC that any model can reach on generated data. */
   bestAuc: z.number().optional(),
   bestRmse: z.number().optional(),
+  /** Of columns whose values may share rows: how many do. */
+  values: z.array(columnValues).optional(),
   /** What a person should know of the data. */
   warnings: z.array(warningSchema),
   /** Caches that were damaged and are made anew, and what was wrong with them. */

@@ -4,6 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import { damagedLine } from "../../actors/observe/event-lines.ts";
 import type { ErrorRecord, RunEvent } from "../../index.ts";
+import { sharingOf } from "../../src/data/columnar/value-watch.ts";
 import { count, duration, metric, plural } from "../support/format.ts";
 import { figuresLine } from "./figures.ts";
 import { planLine } from "./plan-line.ts";
@@ -292,7 +293,18 @@ function startedLines(event: Extract<RunEvent, { type: "run.started" }>): string
 
 function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
   const warnings = event.warnings.map(({ message }) => `\n  ! ${message}`);
-  return [samplesLine(event), ...ikjtLines(event), ...warnings].join("");
+  return [samplesLine(event), ...valuesLines(event), ...ikjtLines(event), ...warnings].join("");
+}
+
+/** Columns whose values share rows, most of them first. */
+const valuesMax = 8;
+
+/** How many values share rows: of the columns of which most do. */
+function valuesLines({ values = [] }: Extract<RunEvent, { type: "run.prepared" }>): string[] {
+  const told = [...values].sort((a, b) => b.shared / b.values - a.shared / a.values);
+  const lines = told.slice(0, valuesMax).map((own) => `\n  ${own.column}: ${sharingOf(own)}`);
+  const rest = told.length - lines.length;
+  return rest > 0 ? [...lines, `\n  and ${plural(rest, "more hashed column")}`] : lines;
 }
 
 /** What is deduplicated, and what would be if it repeated more. */

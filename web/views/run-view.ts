@@ -1,6 +1,7 @@
 // One run: its curves, where the time of its steps goes, and what happened.
 
 import { count, duration, metric, percent } from "../../cli/support/format.ts";
+import { sharingOf } from "../../src/data/columnar/value-watch.ts";
 import { Chart, type Curve, joined, ordered } from "../charts.ts";
 import { html } from "../dom.ts";
 import { replayKind, replayMark } from "../model/replay.ts";
@@ -30,6 +31,7 @@ export function RunView({ store, story }: Props) {
     <${KeptStages} story=${story} />
     <${Stragglers} story=${story} />
     <${Result} story=${story} />
+    <${Values} story=${story} />
     <${Lines} story=${story} isFile=${store.isFile} />
   </section>`;
 }
@@ -179,6 +181,16 @@ function Result({ story }: { readonly story: RunStory }) {
       <dt>Checkpoint</dt><dd><code>${result.directory}</code></dd>
       <dt>Verify</dt><dd><code>osiris verify ${result.directory}</code> trains an interval again and compares every bit</dd>
     </dl></section>`;
+}
+
+/** Columns whose values may share rows of their tables. */
+function Values({ story }: { readonly story: RunStory }) {
+  const values = story.prepared?.values ?? [];
+  if (values.length === 0) return null;
+  return html`<section class="panel"><h3>Values of hashed columns</h3>
+    <dl class="lines">${values.map(
+      (own) => html`<dt key=${own.column}>${own.column}</dt><dd>${sharingOf(own)}</dd>`,
+    )}</dl></section>`;
 }
 
 function Lines({ story, isFile }: { readonly story: RunStory; readonly isFile: boolean }) {

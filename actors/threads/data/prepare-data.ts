@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { readKeys } from "../../../src/data/cache/cache-keys.ts";
 import type { FeatureStatistics } from "../../../src/data/cache/feature-statistics.ts";
 import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { ofAllSamples, sharingWarnings } from "../../../src/data/columnar/value-watch.ts";
 import { contentsOf } from "../../../src/data/contents.ts";
 import { linesOf, namesColumns, placeOf } from "../../../src/data/data-kinds.ts";
 import { shownPath } from "../../../src/data/remote/addresses.ts";
@@ -61,6 +62,7 @@ export async function prepareData(
   const ikjt = await groupsFor(job, parts.training, training, splits, disk);
   const chosen = ikjt?.filter(({ isChosen }) => isChosen) ?? [];
   const indexOf = (name: string) => tables.findIndex((table) => table.name === name);
+  const values = training.values?.map((own) => ofAllSamples(own, training.statistics)) ?? [];
   const isTold = job.evaluation?.split !== undefined || parts.test?.split !== undefined;
   return {
     ...parts,
@@ -82,8 +84,10 @@ export async function prepareData(
     statistics: training.statistics,
     bestAuc: training.bestAuc,
     bestRmse: training.bestRmse,
+    ...(values.length === 0 ? {} : { values }),
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),
+      ...sharingWarnings(values),
       ...equalityWarnings(job, training, evaluation, test),
       ...classWarnings(job, evaluation),
     ],

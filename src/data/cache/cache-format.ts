@@ -28,6 +28,7 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
+import type { ColumnValues } from "../columnar/value-watch.ts";
 import type { KeyForm } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
@@ -129,6 +130,8 @@ export interface CacheMeta {
   readonly bestRmse?: number;
   /** What was noticed while the cache was written. */
   readonly warnings?: readonly DataWarning[];
+  /** Of columns whose values may share rows: what the first samples show. */
+  readonly values?: readonly ColumnValues[];
   /** What was counted of each feature; left out: unknown, in a cache of an older release. */
   readonly statistics?: readonly FeatureStatistics[];
   /** The keys behind the tail, if a column splits the data. */

@@ -41,7 +41,10 @@ export const textWay = -1;
 export function bagReader(field: CategoricalField, feature: number): BagReader {
   const textEntry = byText(field, feature);
   if (field.isWide) {
-    const fillOf = (column: BagColumn) => wideEntry(column, textEntry(column), field, feature);
+    const fillOf = (column: BagColumn) => {
+      const slowly = textEntry(column);
+      return isWatched(field) ? slowly : wideEntry(column, slowly, field, feature);
+    };
     return { fillOf, rowsOf: undefined };
   }
   const ofIds = ofDictionary(field.ids === "hash" ? idHasher(field) : plainRows(field));
@@ -55,6 +58,7 @@ export function bagReader(field: CategoricalField, feature: number): BagReader {
     return last;
   };
   const fillOf = (column: BagColumn): FillEntry => {
+    if (isWatched(field)) return textEntry(column);
     const { rows, codes } = rowsOf(column);
     const slowly = textEntry(column);
     return (sample, at, weight) => {
@@ -64,6 +68,11 @@ export function bagReader(field: CategoricalField, feature: number): BagReader {
     };
   };
   return { fillOf, rowsOf };
+}
+
+/** Whether the values of a column are counted, as the way of text does. */
+function isWatched({ watch }: CategoricalField): boolean {
+  return watch?.isOpen === true;
 }
 
 /** The way of text, of any entry. A text without characters is no entry. */

@@ -10,6 +10,7 @@ import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
 import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
 import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
 import { planOf } from "../transforms/plan.ts";
+import type { FieldWatch } from "./value-watch.ts";
 
 /** How a dense field is read. */
 export interface DenseField {
@@ -49,6 +50,8 @@ export interface CategoricalField {
   readonly missing: "own" | "empty" | "reject";
   /** As that of a dense field. */
   readonly isMade?: boolean | undefined;
+  /** Counts its values; undefined: nobody does. */
+  readonly watch?: FieldWatch | undefined;
 }
 
 /** A field that is no feature. */

@@ -102,8 +102,10 @@ export async function writeTables(
             writer.append(sample);
             about.add(sample);
             collector?.keep();
-          } else
+          } else {
             bad.add(opened.path, batch.firstRow + row + 1, fault, pieceOf(options, batch.rowGroup));
+            about.drop();
+          }
         }
         addPiece(pieces, place, batch.rowGroup ?? 0, writer.samples - samplesBefore);
         const done = (batch.firstRow + batch.rows) / opened.rows;
@@ -161,6 +163,7 @@ export async function lookAtTables(
     targets: targetsOf(options),
   });
   const ofFile = Math.max(rowsMin, Math.floor(rowsMax / options.paths.length));
+  const about = new TextFacts();
   let [bytes, samples, positives] = [0, 0, 0];
   const labelRange: [number, number] = [Infinity, -Infinity];
   for (const path of options.paths) {
@@ -173,7 +176,7 @@ export async function lookAtTables(
       if (opened === undefined) continue;
       const { columns, header } = opened;
       try {
-        const encoder = createRowEncoder(columns, header, keys, transforms);
+        const encoder = createRowEncoder(about.of(columns), header, keys, transforms);
         let left = ofFile;
         const rows = wantedRows(opened, { onDamage: damage.of(opened.path) });
         for await (const { batch, isWanted } of rows) {
@@ -182,14 +185,12 @@ export async function lookAtTables(
             if (!isWanted(row)) continue;
             left--;
             const fault = encoder.encode(sample, row);
-            if (fault !== undefined)
-              bad.add(
-                opened.path,
-                batch.firstRow + row + 1,
-                fault,
-                pieceOf(options, batch.rowGroup),
-              );
-            else {
+            if (fault !== undefined) {
+              const piece = pieceOf(options, batch.rowGroup);
+              bad.add(opened.path, batch.firstRow + row + 1, fault, piece);
+              about.drop();
+            } else {
+              about.add(sample);
               samples++;
               if (sample.label === 1) positives++;
               labelRange[0] = Math.min(labelRange[0], sample.label);
@@ -207,6 +208,7 @@ export async function lookAtTables(
   }
   const { count, reasons } = bad.summary();
   const rejected = { count, reasons };
-  const found = { bytes, problems, samples, positives, labelRange, rejected };
+  const { values, warnings } = about.meta();
+  const found = { bytes, problems, samples, positives, labelRange, rejected, values, warnings };
   return { files: options.paths.length, ...found };
 }

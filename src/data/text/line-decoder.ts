@@ -252,7 +252,7 @@ export function decodeId(
   column: CategoricalField,
 ): Fault | undefined {
   if (column.isWide) return decodeWideId(sample, feature, text, weight, column);
-  const { ids, offset, rows, seed } = column;
+  const { ids, offset, rows, seed, watch } = column;
   let id: number;
   if (ids === "hash") {
     id = 1 + (murmurHash3(text, seed) % (rows - 1));
@@ -264,6 +264,7 @@ export function decodeId(
       id = idBeyond(id, column.beyond);
     }
   }
+  watch?.take(ids === "hash" ? text : String(Number(text)), id);
   return pushId(sample, feature, id, weight, 0, column);
 }
 
@@ -308,6 +309,7 @@ function decodeWideId(
     return { kind: `expected \`${name}\` to lie in ${least}..${most}`, got: show(text) };
   }
   const [low, high] = [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
+  column.watch?.take(String(id), low, high);
   return pushId(sample, feature, low, weight, high, column);
 }
 

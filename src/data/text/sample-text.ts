@@ -9,11 +9,12 @@ import { factsOf } from "../remote/file-facts.ts";
 import { Sample } from "../sample.ts";
 import type { KeyColumn } from "../split-keys.ts";
 import { targetsOf } from "../targets.ts";
-import { denseOf } from "./columns.ts";
+import { type Columns, denseOf } from "./columns.ts";
 import { BadLines } from "./faults.ts";
 import { decodeLine } from "./line-decoder.ts";
 import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
+import { TextFacts } from "./text-facts.ts";
 import { textLines, tooLongReason } from "./text-fields.ts";
 
 /** What a look at text finds. */
@@ -30,6 +31,9 @@ export interface TextLook {
   /** Least and greatest value of the first label. */
   readonly labelRange: readonly [number, number];
   readonly rejected: Pick<CacheMeta["quarantine"], "count" | "reasons">;
+  /** Of columns whose values may share rows, and what else these lines show. */
+  readonly values: CacheMeta["values"];
+  readonly warnings: CacheMeta["warnings"];
 }
 
 /** Lines looked at in every file, however many files there are. */
@@ -49,13 +53,17 @@ export async function lookAtText(
   const targets = targetsOf(options);
   const sample = new Sample({ dense: denseOf(options), features: tables.length, targets });
   const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
+  const about = new TextFacts();
   let [bytes, samples, positives] = [0, 0, 0];
   const labelRange: [number, number] = [Infinity, -Infinity];
   for (const [place, path] of options.paths.entries()) {
     let left = ofFile;
     try {
       bytes += (await factsOf(path)).bytes;
-      for await (const { columns, lines, tooLong } of textLines(path, options, tables, key)) {
+      let columns: Columns | undefined;
+      for await (const chunk of textLines(path, options, tables, key)) {
+        const { lines, tooLong } = chunk;
+        columns ??= about.of(chunk.columns);
         for (const line of tooLong) bad.add(shownPath(path), line, { kind: tooLongReason });
         const some = lines.slice(0, left);
         const texts = some.map(({ text }) => text);
@@ -66,8 +74,11 @@ export async function lookAtText(
             made === undefined
               ? decodeLine(sample, text, columns, keys)
               : made.decode(sample, i, keys);
-          if (fault !== undefined) bad.add(shownPath(path), line, fault);
-          else {
+          if (fault !== undefined) {
+            bad.add(shownPath(path), line, fault);
+            about.drop();
+          } else {
+            about.add(sample);
             samples++;
             if (sample.label === 1) positives++;
             labelRange[0] = Math.min(labelRange[0], sample.label);
@@ -83,7 +94,8 @@ export async function lookAtText(
   }
   const { count, reasons } = bad.summary();
   const rejected = { count, reasons };
-  const found = { bytes, problems, samples, positives, labelRange, rejected };
+  const { values, warnings } = about.meta();
+  const found = { bytes, problems, samples, positives, labelRange, rejected, values, warnings };
   return { files: options.paths.length, ...found };
 }
 

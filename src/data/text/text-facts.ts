@@ -4,6 +4,7 @@
 import type { CacheMeta, DataWarning } from "../cache/cache-format.ts";
 import type { FieldColumns } from "../columnar/named-columns.ts";
 import { type PlainRecords, placesOf } from "../columnar/plain-records.ts";
+import { ValueWatch } from "../columnar/value-watch.ts";
 import type { Sample } from "../sample.ts";
 import { meanFeatures } from "./columns.ts";
 import { LeakageWatch } from "./leakage.ts";
@@ -12,6 +13,7 @@ import { NumberLeakageWatch } from "./number-leakage.ts";
 /** The facts of the files so far. */
 export class TextFacts {
   #leakage: LeakageWatch | NumberLeakageWatch | undefined;
+  #values: ValueWatch | undefined;
   #denseAt = 0;
   #meanFeatures: readonly number[] = [];
   /** Sums and counts of the values of each of these features. */
@@ -21,27 +23,39 @@ export class TextFacts {
 
   /** Takes the columns of the next file, and returns them. Names and features are those of all. */
   of<Columns extends FieldColumns>(columns: Columns): Columns {
-    if (this.#leakage !== undefined) return columns;
+    if (this.#leakage !== undefined) return this.#values?.attachedTo(columns) ?? columns;
     const isNumber = columns.numeric?.[0] === true;
     this.#leakage = isNumber ? new NumberLeakageWatch(columns) : new LeakageWatch(columns);
     this.#denseAt = placesOf(columns)?.denseAt ?? 0; // Without places there are no records.
     this.#meanFeatures = meanFeatures(columns);
     this.#sums = this.#meanFeatures.map(() => 0);
     this.#counts = this.#meanFeatures.map(() => 0);
-    return columns;
+    this.#values = new ValueWatch(columns);
+    return this.#values.attachedTo(columns);
+  }
+
+  /** Whether lines go the way of text, which counts their values. */
+  get countsValues(): boolean {
+    return this.#values?.isOpen === true;
   }
 
   /** Whether no more is to be found than `addRecords` takes. */
   get needsRecordsAlone(): boolean {
-    return this.#leakage?.isOver === true;
+    return this.#leakage?.isOver === true && !this.countsValues;
   }
 
   /** Takes the next good line. */
   add(sample: Sample): void {
     this.#leakage?.add(sample);
+    this.#values?.add(sample);
     for (let i = 0; i < this.#meanFeatures.length; i++) {
       this.#addValue(i, sample.dense[this.#meanFeatures[i] ?? 0] ?? 0);
     }
+  }
+
+  /** Forgets what was counted of a bad line. */
+  drop(): void {
+    this.#values?.drop();
   }
 
   /** Takes the next good lines: `count` records from record `first` on. */
@@ -70,14 +84,18 @@ export class TextFacts {
     this.#emptyFiles.push({ code: "FILE_WITHOUT_SAMPLES", message });
   }
 
-  meta(): Pick<CacheMeta, "means" | "warnings"> {
-    const warnings = [...(this.#leakage?.warnings() ?? []), ...this.#emptyFiles];
-    if (this.#meanFeatures.length === 0) return { warnings };
+  meta(): Pick<CacheMeta, "means" | "warnings" | "values"> {
+    const leaks = this.#leakage?.warnings() ?? [];
+    const isKnown = (name: string) => leaks.some(({ message }) => message.includes(`\`${name}\``));
+    const ofValues = this.#values?.warnings(isKnown) ?? [];
+    const warnings = [...leaks, ...ofValues, ...this.#emptyFiles];
+    const values = this.#values?.values() ?? [];
+    if (this.#meanFeatures.length === 0) return { warnings, values };
     const means = this.#meanFeatures.map((at, i): [number, number] => {
       const count = this.#counts[i] ?? 0;
       return [at, count === 0 ? 0 : (this.#sums[i] ?? 0) / count];
     });
-    return { means: Object.fromEntries(means), warnings };
+    return { means: Object.fromEntries(means), warnings, values };
   }
 }
 

@@ -17,6 +17,7 @@ import { type LineRecords, lineRecords } from "./bytes/line-records.ts";
 import { type Columns, csvColumns } from "./columns.ts";
 import { BadLines, type Fault, named, sentenceOf } from "./faults.ts";
 import { headerNames } from "./header.ts";
+import { decodeLine } from "./line-decoder.ts";
 import type { BagReaders } from "./made-features.ts";
 import { lineTransforms, MadeLines } from "./made-lines.ts";
 import { KeyCollector } from "./split-keys.ts";
@@ -25,7 +26,7 @@ import { columnsAtOnce } from "./text-fields.ts";
 import { lineBytesMax, readByteLines } from "./text-lines.ts";
 
 /** The description of text in a cache, beside that of its samples. */
-export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings">;
+export type TextMeta = Pick<CacheMeta, "quarantine" | "means" | "warnings" | "values">;
 
 /**
  * Appends every good line of the files, in order, to the cache. `facts`: what the files were when
@@ -94,15 +95,18 @@ export async function writeText(
         if (chunk.isEmpty(index) || made?.isKept(index) === false) continue;
         const fault = chunk.isTooLong(index)
           ? tooLong
-          : made === undefined
-            ? reader.decode(sample, chunk, index)
-            : made.decode(sample, index, collector);
+          : made !== undefined
+            ? made.decode(sample, index, collector)
+            : about.countsValues
+              ? decodeLine(sample, chunk.text(index), columns, collector)
+              : reader.decode(sample, chunk, index);
         if (fault === undefined) {
           writer.append(sample);
           about.add(sample);
           collector?.keep();
         } else {
           bad.add(path, firstLine + index, fault);
+          about.drop();
         }
       }
       const fraction = (bytesBefore + bytesRead) / bytesTotal;

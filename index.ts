@@ -183,9 +183,12 @@ export {
 export { assignRoles, knownLabel, labelCandidates } from "./storage/first-job/column-roles.ts";
 export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-job/column-roles.ts";
 export { profileColumns } from "./storage/first-job/profile-columns.ts";
-export type { ColumnProfile, DataProfile } from "./storage/first-job/profile-columns.ts";
-export { firstJob, type FirstJobOptions } from "./storage/first-job/write-first-job.ts";
-export { firstProgram } from "./storage/first-job/write-first-program.ts";
+export type { DataProfile, ProfileOptions } from "./storage/first-job/profile-columns.ts";
+export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
+export type { VocabularyFile } from "./storage/first-job/encode-columns.ts";
+export { firstJob, firstJobOf, firstJobText } from "./storage/first-job/write-first-job.ts";
+export type { FirstJob, FirstJobOptions } from "./storage/first-job/write-first-job.ts";
+export { firstProgram, firstProgramText } from "./storage/first-job/write-first-program.ts";
 export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";

@@ -3,7 +3,8 @@
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import type { ColumnProfile, DataProfile } from "./profile-columns.ts";
+import type { ColumnProfile } from "./column-tally.ts";
+import type { DataProfile } from "./profile-columns.ts";
 
 /** What a column becomes. */
 export type ColumnRole = "label" | "dense" | "categorical" | "time" | "ignored";
@@ -19,10 +20,14 @@ export interface AssignedColumn {
 export interface RoleOptions {
   /** The column to learn. */
   readonly label?: string | undefined;
+  /** The value of the label that counts as positive. */
+  readonly positive?: string | undefined;
   /** The column of the time. */
   readonly time?: string | undefined;
   /** Columns that are left out. */
   readonly ignored?: readonly string[] | undefined;
+  /** Columns that are features, whatever their names and values say. */
+  readonly features?: readonly string[] | undefined;
 }
 
 /** Names that labels have, the likeliest first. */
@@ -30,7 +35,26 @@ const labelNames = [
   ...["label", "click", "clicked", "is_click", "target", "y", "converted", "conversion"],
   ...["purchase", "purchased", "buy", "like", "liked", "rating"],
 ];
-const timeNames = /^(time|timestamp|ts|date|datetime|day|created|created_at|event_time)$/i;
+/**
+ * Names of what happens after the prediction, as the label does: known of old lines, and of none
+ * that is to be predicted.
+ */
+const outcomeNames = new RegExp(
+  "^((is|has|did|was|label|target)_?)?(click|clicked|convert|converted|conversion|purchase|" +
+    "purchased|buy|bought|like|liked|dislike|share|shared|follow|followed|install|installed|" +
+    "order|ordered|subscribe|subscribed|churn|churned|rating|stars|label|target|paid|revenue|" +
+    "(watch|dwell|play)_?time|add(ed)?_?to_?cart|sign_?up|favou?rite|favou?rited)" +
+    "(_?(flag|label|target))?$",
+  "i",
+);
+const timeNames =
+  /^(.*_)?(time|timestamp|ts|date|datetime|day|dt|created|created_at|at)(_(s|ms|us|ns))?$/i;
+/** Seconds, milliseconds, microseconds and nanoseconds from 2001 to 2096. */
+const epochs = [1, 1e3, 1e6, 1e9].map((unit) => [1e9 * unit, 4e9 * unit] as const);
+/** Names of what tells one line from the others. */
+const lineNames =
+  /^(.*_)?(row|line|record|request|impression|event|log|index|uuid|guid)(_?id)?$|^id$/i;
+const weightNames = /^(.*_)?(weight|sample_weight|importance)$/i;
 const idNames = new RegExp(
   "(^|[^a-z])(id|ids|code|zip|type|category|kind|key|hash)$|[a-z](Id|ID|Code|Type)$|" +
     "^(user|item|product|movie|ad|campaign|publisher|advertiser|site|app|device|page|query|" +
@@ -39,8 +63,9 @@ const idNames = new RegExp(
 );
 /** Integers of a name that tells nothing are ids where they have so few different values. */
 const fewValues = 32;
-/** Or so many, which fill their range: counts are rare where they are large. */
+/** Or many, from 0 or 1 on, which fill their range: counts are rare where they are large. */
 const [manyValues, filledShare] = [256, 0.5];
+const countedShare = 0.9;
 
 /** Columns that might be the label, the likeliest first. */
 export function labelCandidates({ columns }: DataProfile): string[] {
@@ -66,11 +91,12 @@ export function knownLabel(data: DataProfile, { label }: RoleOptions): string | 
  */
 export function assignRoles(data: DataProfile, options: RoleOptions = {}): AssignedColumn[] {
   const names = data.columns.map(({ name }) => name);
-  const { ignored = [], time } = options;
+  const { ignored = [], features = [], time } = options;
   for (const [option, own] of [
     ["label", options.label],
     ["time", time],
     ...ignored.map((name) => ["ignore", name] as const),
+    ...features.map((name) => ["feature", name] as const),
   ] as const) {
     if (own === undefined || names.includes(own)) continue;
     throw expected(option, `one of the columns ${names.join(", ")}`, own);
@@ -85,7 +111,10 @@ export function assignRoles(data: DataProfile, options: RoleOptions = {}): Assig
   }
   const roles = data.columns.map((profile): AssignedColumn => {
     if (data.kind === "criteo-tsv") return criteoRole(profile);
-    if (profile.name === label) return { profile, role: "label", why: labelReason(profile) };
+    if (profile.name === label) {
+      return { profile, role: "label", why: labelReason(profile, options.positive) };
+    }
+    if (features.includes(profile.name)) return { profile, ...featureOf(profile) };
     if (ignored.includes(profile.name)) return { profile, role: "ignored", why: "as asked" };
     if (profile.name === time) return { profile, role: "time", why: "as asked" };
     return { profile, ...roleOf(profile, data) };
@@ -115,46 +144,122 @@ function oneTime(roles: readonly AssignedColumn[], time: string | undefined): As
   });
 }
 
-function roleOf(
-  profile: ColumnProfile,
-  { rows }: DataProfile,
-): Pick<AssignedColumn, "role" | "why"> {
-  const { name, form, present, distinct, integers, fractions, texts, times, min, max } = profile;
-  const ignored = (why: string) => ({ role: "ignored", why }) as const;
-  const categorical = (why: string) => ({ role: "categorical", why }) as const;
+type Role = Pick<AssignedColumn, "role" | "why">;
+
+function roleOf(profile: ColumnProfile, data: DataProfile): Role {
+  const { name, form, present, distinct, missing } = profile;
+  const ignored = (why: string): Role => ({ role: "ignored", why });
+  const keep = `\`--feature ${name}\` keeps it`;
   if (name === "") return ignored("a column without a name cannot be asked for");
   if (present === 0) return ignored("it is empty");
-  if (distinct <= 1) return ignored(`it is always ${profile.values[0]}`);
-  const length = `${profile.meanLength.toFixed(1)} ids a row`;
-  if (form !== "value") return categorical(`a list, ${length}`);
-  if (texts > 0 && times === texts && fractions + integers === 0) {
-    return { role: "time", why: "a time" };
+  if (distinct <= 1 && missing === 0) return ignored(`it is always ${profile.values[0]}`);
+  if (outcomeNames.test(name)) {
+    const task = `\`label: [LABEL, ${name}]\` learns it as another task`;
+    return ignored(`an outcome by its name, not known when the model predicts; ${task}; ${keep}`);
   }
-  const isEpoch = timeNames.test(name) && texts === 0 && min >= 0 && max > 1e6;
-  if (isEpoch) return { role: "time", why: "a time, as numbers" };
-  const isUnique = distinct >= 0.999 * present && rows > 100 && fractions === 0;
-  if (isUnique) return ignored("another value in each row tells nothing of other rows");
+  if (weightNames.test(name) && !isTwoValued(profile)) {
+    return ignored(`a weight of samples by its name: \`data.weight: ${name}\`; ${keep}`);
+  }
+  const time = form === "value" ? timeOf(profile) : undefined;
+  if (time !== undefined) return { role: "time", why: time };
+  if (isAnotherInEachRow(profile, data)) {
+    return ignored(`another value in each of ${present} rows tells nothing of other rows; ${keep}`);
+  }
+  const unread = unreadOf(profile);
+  return unread === undefined ? featureOf(profile) : ignored(unread);
+}
+
+/** Why a column is a time; undefined: it is none. */
+function timeOf(profile: ColumnProfile): string | undefined {
+  const { name, texts, times, integers, fractions, min, max } = profile;
+  if (texts > 0) return times === texts && fractions + integers === 0 ? "a time" : undefined;
+  const isEpoch = epochs.some(([from, until]) => min >= from && max < until);
+  const isOldName = /^(time|timestamp|ts|date|datetime|day|created|created_at|event_time)$/i.test(
+    name,
+  );
+  const isTime = timeNames.test(name) && (isEpoch || (isOldName && min >= 0 && max > 1e6));
+  return isTime ? "a time, as numbers" : undefined;
+}
+
+/** Whether a column tells each row seen from the others. Ids of a part may come again later. */
+function isAnotherInEachRow(profile: ColumnProfile, { rows, isWhole }: DataProfile): boolean {
+  const { name, form, seen, present, fractions } = profile;
+  const isUnique = seen >= 0.999 * present && rows > 100 && fractions === 0 && form === "value";
+  return isUnique && (isWhole || lineNames.test(name) || !idNames.test(name));
+}
+
+/** Why a column of text cannot be read as what it is; undefined: it can. */
+function unreadOf({ texts, otherNumbers, pythonLists, present }: ColumnProfile) {
+  if (texts < present / 2) return undefined;
+  if (otherNumbers > texts / 2) {
+    return "numbers with a sign or commas, which are no numbers to a reader: write them as 12.50";
+  }
+  if (pythonLists > texts / 2) {
+    return "lists as Python writes them: write their ids with one character between them, 7|12";
+  }
+  return undefined;
+}
+
+/** A quantity, or ids, whatever the name says of its meaning. */
+function featureOf(profile: ColumnProfile): Role {
+  const { name, form, integers, fractions, infinite, min, max } = profile;
+  const { texts: all, distinct, booleans, missing, present } = profile;
+  const share = (100 * missing) / (missing + present);
+  const none = missing === 0 ? "" : `, ${share.toPrecision(2)} % missing`;
+  const categorical = (why: string): Role => ({ role: "categorical", why: why + none });
+  const dense = (why: string): Role => ({ role: "dense", why: why + none });
+  if (form !== "value") return categorical(`a list, ${profile.meanLength.toFixed(1)} ids a row`);
+  const texts = all - infinite; // Infinite values are numbers that count as missing.
   if (texts > 0 && texts * 20 > integers + fractions) {
     const split = profile.separator === undefined ? "" : `, split at "${profile.separator}"`;
     return categorical(`text, ${distinct} different${split}`);
   }
-  if (texts > 0) return { role: "dense", why: "numbers, with some text that counts as missing" };
-  if (fractions > 0) return { role: "dense", why: `numbers, ${min} to ${max}` };
+  const range = `${shown(min)} to ${shown(max)}`;
+  if (all > 0) return dense(`numbers, ${range}, with some text that counts as missing`);
+  if (booleans > 0) return categorical("true and false");
+  if (fractions > 0) return dense(`numbers, ${range}`);
   if (idNames.test(name)) return categorical(`integers that are ids by their name, ${distinct}`);
   if (distinct <= fewValues) return categorical(`few integers, ${distinct} different`);
-  if (distinct > manyValues && distinct >= filledShare * (max - min + 1)) {
+  const fills = (part: number) => distinct >= part * (max - min + 1);
+  const isCounted = min >= 0 && min <= 1 && fills(countedShare);
+  if (isCounted || (distinct > manyValues && fills(filledShare))) {
     return categorical(`integers that fill their range, ${distinct} different`);
   }
-  return { role: "dense", why: `integers, ${min} to ${max}` };
+  return dense(`integers, ${range}`);
+}
+
+/** A number as people write it: no digits that float64 adds. */
+function shown(value: number): string {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(7)));
 }
 
 function isTwoValued({ distinct, missing, times, form }: ColumnProfile): boolean {
   return form === "value" && distinct === 2 && missing === 0 && times === 0;
 }
 
-function labelReason(profile: ColumnProfile): string {
-  const { values, distinct, min, max } = profile;
-  return isTwoValued(profile)
-    ? `${values.join(" and ")}, the first in ${(100 * profile.topShare).toFixed(1)} % of the rows`
-    : `${distinct} different values, ${min} to ${max}`;
+/** The value that counts as positive of two: the larger number, or the word that says so. */
+export function positiveOf({ values, distinct, texts }: ColumnProfile): string | undefined {
+  if (distinct !== 2) return undefined;
+  const [one = "", other = ""] = values;
+  if (texts === 0 && ![one, other].some((text) => /^(true|false)$/i.test(text))) {
+    return Number(one) > Number(other) ? one : other;
+  }
+  const found = values.filter((value) => positiveWords.includes(value.trim().toLowerCase()));
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** Texts that stand for the positive class of a label. */
+const positiveWords = [
+  ...["1", "true", "yes", "y", "t", "click", "clicked", "positive", "pos"],
+  ...["buy", "bought", "purchase", "purchased", "like", "liked", "converted"],
+];
+
+function labelReason(profile: ColumnProfile, given?: string): string {
+  const { values, distinct, counts, present, min, max } = profile;
+  if (!isTwoValued(profile)) return `${distinct} different values, ${min} to ${max}`;
+  const positive = given ?? positiveOf(profile);
+  if (positive === undefined) return values.join(" and ");
+  const bytes = Buffer.from(positive, "utf8").toString("latin1");
+  const share = ((100 * (counts.get(bytes) ?? 0)) / present).toFixed(1);
+  return `${[...values].sort().join(" and ")}; ${positive} is the positive one, ${share} % of the rows`;
 }

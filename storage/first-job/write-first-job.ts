@@ -1,91 +1,109 @@
 // A first job for somebody's data, as a YAML file with a reason behind each column: a DLRM of a
 // size that the data have samples for, which trains at once and is meant to be changed.
 
-import { extname } from "node:path";
+import { basename, extname } from "node:path";
 import { Document, isMap, isScalar, isSeq } from "yaml";
 import { shownPath } from "../../src/data/remote/addresses.ts";
+import { isPattern } from "../../src/data/remote/name-pattern.ts";
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
-import type { AssignedColumn } from "./column-roles.ts";
-import type { ColumnProfile, DataProfile } from "./profile-columns.ts";
+import { type AssignedColumn, positiveOf } from "./column-roles.ts";
+import type { ColumnProfile } from "./column-tally.ts";
+import {
+  dim,
+  type EncodedColumn,
+  encodeDense,
+  encodeIds,
+  type VocabularyFile,
+} from "./encode-columns.ts";
+import type { DataProfile } from "./profile-columns.ts";
 
-/** Columns of a row of every table. */
-const dim = 16;
-/** Rows of a table, at least and at most. */
-const [rowsMin, rowsMax] = [16, 2 ** 20];
-/** Texts that stand for the positive class of a label. */
-const positives = ["1", "true", "yes", "y", "click", "clicked", "positive", "pos", "t"];
-
-/** What becomes of a label with two values that are no 0 and 1. */
+/** What a first job is called, and what becomes of its label and its vocabularies. */
 export interface FirstJobOptions {
   readonly name?: string | undefined;
-  /** The label of the positive class. */
+  /** The label of the positive class, where it has two values that are no 0 and 1. */
   readonly positive?: string | undefined;
+  /** The directory of the vocabularies' files. @default all ids are hashed */
+  readonly vocabularies?: string | undefined;
+  /** Whether a checkpoint directory is in use. @default none is */
+  readonly isTaken?: ((directory: string) => boolean) | undefined;
+}
+
+/** A first job, checked as a submitted one is. */
+export interface FirstJob {
+  readonly job: Readonly<Record<string, object | string>>;
+  /** The files that it names, which are to be written before it trains. */
+  readonly vocabularies: readonly VocabularyFile[];
+  /** Why each column of its features is read as it is, by the name that the job has for it. */
+  readonly reasons: ReadonlyMap<string, string>;
 }
 
 /**
- * The text of a job file, checked as a submitted job is.
- * @throws InvalidOptionError, InputUnusableError where the label cannot be learned
+ * The text of a job file.
+ * @throws as `firstJobOf`
  */
 export function firstJob(
   data: DataProfile,
   roles: readonly AssignedColumn[],
   options: FirstJobOptions = {},
 ): string {
-  const document = new Document(firstJobOptions(data, roles, options));
+  return firstJobText(data, roles, firstJobOf(data, roles, options));
+}
+
+/** The same of a job that has been made. */
+export function firstJobText(
+  data: DataProfile,
+  roles: readonly AssignedColumn[],
+  made: FirstJob,
+): string {
+  const document = new Document(made.job);
   document.commentBefore =
     ` A first job, made by \`osiris init\` of ${data.isWhole ? "all" : "the first"} ` +
     `${data.rows} rows. Change what you know better;\n docs/jobs.md has every option, and ` +
     "`osiris train FILE` trains it.";
-  explain(document, roles);
-  return document.toString({ lineWidth: 100 });
+  explain(document, roles, made.reasons);
+  return document.toString({ lineWidth: 0 });
 }
 
 /**
- * The job, checked as a submitted one is.
- * @throws as `firstJob`
+ * The job, with the files that it names.
+ * @throws InvalidOptionError, InputUnusableError where the label cannot be learned
  */
-export function firstJobOptions(
+export function firstJobOf(
   data: DataProfile,
   roles: readonly AssignedColumn[],
   options: FirstJobOptions,
-): Readonly<Record<string, object | string>> {
+): FirstJob {
   const ofRole = (role: AssignedColumn["role"]) => roles.filter((one) => one.role === role);
   const [label] = ofRole("label");
   if (label === undefined) throw new RangeError("Expected a label");
-  const [dense, categorical, [time]] = [ofRole("dense"), ofRole("categorical"), ofRole("time")];
-  const name = options.name ?? nameOf(data.files[0] ?? "data");
-  const batchSize = batchOf(data.rows);
+  const [time] = ofRole("time");
   const target = targetOf(data, label.profile, options.positive);
+  const names = data.columns.map((column) => column.name);
+  const isCriteo = data.kind === "criteo-tsv"; // Its columns are fixed, and have no transforms.
+  const dense = encodeDense(ofRole("dense"), names);
+  const ids = encodeIds(ofRole("categorical"), names, isCriteo ? undefined : options.vocabularies);
+  const name = options.name ?? nameOf(data);
+  const batchSize = batchOf(data.rows);
   const stepsPerEpoch = Math.ceil(data.rows / batchSize);
+  const width = dense.reduce((sum, { entry }) => sum + (entry.missing === "indicator" ? 2 : 1), 0);
   const job = {
     name,
     model: {
       kind: "dlrm",
-      dense: dense.length,
-      tables: categorical.map(({ profile }) => ({
-        name: profile.name,
-        rows: tableRows(profile),
-        dim,
-      })),
+      dense: isCriteo ? dense.length : width,
+      tables: ids.flatMap(({ table }) => table ?? []),
       bottom: dense.length > 0 ? [64, dim] : [],
       top: [64, 32, 1],
     },
     data: {
       kind: data.kind === "tsv" ? "csv" : data.kind,
-      paths: data.files.map(shownPath),
-      ...(data.kind === "tsv" ? { delimiter: "\t" } : {}),
-      ...(data.kind === "criteo-tsv"
-        ? {}
-        : {
-            label: label.profile.name,
-            ...target.data,
-            dense: dense.map(({ profile }) => denseColumn(profile)),
-            categorical: categorical.map(({ profile }) => idColumn(profile)),
-          }),
+      paths: data.paths.map(shownPath),
+      ...delimiterOf(data),
+      ...(isCriteo ? {} : columnsOf(label.profile.name, target.data, dense, ids)),
       batchSize,
-      epochs: 3,
+      epochs: data.isWhole ? 10 : 5,
     },
     ...target.job,
     optimizer: {
@@ -95,16 +113,58 @@ export function firstJobOptions(
     evaluation: {
       fraction: 0.1,
       ...(time === undefined ? {} : { split: { kind: "time", column: time.profile.name } }),
+      // Of a part of the data nobody knows how long an epoch is.
+      ...(data.isWhole ? { everySteps: Math.ceil(stepsPerEpoch / 2) } : {}),
+      earlyStopping: { metric: target.metric, patience: data.isWhole ? 4 : 1 },
     },
-    checkpoint: { directory: `checkpoints/${name}`, everySteps: Math.max(20, stepsPerEpoch) },
+    checkpoint: {
+      directory: freeDirectory(name, options),
+      everySteps: Math.max(20, stepsPerEpoch),
+    },
   };
   resolveJob(job);
-  return job;
+  const encoded = [...dense, ...ids];
+  const reasons = new Map(encoded.map(({ entry, why }) => [entry.column, why]));
+  const vocabularies = encoded.flatMap(({ vocabulary }) => vocabulary ?? []);
+  return { job, vocabularies, reasons: reasons.set(label.profile.name, label.why) };
+}
+
+/** A checkpoint directory without a run of another job. */
+function freeDirectory(name: string, { isTaken = () => false }: FirstJobOptions): string {
+  let directory = `checkpoints/${name}`;
+  for (let i = 2; isTaken(directory); i++) directory = `checkpoints/${name}-${i}`;
+  return directory;
+}
+
+/** The columns of a section of data. */
+function columnsOf(
+  label: string,
+  target: object,
+  dense: readonly EncodedColumn[],
+  ids: readonly EncodedColumn[],
+) {
+  const transforms = [...dense, ...ids].flatMap(({ transform }) => transform ?? []);
+  return {
+    label,
+    ...target,
+    ...(transforms.length === 0 ? {} : { transforms }),
+    dense: dense.map(({ entry }) => entry),
+    categorical: ids.map(({ entry }) => entry),
+  };
+}
+
+function delimiterOf({ kind, delimiter }: DataProfile) {
+  const own = delimiter ?? (kind === "tsv" ? "\t" : ",");
+  return (kind === "csv" || kind === "tsv") && own !== "," ? { delimiter: own } : {};
 }
 
 /** Writes the reasons behind the columns, each column on a line. */
-function explain(document: Document, roles: readonly AssignedColumn[]): void {
-  const whyOf = (name: string) => ` ${roles.find(({ profile }) => profile.name === name)?.why}`;
+function explain(
+  document: Document,
+  roles: readonly AssignedColumn[],
+  reasons: FirstJob["reasons"],
+): void {
+  const whyOf = (name: string) => ` ${reasons.get(name)}`;
   const inOneLine = (path: readonly string[]) => {
     const list = document.getIn(path);
     if (isSeq(list)) list.flow = true;
@@ -117,6 +177,7 @@ function explain(document: Document, roles: readonly AssignedColumn[]): void {
     inOneLine(path);
   for (const path of [
     ["model", "tables"],
+    ["data", "transforms"],
     ["data", "dense"],
     ["data", "categorical"],
   ]) {
@@ -125,7 +186,7 @@ function explain(document: Document, roles: readonly AssignedColumn[]): void {
     for (const node of list.items) {
       if (!isMap(node)) continue;
       node.flow = true;
-      if (path[0] === "data") node.comment = whyOf(String(node.get("column")));
+      if (node.has("column")) node.comment = whyOf(String(node.get("column")));
     }
   }
   for (const section of ["optimizer", "evaluation", "checkpoint"]) {
@@ -143,62 +204,54 @@ function explain(document: Document, roles: readonly AssignedColumn[]): void {
 
 /** The label: two classes, or numbers. */
 function targetOf(
-  { files: [file = ""] }: DataProfile,
+  { files: [file = ""], rows }: DataProfile,
   profile: ColumnProfile,
   positive: string | undefined,
-): { readonly data: object; readonly job: object } {
+): { readonly data: object; readonly job: object; readonly metric: "logLoss" | "rmse" } {
   const { name, values, distinct, texts, missing } = profile;
   if (positive !== undefined && !values.includes(positive)) {
     const known = values.length > 0 ? values.join(", ") : `${distinct} different ones`;
     throw expected("positive", `one of the values of \`${name}\`, ${known}`, positive);
   }
-  if (missing > 0) {
+  if (missing > rejectedShare * rows) {
     const message = `The label \`${name}\` of ${file} has no value in ${missing} rows; expected one in each`;
     throw new InputUnusableError(file, message);
   }
-  if (positive !== undefined) return { data: { positive }, job: {} };
-  if (distinct === 2) {
-    const plain = ["0,1", "-1,1", "false,true"].includes([...values].sort().join());
-    if (plain) return { data: {}, job: {} };
-    const found = values.filter((value) => positives.includes(value.toLowerCase()));
-    const [only] = found;
-    if (found.length === 1 && only !== undefined) return { data: { positive: only }, job: {} };
+  const classes = { job: {}, metric: "logLoss" } as const;
+  const found = positive ?? positiveOf(profile);
+  const isPlain = ["0,1", "-1,1", "false,true"].includes([...values].sort().join());
+  if (isPlain && found !== undefined && ["1", "true"].includes(found)) {
+    return { data: {}, ...classes };
   }
-  if (texts === 0 && distinct > 2) return { data: {}, job: { loss: { kind: "mse" } } };
+  if (found !== undefined) {
+    // A number stands for each text of it, as `2` and `2.0`.
+    return { data: { positive: texts === 0 ? Number(found) : found }, ...classes };
+  }
+  if (texts === 0 && distinct > 2) {
+    return { data: {}, job: { loss: { kind: "mse" } }, metric: "rmse" };
+  }
   const message =
     `The label \`${name}\` of ${file} has the values ${values.join(", ") || "of text"}: ` +
     "say with `--positive` which of them is the positive class";
   throw new InputUnusableError(file, message);
 }
 
-/** Numbers that spread over orders of magnitude are taken by their logarithm. */
-function denseColumn({ name, min, max, texts }: ColumnProfile) {
-  const log = min >= 0 && max > 100;
-  if (!log && texts === 0) return { column: name };
-  return {
-    column: name,
-    ...(log ? { log: true } : {}),
-    ...(texts > 0 ? { unreadable: "missing" } : {}),
-  };
-}
-
-function idColumn({ name, form, separator }: ColumnProfile) {
-  if (form === "list") return { column: name, list: "plain" };
-  if (form === "map") return { column: name, list: "weighted" };
-  return separator === undefined ? { column: name } : { column: name, separator };
-}
-
-/** Twice as many rows as ids, so that few of them share one. */
-function tableRows({ distinct }: ColumnProfile): number {
-  return Math.min(rowsMax, Math.max(rowsMin, 2 ** Math.ceil(Math.log2(2 * distinct))));
-}
+/** Lines without a label, as a share, that training allows: `rejectedMax`. */
+const rejectedShare = 0.01;
 
 function batchOf(rows: number): number {
   return Math.min(2048, Math.max(16, 2 ** Math.floor(Math.log2(rows / 64))));
 }
 
-function nameOf(path: string): string {
-  const file = shownPath(path).split("/").at(-1) ?? "data";
+/** The name of the directory that was named; else that of the first file. */
+function nameOf({ paths, files }: DataProfile): string {
+  const [path = ""] = paths;
+  const isFile = files.includes(path) || isPattern(basename(path));
+  if (!isFile) return basename(shownPath(path)).replace(/[^\w-]+/g, "-") || "data";
+  const file =
+    shownPath(files[0] ?? "")
+      .split("/")
+      .at(-1) ?? "data";
   const bare = file.replace(/\.gz$/, "");
   return bare.slice(0, bare.length - extname(bare).length).replace(/[^\w-]+/g, "-") || "data";
 }

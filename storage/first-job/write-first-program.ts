@@ -3,7 +3,7 @@
 
 import type { AssignedColumn } from "./column-roles.ts";
 import type { DataProfile } from "./profile-columns.ts";
-import { type FirstJobOptions, firstJobOptions } from "./write-first-job.ts";
+import { type FirstJob, type FirstJobOptions, firstJobOf } from "./write-first-job.ts";
 
 /**
  * The text of a program that trains `firstJob`'s job when it runs.
@@ -14,9 +14,17 @@ export function firstProgram(
   roles: readonly AssignedColumn[],
   options: FirstJobOptions = {},
 ): string {
-  const job = firstJobOptions(data, roles, options);
+  return firstProgramText(data, roles, firstJobOf(data, roles, options));
+}
+
+/** The same of a job that has been made. */
+export function firstProgramText(
+  data: DataProfile,
+  roles: readonly AssignedColumn[],
+  { job, reasons }: FirstJob,
+): string {
   const { directory } = job.checkpoint as { readonly directory: string };
-  const whyOf = (column: string) => roles.find(({ profile }) => profile.name === column)?.why;
+  const whyOf = (column: string) => reasons.get(column);
   const rows = `${data.isWhole ? "all" : "the first"} ${data.rows} rows`;
   const left = roles.filter(({ role }) => role === "ignored");
   return [

@@ -13,6 +13,7 @@ import { openTextTable, type TextKind } from "./text-table.ts";
 
 const kinds: Readonly<Record<string, TextKind | TableKind>> = {
   csv: "csv",
+  txt: "csv",
   tsv: "tsv",
   jsonl: "jsonl",
   ndjson: "jsonl",
@@ -66,13 +67,13 @@ async function opened(
 }
 
 function isText(path: string): boolean {
-  return /\.(csv|tsv|jsonl|ndjson)(\.gz)?$/.test(shownPath(path));
+  return /\.(csv|txt|tsv|jsonl|ndjson)(\.gz)?$/i.test(shownPath(path));
 }
 
 /** What kind of rows a file has, by the ending of its name. @throws InputUnusableError */
 export function kindOf(path: string): TextKind | TableKind {
-  const [, ending = ""] = /\.(\w+)(?:\.gz)?$/.exec(shownPath(path)) ?? [];
-  const kind = kinds[ending];
+  const [, ending = ""] = /\.(\w+?)(?:\.gz)?$/i.exec(shownPath(path)) ?? [];
+  const kind = kinds[ending.toLowerCase()];
   if (kind !== undefined) return kind;
   const endings = Object.keys(kinds).map((one) => `.${one}`);
   const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${shownPath(path)}`;

@@ -101,19 +101,25 @@ interface TextRow {
   readonly line: number;
 }
 
-/**
- * The rows of a file, its header first where it has one; `given`: the columns of a file without.
- * @throws as `openTextTable`
- */
+/** How rows are read from a file of text. */
+interface TextRowsOptions {
+  /** The columns of a file without a header. @default none: the first line names them */
+  readonly given?: readonly string[] | undefined;
+  /** @default that of the kind: a tab, or a comma */
+  readonly delimiter?: string | undefined;
+  /** Is told of each line that is no row. @default the first one is an error */
+  readonly onBad?: ((line: number, why: string) => void) | undefined;
+}
+
+/** The rows of a file, its header first where it has one. @throws as `openTextTable` */
 export async function* textRows(
   address: string,
   kind: TextKind,
-  given?: readonly string[],
+  { given, delimiter = kind === "tsv" ? "\t" : ",", onBad }: TextRowsOptions = {},
 ): AsyncGenerator<TextRow> {
   const path = shownPath(address);
   let names = given;
   if (given !== undefined) yield { names: given, row: [], line: 0 };
-  const delimiter = kind === "tsv" ? "\t" : ",";
   for await (const { firstLine, lines } of readLines(address)) {
     for (const [i, text] of lines.entries()) {
       const line = firstLine + i;
@@ -123,51 +129,42 @@ export async function* textRows(
         continue;
       }
       if (text === "") continue;
-      if (text === undefined) throw refused(path, line, "it is too long");
-      yield {
-        row:
-          names === undefined
-            ? jsonRow(path, line, text)
-            : csvRow(path, line, text, names, delimiter),
-        line,
-      };
+      const row = text === undefined ? "it is too long" : rowOf(text, names, delimiter);
+      if (typeof row !== "string") yield { row, line };
+      else if (onBad !== undefined) onBad(line, row);
+      else throw refused(path, line, row);
     }
   }
 }
 
-function csvRow(
-  path: string,
-  line: number,
-  text: string,
-  names: readonly string[],
-  delimiter: string,
-): LooseRow {
+/** The row of a line, or why it is none. */
+function rowOf(text: string, names: readonly string[] | undefined, delimiter: string) {
+  return names === undefined ? jsonRow(text) : csvRow(text, names, delimiter);
+}
+
+function csvRow(text: string, names: readonly string[], delimiter: string): LooseRow | string {
   const fields = splitLine(text, delimiter, true);
-  if (typeof fields === "string") throw refused(path, line, fields);
+  if (typeof fields === "string") return fields;
   if (fields.length !== names.length) {
-    throw refused(
-      path,
-      line,
-      `expected ${names.length} fields, as the header has, got ${fields.length}`,
-    );
+    return `expected ${names.length} fields, as the header has, got ${fields.length}`;
   }
   return fields.flatMap((value, i): [string, Loose][] => {
     return value === "" ? [] : [[names[i] ?? "", { form: "value", value }]];
   });
 }
 
-function jsonRow(path: string, line: number, text: string): LooseRow {
+function jsonRow(text: string): LooseRow | string {
   const object = objectIn(text);
-  if (object === undefined) throw refused(path, line, "expected a JSON object");
-  return Object.entries(object).flatMap(([name, value]): [string, Loose][] => {
-    if (value === null) return [];
+  if (object === undefined) return "expected a JSON object";
+  const row: [string, Loose][] = [];
+  for (const [name, value] of Object.entries(object)) {
+    if (value === null) continue;
     const loose = looseOf(value);
-    if (loose === undefined) {
-      const forms = "a value, a list of values, an object of weights by id, or a list of pairs";
-      throw refused(path, line, `expected \`${name}\` to be ${forms}`);
-    }
-    return [[name, loose]];
-  });
+    const forms = "a value, a list of values, an object of weights by id, or a list of pairs";
+    if (loose === undefined) return `expected \`${name}\` to be ${forms}`;
+    row.push([name, loose]);
+  }
+  return row;
 }
 
 function refused(path: string, line: number, why: string): InputUnusableError {

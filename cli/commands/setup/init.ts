@@ -1,13 +1,20 @@
 // osiris init: a first job file for somebody's data.
 
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import {
   assignRoles,
+  type Check,
+  checkJob,
   type DataProfile,
-  firstJob,
-  firstProgram,
+  type FirstJob,
+  firstJobOf,
+  firstJobText,
+  firstProgramText,
+  type JobOptions,
   knownLabel,
   labelCandidates,
   profileColumns,
@@ -15,6 +22,7 @@ import {
 import { type CommonOptions, collected, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, plural } from "../../support/format.ts";
+import { checkLines } from "../../views/check-lines.ts";
 import { runTask } from "../../views/task-view.ts";
 
 interface InitOptions extends CommonOptions {
@@ -23,6 +31,8 @@ interface InitOptions extends CommonOptions {
   readonly positive?: string;
   readonly time?: string;
   readonly ignore?: readonly string[];
+  readonly feature?: readonly string[];
+  readonly delimiter?: string;
   readonly rows: number;
   readonly force?: boolean;
 }
@@ -31,13 +41,23 @@ interface InitOptions extends CommonOptions {
 export function addInit(program: Command): void {
   const command = program
     .command("init")
-    .argument("<data...>", "files of .csv, .tsv, .jsonl (perhaps .gz), .parquet or .arrow")
+    .argument("<data...>", "files of .csv, .txt, .tsv, .jsonl (perhaps .gz), .parquet or .arrow")
     .description("look at data, and write a first job that trains on them")
     .option("-o, --out <FILE>", "the job file; .ts: a program that trains it", "job.yaml")
     .option("--label <COLUMN>", "the column to predict")
     .option("--positive <VALUE>", "the value of the label that counts as positive")
     .option("--time <COLUMN>", "the time by which the last tenth is held out")
     .option("--ignore <COLUMN>", "a column to leave out; may be repeated", collected)
+    .option(
+      "--feature <COLUMN>",
+      "a column to learn from, whatever it seems; may be repeated",
+      collected,
+    )
+    .option(
+      "--delimiter <CHARACTER>",
+      "what separates fields (default: what the header shows)",
+      tabbed,
+    )
     .option("--rows <COUNT>", "rows to look at", integerFrom(100, 10_000_000), 50_000)
     .option("--force", "write over the job file, if it is there");
   withCommon(command, [
@@ -47,37 +67,106 @@ export function addInit(program: Command): void {
   ]).action(async (paths: readonly string[], options: InitOptions) => {
     process.exitCode = await runTask(
       "init",
-      async ({ signal }) => writeJob(await profileColumns(paths, options.rows, signal), options),
+      async ({ signal }) => {
+        const { rows: rowsMax, delimiter } = options;
+        return writeJob(await profileColumns(paths, { rowsMax, delimiter }, signal), options);
+      },
       (code) => code,
       count,
     );
   });
 }
 
+/** A character as shells pass it: `\\t` is a tab. */
+function tabbed(text: string): string {
+  return text === "\\t" || text === "tab" ? "\t" : text;
+}
+
 async function writeJob(data: DataProfile, options: InitOptions): Promise<number> {
-  const { out, time, positive, ignore: ignored, json, force = false } = options;
+  const { out, time, positive, ignore: ignored, feature: features, json, force = false } = options;
   if (!force && existsSync(out)) {
     console.error(`${out} is there already: name another file with \`-o\`, or say \`--force\``);
     return exitCodes.wrong;
   }
   const label = knownLabel(data, options) ?? (await askedLabel(data));
-  const roles = assignRoles(data, { label, time, ignored });
+  const roles = assignRoles(data, { label, positive, time, ignored, features });
   const isProgram = /\.m?ts$/.test(out);
-  const text = (isProgram ? firstProgram : firstJob)(data, roles, { positive });
-  writeFileSync(out, text);
+  const make = (vocabularies: string) =>
+    firstJobOf(data, roles, { positive, vocabularies, isTaken: existsSync });
+  const made = make(`${out.replace(/\.\w+$/, "")}.vocabularies`);
+  const checks = await triedOut(make);
   const columns = roles.map(({ profile, role, why }) => ({ column: profile.name, role, why }));
-  if (json === true) {
-    console.log(JSON.stringify({ report: "init", job: out, rows: data.rows, columns }));
-    return exitCodes.done;
-  }
   const seen = `${plural(columns.length, "column")} of ${count(data.rows)} rows`;
+  const isFit = checks.every(({ state }) => state !== "fail");
+  if (isFit) {
+    writeVocabularies(made);
+    writeFileSync(out, (isProgram ? firstProgramText : firstJobText)(data, roles, made));
+  }
+  if (json === true) {
+    const told = checks.filter(({ state }) => state !== "ok");
+    const { rows, bad } = data;
+    console.log(
+      JSON.stringify({ report: "init", job: out, rows, bad, columns, checks: told, isFit }),
+    );
+    return isFit ? exitCodes.done : exitCodes.wrong;
+  }
   console.log(`${out}: ${seen}${data.isWhole ? "" : ", which are not all"}`);
   const width = Math.max(...columns.map(({ column }) => column.length));
   for (const { column, role, why } of columns) {
     console.log(`  ${column.padEnd(width)}  ${role.padEnd(11)}  ${why}`);
   }
+  for (const line of notesOf(data, made, columns)) console.log(line);
+  for (const line of checkLines(checks.filter(({ state }) => state !== "ok"))) console.log(line);
+  if (!isFit) {
+    console.log(
+      `Training would refuse this job, and ${out} was not written: mend what fails above`,
+    );
+    return exitCodes.wrong;
+  }
   console.log(`Train it with: ${isProgram ? compiled(out) : `osiris train ${out}`}`);
   return exitCodes.done;
+}
+
+/** What a dry run of the job finds, with vocabularies that are there for this look alone. */
+async function triedOut(make: (vocabularies: string) => FirstJob): Promise<readonly Check[]> {
+  const home = mkdtempSync(join(tmpdir(), "osiris-init-"));
+  try {
+    const made = make(home);
+    writeVocabularies(made);
+    return (await checkJob(made.job as unknown as JobOptions)).checks;
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+function writeVocabularies({ vocabularies }: FirstJob): void {
+  for (const { path, bytes } of vocabularies) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, bytes);
+  }
+}
+
+/** What a person should know of the job beside its columns. */
+function notesOf(
+  data: DataProfile,
+  { job }: FirstJob,
+  columns: readonly { readonly column: string; readonly role: string }[],
+): string[] {
+  const { split } = job.evaluation as { readonly split?: { readonly column: string } };
+  const held =
+    split === undefined ? "a tenth at random" : `the latest tenth by \`${split.column}\``;
+  const user = columns.find(({ column }) =>
+    /^(user|visitor|member|customer)(_?id)?$/i.test(column),
+  );
+  return [
+    ...(data.bad > 0
+      ? [`Bad lines: ${count(data.bad)}, left out; the first: ${data.firstBad}`]
+      : []),
+    `Held out: ${held}; the best model by it is kept, and training ends where it gets no better`,
+    ...(user === undefined
+      ? []
+      : [`GAUC, the AUC within each user: \`data.group: ${user.column}\``]),
+  ];
 }
 
 /** How a program is compiled, in a package whose `type` is `module`, and run. */

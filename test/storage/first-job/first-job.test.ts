@@ -259,7 +259,7 @@ test("a part of the data tells how many different values there are in all", asyn
   // Each of 2,000 ids about as often as any other.
   const stream = new RandomStream(1, purposes.sampleOrder);
   writeFileSync(path, `label,id\n${rowsOf(20_000, (i) => `${i % 2},u${stream.below(2000)}`)}\n`);
-  const part = await profileColumns([path], 1500);
+  const part = await profileColumns([path], { rowsMax: 1500 });
   t.like(part, { rows: 1500, isWhole: false });
   const [, ids] = part.columns;
   t.true((ids?.distinct ?? 0) > 1500 && (ids?.distinct ?? 0) < 3000, `${ids?.distinct}`);

@@ -1,0 +1,181 @@
+// How a first job reads each feature, so that no value is lost on the way: few ids by a vocabulary
+// of their own, many by their hash, in a table with room; quantities of a large range by their
+// logarithm, others standardised.
+//
+//   few ids, text        mapId: the line of the vocabulary's file; all others share one row behind
+//   few ids, integers    the same by pairs, so that `12` and `12.0` are one id
+//   many ids, text       hashed, into 10 to 20 times as many rows
+//   many ids, integers   read as integers, hashed by the table where they lie beyond it
+
+import { join } from "node:path";
+import type { AssignedColumn } from "./column-roles.ts";
+import type { ColumnProfile } from "./column-tally.ts";
+
+/** Values of a column that has a vocabulary, at most. */
+const vocabularyMax = 1000;
+/** Rarer values share the row of those that are not in the vocabulary, and so train it. */
+const countMin = 2;
+/** Rows of a hashed table for each value: fewer than one value in ten then shares its row. */
+const rowsForEach = 10;
+/** Rows of a hashed table, at least and at most. */
+const [rowsMin, rowsMax] = [1024, 2 ** 20];
+/** Columns of a row of every table. */
+export const dim = 16;
+/** Values that one more feature tells the lack of, as a share of all. */
+const missingMin = 0.01;
+/** Of numbers of a larger range the logarithm is taken. */
+const rangeMax = 100;
+/** Numbers whose mean or deviation is beyond are standardised. */
+const [deviationMin, deviationMax] = [0.1, 10];
+
+/** A file that a first job names. */
+export interface VocabularyFile {
+  readonly path: string;
+  readonly bytes: Buffer;
+}
+
+/** A feature as a job has it. */
+export interface EncodedColumn {
+  readonly profile: ColumnProfile;
+  /** Why the column is what it is, and how it is read. */
+  readonly why: string;
+  /** Its entry in `data.dense` or `data.categorical`. */
+  readonly entry: { readonly column: string } & Readonly<Record<string, unknown>>;
+  /** Its table; undefined: it is dense. */
+  readonly table?: Readonly<Record<string, unknown>>;
+  /** What makes the column of the entry; undefined: it is a column of the files. */
+  readonly transform?: Readonly<Record<string, unknown>>;
+  readonly vocabulary?: VocabularyFile;
+}
+
+/** The dense features, in their order. `names`: those of all columns. */
+export function encodeDense(
+  columns: readonly AssignedColumn[],
+  names: readonly string[],
+): EncodedColumn[] {
+  return columns.map(({ profile, why }) => {
+    const { name, min, max, texts, missing, present, mean, deviation } = profile;
+    const rules = {
+      ...(missing >= missingMin * (missing + present) ? { missing: "indicator" } : {}),
+      ...(texts > 0 ? { unreadable: "missing" } : {}),
+    };
+    // The logarithm takes what is below 0 for 0: no more than a small part may lie there.
+    const isLog = max > rangeMax && (min >= 0 || -min <= max / 10);
+    if (isLog) return { profile, why, entry: { column: name, log: true, ...rules } };
+    const isFar = Math.abs(mean) > deviationMax || deviation > deviationMax;
+    const isFlat = deviation > 0 && deviation < deviationMin;
+    // A transform makes a bad line of text, which `unreadable` does not.
+    if (texts > 0 || deviation === 0 || !(isFar || isFlat)) {
+      return { profile, why, entry: { column: name, ...rules } };
+    }
+    const output = freeName(`${name}_scaled`, names);
+    const [minus, over] = [mean, deviation].map((value) => Number(value.toPrecision(6)));
+    const transform = { op: "scale", input: name, output, minus, over };
+    return { profile, why: `${why}, standardised`, entry: { column: output, ...rules }, transform };
+  });
+}
+
+/** The features of ids, in their order. `directory`: where vocabularies are written. */
+export function encodeIds(
+  columns: readonly AssignedColumn[],
+  names: readonly string[],
+  directory: string | undefined,
+): EncodedColumn[] {
+  const files = new Set<string>();
+  return columns.map((own) => {
+    const vocabulary = directory === undefined ? undefined : vocabularyOf(own.profile);
+    if (vocabulary === undefined || directory === undefined) return hashed(own);
+    const path = join(directory, freeFile(own.profile.name, files));
+    return byVocabulary(own, names, { path, ...vocabulary });
+  });
+}
+
+/** The lines of a column's vocabulary; undefined: it has too many values, or unusable ones. */
+function vocabularyOf({ distinct, seen, counts, areIntegers }: ColumnProfile) {
+  if (distinct > vocabularyMax || counts.size !== seen) return undefined;
+  const kept = [...counts].filter(([, count]) => count >= countMin);
+  const isUnusable = kept.some(([value]) => value === "" || /[\r\n]/.test(value));
+  if (kept.length === 0 || isUnusable) return undefined;
+  // The most frequent first: a longer vocabulary may go on from it.
+  const values = kept.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([one]) => one);
+  if (!areIntegers) return { values, lines: values };
+  const pairs = values.map((value, place) => [BigInt(value), place] as const);
+  if (pairs.some(([id]) => BigInt.asIntN(64, id) !== id)) return undefined;
+  const sorted = pairs.sort(([a], [b]) => (a < b ? -1 : 1));
+  return { values, lines: sorted.map(([id, place]) => `${id}\t${place}`) };
+}
+
+function byVocabulary(
+  { profile, why }: AssignedColumn,
+  names: readonly string[],
+  { path, values, lines }: { path: string; values: readonly string[]; lines: readonly string[] },
+): EncodedColumn {
+  const { name, areIntegers, seen } = profile;
+  const output = freeName(`${name}_id`, names);
+  const known = values.length;
+  const transform = {
+    op: "mapId",
+    input: sourceOf(profile),
+    output,
+    vocabulary: path,
+    ...(areIntegers ? { form: "pairs" } : {}),
+    unknown: known,
+  };
+  const rest = known < seen ? `, ${seen - known} rarer ones and new ones` : ", new ones";
+  return {
+    profile,
+    why: `${why}; a row for each of ${known} values${rest} in one row`,
+    entry: { column: output, table: name, ids: "integer" },
+    table: { name, rows: known + 1, dim },
+    transform,
+    vocabulary: { path, bytes: Buffer.from(`${lines.join("\n")}\n`, "latin1") },
+  };
+}
+
+function hashed({ profile, why }: AssignedColumn): EncodedColumn {
+  const { name, distinct, areIntegers, min, max } = profile;
+  const rows = hashedRows(distinct);
+  const entry = { column: name, ...(areIntegers ? { ids: "integer" } : {}), ...formOf(profile) };
+  const isWide = Math.max(-min, max) >= 2 ** 31;
+  const table = { name, rows, dim };
+  const policy = areIntegers ? { ids: "hash", ...(isWide ? { idBits: 64 } : {}) } : {};
+  return { profile, why, entry, table: { ...table, ...policy } };
+}
+
+/** Rows for so many values. */
+export function hashedRows(distinct: number): number {
+  const wanted = 2 ** Math.ceil(Math.log2(rowsForEach * Math.max(1, distinct)));
+  return Math.min(rowsMax, Math.max(rowsMin, wanted));
+}
+
+/** How a column that may have several ids is read. */
+function formOf({ form, separator }: ColumnProfile): Readonly<Record<string, string>> {
+  if (form === "list") return { list: "plain" };
+  if (form === "map") return { list: "weighted" };
+  return separator === undefined ? {} : { separator };
+}
+
+function sourceOf(profile: ColumnProfile): string | object {
+  const rules = formOf(profile);
+  return Object.keys(rules).length === 0 ? profile.name : { column: profile.name, ...rules };
+}
+
+/** A name that no column has. */
+function freeName(name: string, names: readonly string[]): string {
+  let free = name;
+  while (names.includes(free)) free = `${free}_`;
+  return free;
+}
+
+/** A file's name for a column, whatever characters that has. */
+function freeFile(name: string, taken: Set<string>): string {
+  const plain =
+    name
+      .replace(/[^\p{L}\p{N}_.-]+/gu, "-")
+      .replace(/^\.+/, "")
+      .slice(0, 60) || "column";
+  let free = plain;
+  for (let i = 2; taken.has(free.toLowerCase()); i++) free = `${plain}-${i}`;
+  taken.add(free.toLowerCase());
+  return `${free}.txt`;
+}

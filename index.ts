@@ -87,6 +87,10 @@ export { allowModels } from "./src/model/custom/allowed-modules.ts";
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
+export {
+  type EvaluationWarning,
+  trainingDataWarnings,
+} from "./storage/model/evaluation-warnings.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export { calibrateModel, removeCalibration } from "./storage/model/calibrate-model.ts";
 export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";

@@ -1,5 +1,5 @@
-// Whether a model has diverged: judged by its last evaluation, or, where the run evaluates nothing,
-// by its training loss. A pure function of the metrics in a cut, so that a run that is asked for
+// Whether a model has diverged, or is overfitted: judged by its last evaluation and its training
+// loss, or, where the run evaluates nothing, by its training loss alone. A pure function of the metrics in a cut, so that a run that is asked for
 // again after its end warns as it did then.
 
 import { type LossScale, usualScale } from "../../src/model/loss.ts";
@@ -27,7 +27,13 @@ const meanSquaresMax = 10;
 const trainLossMax = 1.5;
 
 /**
- * A warning where the returned model has diverged. `evaluation`: at its cut, if there was one.
+ * A model is overfitted, and has not diverged, where it explains its training samples better than
+ * the base rate does, and held-out ones so much worse than it once did.
+ */
+const pastBestMax = 1.1;
+
+/**
+ * A warning where the returned model has diverged, or is overfitted. `evaluation`: at its cut, if there was one.
  * `scaleOf`: of the loss that it was trained on.
  */
 export function divergenceWarnings(
@@ -36,6 +42,8 @@ export function divergenceWarnings(
   scaleOf: () => LossScale = () => usualScale,
 ): Warning[] {
   const last = history.at(-1);
+  const overfitted = evaluation && overfittedFigure(history, evaluation, scaleOf());
+  if (overfitted !== undefined) return [overfittedWarning(overfitted)];
   const figure =
     evaluation === undefined
       ? lossFigure(last, scaleOf())
@@ -45,6 +53,37 @@ export function divergenceWarnings(
     `The model has diverged: ${figure}. Lower \`optimizer.dense.learningRate\` and ` +
     "`optimizer.sparse.learningRate`, or take the logarithm of large dense features (`log: true`)";
   return [{ code: "MODEL_DIVERGED", message }];
+}
+
+function overfittedWarning(figure: string): Warning {
+  const message =
+    `The model is overfitted: ${figure}. It remembers its training samples: stop at the best ` +
+    "evaluation (`evaluation.earlyStopping`, or `keepBest`), train fewer `data.epochs`, or lower " +
+    "`optimizer.sparse.learningRate`";
+  return { code: "MODEL_OVERFITTED", message };
+}
+
+/** What says that a model is overfitted; undefined: it is not, or its losses do not compare. */
+function overfittedFigure(
+  history: readonly CutRecord[],
+  { logLoss, normalizedEntropy, mse, tasks, samples }: Metrics,
+  scale: LossScale,
+): string | undefined {
+  const { trainLoss } = history.at(-1) ?? { trainLoss: Number.NaN };
+  const isUsual = scale.skew === usualScale.skew && scale.ofNothing === usualScale.ofNothing;
+  if (!isUsual || mse !== undefined || tasks !== undefined || samples === 0) return undefined;
+  if (![trainLoss, logLoss, normalizedEntropy].every(isNumber)) return undefined;
+  const base = logLoss / normalizedEntropy;
+  const losses = history.flatMap(({ evaluation }) => evaluation?.logLoss ?? []).filter(isNumber);
+  const best = Math.min(logLoss, ...losses);
+  const isFar = normalizedEntropy > normalizedEntropyMax || logLoss > pastBestMax * best;
+  if (!isFar || trainLoss >= Math.min(base, logLoss / pastBestMax)) return undefined;
+  const once = best < logLoss ? `, once ${best.toPrecision(4)}` : "";
+  return (
+    `its log loss is ${trainLoss.toPrecision(4)} on the training samples, and ` +
+    `${logLoss.toPrecision(4)} on the held-out ones${once}; predicting the base rate has ` +
+    base.toPrecision(4)
+  );
 }
 
 function evaluationFigure(

@@ -28,12 +28,14 @@ const denseColumn = z
         missing: missingDense.optional(),
         /** What text that is no number is. @default the section's `unreadable` */
         unreadable: unreadableDense.optional(),
+        /** Whether `12,5` is 12.5 in text. @default false */
+        decimalComma: z.boolean().optional().meta({ default: false }),
       }),
     ],
     {
       error:
         "the name of a column, or an object with `column` and perhaps `log`, `missing`, " +
-        "`unreadable`",
+        "`unreadable`, `decimalComma`",
     },
   )
   .transform((entry): DenseColumn => {
@@ -46,6 +48,7 @@ export interface DenseColumn {
   readonly log: boolean;
   readonly missing?: z.output<typeof missingDense> | undefined;
   readonly unreadable?: z.output<typeof unreadableDense> | undefined;
+  readonly decimalComma?: boolean | undefined;
 }
 
 /** How a column of ids is read, in every kind of data. */
@@ -248,12 +251,13 @@ export function withColumnRules<Section extends DenseRules>(
   const { missing, unreadable, dense, ...rest } = section;
   const columns = expanded(dense, section.transforms).map((own): DenseColumn => {
     const rules = { missing: own.missing ?? missing, unreadable: own.unreadable ?? unreadable };
-    const { column, log } = own;
+    const { column, log, decimalComma } = own;
     return {
       column,
       log,
       ...(rules.missing === undefined || rules.missing === 0 ? {} : { missing: rules.missing }),
       ...(rules.unreadable === "missing" ? { unreadable: rules.unreadable } : {}),
+      ...(decimalComma === true ? { decimalComma } : {}),
     };
   });
   return { ...rest, dense: columns };

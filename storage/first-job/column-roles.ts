@@ -189,8 +189,11 @@ function isAnotherInEachRow(profile: ColumnProfile, { rows, isWhole }: DataProfi
 }
 
 /** Why a column of text cannot be read as what it is; undefined: it can. */
-function unreadOf({ texts, otherNumbers, pythonLists, present }: ColumnProfile) {
+function unreadOf({ texts, otherNumbers, otherTimes, pythonLists, present }: ColumnProfile) {
   if (texts < present / 2) return undefined;
+  if (otherTimes > texts / 2) {
+    return "times in another form than ISO 8601: write them as 2026-01-31T12:30";
+  }
   if (otherNumbers > texts / 2) {
     return "numbers with a sign or commas, which are no numbers to a reader: write them as 12.50";
   }
@@ -218,6 +221,7 @@ function featureOf(profile: ColumnProfile): Role {
   if (all > 0) return dense(`numbers, ${range}, with some text that counts as missing`);
   if (booleans > 0) return categorical("true and false");
   if (fractions > 0) return dense(`numbers, ${range}`);
+  if (max >= 2 ** 53 || min <= -(2 ** 53)) return categorical(`integers beyond 2^53, ${distinct}`);
   if (idNames.test(name)) return categorical(`integers that are ids by their name, ${distinct}`);
   if (distinct <= fewValues) return categorical(`few integers, ${distinct} different`);
   const fills = (part: number) => distinct >= part * (max - min + 1);

@@ -14,6 +14,10 @@ const isoTime = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}
 const separators = ["|", ";", ",", " "] as const;
 /** An integer of 64 bits, also as programs write it whose columns are decimals: `957.0`. */
 const integer = /^[+-]?\d{1,19}(\.0*)?$/;
+/** A number with a decimal comma; with three digits behind it, perhaps one with thousands. */
+const commaNumber = /^[+-]?\d+,(\d+)$/;
+/** Times in another form than ISO 8601: `01/31/2026 12:30`, `31.1.2026`. */
+const otherTime = /^\d{1,4}[/.]\d{1,2}[/.]\d{1,4}([ T,].*)?$/;
 /** What is a number to people, and not to a reader; or no number, among numbers. */
 const [notFinite, otherNumber] = [
   /^[+-]?(inf|infinity|nan)$/i,
@@ -35,6 +39,9 @@ export interface ColumnProfile {
   readonly booleans: number;
   readonly infinite: number;
   readonly otherNumbers: number;
+  readonly otherTimes: number;
+  /** Whether its numbers have decimal commas; they count as fractions. */
+  readonly decimalComma: boolean;
   /** Texts that are lists as Python writes them. */
   readonly pythonLists: number;
   /** Whether all values are integers of 64 bits, so that `12` and `12.0` are one. */
@@ -67,7 +74,15 @@ export class ColumnTally {
   #items = 0;
   #maxLength = 0;
   readonly #kinds = { integers: 0, fractions: 0, texts: 0 };
-  readonly #odd = { booleans: 0, infinite: 0, otherNumbers: 0, pythonLists: 0, times: 0 };
+  readonly #odd = {
+    booleans: 0,
+    infinite: 0,
+    otherNumbers: 0,
+    otherTimes: 0,
+    pythonLists: 0,
+    times: 0,
+  };
+  readonly #commas = { all: 0, threes: 0 };
   #areIntegers = true;
   #min = Number.NaN;
   #max = Number.NaN;
@@ -98,10 +113,17 @@ export class ColumnTally {
     const text = raw.trim();
     this.#counts.add(raw);
     // Zip codes and the like: `01234` is not `1234`.
-    if (!integer.test(raw) || /^[+-]?0\d/.test(raw)) this.#areIntegers = false;
-    const value = typeof item === "string" && !isNumber(text) ? Number.NaN : Number(item);
+    if (!integer.test(raw) || /^[+-]?0\d/.test(raw) || !fits(raw)) this.#areIntegers = false;
+    const [, behind] = typeof item === "string" ? (commaNumber.exec(text) ?? []) : [];
+    const plain = behind === undefined ? text : text.replace(",", ".");
+    const isNone = typeof item === "string" && !isNumber(plain);
+    const value = isNone ? Number.NaN : Number(typeof item === "string" ? plain : item);
     if (typeof item === "boolean") this.#odd.booleans++;
-    if (typeof item === "boolean" || Number.isInteger(value)) this.#kinds.integers++;
+    if (behind !== undefined) {
+      this.#addText(raw, text);
+      this.#commas.all++;
+      if (behind.length === 3) this.#commas.threes++;
+    } else if (typeof item === "boolean" || Number.isInteger(value)) this.#kinds.integers++;
     else if (Number.isFinite(value)) this.#kinds.fractions++;
     else {
       this.#addText(raw, text);
@@ -120,6 +142,7 @@ export class ColumnTally {
     if (isoTime.test(text)) this.#odd.times++;
     if (notFinite.test(text)) this.#odd.infinite++;
     else if (otherNumber.test(decodeText(text))) this.#odd.otherNumbers++;
+    else if (otherTime.test(text)) this.#odd.otherTimes++;
     else if (/^[[(].*[\])]$/.test(text)) this.#odd.pythonLists++;
     for (const [i, own] of this.#separated.entries()) {
       const parts = raw.split(separators[i] ?? "");
@@ -132,21 +155,24 @@ export class ColumnTally {
   }
 
   profile(name: string, rows: number, isWhole: boolean): ColumnProfile {
-    const { texts } = this.#kinds;
+    const { integers, fractions } = this.#kinds;
+    const { all, threes } = this.#commas;
+    const decimalComma = threes < all && this.#kinds.texts === all;
+    const texts = decimalComma ? 0 : this.#kinds.texts;
     const hasIds = ({ texts: own, words }: { texts: number; words: number }, i: number) => {
       const isWord = words > own / 4 && ` ,`.includes(separators[i] ?? "");
       return own > 0 && own >= texts / 2 && !isWord;
     };
-    const at = this.#odd.times === texts ? -1 : this.#separated.findIndex(hasIds);
+    const at = texts === 0 || this.#odd.times === texts ? -1 : this.#separated.findIndex(hasIds);
     const separated = this.#separated[at];
     const counts = separated?.parts ?? this.#counts;
     const areIntegers = this.#areIntegers && this.#items > 0;
     const own = areIntegers ? counts.asIntegers() : counts;
     return {
       ...{ name, form: this.#form, present: this.#present, missing: rows - this.#present },
-      ...this.#kinds,
+      ...{ integers, fractions: decimalComma ? fractions + all : fractions, texts },
       ...this.#odd,
-      areIntegers,
+      ...{ decimalComma, areIntegers },
       ...{ min: this.#min, max: this.#max, mean: this.#mean },
       deviation: Math.sqrt(this.#squares / Math.max(1, this.#numbers)),
       ...{ seen: own.seen, distinct: isWhole ? own.seen : own.estimated },
@@ -156,6 +182,13 @@ export class ColumnTally {
       separator: separators[at],
     };
   }
+}
+
+/** Whether an integer has 64 bits at most, its sign among them. */
+function fits(text: string): boolean {
+  if (text.length < 19) return true;
+  const id = BigInt(text.replace(/^\+|\.0*$/g, ""));
+  return BigInt.asIntN(64, id) === id;
 }
 
 /** How often each value comes, of not too many. */

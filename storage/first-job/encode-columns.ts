@@ -21,6 +21,8 @@ const rowsForEach = 10;
 const [rowsMin, rowsMax] = [1024, 2 ** 20];
 /** Columns of a row of every table. */
 export const dim = 16;
+/** Rows of small tables would begin far from 0, and rows of rare ids stay where they begin. */
+const initScale = 0.05;
 /** Values that one more feature tells the lack of, as a share of all. */
 const missingMin = 0.01;
 /** Of numbers of a larger range the logarithm is taken. */
@@ -54,18 +56,19 @@ export function encodeDense(
   names: readonly string[],
 ): EncodedColumn[] {
   return columns.map(({ profile, why }) => {
-    const { name, min, max, texts, missing, present, mean, deviation } = profile;
+    const { name, min, max, texts, missing, present, mean, deviation, decimalComma } = profile;
     const rules = {
       ...(missing >= missingMin * (missing + present) ? { missing: "indicator" } : {}),
       ...(texts > 0 ? { unreadable: "missing" } : {}),
+      ...(decimalComma ? { decimalComma } : {}),
     };
     // The logarithm takes what is below 0 for 0: no more than a small part may lie there.
     const isLog = max > rangeMax && (min >= 0 || -min <= max / 10);
     if (isLog) return { profile, why, entry: { column: name, log: true, ...rules } };
     const isFar = Math.abs(mean) > deviationMax || deviation > deviationMax;
     const isFlat = deviation > 0 && deviation < deviationMin;
-    // A transform makes a bad line of text, which `unreadable` does not.
-    if (texts > 0 || deviation === 0 || !(isFar || isFlat)) {
+    // A transform makes a bad line of text, which these rules do not.
+    if (texts > 0 || decimalComma || deviation === 0 || !(isFar || isFlat)) {
       return { profile, why, entry: { column: name, ...rules } };
     }
     const output = freeName(`${name}_scaled`, names);
@@ -126,7 +129,7 @@ function byVocabulary(
     profile,
     why: `${why}; a row for each of ${known} values${rest} in one row`,
     entry: { column: output, table: name, ids: "integer" },
-    table: { name, rows: known + 1, dim },
+    table: { name, rows: known + 1, dim, initScale },
     transform,
     vocabulary: { path, bytes: Buffer.from(`${lines.join("\n")}\n`, "latin1") },
   };
@@ -137,7 +140,7 @@ function hashed({ profile, why }: AssignedColumn): EncodedColumn {
   const rows = hashedRows(distinct);
   const entry = { column: name, ...(areIntegers ? { ids: "integer" } : {}), ...formOf(profile) };
   const isWide = Math.max(-min, max) >= 2 ** 31;
-  const table = { name, rows, dim };
+  const table = { name, rows, dim, initScale };
   const policy = areIntegers ? { ids: "hash", ...(isWide ? { idBits: 64 } : {}) } : {};
   return { profile, why, entry, table: { ...table, ...policy } };
 }

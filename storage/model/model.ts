@@ -10,7 +10,7 @@ import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { Means } from "../../src/data/cache/cache-format.ts";
 import { readKeys } from "../../src/data/cache/cache-keys.ts";
 import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
-import { contentsOf, recordedContents } from "../../src/data/contents.ts";
+import { contentsOf, type RunContents, recordedContents } from "../../src/data/contents.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { openSamples, type SamplesOrigin } from "../../src/data/open-samples.ts";
 import { holdAt } from "../../src/data/pieces-at.ts";
@@ -282,6 +282,11 @@ export class Model implements AsyncDisposable {
       }
     }
     return leaves;
+  }
+
+  /** The data that it was trained and evaluated on; undefined: its file does not say. */
+  get contents(): RunContents | undefined {
+    return recordedContents(this.#parts.manifest.metrics);
   }
 
   /** Frees the model: later calls are refused. Safe to call twice. */

@@ -8,6 +8,7 @@ import {
   loadModel,
   type Metrics,
   type Model,
+  trainingDataWarnings,
 } from "../../../index.ts";
 import {
   type ArithmeticChoice,
@@ -63,7 +64,11 @@ export function addEval(program: Command): void {
         ? await model.evaluate(undefined, { part: "test", ...at })
         : await model.evaluate(await dataOf(model, data), { dataDiffers, ...at });
     const part = isTest ? "test" : "evaluation";
-    const warnings = [...warningsOf(metrics), ...finiteWarnings(part, metrics)];
+    const own =
+      data === undefined
+        ? []
+        : await trainingDataWarnings(model, await dataOf(model, data), dataDiffers);
+    const warnings = [...own, ...warningsOf(metrics), ...finiteWarnings(part, metrics)];
     if (options.json === true) {
       const of = isTest ? { part: "test" } : {};
       const report = { report: "eval", ...of, ...metrics, digest: model.digest, warnings };

@@ -24,6 +24,8 @@ export interface DenseField {
   readonly missing: 0 | "mean" | "indicator" | "reject";
   /** What text that is no number is. */
   readonly unreadable: "missing" | "reject";
+  /** Whether `12,5` is 12.5. @default false */
+  readonly decimalComma?: boolean | undefined;
   /** Whether a transform makes it: `field` then counts on behind the fields of the file. */
   readonly isMade?: boolean | undefined;
 }
@@ -196,11 +198,12 @@ function denseFields(
   fieldOf: (option: string, name: string) => Pick<DenseField, "field" | "isMade">,
 ): DenseField[] {
   let next = 0;
-  return dense.map(({ column, log, missing = 0, unreadable = "reject" }, index) => {
+  return dense.map(({ column, log, missing = 0, unreadable = "reject", ...rest }, index) => {
     const field = fieldOf(`data.dense[${index}]`, column);
     const at = next;
     next += missing === "indicator" ? 2 : 1;
-    return { ...field, name: column, at, isInteger: false, log, missing, unreadable };
+    const { decimalComma } = rest;
+    return { ...field, name: column, at, isInteger: false, log, missing, unreadable, decimalComma };
   });
 }
 

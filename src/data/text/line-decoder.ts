@@ -161,7 +161,8 @@ const wideInteger = /^[+-]?\d{1,20}(\.0*)?$/;
 export function decodeDense(sample: Sample, text: string, column: DenseField): Fault | undefined {
   let value: number | undefined;
   if (text !== "") {
-    value = column.isInteger && !integer.test(text) ? undefined : decimal(text);
+    const own = column.decimalComma === true ? text.replace(",", ".") : text;
+    value = column.isInteger && !integer.test(own) ? undefined : decimal(own);
     if (value === undefined && column.unreadable === "reject") return noNumber(text, column);
   }
   return setDense(sample, value, column);

@@ -22,10 +22,11 @@ export function inputRulesOf(model: ExportedModel, inputs: readonly FeatureInput
 
 function denseRules({ checkpoint: { job, manifest } }: ExportedModel) {
   const { dense } = columnsOf(job.data, shapesOf(job.model));
-  return dense.map(({ at, name, isMade, isInteger, log, missing, unreadable }) => ({
+  return dense.map(({ at, name, isMade, isInteger, log, missing, unreadable, decimalComma }) => ({
     ...{ at, column: name, madeByTransform: isMade === true, integer: isInteger, log, missing },
     ...(missing === "mean" && { mean: manifest.means?.[at] ?? 0 }),
     unreadable,
+    ...(decimalComma === true && { decimalComma }),
   }));
 }
 

@@ -1,0 +1,46 @@
+// What is to be known of the data that a trained model was evaluated on, beside its figures.
+
+import { findCache } from "../../src/data/cache/prepare-cache.ts";
+import { contentsOf, type DataContents, haveSameSamples } from "../../src/data/contents.ts";
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
+import { namedFiles } from "../../src/job/job-files.ts";
+import { shapesOf } from "../../src/model/features.ts";
+import type { Model } from "./model.ts";
+
+/** A warning: its code, and a sentence. */
+export interface EvaluationWarning {
+  readonly code: string;
+  readonly message: string;
+}
+
+/**
+ * A warning where `data`, on which `model` was evaluated just now, are the samples that it was
+ * trained on, or have the text of one of their files. Files on servers are not asked again.
+ */
+export async function trainingDataWarnings(
+  model: Model,
+  data: EvaluationData,
+  dataDiffers = false,
+): Promise<EvaluationWarning[]> {
+  const trained = model.contents?.training;
+  const shapes = shapesOf(model.job.model);
+  const named = await namedFiles(evaluationDataOf(data, model.job.data, shapes, dataDiffers));
+  const report = findCache(named, shapes);
+  if (trained === undefined || report === undefined) return [];
+  const what = sharedWith(trained, contentsOf(report));
+  if (what === undefined) return [];
+  const held = model.job.evaluation?.data === undefined ? ", but for those that were held out" : "";
+  const message =
+    `${what} that the model was trained on${held}: the figures tell what it remembers, not how ` +
+    "well it predicts; evaluate on other data";
+  return [{ code: "EVALUATION_EQUALS_TRAINING", message }];
+}
+
+/** What data have in common with training data; undefined: nothing. */
+function sharedWith(trained: DataContents, now: DataContents): string | undefined {
+  if (haveSameSamples(trained, now)) return "These are the samples";
+  const texts = new Set(trained.files.map(({ sha256 }) => sha256));
+  const file = now.files.find(({ sha256 }) => texts.has(sha256));
+  return file === undefined ? undefined : `${shownPath(file.path)} has the text of a file`;
+}

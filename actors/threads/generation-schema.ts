@@ -1,7 +1,7 @@
 // The schema of a generation spec: how the spec looks on the wire, and how a host checks it.
 
 import { z } from "zod";
-import type { ColumnValues } from "../../src/data/columnar/value-watch.ts";
+import type { ColumnValues } from "../../src/data/cache/cache-format.ts";
 import type { DatasetPart } from "../../src/data/split.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { packedPlanSchema, shardPinSchema } from "../../src/planner/plan-file.ts";

@@ -87,9 +87,9 @@ export async function prepareData(
     ...(values.length === 0 ? {} : { values }),
     warnings: [
       ...reports.flatMap(({ warnings = [] }) => warnings),
-      ...sharingWarnings(values),
       ...equalityWarnings(job, training, evaluation, test),
       ...classWarnings(job, evaluation),
+      ...sharingWarnings(values),
     ],
     remade: reports.flatMap(({ path, remade }) =>
       remade === undefined ? [] : [{ path, reason: remade }],

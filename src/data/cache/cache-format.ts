@@ -28,7 +28,6 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { DataCacheDamagedError, StoreFailedError, TrainingError } from "../../errors/errors.ts";
 import type { DiskFile } from "../../ports/disk.ts";
-import type { ColumnValues } from "../columnar/value-watch.ts";
 import type { KeyForm } from "../split-keys.ts";
 import { oneLabel, type Targets, targetWords } from "../targets.ts";
 import type { FeatureStatistics } from "./feature-statistics.ts";
@@ -86,6 +85,24 @@ export interface RejectedReason {
   readonly got?: string | undefined;
   /** The option that would read such lines. */
   readonly advice?: string | undefined;
+}
+
+/** A column whose values may share rows of its table: how many do. */
+export interface ColumnValues {
+  readonly column: string;
+  /** Of hashed text: its feature, of which a cache counts the rows of all samples. */
+  readonly feature?: number | undefined;
+  /** Rows of the table. */
+  readonly rows: number;
+  /** Samples that were looked at. */
+  readonly samples: number;
+  /** Different values in them, and the rows that these fall to. */
+  readonly values: number;
+  readonly taken: number;
+  /** Values that are not alone in their row. */
+  readonly shared: number;
+  /** Whether the figures are estimated of all samples, by the rows that these use. */
+  readonly isEstimated?: boolean | undefined;
 }
 
 /** The description of a complete cache. */

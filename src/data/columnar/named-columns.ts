@@ -10,7 +10,6 @@ import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
 import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
 import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
 import { planOf } from "../transforms/plan.ts";
-import type { FieldWatch } from "./value-watch.ts";
 
 /** How a dense field is read. */
 export interface DenseField {
@@ -28,6 +27,14 @@ export interface DenseField {
   readonly decimalComma?: boolean | undefined;
   /** Whether a transform makes it: `field` then counts on behind the fields of the file. */
   readonly isMade?: boolean | undefined;
+}
+
+/** Counts the values of a field (value-watch.ts). */
+export interface ValueTaker {
+  /** Whether more values are counted. */
+  readonly isOpen: boolean;
+  /** Takes a value of the sample that is being read, and the id that it became. */
+  take(value: string, id: number, high?: number): void;
 }
 
 /** How a categorical field is read, for one table. */
@@ -53,7 +60,7 @@ export interface CategoricalField {
   /** As that of a dense field. */
   readonly isMade?: boolean | undefined;
   /** Counts its values; undefined: nobody does. */
-  readonly watch?: FieldWatch | undefined;
+  readonly watch?: ValueTaker | undefined;
 }
 
 /** A field that is no feature. */

@@ -5,7 +5,7 @@
 // Only the first samples are counted, and they go the way of text (text/line-decoder.ts), which
 // hands each value over with its row. From then on nothing is counted, and nothing costs anything.
 
-import type { DataWarning } from "../cache/cache-format.ts";
+import type { ColumnValues, DataWarning } from "../cache/cache-format.ts";
 import type { FeatureStatistics } from "../cache/feature-statistics.ts";
 import { mix32, mix64Modulo } from "../murmur-hash.ts";
 import type { Sample } from "../sample.ts";
@@ -15,24 +15,6 @@ import type { CategoricalField, FieldColumns } from "./named-columns.ts";
 export const watchedSamples = 10_000;
 /** Values of a column that are counted, at most: only columns of lists have more. */
 const valuesMax = 16_384;
-
-/** The values of a column whose values may share rows. Plain data, kept in a cache's description. */
-export interface ColumnValues {
-  readonly column: string;
-  /** Of hashed text: its feature, of which a cache counts the rows of all samples. */
-  readonly feature?: number | undefined;
-  /** Rows of the table. */
-  readonly rows: number;
-  /** Samples that were looked at. */
-  readonly samples: number;
-  /** Different values in them, and the rows that these fall to. */
-  readonly values: number;
-  readonly taken: number;
-  /** Values that are not alone in their row. */
-  readonly shared: number;
-  /** Whether the figures are estimated of all samples, by the rows that these use. */
-  readonly isEstimated?: boolean | undefined;
-}
 
 /** What is counted of one value. */
 interface ValueCount {

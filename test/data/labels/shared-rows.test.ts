@@ -3,17 +3,18 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { writeWarehouse } from "../../index.ts";
+import { writeWarehouse } from "../../../index.ts";
 import {
   labelTold,
   ofAllSamples,
   sharingOf,
   sharingWarnings,
-} from "../../src/data/columnar/value-watch.ts";
-import type { DataOptions, TableShape } from "../../src/data/options.ts";
-import { lookAtText } from "../../src/data/text/sample-text.ts";
-import { resolveJob } from "../../src/job/job.ts";
-import { prepare, startDirectory, writeText } from "./data-files.ts";
+} from "../../../src/data/columnar/value-watch.ts";
+import type { DataOptions, TableShape } from "../../../src/data/options.ts";
+import { tableFilesOf } from "../../../src/data/tables/table-files.ts";
+import { lookAtText } from "../../../src/data/text/sample-text.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { prepare, startDirectory, writeText } from "../data-files.ts";
 
 /** MurmurHash3 (x86, 32 bits) of ASCII text, in integers of any size: shares nothing with src. */
 function murmur3(text: string, seed: number): number {
@@ -99,7 +100,8 @@ test("the same in Parquet, and in a look at the first lines", async (t) => {
   const home = startDirectory(t);
   const good = writeText(home, { name: "b.csv", text: csvText() });
   await writeWarehouse([good], join(home, "table"));
-  const parquet = { ...data, kind: "parquet", paths: [join(home, "table")] } as DataOptions;
+  const paths = tableFilesOf([join(home, "table")]);
+  const parquet = { ...data, kind: "parquet", paths } as DataOptions;
   const { values } = await prepare({ ...parquet, cache: join(home, "cache") }, tables);
   t.deepEqual(values, expected());
   t.true(path.endsWith("a.csv"));
@@ -156,7 +158,7 @@ test("one frequent value that comes with one label alone is named", async (t) =>
   const directory = startDirectory(t);
   const rows = Array.from({ length: 2000 }, (_, i) => {
     const y = i % 4 === 0 ? 1 : 0;
-    return `${y},u${i % 300},${y === 1 && i % 8 === 0 ? "bought" : "no"}`;
+    return `${y},u${i % 301},${y === 1 && i % 8 === 0 ? "bought" : "no"}`;
   });
   const text = `y,user,more\n${rows.join("\n")}\n`;
   const data: DataOptions = {

@@ -1,6 +1,6 @@
 // Whether a model has diverged, or is overfitted: judged by its last evaluation and its training
-// loss, or, where the run evaluates nothing, by its training loss alone. A pure function of the metrics in a cut, so that a run that is asked for
-// again after its end warns as it did then.
+// loss, or, where the run evaluates nothing, by its training loss alone. A pure function of the
+// metrics in a cut, so that a run that is asked for again after its end warns as it did then.
 
 import { type LossScale, usualScale } from "../../src/model/loss.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
@@ -33,7 +33,8 @@ const trainLossMax = 1.5;
 const pastBestMax = 1.1;
 
 /**
- * A warning where the returned model has diverged, or is overfitted. `evaluation`: at its cut, if there was one.
+ * A warning where the returned model has diverged, or is overfitted. `evaluation`: at its cut, if
+ * there was one.
  * `scaleOf`: of the loss that it was trained on.
  */
 export function divergenceWarnings(

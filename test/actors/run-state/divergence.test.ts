@@ -27,6 +27,34 @@ test("a log loss far above that of the base rate is a warning with both figures"
   );
 });
 
+test("a model that explains its training samples, and held-out ones badly, is overfitted", (t) => {
+  const held = metricsOf((i) => (i % 2 === 0 ? 6 : -6));
+  t.true(held.normalizedEntropy > 1.5);
+  const [warning, ...others] = divergenceWarnings(pointOf(0.076), held);
+  t.deepEqual(others, []);
+  t.is(warning?.code, "MODEL_OVERFITTED");
+  t.regex(
+    warning?.message ?? "",
+    /^The model is overfitted: its log loss is 0\.07600 on the training samples, and 1\.502 on the held-out ones; predicting the base rate has 0\.5623\. .*earlyStopping/,
+  );
+  t.is(divergenceWarnings(pointOf(0.6), held)[0]?.code, "MODEL_DIVERGED", "above the base rate");
+});
+
+test("a model past its best evaluation is overfitted, and the best one itself is not", (t) => {
+  const best = metricsOf((i) => (i % 4 === 0 ? 0 : -2));
+  const past = metricsOf((i) => (i % 4 === 0 ? -1.2 : -1.2));
+  t.true(past.logLoss > 1.1 * best.logLoss && past.normalizedEntropy < 1.5);
+  const points = (trainLoss: number) => ({
+    history: [
+      { step: 7, trainLoss: 0.4, evaluation: best },
+      { step: 14, trainLoss, evaluation: past },
+    ],
+  });
+  t.regex(divergenceWarnings(points(0.2), past)[0]?.message ?? "", /held-out ones, once 0\.2685;/);
+  t.deepEqual(divergenceWarnings(points(0.2), best), []);
+  t.deepEqual(divergenceWarnings(points(0.55), past), [], "it remembers nothing");
+});
+
 test("a log loss that is no finite number is one too, also as JSON gives it back", (t) => {
   const metrics = metricsOf(() => Number.NaN);
   for (const evaluation of [metrics, restored(metrics)]) {

@@ -87,10 +87,6 @@ export { allowModels } from "./src/model/custom/allowed-modules.ts";
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
-export {
-  type EvaluationWarning,
-  trainingDataWarnings,
-} from "./storage/model/evaluation-warnings.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export { calibrateModel, removeCalibration } from "./storage/model/calibrate-model.ts";
 export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";
@@ -189,10 +185,9 @@ export type { AssignedColumn, ColumnRole, RoleOptions } from "./storage/first-jo
 export { profileColumns } from "./storage/first-job/profile-columns.ts";
 export type { DataProfile, ProfileOptions } from "./storage/first-job/profile-columns.ts";
 export type { ColumnProfile } from "./storage/first-job/column-tally.ts";
-export type { VocabularyFile } from "./storage/first-job/encode-columns.ts";
-export { firstJob, firstJobOf, firstJobText } from "./storage/first-job/write-first-job.ts";
+export { firstJob, firstJobOf } from "./storage/first-job/write-first-job.ts";
 export type { FirstJob, FirstJobOptions } from "./storage/first-job/write-first-job.ts";
-export { firstProgram, firstProgramText } from "./storage/first-job/write-first-program.ts";
+export { firstProgram } from "./storage/first-job/write-first-program.ts";
 export { ingest, type IngestOptions } from "./storage/ingest/ingest-nats.ts";
 export type { IngestProgress, IngestReport } from "./storage/ingest/ingest.ts";
 export type { IngestCounts } from "./storage/ingest/position.ts";

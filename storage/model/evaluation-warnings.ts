@@ -1,5 +1,6 @@
 // What is to be known of the data that a trained model was evaluated on, beside its figures.
 
+import type { DataWarning } from "../../src/data/cache/cache-format.ts";
 import { findCache } from "../../src/data/cache/prepare-cache.ts";
 import { contentsOf, type DataContents, haveSameSamples } from "../../src/data/contents.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
@@ -7,12 +8,6 @@ import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-
 import { namedFiles } from "../../src/job/job-files.ts";
 import { shapesOf } from "../../src/model/features.ts";
 import type { Model } from "./model.ts";
-
-/** A warning: its code, and a sentence. */
-export interface EvaluationWarning {
-  readonly code: string;
-  readonly message: string;
-}
 
 /**
  * A warning where `data`, on which `model` was evaluated just now, are the samples that it was
@@ -22,7 +17,7 @@ export async function trainingDataWarnings(
   model: Model,
   data: EvaluationData,
   dataDiffers = false,
-): Promise<EvaluationWarning[]> {
+): Promise<DataWarning[]> {
   const trained = model.contents?.training;
   const shapes = shapesOf(model.job.model);
   const named = await namedFiles(evaluationDataOf(data, model.job.data, shapes, dataDiffers));

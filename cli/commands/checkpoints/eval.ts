@@ -8,8 +8,8 @@ import {
   loadModel,
   type Metrics,
   type Model,
-  trainingDataWarnings,
 } from "../../../index.ts";
+import { trainingDataWarnings } from "../../../storage/model/evaluation-warnings.ts";
 import {
   type ArithmeticChoice,
   type CommonOptions,

@@ -162,11 +162,10 @@ function roleOf(profile: ColumnProfile, data: DataProfile): Role {
   }
   const time = form === "value" ? timeOf(profile) : undefined;
   if (time !== undefined) return { role: "time", why: time };
-  if (isAnotherInEachRow(profile, data)) {
-    return ignored(`another value in each of ${present} rows tells nothing of other rows; ${keep}`);
-  }
   const unread = unreadOf(profile);
-  return unread === undefined ? featureOf(profile) : ignored(unread);
+  if (unread !== undefined) return ignored(unread);
+  if (!isAnotherInEachRow(profile, data)) return featureOf(profile);
+  return ignored(`another value in each of ${present} rows tells nothing of other rows; ${keep}`);
 }
 
 /** Why a column is a time; undefined: it is none. */

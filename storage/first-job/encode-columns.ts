@@ -8,6 +8,7 @@
 //   many ids, integers   read as integers, hashed by the table where they lie beyond it
 
 import { join } from "node:path";
+import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import type { AssignedColumn } from "./column-roles.ts";
 import type { ColumnProfile } from "./column-tally.ts";
 
@@ -85,9 +86,9 @@ export function encodeIds(
   directory: string | undefined,
 ): EncodedColumn[] {
   const files = new Set<string>();
-  return columns.map((own) => {
+  return columns.map((own, table) => {
     const vocabulary = directory === undefined ? undefined : vocabularyOf(own.profile);
-    if (vocabulary === undefined || directory === undefined) return hashed(own);
+    if (vocabulary === undefined || directory === undefined) return hashed(own, table);
     const path = join(directory, freeFile(own.profile.name, files));
     return byVocabulary(own, names, { path, ...vocabulary });
   });
@@ -135,9 +136,10 @@ function byVocabulary(
   };
 }
 
-function hashed({ profile, why }: AssignedColumn): EncodedColumn {
-  const { name, distinct, areIntegers, min, max } = profile;
-  const rows = hashedRows(distinct);
+/** `seed`: the index of the table, which hashes text. */
+function hashed({ profile, why }: AssignedColumn, seed: number): EncodedColumn {
+  const { name, areIntegers, min, max } = profile;
+  const rows = hashedRows(profile, seed);
   const entry = { column: name, ...(areIntegers ? { ids: "integer" } : {}), ...formOf(profile) };
   const isWide = Math.max(-min, max) >= 2 ** 31;
   const table = { name, rows, dim, initScale };
@@ -145,10 +147,15 @@ function hashed({ profile, why }: AssignedColumn): EncodedColumn {
   return { profile, why, entry, table: { ...table, ...policy } };
 }
 
-/** Rows for so many values. */
-export function hashedRows(distinct: number): number {
+/** Rows for the values of a column: of few texts, so many that each seen one has its own. */
+function hashedRows({ distinct, seen, counts, areIntegers }: ColumnProfile, seed: number): number {
   const wanted = 2 ** Math.ceil(Math.log2(rowsForEach * Math.max(1, distinct)));
-  return Math.min(rowsMax, Math.max(rowsMin, wanted));
+  let rows = Math.min(rowsMax, Math.max(rowsMin, wanted));
+  if (areIntegers || distinct > vocabularyMax || counts.size !== seen) return rows;
+  const hashes = Array.from(counts.keys(), (value) => murmurHash3(value, seed));
+  const taken = () => new Set(hashes.map((hash) => hash % (rows - 1))).size;
+  while (rows < rowsMax && taken() < hashes.length) rows *= 2;
+  return rows;
 }
 
 /** How a column that may have several ids is read. */

@@ -175,7 +175,7 @@ function namedBy(file: string, names: readonly string[]): readonly string[] {
 /** A scalar of a column of Parquet or Arrow as its text would be; undefined: as it is. */
 type StoredReader = ((value: unknown) => string | number) | undefined;
 
-/** What the type of a column makes of its values: moments, days, decimals, and unsigned integers. */
+/** What the type of a column makes of its values: moments, days, decimals, unsigned integers. */
 function readerOf(elements: readonly SchemaElement[]): StoredReader {
   const {
     logical_type: logical,

@@ -12,13 +12,7 @@ import { resolveJob } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import { type AssignedColumn, positiveOf } from "./column-roles.ts";
 import type { ColumnProfile } from "./column-tally.ts";
-import {
-  dim,
-  type EncodedColumn,
-  encodeDense,
-  encodeIds,
-  type VocabularyFile,
-} from "./encode-columns.ts";
+import { dim, type EncodedColumn, encodeDense, encodeIds } from "./encode-columns.ts";
 import type { DataProfile } from "./profile-columns.ts";
 
 /**
@@ -45,7 +39,7 @@ export interface FirstJobOptions {
 export interface FirstJob {
   readonly job: Readonly<Record<string, object | string>>;
   /** The files that it names, which are to be written before it trains. */
-  readonly vocabularies: readonly VocabularyFile[];
+  readonly vocabularies: readonly { readonly path: string; readonly bytes: Buffer }[];
   /** Why each column of its features is read as it is, by the name that the job has for it. */
   readonly reasons: ReadonlyMap<string, string>;
 }

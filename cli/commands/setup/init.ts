@@ -12,13 +12,13 @@ import {
   type DataProfile,
   type FirstJob,
   firstJobOf,
-  firstJobText,
-  firstProgramText,
   type JobOptions,
   knownLabel,
   labelCandidates,
   profileColumns,
 } from "../../../index.ts";
+import { firstJobText } from "../../../storage/first-job/write-first-job.ts";
+import { firstProgramText } from "../../../storage/first-job/write-first-program.ts";
 import { type CommonOptions, collected, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count, plural } from "../../support/format.ts";

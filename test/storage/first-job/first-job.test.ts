@@ -26,6 +26,7 @@ import { runJob } from "../../helpers/clusters/clusters.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { dataFile, dataHome, testAll, testIf } from "../../helpers/needs.ts";
 import { thinned } from "../../helpers/thinned.ts";
+import { jobOf, rowsOf } from "./made-jobs.ts";
 
 /** The lines of a packed file. */
 async function linesOf(name: string, most: number): Promise<string[]> {
@@ -216,21 +217,6 @@ testIf(...realFiles)("real files of different shapes give jobs that are right", 
     t.notThrows(() => resolveJob(job), title);
   }
 });
-
-/** A file of text, and its first job. */
-async function jobOf(
-  directory: string,
-  text: string,
-  options: RoleOptions & { readonly positive?: string; readonly name?: string } = {},
-): Promise<JobOptions> {
-  const path = join(directory, options.name ?? "data.csv");
-  writeFileSync(path, text);
-  const data = await profileColumns([path]);
-  return parse(firstJob(data, assignRoles(data, options), options)) as JobOptions;
-}
-
-const rowsOf = (count: number, row: (i: number) => string) =>
-  Array.from({ length: count }, (_, i) => row(i)).join("\n");
 
 test("columns become what their values show", async (t) => {
   const directory = startDirectory(t);

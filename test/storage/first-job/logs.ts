@@ -1,6 +1,6 @@
 // Ten logs as users bring them to `osiris init`, drawn by a seed: long tails, gaps, other outcomes,
 // ratings, ids that a program wrote as decimals, other delimiters and encodings. Each has a file to
-// train on, one to test on, drawn alike, and the rows of both for a judge.
+// train on, one to test on, drawn alike, and the rows of both for a regression.
 
 import { purposes, RandomStream } from "../../../src/ports/random.ts";
 

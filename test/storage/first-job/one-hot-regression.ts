@@ -1,10 +1,10 @@
-// The judge of a first model: logistic regression in float64 over one column for each value, with
-// an L2 penalty, by Adagrad. It shares nothing with the product but the rows of a log.
+// What a first model is held to: logistic regression in float64 over one column for each value,
+// with an L2 penalty, by Adagrad. It shares nothing with the product but the rows of a log.
 
 import type { Log, LogRow } from "./logs.ts";
 
 /** The AUC on the log's test of a regression over its train rows; of which it takes nine tenths. */
-export function judgedAuc({ label, positive, features, train, test }: Log): number {
+export function regressionAuc({ label, positive, features, train, test }: Log): number {
   const isPositive = (row: LogRow) => String(row[label]) === positive;
   const numbers = features.filter((name) => {
     const values = train.rows.map((row) => row[name]).filter((value) => value !== undefined);

@@ -70,7 +70,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 1400,
   },
   {
-    "src/job": 1_900,
+    "src/job": 1_920,
     "storage/checkpoint-store": 1_950,
   },
   {
@@ -80,7 +80,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 4320,
     "storage/exports": 3_260,
-    "storage/model": 2_050,
+    "storage/model": 2_080,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },
@@ -122,7 +122,7 @@ export const layers: readonly Rooms[] = [
     "cli/commands/train": 1290,
     "cli/commands/runs": 740,
     "cli/commands/cluster": 800,
-    "cli/commands/checkpoints": 1_260,
+    "cli/commands/checkpoints": 1_280,
     "cli/commands/chaos": 450,
     "cli/commands/serving": 300,
     "cli/commands/setup": 330,
@@ -131,7 +131,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 2_200,
-    bench: 13_200,
+    bench: 13_230,
     docs: 340,
     web: 2600,
   },

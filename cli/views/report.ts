@@ -14,8 +14,8 @@ export function reportOf(result: RunResult): string[] {
     "",
     ...(result.auc === undefined ? [] : [...figureLines(result), ...taskLines(result.tasks)]),
     ...(result.evaluations === undefined ? [] : evaluationLines(result.evaluations)),
-    ...(result.test === undefined ? [] : [testLine("Test", result.test)]),
-    ...(result.bestTest === undefined ? [] : [testLine("Test of the best", result.bestTest)]),
+    ...(result.test === undefined ? [] : testLines("Test", result.test)),
+    ...(result.bestTest === undefined ? [] : testLines("Test of the best", result.bestTest)),
     // A run that was over before it was asked for again has made no step.
     ...(result.samplesPerSecond > 0
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
@@ -89,10 +89,15 @@ function evaluationLines({ last, best }: NonNullable<RunResult["evaluations"]>):
   ];
 }
 
-/** What the test found, and of which model. */
-function testLine(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string {
+/** What the test found, of which model, and of each of several tasks. */
+function testLines(name: string, { step, metrics }: NonNullable<RunResult["test"]>): string[] {
   const of = `(step ${count(step)}, ${count(metrics.samples)} samples)`;
-  return `${name.padEnd(20)} ${figuresLine(metrics)} ${of}`;
+  const tasks = Object.entries(metrics.tasks ?? {});
+  if (tasks.length === 0) return [`${name.padEnd(20)} ${figuresLine(metrics)} ${of}`];
+  return tasks.map(([task, found], i) => {
+    const head = i === 0 ? name : "";
+    return `${head.padEnd(20)} ${task}: ${figuresLine(found)}${i === 0 ? ` ${of}` : ""}`;
+  });
 }
 
 const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {

@@ -1,7 +1,8 @@
 // Reads two things from the schemas of options: the names that options have at a place, for
 // messages about misspelled ones, and the options that name files. `pathOption` marks the latter in
 // the schema, so that the check of a tenant's paths (actors/jobs/allowed-paths.ts) covers options
-// that are added later. This file walks zod's definitions and does not import zod: threads load it too.
+// that are added later. This file walks zod's definitions and does not import zod: threads load it
+// too.
 
 import type { z } from "zod";
 

@@ -92,11 +92,9 @@ export class Model implements AsyncDisposable {
   constructor(parts: ModelParts) {
     const { device, job, manifest } = parts;
     this.job = job;
-    this.step = manifest.cut;
     this.digest = `sha256:${manifest.modelDigest}`;
     this.arithmetic = device.kernels.arithmetic;
-    this.trainedArithmetic = manifest.arithmetic;
-    this.means = manifest.means;
+    ({ cut: this.step, arithmetic: this.trainedArithmetic, means: this.means } = manifest);
     this.#parts = parts;
     this.#device = device;
     this.calibrations = parts.calibrations;

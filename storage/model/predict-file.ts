@@ -41,6 +41,7 @@ import {
   predictedColumns,
   predictedValues,
   shownNumber,
+  TaskMeans,
   usualColumn,
 } from "./predict-report.ts";
 import { openOutput, outputFormatOf } from "./prediction-output.ts";
@@ -128,6 +129,7 @@ class LineScorer {
   readonly #column: string;
   readonly #transforms: CompiledTransforms | undefined;
   readonly #options: PredictFileOptions;
+  readonly #means: TaskMeans;
   /** The columns that are added. */
   readonly #names: readonly string[];
   /** The file that is scored. */
@@ -136,16 +138,15 @@ class LineScorer {
   /** The header of the first file of CSV. */
   #header: string | undefined;
   #isRewritten = false;
-  #samples = 0;
   #places: readonly number[] = [];
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
-  #sum = 0;
 
   constructor(model: Model, column: string, options: PredictFileOptions) {
     this.#model = model;
     this.#column = column;
     this.#options = options;
+    this.#means = new TaskMeans(model.tasks);
     this.#names = predictedColumns(model.tasks, column, options);
     this.#transforms = lineTransforms(model.job.data);
   }
@@ -156,9 +157,8 @@ class LineScorer {
     this.#columns = undefined;
   }
 
-  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
-    const mean = this.#samples === 0 ? Number.NaN : this.#sum / this.#samples;
-    return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
+  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "means"> {
+    return { ...this.#means.report(), bad: this.#bad, firstBad: this.#firstBad };
   }
 
   /** Writes each line again, with its predictions at its end. */
@@ -303,8 +303,7 @@ class LineScorer {
     const values = predictedValues(logits, this.#model.numeric, this.#options);
     const reason = fault === undefined ? noNumberBecause(values) : sentenceOf(fault);
     if (reason === undefined) {
-      this.#samples++;
-      this.#sum += values[0] ?? Number.NaN;
+      this.#means.add(values);
       return values;
     }
     this.#bad++;

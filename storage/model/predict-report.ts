@@ -37,8 +37,8 @@ export interface PredictReport {
   readonly firstBad:
     | { readonly file: string; readonly line: number; readonly reason: string }
     | undefined;
-  /** Mean of the probabilities, or values, of the first task; NaN without a sample. */
-  readonly mean: number;
+  /** By task, the mean of its probabilities or values; NaN without a sample. */
+  readonly means: Readonly<Record<string, number>>;
   readonly file: string;
   /** Bytes of the file. */
   readonly bytes: number;
@@ -78,6 +78,35 @@ export function predictedValues(
     return one === undefined ? [] : Math.fround(probabilityOf(logits[task] ?? Number.NaN, one));
   });
   return [...own, ...others];
+}
+
+/** Sums the predictions of each task. */
+export class TaskMeans {
+  readonly #tasks: readonly string[];
+  readonly #sums: Float64Array;
+  #samples = 0;
+
+  constructor(tasks: readonly string[]) {
+    this.#tasks = tasks;
+    this.#sums = new Float64Array(tasks.length);
+  }
+
+  /** `values`: those of the tasks come first. */
+  add(values: readonly number[]): void {
+    this.#samples++;
+    for (let task = 0; task < this.#sums.length; task++) {
+      this.#sums[task] = (this.#sums[task] ?? 0) + (values[task] ?? Number.NaN);
+    }
+  }
+
+  /** What a report has of it. */
+  report(): Pick<PredictReport, "samples" | "means"> {
+    const samples = this.#samples;
+    const means = this.#tasks.map((task, i) => {
+      return [task, samples === 0 ? Number.NaN : (this.#sums[i] ?? 0) / samples] as const;
+    });
+    return { samples, means: Object.fromEntries(means) };
+  }
 }
 
 /** Why a row without faults has no prediction; undefined: it has one. */

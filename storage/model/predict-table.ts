@@ -27,6 +27,7 @@ import {
   type ProbabilityWriter,
   predictedColumns,
   predictedValues,
+  TaskMeans,
   usualColumn,
 } from "./predict-report.ts";
 import { openOutput, outputFormatOf } from "./prediction-output.ts";
@@ -122,17 +123,17 @@ class RowScorer {
   readonly #model: Model;
   readonly #sample: Sample;
   readonly #options: PredictFileOptions;
+  readonly #means: TaskMeans;
   /** The file that is scored. */
   #path = "";
   #encoder: RowEncoder | undefined;
-  #samples = 0;
   #bad = 0;
   #firstBad: PredictReport["firstBad"];
-  #sum = 0;
 
   constructor(model: Model, options: PredictFileOptions) {
     const { data, model: spec } = model.job;
     this.#options = options;
+    this.#means = new TaskMeans(model.tasks);
     this.#model = model;
     this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
   }
@@ -143,9 +144,8 @@ class RowScorer {
     this.#encoder = encoder;
   }
 
-  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "mean"> {
-    const mean = this.#samples === 0 ? Number.NaN : this.#sum / this.#samples;
-    return { samples: this.#samples, bad: this.#bad, firstBad: this.#firstBad, mean };
+  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "means"> {
+    return { ...this.#means.report(), bad: this.#bad, firstBad: this.#firstBad };
   }
 
   /** For each of `count` columns, the prediction of each row; null: the row is a bad one. */
@@ -186,8 +186,7 @@ class RowScorer {
         this.#bad++;
         this.#firstBad ??= { file: this.#path, line: batch.firstRow + from + i + 1, reason };
       } else {
-        this.#samples++;
-        this.#sum += values[0] ?? Number.NaN;
+        this.#means.add(values);
       }
     }
   }

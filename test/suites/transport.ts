@@ -121,7 +121,7 @@ export function transportSuite(
     });
     await answerer.flush();
     const asked = ["one", "two", "three"].map((word) =>
-      asker.request("echo", bytes(word), { deadlineMs: 5000 }),
+      asker.request("echo", bytes(word), { deadlineMs: 60_000 }),
     );
     const answers = await Promise.all(asked);
     t.deepEqual(answers.map(text), ["one!", "two!", "three!"]);

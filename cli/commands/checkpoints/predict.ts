@@ -107,8 +107,10 @@ async function calibrationsOf(model: Model, by: string) {
   return model.calibrate({ paths: [by] });
 }
 
-function linesOf({ samples, bad, firstBad, mean, file }: PredictReport): string[] {
-  const done = `${file}: ${count(samples)} predictions, mean ${metric(mean)}`;
+function linesOf({ samples, bad, firstBad, means, file }: PredictReport): string[] {
+  const all = Object.entries(means);
+  const told = all.map(([task, mean]) => (all.length > 1 ? `${task} ` : "") + metric(mean));
+  const done = `${file}: ${count(samples)} predictions, mean ${told.join(", ")}`;
   if (firstBad === undefined) return [done];
   const { file: from, line, reason } = firstBad;
   const left = `${count(bad)} bad lines have none; the first: ${from}:${line}: ${reason}`;

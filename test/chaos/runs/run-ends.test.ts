@@ -175,7 +175,7 @@ test.serial("a checkpoint of other kernels is refused by name", async (t) => {
   t.is(error?.code, "ARITHMETIC_MISMATCH");
   t.true(error?.message.includes(result.arithmetic));
   t.true(error?.message.includes(native.arithmetic));
-  t.regex(error?.message ?? "", /checkpoint in .*Set `arithmetic: reference` to go on, or start/);
+  t.regex(error?.message ?? "", /checkpoint in .*Set `arithmetic: reference` to go on; or start/);
 });
 
 test.serial("an older generation that wakes up is refused by the store", async (t) => {

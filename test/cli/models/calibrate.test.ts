@@ -43,7 +43,7 @@ test.serial("a calibration is stored, listed, applied and removed", async (t) =>
   t.like(listed.checkpoints[0], { calibration: "stored" });
 
   await run("predict", "checkpoints", "clicks.csv", "-o", "all.jsonl");
-  await run("predict", "checkpoints", "clicks.csv", "-o", "raw.jsonl", "--calibrate", "none");
+  await run("predict", "checkpoints", "clicks.csv", "-o", "raw.jsonl", "--calibration", "none");
   await using model = await loadModel(join(home, "checkpoints"), { calibration: "stored" });
   const own = [...(await model.predict(clicks))];
   const all = rowsOf(home, "all.jsonl");
@@ -75,13 +75,13 @@ test.serial("a calibration is stored, listed, applied and removed", async (t) =>
 });
 
 test.serial(
-  "--keep puts raw ids beside the predictions, and --calibrate calibrated ones",
+  "--keep puts raw ids beside the predictions, and --calibration calibrated ones",
   async (t) => {
     const { home, run } = await drawnHere(t, "tasks");
     const args = ["predict", "checkpoints", "clicks.csv", "-o"];
-    const kept = await run(...args, "a.jsonl", "--keep", "user", "at", "--calibrate", "held-out");
+    const kept = await run(...args, "a.jsonl", "--keep", "user", "at", "--calibration", "held-out");
     t.is(kept.code, 0, kept.stderr);
-    t.regex(kept.stdout, /^a\.jsonl: 60 predictions, mean 0\.\d+$/m);
+    t.regex(kept.stdout, /^a\.jsonl: 60 predictions, mean clicked 0\.\d+, bought 0\.\d+$/m);
     const rows = rowsOf(home, "a.jsonl");
     t.deepEqual(
       rows.map(({ row, user, at }) => ({ row, user, at })),
@@ -91,7 +91,9 @@ test.serial(
       ...["row", "user", "at", "probability.clicked", "probability.bought"],
       ...["probability.clicked.calibrated", "probability.bought.calibrated"],
     ]);
-    const told = lastJson<Told>(await run(...args, "b.csv", "--calibrate", "clicks.csv", "--json"));
+    const told = lastJson<Told>(
+      await run(...args, "b.csv", "--calibration", "clicks.csv", "--json"),
+    );
     const [clicked, bought] = told.calibrations;
     t.deepEqual([clicked?.positives, bought?.positives, bought?.samples], [20, 10, 60]);
     const [header = ""] = readFileSync(join(home, "b.csv"), "utf8").split("\n");
@@ -105,8 +107,8 @@ test.serial(
         /Expected `keep` to name columns of clicks\.csv/,
       ],
       [[...args, "c.csv", "--keep", "user"], /Expected `keep` with a file of another format/],
-      [[...args, "c.csv", "--calibrate", "gone.csv"], /gone\.csv/],
-      [[...args, "c.csv", "--calibrate", "none.csv"], /Expected samples of both classes/],
+      [[...args, "c.csv", "--calibration", "gone.csv"], /gone\.csv/],
+      [[...args, "c.csv", "--calibration", "none.csv"], /Expected samples of both classes/],
       [["calibrate", "checkpoints", "none.csv"], /Expected samples of both classes/],
       [["calibrate", "checkpoints", "clicks.csv", "--remove"], /Expected `--remove` without data/],
       [["calibrate", "nowhere"], /There is no checkpoint in nowhere/],

@@ -259,7 +259,7 @@ export const dataCases: readonly WrongInput[] = [
     title: "evaluation data that is not there",
     set: { evaluation: { data: { paths: ["held.csv"] } } },
     says: [
-      "Cannot read the data file held.csv: ENOENT: no such file or directory, stat 'held.csv'",
+      /^Cannot read the data file held\.csv: ENOENT: no such file or directory, stat 'held\.csv'; a relative path begins in the current directory, \/\S+$/,
     ],
   },
   {

@@ -16,6 +16,11 @@ export function writeClicks(path: string, lines: number, seed: number): string {
   return path;
 }
 
+/** Warnings, but for that of the small tables of `clicksModel`, in which users share rows. */
+export function otherWarnings<One extends { readonly code: string }>(all: readonly One[]): One[] {
+  return all.filter(({ code }) => code !== "VALUES_SHARE_ROWS");
+}
+
 /** The model of these clicks. */
 export const clicksModel: JobOptions["model"] = {
   kind: "dlrm",

@@ -54,7 +54,7 @@ export async function placeOf(t: ExecutionContext) {
       ...as[user],
       servers: server.url,
       name: user,
-      deadlineMs: 2000,
+      deadlineMs: 60_000,
       onError: (error) => complaints.push(String(error)),
     });
     t.teardown(() => transport.close());

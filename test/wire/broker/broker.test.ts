@@ -179,7 +179,7 @@ test("without the token only CONNECT is heard, and not for long", async (t) => {
 
 test("a user needs the right password", async (t) => {
   await using broker = await startBroker({ auth: { user: "ada", pass: "l o v e" } });
-  const login = { servers: broker.url, name: "a", deadlineMs: 5000 };
+  const login = { servers: broker.url, name: "a", deadlineMs: 60_000 };
   const client = await connectNats({ ...login, user: "ada", pass: "l o v e" });
   await client.flush();
   await client.close();
@@ -275,7 +275,7 @@ test("frames are dropped, repeated and held back as the harness says", async (t)
       return subject === "late" ? { delayMs: 50 } : "deliver";
     },
   });
-  const options = { servers: broker.url, deadlineMs: 5000 };
+  const options = { servers: broker.url, deadlineMs: 60_000 };
   const [sender, receiver] = await Promise.all([
     connectNats({ ...options, name: "sender" }),
     connectNats({ ...options, name: "receiver" }),
@@ -297,7 +297,7 @@ test("frames are dropped, repeated and held back as the harness says", async (t)
 
 test("a client that the harness cuts comes back with its subscriptions", async (t) => {
   await using broker = await startOpen();
-  const options = { servers: broker.url, deadlineMs: 5000 };
+  const options = { servers: broker.url, deadlineMs: 60_000 };
   const client = await connectNats({ ...options, name: "victim" });
   const seen: string[] = [];
   client.subscribe("a", (frame) => seen.push(frame.subject));

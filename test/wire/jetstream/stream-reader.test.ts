@@ -18,7 +18,7 @@ async function startReader(t: ExecutionContext, count: number) {
   const streams = await startStreams(t);
   await streams.add("s");
   await streams.publish("s", numbers(1, count));
-  const source = await openStreamSource({ servers: streams.url, name: "t", deadlineMs: 20_000 });
+  const source = await openStreamSource({ servers: streams.url, name: "t", deadlineMs: 60_000 });
   t.teardown(() => source.close());
   const controller = new AbortController();
   t.teardown(() => controller.abort());
@@ -106,7 +106,7 @@ testIf(natsServer)("a server that stays silent is lost, after a minute", async (
   const clock = new SimulatedClock();
   // Dialled in real time: the clock is for the reader.
   const source: StreamSource = await openStreamSource({
-    ...{ servers: streams.url, name: "t", deadlineMs: 20_000 },
+    ...{ servers: streams.url, name: "t", deadlineMs: 60_000 },
     clock,
   });
   t.teardown(() => source.close());
@@ -132,6 +132,6 @@ testIf(natsServer)("a server that stays silent is lost, after a minute", async (
 testIf(natsServer)("a server without JetStream is refused", async (t) => {
   const server = await startNatsServer();
   t.teardown(() => server.kill());
-  const opened = openStreamSource({ servers: server.url, name: "t", deadlineMs: 20_000 });
+  const opened = openStreamSource({ servers: server.url, name: "t", deadlineMs: 60_000 });
   await t.throwsAsync(opened, { code: "INPUT_UNUSABLE", message: /has no JetStream: start it/ });
 });

@@ -50,7 +50,7 @@ test("a frame that the broker has damaged counts as lost, and is told", async (t
     intercept: () => (isBad ? "corrupt" : "deliver"),
   });
   const errors: unknown[] = [];
-  const options = { servers: broker.url, deadlineMs: 5000 };
+  const options = { servers: broker.url, deadlineMs: 60_000 };
   const onError = (error: unknown) => errors.push(error);
   const receiver = await connectNats({ ...options, name: "receiver", onError });
   const sender = await connectNats({ ...options, name: "sender" });
@@ -74,7 +74,7 @@ test("a broker that reorders lets the next frame overtake, and loses none", asyn
     auth: "open",
     intercept: () => (frames++ === 0 ? "reorder" : "deliver"),
   });
-  const options = { servers: broker.url, deadlineMs: 5000 };
+  const options = { servers: broker.url, deadlineMs: 60_000 };
   const client = await connectNats({ ...options, name: "client" });
   const heard: string[] = [];
   client.subscribe(subject, (frame) => heard.push(Buffer.from(frame.payload).toString()));

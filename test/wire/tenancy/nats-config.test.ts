@@ -193,7 +193,7 @@ testIf(natsServer)(
   async (t) => {
     const place = await placeOf(t);
     const at = (user: keyof typeof place.as) => {
-      return { ...place.as[user], servers: place.url, name: user, deadlineMs: 2000 };
+      return { ...place.as[user], servers: place.url, name: user, deadlineMs: 60_000 };
     };
     const limits = { days: 1, bytes: 2 ** 20, messages: 100, replicas: 1 };
     const opened = { cluster: "c1", limits, timeoutMs: 2000 };

@@ -14,7 +14,7 @@ import { startBrokerThread } from "../../../src/wire/broker/broker-thread.ts";
 import type { Transport } from "../../../src/wire/messages/transport.ts";
 import { type ConnectOptions, connectNats } from "../../../src/wire/transports/nats-transport.ts";
 
-const options = { name: "tester", deadlineMs: 10_000 } as const;
+const options = { name: "tester", deadlineMs: 60_000 } as const;
 
 function statusOf(transport: Transport, wanted: string): Promise<void> {
   return new Promise((resolve) => {
@@ -51,7 +51,7 @@ for (const end of ["close", "kill"] as const) {
     await using _second = await startBrokerThread({ port, auth });
     await back;
     client.publish("n.3", Uint8Array.of(3));
-    const answer = await client.request("ask", Uint8Array.of(8), { deadlineMs: 10_000 });
+    const answer = await client.request("ask", Uint8Array.of(8), { deadlineMs: 60_000 });
     t.deepEqual([seen, [...answer.payload], errors], [[1, 3], [8], []]);
     await client.close();
   });

@@ -80,7 +80,7 @@ export const layers: readonly Rooms[] = [
   {
     "actors/threads": 4320,
     "storage/exports": 3_260,
-    "storage/model": 2_080,
+    "storage/model": 2_100,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },

@@ -21,6 +21,8 @@ export interface ArrowLeaf {
   readonly field: ArrowField;
   readonly kind: AskedShape["leaf"]["kind"];
   readonly compared: Compared;
+  /** Whether its type is null. */
+  readonly isNull?: boolean;
 }
 
 /** How a column is read. */
@@ -117,7 +119,8 @@ function leafOf(field: ArrowField): ArrowLeaf {
   if (type === Type.FixedSizeBinary && field.size < 1) {
     throw new Damage(`its values have ${field.size} bytes`);
   }
-  return { field, kind, compared: comparedAs(field, kind) };
+  const isNull = type === Type.Null && dictionary === undefined;
+  return { field, kind, compared: comparedAs(field, kind), ...(isNull && { isNull }) };
 }
 
 function comparedAs({ type, bits, divisor }: ArrowField, kind: ArrowLeaf["kind"]): Compared {
@@ -151,7 +154,7 @@ const kinds: ReadonlyMap<Type, ArrowLeaf["kind"]> = new Map([
   [Type.Date, "moment"],
   [Type.Timestamp, "moment"],
   ...[Type.Utf8, Type.LargeUtf8, Type.Utf8View, Type.Binary, Type.LargeBinary].map(asText),
-  ...[Type.BinaryView, Type.FixedSizeBinary].map(asText),
+  ...[Type.BinaryView, Type.FixedSizeBinary, Type.Null].map(asText),
 ]);
 
 function asText(type: Type): [Type, "text"] {

@@ -41,8 +41,9 @@ export interface Source {
 
 /** The values of a leaf. @throws Damage */
 export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Values {
-  const { length, isThere } = nodeOf(place, source);
   const { field, kind } = leaf;
+  if (field.type === Type.Null && field.dictionary === undefined) return nullsOf(place, source);
+  const { length, isThere } = nodeOf(place, source);
   const own = { ...noValues, length, isThere };
   if (field.dictionary !== undefined) return inDictionary(place, leaf, source, own);
   const bytes = bufferOf(place, 1, source);
@@ -60,6 +61,16 @@ export function valuesOf(place: FieldPlace, leaf: ArrowLeaf, source: Source): Va
     default:
       return kind satisfies never;
   }
+}
+
+/** Nulls that a batch may have, which no byte pays for. */
+const nullsMax = 2 ** 31;
+
+/** A column of the type Null has no buffers, and no value. @throws Damage */
+function nullsOf(place: FieldPlace, { layout }: Source): Values {
+  const { length } = layout.node(place.node);
+  if (length > nullsMax) throw new Damage(`it has ${length} nulls, more than ${nullsMax}`);
+  return { ...noValues, length, isThere: () => false };
 }
 
 /** How many values a field has, and which of them are there. @throws Damage */

@@ -31,6 +31,8 @@ export interface Leaf {
   readonly compared: Compared;
   /** Definition level of a value that is there. */
   readonly definitionMax: number;
+  /** Whether its logical type is null, whatever its physical one is. */
+  readonly isNull?: boolean;
 }
 
 /** How a column is read. */
@@ -146,6 +148,7 @@ function leafOf({ element, path }: SchemaTree, definitionMax: number): Leaf {
     definitionMax,
     ...own,
     compared: comparedAs(element, own),
+    ...(element.logical_type?.type === "NULL" && { isNull: true }),
   };
 }
 
@@ -238,5 +241,5 @@ const perSecond: Readonly<Record<string, number>> = { MILLIS: 1e3, MICROS: 1e6, 
 
 const refused = new Set([
   ...["TIME", "TIME_MILLIS", "TIME_MICROS", "INTERVAL", "UUID", "BSON"],
-  ...["VARIANT", "GEOMETRY", "GEOGRAPHY", "NULL"],
+  ...["VARIANT", "GEOMETRY", "GEOGRAPHY"],
 ]);

@@ -24,6 +24,8 @@ export interface AskedShape {
     readonly kind: "integer" | "fraction" | "boolean" | "text" | "moment";
     /** How `where` compares them. */
     readonly compared: Compared;
+    /** Whether its type has no value but null: the column is missing in every row. */
+    readonly isNull?: boolean;
   };
 }
 
@@ -235,7 +237,7 @@ function problemOf(
     const message = `\`${option}\` names the column \`${name}\`, which ${what} in ${path}; ${advice}`;
     return [{ option, message }];
   };
-  if (shape.list !== (list ?? "none")) {
+  if (shape.leaf.isNull !== true && shape.list !== (list ?? "none")) {
     const says = shape.list === "none" ? "leave `list` out" : `say \`list: "${shape.list}"\``;
     const advice = kind === "id" ? says : "name a column with one value a row";
     return refuse(listWords[shape.list], advice);

@@ -55,8 +55,8 @@ const columns: Readonly<Record<string, [DataType, readonly unknown[]]>> = {
   near: [new FixedSizeList(2, new Field("item", new Int32())), [[1, 2], [3, 4], null, [5, 6]]],
   scored: [listOf(pair), [[{ id: 1n, weight: 0.5 }], [], null, [{ id: 2n, weight: null }]]],
   when: [new TimestampMillisecond(), [0, 1500, null, -1]],
-  lasted: [new Duration(TimeUnit.SECOND), [1n, 2n, 3n, 4n]],
   nothing: [new Null(), [null, null, null, null]],
+  lasted: [new Duration(TimeUnit.SECOND), [1n, 2n, 3n, 4n]],
   deep: [listOf(listOf(new Int32())), [[[1]], [], null, [[2]]]],
   prices: [listOf(new Float64()), [[1], [], null, [2]]],
   user: [new Struct([new Field("id", new Int32())]), [{ id: 3 }, null, { id: null }, { id: 4 }]],
@@ -70,7 +70,7 @@ function tableOf(names: readonly string[]): Table {
   return new Table(Object.fromEntries(vectors));
 }
 
-const readable = Object.keys(columns).slice(0, 10);
+const readable = Object.keys(columns).slice(0, 11);
 const expected = {
   label: [1, 0, 1, null],
   wide: ["18446744073709551615", "0", null, "7"],
@@ -82,6 +82,7 @@ const expected = {
   near: [["1", "2"], ["3", "4"], null, ["5", "6"]],
   scored: [[["1", 0.5]], [], null, [["2", Number.NaN]]],
   when: [0, 1.5, null, -0.001],
+  nothing: [null, null, null, null],
 };
 const numeric = ["label", "ratio", "when"];
 
@@ -161,7 +162,6 @@ const refused: readonly [title: string, name: string, options: object, RegExp][]
     { dense: ["lasted"] },
     /Cannot read the Arrow file .*a\.arrow, column `lasted`: it has the type Duration, which is not/,
   ],
-  ["a column of nulls", "nothing", { dense: ["nothing"] }, /it has the type Null, which is not re/],
   [
     "a list in a list",
     "deep",
@@ -189,6 +189,18 @@ for (const [title, name, options, message] of refused) {
     t.regex(problems[0] ?? "", message);
   });
 }
+
+test("a column of the type Null is missing in every row, as whatever it is asked for", async (t) => {
+  for (const options of [
+    { dense: [{ column: "nothing", missing: "mean" as const }] },
+    { categorical: ["nothing"] },
+    { categorical: [{ column: "nothing", list }] },
+    { categorical: [{ column: "nothing", list: "weighted" as const }] },
+  ]) {
+    const { problems, samples } = await look(t, ["nothing"], options);
+    t.deepEqual([problems, samples], [[], 3], JSON.stringify(options));
+  }
+});
 
 test("a look tells bad rows with their record batches", async (t) => {
   const options = { dense: ["ratio"], categorical: ["colour"], missing: "reject" };

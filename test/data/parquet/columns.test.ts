@@ -1,10 +1,11 @@
 // Which columns of a Parquet file a job may name, and how its bytes are read: wanted columns alone,
 // those that lie close together in one go.
 
-import { statSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { SchemaTree } from "hyparquet";
+import { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { type DataOptions, dataOptions, type TableShape } from "../../../src/data/options.ts";
 import { fixedNumbers } from "../../../src/data/parquet/decode/numbers.ts";
 import { readFooter } from "../../../src/data/parquet/footer.ts";
@@ -15,7 +16,8 @@ import { openRanges } from "../../../src/data/tables/byte-ranges.ts";
 import { newReport } from "../../../src/data/tables/table-file.ts";
 import { lookAtTables } from "../../../src/data/tables/table-samples.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
-import { fixtures } from "./parquet-files.ts";
+import { startDirectory } from "../data-files.ts";
+import { fixtures, readColumns } from "./parquet-files.ts";
 
 const path = join(fixtures, "clicks.parquet");
 const options = { batchSize: 8, label: "label", rejectedMax: 1 };
@@ -88,6 +90,41 @@ test("a look counts the first rows of both labels, and bad ones with their row g
   t.true(positives > 20 && positives < samples);
   t.is(bytes, statSync(path).size);
   t.like(rejected.reasons[0], { line: 8, rowGroup: 0, got: "`2`" });
+});
+
+test("a column of the type null, as pyarrow writes it, is missing in every row", async (t) => {
+  const writer = new ByteWriter();
+  const nulls = [null, null, null];
+  const columns = new ParquetWriter({
+    writer,
+    schema: [
+      { name: "root", num_children: 2 },
+      { name: "label", type: "INT32", repetition_type: "REQUIRED" },
+      {
+        ...{ name: "nothing", type: "INT32", repetition_type: "OPTIONAL" },
+        logical_type: { type: "NULL" },
+      } as never,
+    ],
+  });
+  await columns.write({
+    columnData: [
+      { name: "label", data: [1, 0, 1] },
+      { name: "nothing", data: nulls },
+    ],
+  });
+  await columns.finish();
+  const file = join(startDirectory(t), "nulls.parquet");
+  writeFileSync(file, new Uint8Array(writer.getBuffer()));
+  t.deepEqual(await readColumns(file, ["nothing"], true), { nothing: nulls });
+  for (const more of [
+    { dense: ["nothing"] },
+    { categorical: ["nothing"] },
+    { categorical: [{ column: "nothing", list: "plain" as const }] },
+  ]) {
+    const data = parquet(file, { label: "label", batchSize: 8, ...more } as never);
+    const { problems, samples } = await look(data, "categorical" in more ? tableOf("nothing") : []);
+    t.deepEqual([problems, samples], [[], 3], JSON.stringify(more));
+  }
 });
 
 test("nanoseconds below 0 of INT96 are a time before 1970", (t) => {

@@ -118,7 +118,9 @@ async function connectWithin(
       const ordered = await byReachability(servers, timeout, clock);
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
-      if (cause instanceof errors.AuthorizationError) {
+      // A busy machine may take too long to answer: that is no refusal, and is tried again.
+      const isSlow = cause instanceof Error && /authentication timeout/i.test(cause.message);
+      if (cause instanceof errors.AuthorizationError && !isSlow) {
         const reason = "it refused the credentials";
         throw new TransportLostError(addressOf(servers), reason, { cause });
       }

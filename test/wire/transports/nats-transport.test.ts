@@ -110,6 +110,35 @@ test("a server that accepts and says nothing is passed over after the deadline",
   mute.close();
 });
 
+test("a login that a busy machine sent too late is tried again, a refused one is not", async (t) => {
+  const info = { version: "2.10.0", proto: 1, max_payload: 2 ** 20, headers: true };
+  const about = `INFO ${JSON.stringify({ server_id: "s", auth_required: true, ...info })}\r\n`;
+  let logins = 0;
+  const answers = ["-ERR 'Authentication Timeout'\r\n", "PONG\r\n"];
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined).unref();
+    socket.write(about);
+    socket.on("data", (bytes) => {
+      if (!bytes.includes("CONNECT") && !bytes.includes("PING")) return;
+      if (bytes.includes("CONNECT")) logins++;
+      const answer = answers[Math.min(logins, answers.length) - 1] ?? "";
+      if (answer.startsWith("-ERR")) socket.end(answer);
+      else socket.write(answer);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.teardown(() => server.close());
+  const { port = 0 } = server.address() as { port?: number };
+  const login = { ...options, servers: `nats://127.0.0.1:${port}`, token: "secret" };
+  const client = await connectNats(login);
+  t.is(logins, 2);
+  await client.close();
+  answers.splice(0, 2, "-ERR 'Authorization Violation'\r\n");
+  const refused = connectNats(login);
+  await t.throwsAsync(refused, { message: /it refused the credentials/ });
+  t.is(logins, 3);
+});
+
 test("addresses that are none are refused before anything is dialled", async (t) => {
   for (const servers of [[], "http://127.0.0.1", "nats://"] as ConnectOptions["servers"][]) {
     await t.throwsAsync(connectNats({ ...options, servers }), { instanceOf: InvalidOptionError });

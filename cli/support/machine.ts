@@ -20,6 +20,8 @@ import {
   type MachineConstants,
   machineConstants,
 } from "../../index.ts";
+import { StoreFailedError } from "../../src/errors/errors.ts";
+import { withFiles } from "../../src/job/job-files.ts";
 import { integerFrom } from "./arguments.ts";
 import { plural, shortTime } from "./format.ts";
 
@@ -124,6 +126,19 @@ function readConstants(path: string): MachineConstants {
   }
 }
 
+/**
+ * The job with its files by name, so that the data cache of a run is found whose paths are
+ * directories or patterns. A plan needs no data: where there are none, the job is as it was.
+ */
+export async function withFilesThere(job: JobSpec): Promise<JobSpec> {
+  try {
+    return await withFiles(job);
+  } catch (error) {
+    if (error instanceof InputUnusableError || error instanceof StoreFailedError) return job;
+    throw error;
+  }
+}
+
 /** How many devices a job takes where its cluster is started for it; says which, and why. */
 export async function fastestDevices(
   job: JobSpec,
@@ -132,7 +147,7 @@ export async function fastestDevices(
 ): Promise<number> {
   const choice = chooseDevices(job, await constantsFor(constants, job.arithmetic, say), {
     cores: availableParallelism(),
-    statistics: countedStatistics(job)?.features,
+    statistics: countedStatistics(await withFilesThere(job))?.features,
   });
   say(choiceLine(choice));
   return choice.devices;

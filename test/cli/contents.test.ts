@@ -38,6 +38,11 @@ test.serial("a command again, changed data, the curve and the best model", async
     const printed = await runCli(["history", from], directory);
     t.deepEqual([printed.code, printed.stdout], [0, curve]);
   }
+  // A pattern is the files that it names: the cache of the run is that of the plan.
+  const byPattern = { ...job, data: clicksData(["trai?.csv"], "cache") };
+  writeFileSync(join(directory, "pattern.json"), JSON.stringify(byPattern));
+  const planned = await runCli(["plan", "pattern.json", "--json"], directory);
+  t.like(lastJson(planned), { statistics: { from: "cache", samples: 300 } }, planned.stderr);
   const best = ["eval", "run", "--data", "valid.csv", "--manifest", "best", "--json"];
   const evaluated = await runCli(best, directory);
   t.is(evaluated.code, 0, evaluated.stderr);

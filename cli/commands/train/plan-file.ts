@@ -32,7 +32,7 @@ import {
 import type { ChangeArguments } from "../../support/arguments.ts";
 import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
-import { constantsFor } from "../../support/machine.ts";
+import { constantsFor, withFilesThere } from "../../support/machine.ts";
 import type { StatisticsSource } from "../../views/plan-report.ts";
 
 /** How a job is planned. */
@@ -67,7 +67,8 @@ export interface PlannedFile {
 
 /** @throws InputUnusableError, InvalidOptionError */
 export async function planFile(path: string, options: PlanningArguments): Promise<PlannedFile> {
-  const job = resolveJob(await loadJob(path, { set: options.set, seed: options.seed }));
+  const given = await loadJob(path, { set: options.set, seed: options.seed });
+  const job = await withFilesThere(resolveJob(given));
   const { schemes: allowed, cache, poolingFactor, memory, costModel } = options;
   const costs = costModel === undefined ? undefined : costsFrom(costModel, options, job);
   const policy = options.policy === undefined ? undefined : policyFrom(options.policy, costs);
@@ -96,11 +97,11 @@ export async function planFile(path: string, options: PlanningArguments): Promis
       : undefined;
   const devices = devicesOf(asked, hosts);
   const constants = constantsOf(choice?.devices ?? devices.perHost);
-  const given =
+  const givenPlan =
     givenPath === undefined ? undefined : { text: readText(givenPath), path: givenPath };
-  const own = { ...ways, devices, constants, given, costs, policy };
+  const own = { ...ways, devices, constants, given: givenPlan, costs, policy };
   checkSeconds(options);
-  const isSearched = costs !== undefined && policy === undefined && given === undefined;
+  const isSearched = costs !== undefined && policy === undefined && givenPlan === undefined;
   const found =
     choice?.found ??
     (isSearched

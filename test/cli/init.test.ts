@@ -1,7 +1,7 @@
 // From a shell: a first job is made of a file, and trains.
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import test from "ava";
@@ -78,7 +78,7 @@ test.serial("a file becomes a program, which compiles and trains", async (t) => 
   symlinkSync(repository, join(directory, "node_modules", "osiris-train"));
   const made = await runCli(["init", "clicks.csv", "--out", "job.ts"], directory);
   t.is(made.code, 0, made.stderr);
-  const [, options = ""] = /Train it with: tsc (.*) && node job\.js$/m.exec(made.stdout) ?? [];
+  const [, options = ""] = /Train it with: npx tsc (.*) && node job\.js$/m.exec(made.stdout) ?? [];
   const text = readFileSync(join(directory, "job.ts"), "utf8");
   t.regex(
     text,
@@ -86,6 +86,13 @@ test.serial("a file becomes a program, which compiles and trains", async (t) => 
   );
   t.regex(text, /^\/\/ left out: same/m);
   t.regex(options, /job\.ts/);
+  t.notRegex(options, /ignoreConfig/);
+  // Version 6 and later refuse a file beside a project's configuration.
+  writeFileSync(join(directory, "tsconfig.json"), "{}");
+  const besides = ["init", "clicks.csv", "--out", "job.ts", "--force"];
+  const { stdout: told } = await runCli(besides, directory);
+  t.regex(told, /Train it with: npx tsc --ignoreConfig --module /);
+  rmSync(join(directory, "tsconfig.json"));
   // Every program of the documents, of the same form, is compiled in test/examples.
   if (leavesOut(t, testAll)) return;
   const compiler = join(repository, "node_modules", "typescript", "bin", "tsc");

@@ -1,6 +1,6 @@
 // osiris init: a first job file for somebody's data.
 
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline/promises";
@@ -171,8 +171,21 @@ function notesOf(
 
 /** How a program is compiled, in a package whose `type` is `module`, and run. */
 function compiled(out: string): string {
+  // From version 6 on, the compiler refuses the name of a file beside a tsconfig.json without it.
+  const alone = existsSync("tsconfig.json") && compilerMajor() >= 6 ? "--ignoreConfig " : "";
   const library = "--lib es2023,esnext.disposable --types node --skipLibCheck";
-  return `tsc --module nodenext --target es2022 ${library} ${out} && node ${out.replace(/ts$/, "js")}`;
+  const options = `${alone}--module nodenext --target es2022 ${library}`;
+  return `npx tsc ${options} ${out} && node ${out.replace(/ts$/, "js")}`;
+}
+
+/** The version of the compiler that is installed here; without one, `npx` fetches the newest. */
+function compilerMajor(): number {
+  try {
+    const text = readFileSync(join("node_modules", "typescript", "package.json"), "utf8");
+    return Number.parseInt((JSON.parse(text) as { version: string }).version, 10);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 /** Asks a person; nobody is asked where there is no terminal. */

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
   { "src/ports": 2150 },
   {
-    "src/data": 22_150,
+    "src/data": 22_200,
     "src/kernels/contract": 1650,
     "src/planner": 3700,
     "src/wire/http": 240,
@@ -116,7 +116,7 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 420 },
-  { "cli/support": 1500 },
+  { "cli/support": 1530 },
   { "cli/views": 1720 },
   {
     "cli/commands/train": 1290,

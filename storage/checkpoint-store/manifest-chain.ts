@@ -8,9 +8,8 @@
 //       on the chain: a later claim looks later.
 //   C4. The chain is read from the generation records downward, never from the manifests' own
 //       claims, so an unreadable manifest hides nothing behind it.
-//   C5. A damaged checkpoint that a generation does not go on from is put aside before the record
-//       of the generation is written: after that the chain does not lead to it any more, and
-//       `collect` removes what is off the chain.
+//   C5. A claim renames damaged checkpoints before it writes its record, which takes them off the
+//       chain: `collect` deletes what is off the chain and has the name of a checkpoint.
 //
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
 

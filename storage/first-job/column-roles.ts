@@ -51,7 +51,7 @@ const timeNames =
   /^(.*_)?(time|timestamp|ts|date|datetime|day|dt|created|created_at|at)(_(s|ms|us|ns))?$/i;
 /** Seconds, milliseconds, microseconds and nanoseconds from 2001 to 2096. */
 const epochs = [1, 1e3, 1e6, 1e9].map((unit) => [1e9 * unit, 4e9 * unit] as const);
-/** Names of what tells one line from the others. */
+/** Names of columns that number or identify lines, such as `row_id`: no value repeats. */
 const lineNames =
   /^(.*_)?(row|line|record|request|impression|event|log|index|uuid|guid)(_?id)?$|^id$/i;
 const weightNames = /^(.*_)?(weight|sample_weight|importance)$/i;

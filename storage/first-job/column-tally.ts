@@ -217,7 +217,7 @@ class ValueCounts {
     return integers;
   }
 
-  /** Different values; of those that are not counted, half are taken for new ones. */
+  /** Different values: those that were counted, and an estimated half of those beyond the limit. */
   get seen(): number {
     return this.#counts.size + Math.round(this.#uncounted / 2);
   }

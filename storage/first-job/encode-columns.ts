@@ -24,11 +24,11 @@ const [rowsMin, rowsMax] = [1024, 2 ** 20];
 export const dim = 16;
 /** Rows of small tables would begin far from 0, and rows of rare ids stay where they begin. */
 const initScale = 0.05;
-/** Values that one more feature tells the lack of, as a share of all. */
+/** From this share of missing values on, a dense column gets a second feature that marks them. */
 const missingMin = 0.01;
 /** Of numbers of a larger range the logarithm is taken. */
 const rangeMax = 100;
-/** Numbers whose mean or deviation is beyond are standardised. */
+/** A dense column with a larger mean, or a deviation outside of these, is standardised. */
 const [deviationMin, deviationMax] = [0.1, 10];
 
 /** A file that a first job names. */
@@ -63,7 +63,7 @@ export function encodeDense(
       ...(texts > 0 ? { unreadable: "missing" } : {}),
       ...(decimalComma ? { decimalComma } : {}),
     };
-    // The logarithm takes what is below 0 for 0: no more than a small part may lie there.
+    // `log` is log(1 + max(x, 0)): it makes all negative values equal, so they have to be small.
     const isLog = max > rangeMax && (min >= 0 || -min <= max / 10);
     if (isLog) return { profile, why, entry: { column: name, log: true, ...rules } };
     const isFar = Math.abs(mean) > deviationMax || deviation > deviationMax;

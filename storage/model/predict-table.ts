@@ -109,7 +109,7 @@ async function predictRows(
   }
 }
 
-/** The texts of a column: of a list, those of its ids between bars; null: there is no value. */
+/** A column as text: a list as its ids joined by bars; null where a row has no value. */
 function keptTexts({ columns, rows }: RowBatch, name: string): (string | null)[] {
   const column = columns.get(name);
   return Array.from({ length: rows }, (_, row) => {
@@ -138,7 +138,7 @@ class RowScorer {
     this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
   }
 
-  /** A file begins, whose rows are read by `encoder`. */
+  /** Begins a file: `encoder` reads its rows, and its path stands in reports of bad rows. */
   begin(path: string, encoder: RowEncoder): void {
     this.#path = path;
     this.#encoder = encoder;

@@ -51,7 +51,7 @@ export interface PlainSample {
   readonly weights?: readonly (readonly number[])[];
 }
 
-/** Memory for a batch of so many samples of a dataset. */
+/** Allocates the arrays that `dataset.read` fills with a batch of `samples` samples. */
 export function batchFor(dataset: Dataset, samples: number): BatchMemory {
   const { targets } = dataset;
   const idsMax = samples * dataset.idsMax.reduce((sum, ids) => sum + ids, 0);

@@ -133,6 +133,7 @@ async function triedOut(make: (vocabularies: string) => FirstJob): Promise<reado
   try {
     const made = make(home);
     writeVocabularies(made);
+    // The type of a first job is that of its text; `checkJob` validates it against the schema.
     return (await checkJob(made.job as unknown as JobOptions)).checks;
   } finally {
     rmSync(home, { recursive: true, force: true });

@@ -87,7 +87,7 @@ export interface RejectedReason {
   readonly advice?: string | undefined;
 }
 
-/** A column whose values may share rows of its table: how many do. */
+/** How many values of a column share rows of its table: the model cannot tell those apart. */
 export interface ColumnValues {
   readonly column: string;
   /** Of hashed text: its feature, of which a cache counts the rows of all samples. */

@@ -53,7 +53,7 @@ export class TextFacts {
     }
   }
 
-  /** Forgets what was counted of a bad line. */
+  /** Discards the values of a bad line, which is no sample. */
   drop(): void {
     this.#values?.drop();
   }

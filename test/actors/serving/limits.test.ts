@@ -65,7 +65,7 @@ test.serial(
     first.write(headOf(400_000) + "[".repeat(200_000)); // Of more than the quick way takes.
     const other = connect(port, "127.0.0.1");
     other.write(headOf(400_000));
-    // Whichever of them comes to the limit is refused, and what it had is free again.
+    // The request that exceeds the common limit is refused, and its bytes no longer count.
     other.write("[".repeat(200_000));
     const answer = await Promise.race([told(first), told(other)]);
     t.regex(answer, /^HTTP\/1\.1 503 [\s\S]*SERVER_FULL/);

@@ -47,6 +47,7 @@ async function jobOf(t: ExecutionContext, log: Log, directory: string) {
   const made = firstJobOf(data, roles, { vocabularies: join(directory, "vocabularies") });
   mkdirSync(join(directory, "vocabularies"));
   for (const { path, bytes } of made.vocabularies) writeFileSync(path, bytes);
+  // `checkJob`, below, validates it as it does a job file.
   const given = made.job as unknown as JobOptions;
   const job = {
     ...given,

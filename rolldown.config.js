@@ -1,7 +1,8 @@
 // The programs of threads and of processes as a few files instead of hundreds of modules, so that
 // each starts in half of the processor time (docs/decisions/0019-threads-load-rollups.md). They are
-// CommonJS, which Node reads and links at once: modules are found one after another. Packages stay
-// where they are, but for zod, which has a hundred modules. Also the dashboard's page.
+// CommonJS, which Node reads and links at once: modules are found one after another. In threads all
+// packages but zod, which has a hundred modules, stay where they are; in processes those stay that
+// few commands load. Also the dashboard's page.
 
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,6 +11,20 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
+
+/** Packages of many modules that every command loads: they lie in the rollups of processes. */
+const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|csv-parse|hyparquet|hyparquet-compressors|hyparquet-writer|hysnappy|fzstd|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
+
+/** The licences of the packages that these modules are of, as the licences ask. */
+function licencesOf(modules) {
+  const folders = modules.flatMap((id) => id.match(/^.*\/node_modules\/(@[^/]+\/)?[^/]+(?=\/)/)?.[0] ?? []);
+  return [...new Set(folders)].sort().map((folder) => {
+    const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
+    if (file === undefined) throw new Error(`${folder} has no file with its licence`);
+    const name = folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length);
+    return `${name}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+  }).join(`\n${"=".repeat(80)}\n\n`);
+}
 
 const placesPlugin = {
   name: "places",
@@ -23,19 +38,27 @@ const placesPlugin = {
     const path = JSON.stringify(`../${relative("dist", id)}`);
     return code.replaceAll("import.meta.url", `placeOfModule(${path})`);
   },
-  /** What V8 compiles of the rollups, with the flags that threads have: src/ports/code-cache.ts. */
+  /** What stays an import after all is rolled up: that of a package, or of a user's module. */
+  renderChunk: (code) =>
+    code.replace(/\bawait import\(/g, "await importModule(").replace("importByNode(", "import("),
+  /**
+   * What V8 compiles of the rollups, with the flags that threads have (src/ports/code-cache.ts): of
+   * threads all functions, of processes those that run at the start, as no command calls most others.
+   */
   async generateBundle({ dir }, bundle) {
-    if (!dir.endsWith("threads")) return;
     const { codeCacheName, packCache, scriptOf } = await import("./dist/src/ports/code-cache.js");
     const { collectAlone } = await import("./dist/src/ports/launcher.js");
     collectAlone();
-    const compiled = Object.values(bundle).map(({ fileName, code }) => {
-      setFlagsFromString("--no-lazy"); // All functions, also those that are called later.
+    const chunks = Object.values(bundle).filter(({ code }) => code !== undefined);
+    const compiled = chunks.map(({ fileName, code }) => {
+      if (dir.endsWith("threads")) setFlagsFromString("--no-lazy");
       const script = scriptOf(join(dir, fileName), code);
       setFlagsFromString("--lazy");
       return [fileName, script.createCachedData()];
     });
     this.emitFile({ type: "asset", fileName: codeCacheName, source: packCache(new Map(compiled)) });
+    const modules = chunks.flatMap(({ moduleIds }) => moduleIds);
+    this.emitFile({ type: "asset", fileName: "LICENSES.txt", source: licencesOf(modules) });
   },
   /** No file of an earlier build stays. */
   writeBundle({ dir }, bundle) {
@@ -52,24 +75,24 @@ const placeOfModule = `function placeOfModule(path) {
   return require("node:url").pathToFileURL(require("node:path").join(__dirname, path)).href;
 }`;
 
+/** A rollup that runs from the code cache imports by whoever runs it (src/ports/code-cache.ts). */
+const importModule = `
+var importModule = module.importModule ?? ((specifier) => importByNode(specifier));`;
+
 const rolled = (dir, input) => ({
   input,
   platform: "node",
   plugins: [placesPlugin],
-  external: (id) => id !== "zod" && /^[^./]/.test(id),
+  external: (id) =>
+    id !== "zod" && !(dir === "processes" && loadedByAll.test(id)) && /^[^./]/.test(id),
   output: {
     dir: join("dist", dir),
     format: "cjs",
-    dynamicImportInCjs: dir !== "threads", // A script of the code cache cannot import.
+    dynamicImportInCjs: dir !== "threads", // A thread starts with all that it needs.
     entryFileNames: "[name].cjs",
     chunkFileNames: "[name].cjs",
     strict: true,
-    intro: placeOfModule,
-    // As its licence asks.
-    banner: ({ moduleIds }) =>
-      moduleIds.some((id) => id.startsWith(zodFolder))
-        ? `/* zod:\n${readFileSync(`${zodFolder}/LICENSE`, "utf8")}*/`
-        : "",
+    intro: dir === "threads" ? placeOfModule : placeOfModule + importModule,
   },
 });
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // The command `osiris`: the rollup of osiris.ts, if it is current.
 
+import { fileURLToPath } from "node:url";
+import { hasCodeCache, runCached } from "../src/ports/code-cache.ts";
 import { entryFile } from "../src/ports/entry-file.ts";
 
 // `osiris … | head` closes the pipe while we write.
@@ -9,5 +11,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 });
 
 const program = entryFile("processes", "cli/osiris.js");
-const { osiris } = (await import(program.href)) as typeof import("./osiris.ts");
+const file = fileURLToPath(program);
+const loaded = hasCodeCache(file) ? runCached(file) : await import(program.href);
+const { osiris } = loaded as typeof import("./osiris.ts");
 await osiris(process.argv.slice(2));

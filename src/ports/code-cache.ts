@@ -20,7 +20,8 @@ export function hasCodeCache(file: string): boolean {
 
 /**
  * A rollup as a script whose value is a function, as Node wraps CommonJS. Errors tell the file name
- * that the script had at the build. `import()` would find nothing: rollups of threads have none.
+ * that the script had at the build. `import()` finds nothing in it: V8 forgets where a script from a
+ * cache imports. Rollups call `module.importModule` in its place (rolldown.config.js).
  */
 export function scriptOf(filename: string, code: string, cachedData?: Uint8Array): Script {
   return new Script(`(function (exports, require, module, __dirname) { ${code}\n})`, {
@@ -42,8 +43,8 @@ export function packCache(compiled: ReadonlyMap<string, Uint8Array>): Uint8Array
   return Buffer.concat([headBytes, head, ...compiled.values()]);
 }
 
-/** Runs a rollup, and what it requires of its folder, from the cache that lies there. */
-export function runCached(entry: string): void {
+/** Runs a rollup, and what it requires of its folder, from the cache that lies there; its exports. */
+export function runCached(entry: string): unknown {
   const folder = dirname(entry);
   const { mtimeMs } = statSync(join(folder, codeCacheName));
   const cache = readCache(folder);
@@ -52,7 +53,7 @@ export function runCached(entry: string): void {
   const load = (name: string): unknown => {
     const before = loaded.get(name);
     if (before !== undefined) return before.exports;
-    const module = { exports: {} as unknown };
+    const module = { exports: {} as unknown, importModule };
     loaded.set(name, module);
     const file = join(folder, name);
     const isCurrent = statSync(file).mtimeMs <= mtimeMs;
@@ -63,7 +64,11 @@ export function runCached(entry: string): void {
   };
   const require = (id: string) =>
     id.startsWith("./") ? load(id.slice(2)) : (requirePackage(id) as unknown);
-  load(basename(entry));
+  return load(basename(entry));
+}
+
+function importModule(specifier: string): Promise<unknown> {
+  return import(specifier);
 }
 
 /** What V8 compiled of each rollup of a folder; nothing where the cache is damaged. */

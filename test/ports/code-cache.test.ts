@@ -23,14 +23,41 @@ test("V8 takes the cache of every rollup of a thread", (t) => {
   t.true(hasCodeCache(entry), "`npm run build` made it");
   const cache = readCache(folder);
   t.true(["thread-entry.cjs", "device-program.cjs"].every((name) => cache.has(name)));
-  const program = fileURLToPath(new URL("./rejected-caches.js", import.meta.url));
-  const said = execFileSync(process.execPath, [program, folder], { encoding: "utf8" });
-  t.deepEqual(JSON.parse(said), []);
+  t.deepEqual(rejectedOf(folder), []);
   for (const name of cache.keys()) {
     const code = readFileSync(join(folder, name), "utf8");
     t.notRegex(code, /^(?! *(\/\/|\*)).*\bimport\(/m, `${name} imports nothing while it runs`);
   }
 });
+
+test("V8 takes the cache of every rollup of the command line", (t) => {
+  const entry = fileURLToPath(entryFile("processes", "cli/osiris.js"));
+  t.true(hasCodeCache(entry), "`npm run build` made it");
+  t.true(readCache(join(entry, "..")).has("osiris.cjs"));
+  t.deepEqual(rejectedOf(join(entry, "..")), []);
+  // A script from a cache cannot import: a rollup asks whoever runs it, or else Node.
+  for (const name of readCache(join(entry, "..")).keys()) {
+    const text = readFileSync(join(entry, "..", name), "utf8");
+    const code = text.replace(/\/\*[\s\S]*?\*\//g, "");
+    const imports = code.match(/(?<![.\w])import\(/g)?.length ?? 0;
+    t.is(imports, code.includes("importModule(") ? 1 : 0, name);
+  }
+  t.is(typeof runCached(entry), "object");
+});
+
+test("a rollup that runs from its cache imports packages and modules", async (t) => {
+  const { folder, write, run } = folderOf(t);
+  const code = `globalThis.sayCached(module.importModule("node:path"));`;
+  write("entry.cjs", code, 200);
+  t.is(typeof ((await run()) as { join?: unknown }).join, "function");
+  t.true(folder.endsWith("threads"));
+});
+
+/** The rollups of a folder whose cache V8 rejects in a process of its own. */
+function rejectedOf(folder: string): unknown {
+  const program = fileURLToPath(new URL("./rejected-caches.js", import.meta.url));
+  return JSON.parse(execFileSync(process.execPath, [program, folder], { encoding: "utf8" }));
+}
 
 /** A folder with a rollup of two files and its cache. Returns what the rollup says when it runs. */
 function folderOf(t: ExecutionContext) {

@@ -12,6 +12,7 @@ import { hasSessions, realRows } from "../../bench/dedup/real-sessions.ts";
 import { storageBench } from "../../bench/dedup/storage.bench.ts";
 import type { BenchRow } from "../../bench/row.ts";
 import { startDirectory } from "../data/data-files.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { rounds } from "../helpers/thinned.ts";
 
 /** The row of this name. */
@@ -30,14 +31,21 @@ test("factors of clustered batches are the formula's, and those of shuffled ones
   }
 });
 
-test("a log in shards by session packs better, and so does a table by session", async (t) => {
-  const log = { messages: rounds("messages of a log", 1500, 20_000), shards: 128, data: "nowhere" };
-  const { ratio: packed = 0 } = await rowOf(logBench, log, "dedup.log.generated.128");
-  t.true(packed > 1.2, `${packed}`);
-  const storage = { rows: rounds("rows of a table by session", 2000, 12_000), data: "nowhere" };
-  const { ratio = 0 } = await rowOf(storageBench, storage, "dedup.storage.16.0.9");
-  t.true(ratio > 1.2, `${ratio}`);
-});
+testIf(testAll)(
+  "a log in shards by session packs better, and so does a table by session",
+  async (t) => {
+    const log = {
+      messages: rounds("messages of a log", 1500, 20_000),
+      shards: 128,
+      data: "nowhere",
+    };
+    const { ratio: packed = 0 } = await rowOf(logBench, log, "dedup.log.generated.128");
+    t.true(packed > 1.2, `${packed}`);
+    const storage = { rows: rounds("rows of a table by session", 2000, 12_000), data: "nowhere" };
+    const { ratio = 0 } = await rowOf(storageBench, storage, "dedup.storage.16.0.9");
+    t.true(ratio > 1.2, `${ratio}`);
+  },
+);
 
 test("clicks have what their session clicked before, ratings the user's profile", (t) => {
   const home = startDirectory(t);

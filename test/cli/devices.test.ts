@@ -16,7 +16,7 @@ function machine(more: number): object {
   return { source: "a test", memoryBandwidth: 1e6, cores: 2, steps: costs };
 }
 
-test.serial(
+testIf(testAll).serial(
   "train takes the faster number of devices, says why, and the model is the same",
   async (t) => {
     const directory = directoryOf(t);

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from "node:path";
 import { promisify } from "node:util";
 import test from "ava";
-import { leavesOut, testAll } from "../helpers/needs.ts";
+import { leavesOut, packageTypes, testAll } from "../helpers/needs.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
@@ -94,7 +94,7 @@ test.serial("a file becomes a program, which compiles and trains", async (t) => 
   t.regex(told, /Train it with: npx tsc --ignoreConfig --module /);
   rmSync(join(directory, "tsconfig.json"));
   // Every program of the documents, of the same form, is compiled in test/examples.
-  if (leavesOut(t, testAll)) return;
+  if (leavesOut(t, testAll) || leavesOut(t, packageTypes)) return;
   const compiler = join(repository, "node_modules", "typescript", "bin", "tsc");
   const types = ["--strict", "--typeRoots", join(repository, "node_modules", "@types")];
   const run = (...args: string[]) => execFileAsync(process.execPath, args, { cwd: directory });

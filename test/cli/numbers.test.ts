@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { drawModel } from "../helpers/stores/drawn-model.ts";
 import { directoryOf } from "./jobs.ts";
@@ -78,7 +79,7 @@ test.serial("ratings are looked at, trained on, evaluated and predicted", async 
   t.regex(readFileSync(join(directory, "named.csv"), "utf8"), /^stars,user,item,p\n/);
 });
 
-test.serial(
+testIf(testAll).serial(
   "a sweep needs no cluster; of a number it is told by its RMSE, the least first",
   async (t) => {
     const directory = directoryOf(t);

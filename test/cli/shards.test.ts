@@ -3,7 +3,8 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import type { ExecutionContext } from "ava";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, type Running, runCli, startCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 import { falls, startUp } from "./up.ts";
@@ -24,7 +25,7 @@ interface Steered {
   readonly command: (...args: readonly string[]) => ReturnType<typeof runCli>;
 }
 
-test.serial(
+testIf(testAll).serial(
   "shards and tiers are steered by number; a run is scaled and cancelled, the broker dies",
   async (t) => {
     const directory = directoryOf(t);

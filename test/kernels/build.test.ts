@@ -16,6 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { testAll, testIf } from "../helpers/needs.ts";
 
 /** It knows two instruction sets, takes its time for one part if it is asked to, and can fail. */
 const compiler = `#!/bin/sh
@@ -88,7 +89,7 @@ test("a build names its compiler, its parts and its progress, and is silent wher
   t.is(build().stdout, "");
 });
 
-test("a build that is asked to be verbose prints every command", (t) => {
+testIf(testAll)("a build that is asked to be verbose prints every command", (t) => {
   const { build } = startBuild(t);
   const { stdout } = build({ OSIRIS_VERBOSE: "1" });
   t.is(stdout.match(/^osiris: \S+tried -O3 .*-c \S+\.cc$/gm)?.length, 16);

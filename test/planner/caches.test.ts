@@ -20,6 +20,7 @@ import {
 import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
 import { rounds, someOrAll } from "../helpers/thinned.ts";
 
@@ -128,7 +129,7 @@ test("against one load factor for all, the same bytes miss strictly fewer rows",
   }
 });
 
-test("the best amount of memory for caches is no worse than none and all of it", (t) => {
+testIf(testAll)("the best amount of memory for caches is no worse than none and all of it", (t) => {
   let better = 0;
   const seeds = rounds("models of heterogeneous tables", 2, 6);
   for (let seed = 0; seed < seeds; seed++) {

@@ -9,11 +9,11 @@ import {
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
-import { natsServer, testIf } from "../../helpers/needs.ts";
+import { natsServer, testAll, testIf } from "../../helpers/needs.ts";
 
 const epochs = 4;
 
-testIf(natsServer).serial(
+testIf(testAll, natsServer).serial(
   "over a real nats-server that dies and comes back a run has the same digest",
   async (t) => {
     const calm = await calmResult(epochs);

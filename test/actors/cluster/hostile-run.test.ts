@@ -3,7 +3,6 @@
 // In `npm run test:all`
 // the client sends 100,000 of them.
 
-import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
 import { jobMethods } from "../../../actors/jobs/job-api.ts";
 import { inspectParts } from "../../../actors/observe/inspection.ts";
@@ -24,6 +23,7 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { type Forgery, forgeryOf, Overheard, saidAgain } from "../../helpers/nats/forgeries.ts";
 import { drawsOf, hostileFrame, oneOf } from "../../helpers/nats/hostile.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 /**
@@ -34,63 +34,75 @@ const epochs = disturbed + 2;
 /** Frames at every checkpoint and evaluation; an epoch has seven. */
 const wave = rounds("hostile frames at each checkpoint", 60, 250);
 
-test.serial("what is no message, said to all actors of a run, changes no bit of it", async (t) => {
-  const incidents: Incident[] = [];
-  const onIncident = (incident: Incident) => void incidents.push(incident);
-  await using place = await startTestCluster(1, { minDevices: 2, faultsAllowed: false });
-  const { cluster } = place;
-  const { url: servers, token = "" } = cluster;
-  await using host = await Host.join({ nats: servers, token, devices: 1, onIncident });
-  const client = await connect({ servers, token, noEcho: true });
-  const stranger = listenTo(client);
-  const job = inEpochs(place.job(), epochs);
-  const { result, events } = await runJob(place, job, async (event) => {
-    if (event.type !== "run.checkpointed" && event.type !== "run.evaluated") return;
-    const { run, generation, step } = event;
-    if (step > disturbed * smallSteps) return;
-    for (let one = 0; one < wave; one++) stranger.say({ cluster: cluster.name, run, generation });
-    await client.flush();
-  });
-  await settled(cluster, host, client);
-  t.is(result.digest, (await calmResult(epochs)).digest, "no bit is another");
-  t.is(result.step, smallSteps * epochs);
-  t.is(result.generation, 1, "and nothing of it failed");
-  t.deepEqual(only(events, "run.incident"), []);
+testIf(testAll).serial(
+  "what is no message, said to all actors of a run, changes no bit of it",
+  async (t) => {
+    const incidents: Incident[] = [];
+    const onIncident = (incident: Incident) => void incidents.push(incident);
+    await using place = await startTestCluster(1, { minDevices: 2, faultsAllowed: false });
+    const { cluster } = place;
+    const { url: servers, token = "" } = cluster;
+    await using host = await Host.join({ nats: servers, token, devices: 1, onIncident });
+    const client = await connect({ servers, token, noEcho: true });
+    const stranger = listenTo(client);
+    const job = inEpochs(place.job(), epochs);
+    const { result, events } = await runJob(place, job, async (event) => {
+      if (event.type !== "run.checkpointed" && event.type !== "run.evaluated") return;
+      const { run, generation, step } = event;
+      if (step > disturbed * smallSteps) return;
+      for (let one = 0; one < wave; one++) stranger.say({ cluster: cluster.name, run, generation });
+      await client.flush();
+    });
+    await settled(cluster, host, client);
+    t.is(result.digest, (await calmResult(epochs)).digest, "no bit is another");
+    t.is(result.step, smallSteps * epochs);
+    t.is(result.generation, 1, "and nothing of it failed");
+    t.deepEqual(only(events, "run.incident"), []);
 
-  const all = [...incidents, ...place.incidents];
-  const refused = all.filter(({ reason }) => reason.code === "FRAME_CORRUPT");
-  t.deepEqual(
-    all.filter(({ reason }) => reason.code !== "FRAME_CORRUPT").map(({ reason }) => reason.message),
-    [],
-  );
-  const counted = cluster.network.refused.frames + host.network.refused.frames;
-  t.is(counted, refused.length, "what is told is counted");
-  const { processes } = await cluster.client.inspect();
-  t.is(
-    processes.reduce((sum, one) => sum + one.refusedFrames, 0),
-    counted,
-    "and can be asked for",
-  );
-
-  // A request without a receiver was answered so; an actor counted each invalid message it got.
-  const uncounted = stranger.heardBy(
-    (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
-  );
-  t.deepEqual(uncounted, []);
-  t.log(`${stranger.told.size} frames: ${counted} counted, ${stranger.answered.size} answered`);
-  t.log(`of ${stranger.overheard.names.length} kinds: ${stranger.overheard.names.join(", ")}`);
-  t.true(stranger.told.size >= 6 * disturbed * wave);
-  for (const role of ["coordinator", "checkpoint", "host", "device", "writer", "bridge"] as const) {
-    const pattern = subjectPattern({ role });
-    const heard = [...stranger.told.values()].filter(({ subject }) => matches(pattern, subject));
-    t.true(heard.length > 20, role);
-    t.true(
-      refused.some(({ reason }) => reason.message.includes(`.${role}.`)),
-      role,
+    const all = [...incidents, ...place.incidents];
+    const refused = all.filter(({ reason }) => reason.code === "FRAME_CORRUPT");
+    t.deepEqual(
+      all
+        .filter(({ reason }) => reason.code !== "FRAME_CORRUPT")
+        .map(({ reason }) => reason.message),
+      [],
     );
-  }
-  await client.close();
-});
+    const counted = cluster.network.refused.frames + host.network.refused.frames;
+    t.is(counted, refused.length, "what is told is counted");
+    const { processes } = await cluster.client.inspect();
+    t.is(
+      processes.reduce((sum, one) => sum + one.refusedFrames, 0),
+      counted,
+      "and can be asked for",
+    );
+
+    // A request without a receiver was answered so; an actor counted each invalid message it got.
+    const uncounted = stranger.heardBy(
+      (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
+    );
+    t.deepEqual(uncounted, []);
+    t.log(`${stranger.told.size} frames: ${counted} counted, ${stranger.answered.size} answered`);
+    t.log(`of ${stranger.overheard.names.length} kinds: ${stranger.overheard.names.join(", ")}`);
+    t.true(stranger.told.size >= 6 * disturbed * wave);
+    for (const role of [
+      "coordinator",
+      "checkpoint",
+      "host",
+      "device",
+      "writer",
+      "bridge",
+    ] as const) {
+      const pattern = subjectPattern({ role });
+      const heard = [...stranger.told.values()].filter(({ subject }) => matches(pattern, subject));
+      t.true(heard.length > 20, role);
+      t.true(
+        refused.some(({ reason }) => reason.message.includes(`.${role}.`)),
+        role,
+      );
+    }
+    await client.close();
+  },
+);
 
 type Place = { readonly cluster: string; readonly run: string; readonly generation: number };
 

@@ -7,6 +7,7 @@ import test, { type ExecutionContext } from "ava";
 import { measureCosts } from "../../../actors/cost-networks/measure-costs.ts";
 import { exchangeProbe, setProbe } from "../../../actors/threads/costs/cost-probes.ts";
 import { InputUnusableError } from "../../../src/errors/errors.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 function pathOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-measure-"));
@@ -20,7 +21,7 @@ const small = {
 } as const;
 const limits = { seed: 1, devices: 2, bytesMax: 2 ** 18, columnsMax: 2048 };
 
-test.serial("sets and exchanges are measured, kept, and gone on with", async (t) => {
+testIf(testAll).serial("sets and exchanges are measured, kept, and gone on with", async (t) => {
   const path = pathOf(t);
   const shares: number[] = [];
   const first = await measureCosts({

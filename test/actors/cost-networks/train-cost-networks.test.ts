@@ -4,7 +4,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
 import {
   columnNames,
@@ -66,25 +65,28 @@ testIf(testAll).serial(
   },
 );
 
-test.serial("three networks are trained, and know more of costs than their mean", async (t) => {
-  const told: string[] = [];
-  const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {
-    ...{ epochs: 20, threads: 2 },
-    onNetwork: (name) => void told.push(name),
-  });
-  t.deepEqual(told, ["compute", "forward", "backward"]);
-  for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
-    t.is(samples, 100);
-    t.log(`${name}: ${testMse} of ${testVariance}`);
-    t.true(testMse > 0);
-    t.regex(digest, /^sha256:[0-9a-f]{64}$/);
-  }
-  const { testMse, testVariance } = reports.compute;
-  t.true(testMse < testVariance, `${testMse} of ${testVariance}`);
-  t.is(networks.lateMax, 9);
-});
+testIf(testAll).serial(
+  "three networks are trained, and know more of costs than their mean",
+  async (t) => {
+    const told: string[] = [];
+    const { networks, reports } = await trainCostNetworks(drawnCosts(100, 2), {
+      ...{ epochs: 20, threads: 2 },
+      onNetwork: (name) => void told.push(name),
+    });
+    t.deepEqual(told, ["compute", "forward", "backward"]);
+    for (const [name, { samples, testMse, testVariance, digest }] of Object.entries(reports)) {
+      t.is(samples, 100);
+      t.log(`${name}: ${testMse} of ${testVariance}`);
+      t.true(testMse > 0);
+      t.regex(digest, /^sha256:[0-9a-f]{64}$/);
+    }
+    const { testMse, testVariance } = reports.compute;
+    t.true(testMse < testVariance, `${testMse} of ${testVariance}`);
+    t.is(networks.lateMax, 9);
+  },
+);
 
-test.serial("a plan is costed by what the run's own model predicts", async (t) => {
+testIf(testAll).serial("a plan is costed by what the run's own model predicts", async (t) => {
   const home = mkdtempSync(join(tmpdir(), "osiris-cost-networks-test-"));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   const { compute } = drawnCosts(100, 2);

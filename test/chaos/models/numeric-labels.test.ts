@@ -104,7 +104,7 @@ test.serial(
   },
 );
 
-test.serial(
+testIf(testAll).serial(
   "labels that are numbers, in one whole run each: of a number, of two kinds, of a file",
   async (t) => {
     await using place = await startCluster(2);

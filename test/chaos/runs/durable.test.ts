@@ -193,27 +193,30 @@ test.serial("rows at rest under the stamp of another checkpoint are not taken", 
   });
 });
 
-test.serial("rows of another placement are left, and gone with the next checkpoint", async (t) => {
-  const calm = await calmRun(3);
-  await using place = await startCluster(2);
-  const job = place.job({ model, devices: 1, tiers: small });
-  const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
-  const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
-  await runJob(place, inEpochs(job, 1));
-  const { result, events } = await runJob(place, inEpochs(wide, 3));
-  t.is(result.digest, calm.digest);
-  const found = only(events, "run.durable").filter(({ action }) => action === "found");
-  t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
-  t.deepEqual(
-    found.map(({ rows }) => rows),
-    [0, 0],
-  );
-  const again = await runJob(place, inEpochs(wide, 4));
-  const rows = only(again.events, "run.durable").map((event) => event.rows);
-  t.is(rows.length, 4);
-  t.true(rows.every((count) => count > 0));
-  t.is(allAtRest(job).length, 2);
-});
+testIf(testAll).serial(
+  "rows of another placement are left, and gone with the next checkpoint",
+  async (t) => {
+    const calm = await calmRun(3);
+    await using place = await startCluster(2);
+    const job = place.job({ model, devices: 1, tiers: small });
+    const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
+    const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
+    await runJob(place, inEpochs(job, 1));
+    const { result, events } = await runJob(place, inEpochs(wide, 3));
+    t.is(result.digest, calm.digest);
+    const found = only(events, "run.durable").filter(({ action }) => action === "found");
+    t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
+    t.deepEqual(
+      found.map(({ rows }) => rows),
+      [0, 0],
+    );
+    const again = await runJob(place, inEpochs(wide, 4));
+    const rows = only(again.events, "run.durable").map((event) => event.rows);
+    t.is(rows.length, 4);
+    t.true(rows.every((count) => count > 0));
+    t.is(allAtRest(job).length, 2);
+  },
+);
 
 test.serial("a tier that dies takes its durable rows along: the checkpoint has them", async (t) => {
   const calm = await calmRun(3);

@@ -12,6 +12,7 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { calmRun, startCluster } from "../../helpers/clusters/either-clusters.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
 const shardings = {
@@ -172,27 +173,33 @@ test.serial("what cannot be moved is refused with a sentence, and the run goes o
   await t.throwsAsync(story.run.moveShard(1, { device: 0 }), { message: /that is not over/ });
 });
 
-test.serial("a shard goes to another host, if its rows fit there, and not otherwise", async (t) => {
-  // Each table has 7,200 bytes: one host has two of them, the other one.
-  await using place = await startTestCluster(1, { minDevices: 2, world: { memoryBytes: 15_000 } });
-  const { url: nats, token = "" } = place.cluster;
-  await using _host = await Host.join({ nats, token, devices: 1 });
-  let refusal = "";
-  const job = place.job({ devices: 2 });
-  const story = await runWithRests(place, job, [8], async (_generation, run) => {
-    const [there, here] = [await oneOf(place, run.run, 0), await oneOf(place, run.run, 1)];
-    t.is(there.bytes, 7200);
-    const moved = run.moveShard(numberOf(there), { device: 0 });
-    await moved.catch((error: Error) => {
-      refusal = error.message;
+testIf(testAll).serial(
+  "a shard goes to another host, if its rows fit there, and not otherwise",
+  async (t) => {
+    // Each table has 7,200 bytes: one host has two of them, the other one.
+    await using place = await startTestCluster(1, {
+      minDevices: 2,
+      world: { memoryBytes: 15_000 },
     });
-    await run.moveShard(numberOf(here), { device: 1 });
-  });
-  t.regex(refusal, /`device` to be one with room for the shard's 0.000 GB: host:0 uses 0.000 of/);
-  t.is(story.result.digest, (await calmRun()).digest);
-  t.like(only(story.events, "run.moved"), [{ shards: [{ device: 1 }] }]);
-  t.is(story.result.generation, 2);
-});
+    const { url: nats, token = "" } = place.cluster;
+    await using _host = await Host.join({ nats, token, devices: 1 });
+    let refusal = "";
+    const job = place.job({ devices: 2 });
+    const story = await runWithRests(place, job, [8], async (_generation, run) => {
+      const [there, here] = [await oneOf(place, run.run, 0), await oneOf(place, run.run, 1)];
+      t.is(there.bytes, 7200);
+      const moved = run.moveShard(numberOf(there), { device: 0 });
+      await moved.catch((error: Error) => {
+        refusal = error.message;
+      });
+      await run.moveShard(numberOf(here), { device: 1 });
+    });
+    t.regex(refusal, /`device` to be one with room for the shard's 0.000 GB: host:0 uses 0.000 of/);
+    t.is(story.result.digest, (await calmRun()).digest);
+    t.like(only(story.events, "run.moved"), [{ shards: [{ device: 1 }] }]);
+    t.is(story.result.generation, 2);
+  },
+);
 
 test.serial("a frozen shard stays where it is when devices come and go", async (t) => {
   await using place = await startCluster(4);

@@ -6,7 +6,7 @@ import { simulate } from "../../../index.ts";
 import { simulateHere } from "../../helpers/simulated.ts";
 import { rounds, someOrAll } from "../../helpers/thinned.ts";
 
-const count = rounds("seeds of simulated clusters", 16, 200);
+const count = rounds("seeds of simulated clusters", 10, 200);
 const seeds = Array.from({ length: count }, (_, i) => i + 1);
 
 test.serial(
@@ -80,7 +80,7 @@ test.serial(
   },
 );
 
-const services = rounds("seeds of preprocessing services", 4, 300);
+const services = rounds("seeds of preprocessing services", 2, 300);
 
 test.serial(
   `${services} schedules in which workers, pools and masters die: same model`,

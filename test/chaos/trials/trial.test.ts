@@ -2,7 +2,6 @@
 // also be able to fail a trial.
 
 import { existsSync } from "node:fs";
-import test from "ava";
 import { checkSchedule } from "../../../chaos/faults/schedule.ts";
 import { type FaultedRun, runSchedule } from "../../../chaos/trials/faulted-run.ts";
 import { verdictOf } from "../../../chaos/trials/verdict.ts";
@@ -25,7 +24,7 @@ const job = (seed = 0): JobOptions => ({
   seed,
 });
 
-test.serial(
+testIf(testAll).serial(
   "a thread, a process and a broker die on one run: it is its reference run, bit for bit; the verdict tells another",
   async (t) => {
     const reference = await chaos(job()).reference();

@@ -6,6 +6,7 @@ import test, { type ExecutionContext } from "ava";
 import type { JobPlan } from "../../../index.ts";
 import { writeCostNetworks } from "../../../storage/cost-networks/cost-networks-file.ts";
 import { drawnNetworks } from "../../helpers/cost-networks.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { directoryOf } from "../jobs.ts";
 
@@ -56,7 +57,7 @@ test.serial("a time without a search is refused", async (t) => {
   t.regex(told.stderr, /Expected `--cost-model` beside `--seconds`/);
 });
 
-test.serial("Ctrl-C ends a search, and the best plan so far is printed", async (t) => {
+testIf(testAll).serial("Ctrl-C ends a search, and the best plan so far is printed", async (t) => {
   const directory = await jobOf(t, 600);
   // What is said on stderr is heard as a line of stdout.
   const inside = ["sh", "-c", 'exec "$@" 2>&1', "--"];

@@ -12,6 +12,7 @@ import {
   randomTensor,
   weighted,
 } from "../../helpers/batches/central-differences.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { exactKernels, worstError } from "../../helpers/policies.ts";
 
 test("the LSTM's gradients are the slopes of a sum of all its states, by weights and inputs", (t) => {
@@ -73,7 +74,7 @@ test("an LSTM step is what its equations say", (t) => {
   }
 });
 
-test("the network's gradients are the slopes of a sum of its scores and values", (t) => {
+testIf(testAll)("the network's gradients are the slopes of a sum of its scores and values", (t) => {
   const kernels = exactKernels();
   const shape = { steps: 3, episodes: 2, devices: 2 };
   const [states, rows] = [6, 12];

@@ -30,7 +30,7 @@ async function startFilled(t: ExecutionContext, count: number): Promise<TestStre
   return streams;
 }
 
-testIf(natsServer).serial(
+testIf(testAll, natsServer).serial(
   "killed again and again, an ingestion has the files of one that was not",
   async (t) => {
     const streams = await startFilled(t, 3000);
@@ -97,7 +97,7 @@ testIf(natsServer).serial(
 );
 
 // On every change the example fills plain streams above, and ingest-shards.test.ts ingests shards.
-testIf(natsServer, testAll).serial(
+testIf(testAll, natsServer, testAll).serial(
   "the example fills logs in shards, which are ingested, and clustered by user",
   async (t) => {
     const { url } = await startStreams(t);

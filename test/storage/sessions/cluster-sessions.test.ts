@@ -12,6 +12,7 @@ import { openParquetTable } from "../../../storage/warehouse/parquet-table.ts";
 import { writeWarehouse } from "../../../storage/warehouse/write-warehouse.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { fixtures } from "../../data/parquet/parquet-files.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { fc } from "../../helpers/properties.ts";
 import { rounds } from "../../helpers/thinned.ts";
 import { allFiles } from "../warehouse/tables.ts";
@@ -168,26 +169,29 @@ test("text orders by its bytes, and ISO dates in text by their moments", async (
   );
 });
 
-test("it counts how often the lists of sessions repeat, and what shuffling costs", async (t) => {
-  const home = startDirectory(t);
-  const path = join(home, "rows.jsonl");
-  writeSessionLines({ samples: 4000, mean: 16, rows: 100_000 }, path);
-  const report = await clusterSessions([path], outOf(home), { compare: true });
-  t.is(report.rows, 4000);
-  const mean = report.rows / report.sessions;
-  t.true(mean > 13 && mean < 18, `${mean} rows a session`);
-  const factorOf = (column: string) => {
-    return report.lists.find((list) => list.column === column)?.dedupeFactor ?? 0;
-  };
-  const formula = 1 / (1 - 0.9 * (1 - 1 / mean));
-  t.true(Math.abs(factorOf("user1") / formula - 1) < 0.1, `${factorOf("user1")}`);
-  t.true(Math.abs(factorOf("user8") / mean - 1) < 1e-9);
-  t.is(factorOf("item1"), 1);
-  const ratio = (report.bytesShuffled ?? 0) / report.bytes;
-  // So few rows that a codec finds a session's lists again even where they are shuffled.
-  t.true(ratio > 1.2 && ratio < 6, `${ratio}`);
-  t.deepEqual(readdirSync(home).sort(), ["out", "rows.jsonl"]);
-});
+testIf(testAll)(
+  "it counts how often the lists of sessions repeat, and what shuffling costs",
+  async (t) => {
+    const home = startDirectory(t);
+    const path = join(home, "rows.jsonl");
+    writeSessionLines({ samples: 4000, mean: 16, rows: 100_000 }, path);
+    const report = await clusterSessions([path], outOf(home), { compare: true });
+    t.is(report.rows, 4000);
+    const mean = report.rows / report.sessions;
+    t.true(mean > 13 && mean < 18, `${mean} rows a session`);
+    const factorOf = (column: string) => {
+      return report.lists.find((list) => list.column === column)?.dedupeFactor ?? 0;
+    };
+    const formula = 1 / (1 - 0.9 * (1 - 1 / mean));
+    t.true(Math.abs(factorOf("user1") / formula - 1) < 0.1, `${factorOf("user1")}`);
+    t.true(Math.abs(factorOf("user8") / mean - 1) < 1e-9);
+    t.is(factorOf("item1"), 1);
+    const ratio = (report.bytesShuffled ?? 0) / report.bytes;
+    // So few rows that a codec finds a session's lists again even where they are shuffled.
+    t.true(ratio > 1.2 && ratio < 6, `${ratio}`);
+    t.deepEqual(readdirSync(home).sort(), ["out", "rows.jsonl"]);
+  },
+);
 
 test("a session, and a row, may be larger than the memory", async (t) => {
   const home = startDirectory(t);

@@ -29,6 +29,7 @@ import {
   startPipedDevices,
 } from "../../helpers/devices/piped-devices.ts";
 import { type Interleaving, trainPiped } from "../../helpers/devices/piped-training.ts";
+import { someOrAll } from "../../helpers/thinned.ts";
 
 type Depth = PipelineSpec["depth"];
 
@@ -90,7 +91,7 @@ test("any depth, on any devices, in any interleaving: the same losses, scores an
   t.is(expected.scores.length, evaluated);
   for (const devices of [1, 2, 3]) {
     for (const depth of depths) {
-      for (const seed of [1, 2, 3]) {
+      for (const seed of someOrAll("interleavings of a pipeline", [1], [1, 2, 3])) {
         t.deepEqual(await train({ devices, depth, seed }), expected, `${devices}, ${depth}`);
       }
     }
@@ -99,8 +100,8 @@ test("any depth, on any devices, in any interleaving: the same losses, scores an
 
 test("rows that come up any number of batches ahead: the same losses, scores and digest", async (t) => {
   const expected = await train({ devices: 1, depth: 1 });
-  for (const devices of [1, 2, 3]) {
-    for (const prefetch of [0, 1, 2, 5]) {
+  for (const devices of someOrAll("devices of rows ahead", [1, 3], [1, 2, 3])) {
+    for (const prefetch of someOrAll("batches ahead", [0, 1, 5], [0, 1, 2, 5])) {
       for (const [seed, depth] of [2, 3, 3, 3].entries()) {
         const actual = await train({ devices, depth: depth as Depth, seed, prefetch });
         t.deepEqual(actual, expected, `${devices} devices, ${prefetch} ahead, ${seed}`);

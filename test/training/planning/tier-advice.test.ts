@@ -18,6 +18,7 @@ import { addCurves, adviseTiers, writeCurves } from "../../../src/training/plann
 import { topologyOf } from "../../../src/training/topology/topology.ts";
 import { directoryOf } from "../../cli/jobs.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 
 const batchSize = 800;
 const rows = 6000;
@@ -149,31 +150,35 @@ test("one more GiB of either tier holds all rows of small tables", async (t) => 
   }
 });
 
-test.serial("the result of a run says it, and shows what it foretells of both tiers", async (t) => {
-  const directory = directoryOf(t);
-  await using cluster = await Cluster.start({ devices: 2 });
-  const tables = [0, 1, 2].map((i) => ({
-    name: `T${i}`,
-    rows: 20_000,
-    dim: 4,
-    tier: i === 0 ? ("memory" as const) : ("cached" as const),
-  }));
-  const run = await cluster.submit({
-    model: dlrm({ dense: 2, tables, bottom: [4], top: [1] }),
-    data: synthetic({ samples: 60_000, dense: 2, batchSize: 1000, zipf: 0.9 }),
-    tiers: { hbmBytes: 2000 * placeBytes, ddrBytes: 6000 * placeBytes },
-    // Rows that a checkpoint reads from host memory are none that a batch needed.
-    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 10 },
-  });
-  const { times, tiers = [] } = await run.result();
-  t.deepEqual(
-    tiers.map(({ table }) => table),
-    ["T1", "T2"],
-  );
-  const all = tiers.reduce((sum, { accesses }) => sum + accesses, 0);
-  for (const tier of ["hbm", "ddr", "ssd"] as const) {
-    const expected = tiers.reduce((sum, { accesses, now }) => sum + accesses * now[tier], 0) / all;
-    const found = times?.tiers?.[tier] ?? 0;
-    t.true(Math.abs(expected - found) < 0.03, `${tier}: ${expected}, and ${found} in the run`);
-  }
-});
+testIf(testAll).serial(
+  "the result of a run says it, and shows what it foretells of both tiers",
+  async (t) => {
+    const directory = directoryOf(t);
+    await using cluster = await Cluster.start({ devices: 2 });
+    const tables = [0, 1, 2].map((i) => ({
+      name: `T${i}`,
+      rows: 20_000,
+      dim: 4,
+      tier: i === 0 ? ("memory" as const) : ("cached" as const),
+    }));
+    const run = await cluster.submit({
+      model: dlrm({ dense: 2, tables, bottom: [4], top: [1] }),
+      data: synthetic({ samples: 60_000, dense: 2, batchSize: 1000, zipf: 0.9 }),
+      tiers: { hbmBytes: 2000 * placeBytes, ddrBytes: 6000 * placeBytes },
+      // Rows that a checkpoint reads from host memory are none that a batch needed.
+      checkpoint: { directory: join(directory, "checkpoints"), everySteps: 10 },
+    });
+    const { times, tiers = [] } = await run.result();
+    t.deepEqual(
+      tiers.map(({ table }) => table),
+      ["T1", "T2"],
+    );
+    const all = tiers.reduce((sum, { accesses }) => sum + accesses, 0);
+    for (const tier of ["hbm", "ddr", "ssd"] as const) {
+      const expected =
+        tiers.reduce((sum, { accesses, now }) => sum + accesses * now[tier], 0) / all;
+      const found = times?.tiers?.[tier] ?? 0;
+      t.true(Math.abs(expected - found) < 0.03, `${tier}: ${expected}, and ${found} in the run`);
+    }
+  },
+);

@@ -11,6 +11,7 @@ import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.
 import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
 import { logLossOf } from "../../helpers/batches/log-loss.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { rounds } from "../../helpers/thinned.ts";
 
 const batchSize = 256;
@@ -51,18 +52,21 @@ async function train(exchange: ExchangeSpec, seed: number) {
 
 // At rates that keep two runs close: at larger ones each bit of rounding leads elsewhere, by 0.3 %
 // of log loss up or down.
-test("vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log loss", async (t) => {
-  const gaps: number[] = [];
-  for (let seed = 1; seed <= rounds("seeds of the cost of a quantised exchange", 2, 5); seed++) {
-    const [single, half] = [await train(exact, seed), await train(neo, seed)];
-    t.not(half.after, single.after);
-    t.true(single.after < 0.95 * single.before, `learned from ${single.before}: ${single.after}`);
-    gaps.push((half.after - single.after) / single.after);
-  }
-  const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
-  t.log(`gaps, %: ${gaps.map((gap) => (100 * gap).toFixed(4)).join(" ")}`);
-  t.true(Math.abs(mean) < 2e-4, `mean gap ${100 * mean} %`);
-});
+testIf(testAll)(
+  "vectors in float16 and gradients in bfloat16 cost less than 0.02 % of log loss",
+  async (t) => {
+    const gaps: number[] = [];
+    for (let seed = 1; seed <= rounds("seeds of the cost of a quantised exchange", 2, 5); seed++) {
+      const [single, half] = [await train(exact, seed), await train(neo, seed)];
+      t.not(half.after, single.after);
+      t.true(single.after < 0.95 * single.before, `learned from ${single.before}: ${single.after}`);
+      gaps.push((half.after - single.after) / single.after);
+    }
+    const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
+    t.log(`gaps, %: ${gaps.map((gap) => (100 * gap).toFixed(4)).join(" ")}`);
+    t.true(Math.abs(mean) < 2e-4, `mean gap ${100 * mean} %`);
+  },
+);
 
 /** One step with gradients of vectors near 10^6, behind a small loss. */
 async function stepWithLargeGradients(backward: ExchangeSpec["backward"]): Promise<number> {

@@ -19,6 +19,7 @@ import { randomBatch } from "../../helpers/batches/random-batch.ts";
 import { withRepeatedLists } from "../../helpers/batches/repeated-lists.ts";
 import { startLocalDevices, type WholeBatch } from "../../helpers/devices/local-devices.ts";
 import { trainPiped } from "../../helpers/devices/piped-training.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { rounds, someOrAll } from "../../helpers/thinned.ts";
 
 const depths: readonly PipelineSpec["depth"][] = [1, 2, 3];
@@ -298,56 +299,59 @@ test("a refused id ends the run in the step before, which waits for its bags", a
   }
 });
 
-test("what one update late costs in log loss is little beside what a model learns", async (t) => {
-  const tables = [400, 400, 20, 8].map((count, i) => {
-    return { name: `T${i}`, rows: count, dim: 8, initScale: 0.05 };
-  });
-  const shape = { batchSize: 256, batches: 256, dense: 4, tables };
-  const optimizer = {
-    dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
-    sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.05 }),
-  };
-  const labels = (own: readonly WholeBatch[]) => own.flatMap((batch) => [...batch.labels]);
-  const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
-    evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;
-  // One seed is off by up to 0.02.
-  const count = rounds("seeds of the cost of staleness", 2, 10);
-  const seeds = Array.from({ length: count }, (_, i) => i + 1);
-  let [learned, lost] = [0, 0];
-  for (const seed of seeds) {
-    const all = generatedBatches(shape, seed);
-    const [own, unseen] = [all.slice(0, 240), all.slice(240)];
-    // One window: only the first step is fresh.
-    const after = async (staleness: 0 | 1) => {
-      const model = modelOptions.parse({
-        ...{ kind: "dlrm", dense: 4, bottom: [16, 8], top: [32, 16, 1] },
-        tables: tables.map((table) => ({ ...table, staleness })),
-      });
-      const input = { model, batchSize: 256, slices: 8, idsMax: [1, 1, 1, 1] };
-      const run = {
-        input,
-        recipe: { optimizer, seed },
-        batches: own,
-        heldOut: unseen,
-        window: 240,
-      };
-      const kernels = () => openKernels("auto");
-      const { scores, error } = await trainPiped({ ...run, kernels, devices: 1, depth: 3 });
-      t.is(error, undefined);
-      return logLoss(scores, unseen);
+testIf(testAll)(
+  "what one update late costs in log loss is little beside what a model learns",
+  async (t) => {
+    const tables = [400, 400, 20, 8].map((count, i) => {
+      return { name: `T${i}`, rows: count, dim: 8, initScale: 0.05 };
+    });
+    const shape = { batchSize: 256, batches: 256, dense: 4, tables };
+    const optimizer = {
+      dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
+      sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.05 }),
     };
-    const exact = await after(0);
-    const stale = await after(1);
-    t.not(stale, exact);
-    const rate = labels(own).reduce((sum, label) => sum + label, 0) / labels(own).length;
-    const blind = logLoss(
-      labels(unseen).map(() => Math.log(rate / (1 - rate))),
-      unseen,
-    );
-    learned += blind - exact;
-    lost += stale - exact;
-  }
-  t.log(`learned ${learned / seeds.length}, of which staleness lost ${lost / seeds.length}`);
-  t.true(learned / seeds.length > 0.05, `learned ${learned}`);
-  t.true(Math.abs(lost) < 0.05 * learned, `lost ${lost} of ${learned}`);
-});
+    const labels = (own: readonly WholeBatch[]) => own.flatMap((batch) => [...batch.labels]);
+    const logLoss = (logits: readonly number[], own: readonly WholeBatch[]) =>
+      evaluate(Float32Array.from(logits), Float32Array.from(labels(own))).logLoss;
+    // One seed is off by up to 0.02.
+    const count = rounds("seeds of the cost of staleness", 2, 10);
+    const seeds = Array.from({ length: count }, (_, i) => i + 1);
+    let [learned, lost] = [0, 0];
+    for (const seed of seeds) {
+      const all = generatedBatches(shape, seed);
+      const [own, unseen] = [all.slice(0, 240), all.slice(240)];
+      // One window: only the first step is fresh.
+      const after = async (staleness: 0 | 1) => {
+        const model = modelOptions.parse({
+          ...{ kind: "dlrm", dense: 4, bottom: [16, 8], top: [32, 16, 1] },
+          tables: tables.map((table) => ({ ...table, staleness })),
+        });
+        const input = { model, batchSize: 256, slices: 8, idsMax: [1, 1, 1, 1] };
+        const run = {
+          input,
+          recipe: { optimizer, seed },
+          batches: own,
+          heldOut: unseen,
+          window: 240,
+        };
+        const kernels = () => openKernels("auto");
+        const { scores, error } = await trainPiped({ ...run, kernels, devices: 1, depth: 3 });
+        t.is(error, undefined);
+        return logLoss(scores, unseen);
+      };
+      const exact = await after(0);
+      const stale = await after(1);
+      t.not(stale, exact);
+      const rate = labels(own).reduce((sum, label) => sum + label, 0) / labels(own).length;
+      const blind = logLoss(
+        labels(unseen).map(() => Math.log(rate / (1 - rate))),
+        unseen,
+      );
+      learned += blind - exact;
+      lost += stale - exact;
+    }
+    t.log(`learned ${learned / seeds.length}, of which staleness lost ${lost / seeds.length}`);
+    t.true(learned / seeds.length > 0.05, `learned ${learned}`);
+    t.true(Math.abs(lost) < 0.05 * learned, `lost ${lost} of ${learned}`);
+  },
+);

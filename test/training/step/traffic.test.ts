@@ -278,7 +278,9 @@ test("two hosts train the same model of deduplicated lists, and send fewer bytes
     { dedup: true },
     { sharding: "row-wise", rowBlocks: W },
   ];
-  for (const [at, table] of tables.entries()) {
+  const cases = [...tables.entries()];
+  const usual = cases.filter(([at]) => at % 2 === 0);
+  for (const [at, table] of someOrAll("tables of deduplicated lists", usual, cases)) {
     const some = exchanges.filter((_, i) => i === at % 2);
     for (const exchange of someOrAll("exchanges of deduplicated lists", some, exchanges)) {
       if ("dedup" in table && exchange !== exactExchange) continue;

@@ -7,10 +7,10 @@ import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import type { MachineConstants } from "../../src/planner/cost/constants.ts";
 import {
-  type MachineKey,
   machineConstantsPath,
   machineKeyOf,
   readKept,
+  withMeasured,
 } from "../threads/kept-constants.ts";
 import { type CalibrationOptions, calibrate, quickSize } from "./calibrate.ts";
 
@@ -59,7 +59,7 @@ export async function machineConstants(
     memoryBytes: Math.floor(memoryShare * totalmem()),
     source: key.processor,
   });
-  const notKept = keep(path, { key, constants });
+  const notKept = keep(path, withMeasured(path, key, constants));
   return { constants, path, ...(notKept === undefined ? {} : { notKept }) };
 }
 
@@ -75,14 +75,11 @@ export function constantsOfDevice(constants: MachineConstants, devices: number):
 }
 
 /** Writes the file, whole or not at all. Returns why that was not possible. */
-function keep(
-  path: string,
-  file: { readonly key: MachineKey; readonly constants: MachineConstants },
-): string | undefined {
+function keep(path: string, text: string): string | undefined {
   const temporary = `${path}.${process.pid}`;
   try {
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(temporary, `${JSON.stringify(file, null, 2)}\n`);
+    writeFileSync(temporary, text);
     renameSync(temporary, path);
     return undefined;
   } catch (error) {

@@ -25,7 +25,12 @@ const keySchema = z.strictObject({
   cores: z.int(),
   arithmetic: z.string(),
 });
-const constantsFileSchema = z.strictObject({ key: keySchema, constants: z.unknown() });
+/** One entry for each arithmetic of kernels: a machine may train on several in turn. */
+const constantsFileSchema = z.strictObject({
+  measured: z.array(z.strictObject({ key: keySchema, constants: z.unknown() })),
+});
+
+type Measured = z.output<typeof constantsFileSchema>["measured"];
 
 /** What the constants of a machine depend on. */
 export type MachineKey = z.output<typeof keySchema>;
@@ -49,16 +54,34 @@ export function machineKeyOf(arithmetic: Arithmetic): MachineKey {
   };
 }
 
+/** All that a file keeps. @throws the disk's error, or that of a text that is no such file */
+function readMeasured(path: string): Measured {
+  return constantsFileSchema.parse(JSON.parse(readFileSync(path, "utf8"))).measured;
+}
+
+/** The text of the file with these constants, in the place of those for the same kernels. */
+export function withMeasured(path: string, key: MachineKey, constants: MachineConstants): string {
+  let others: Measured = [];
+  try {
+    others = readMeasured(path).filter(({ key: { arithmetic } }) => arithmetic !== key.arithmetic);
+  } catch {
+    // There is no file, or it is damaged: nothing of it is kept.
+  }
+  return `${JSON.stringify({ measured: [...others, { key, constants }] }, null, 2)}\n`;
+}
+
 /** The constants in the file; or why they are not those of this machine. */
 export function readKept(path: string, key: MachineKey): MachineConstants | string {
   if (!existsSync(path)) return "it has not been measured";
   try {
-    const found = constantsFileSchema.parse(JSON.parse(readFileSync(path, "utf8")));
+    const all = readMeasured(path);
+    const own = all.find(({ key: { arithmetic } }) => arithmetic === key.arithmetic);
+    if (own === undefined) return `it has not been measured with the kernels ${key.arithmetic}`;
     const other = (Object.keys(key) as (keyof MachineKey)[]).find(
-      (name) => found.key[name] !== key[name],
+      (name) => own.key[name] !== key[name],
     );
-    if (other === undefined) return checkConstants(found.constants);
-    return `${path} is of ${other} ${found.key[other]}, not ${key[other]}`;
+    if (other === undefined) return checkConstants(own.constants);
+    return `${path} is of ${other} ${own.key[other]}, not ${key[other]}`;
   } catch (error) {
     const isKnown = error instanceof SyntaxError || error instanceof z.ZodError;
     if (isKnown || error instanceof InvalidOptionError) return `${path} is damaged`;

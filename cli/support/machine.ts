@@ -1,16 +1,18 @@
 // What commands that predict know of the machine: constants by name, from a file, or of this
 // machine, which is measured on its first use; and the choice of devices that follows.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
+  areKnown,
   briefCalibration,
   type CalibrationOptions,
   calibrate,
   checkConstants,
   chooseDevices,
   constantsOfDevice,
+  constantsOfRun,
   countedStatistics,
   type DeviceChoice,
   defaultConstants,
@@ -64,7 +66,7 @@ export async function constantsFor(
     arithmetic,
     measure: calibrateHere,
     onMeasure: (reason) => {
-      const time = isBrief() ? "briefly" : "for about twenty seconds";
+      const time = isBrief() ? "briefly" : "for twenty seconds, or some minutes if it is busy";
       say(`Measuring this machine, ${time}, as ${reason} ...`);
     },
     onProgress: tenths((tenth) => say(`  ${tenth}0 %`)),
@@ -139,12 +141,39 @@ export async function withFilesThere(job: JobSpec): Promise<JobSpec> {
   }
 }
 
-/** How many devices a job takes where its cluster is started for it; says which, and why. */
+/** A job with tables and data up to these sizes trains faster than a machine is measured. */
+const small = { tableBytes: 256 * 2 ** 20, fileBytes: 64 * 2 ** 20, samples: 500_000 };
+
+/** Whether a job's tables, and its data in all epochs, are small. Data on servers are not. */
+async function isSmall(job: JobSpec): Promise<boolean> {
+  const { data, model } = job;
+  const tableBytes = model.tables.reduce((sum, { rows, dim }) => sum + 4 * rows * dim, 0);
+  if (tableBytes > small.tableBytes) return false;
+  if (data.kind === "synthetic") return data.samples * data.passes <= small.samples;
+  const there = (await withFilesThere(job)).data;
+  if (there.kind === "synthetic") return false;
+  const sizes = there.paths.map((path) => statSync(path, { throwIfNoEntry: false })?.size);
+  const bytes = sizes.reduce<number>((sum, size) => sum + (size ?? Number.POSITIVE_INFINITY), 0);
+  return bytes * data.passes <= small.fileBytes;
+}
+
+/**
+ * How many devices a job takes where its cluster is started for it; says which, and why. A machine
+ * that has not been measured is measured first, but for a small job, which takes one device.
+ */
 export async function fastestDevices(
   job: JobSpec,
   constants: string | undefined,
   say: (line: string) => void,
 ): Promise<number> {
+  if (
+    constants === undefined &&
+    !areKnown(constantsOfRun(job.arithmetic)) &&
+    (await isSmall(job))
+  ) {
+    say("1 device: the job is small, and this machine has not been measured for larger ones");
+    return 1;
+  }
   const choice = chooseDevices(job, await constantsFor(constants, job.arithmetic, say), {
     cores: availableParallelism(),
     statistics: countedStatistics(await withFilesThere(job))?.features,

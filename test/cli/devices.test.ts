@@ -3,8 +3,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import type { JobPlan, PlanReport } from "../../index.ts";
-import { defaultConstants, machineConstants } from "../../index.ts";
+import { fastestDevices } from "../../cli/support/machine.ts";
+import type { JobOptions, JobPlan, JobSpec, PlanReport } from "../../index.ts";
+import { defaultConstants, machineConstants, resolveJob } from "../../index.ts";
 import { noStepCosts } from "../../src/planner/cost/step-costs.ts";
 import { testAll, testIf } from "../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
@@ -79,6 +80,37 @@ test.serial("plan --devices auto plans for the number that train would take", as
   t.regex(asked.stdout, /on 2 devices of 1 host\n\n/);
 });
 
+test.serial(
+  "a small job takes one device of a machine that was not measured, a large one measures",
+  async (t) => {
+    const directory = directoryOf(t);
+    const before = { ...process.env };
+    t.teardown(() => void Object.assign(process.env, before));
+    delete process.env.OSIRIS_CONSTANTS;
+    process.env.XDG_CACHE_HOME = directory;
+    process.env.OSIRIS_CALIBRATION = "short"; // Refused by whoever measures.
+    const text = `label,item\n${"1,2\n".repeat(100)}`;
+    writeFileSync(join(directory, "clicks.csv"), text);
+    const jobWith = (data: object, rows = 1000) =>
+      resolveJob({
+        ...{ model: { kind: "lr", tables: [{ name: "item", rows, dim: 1 }] } },
+        data: { batchSize: 64, ...data } as JobOptions["data"],
+      });
+    const made = (samples: number) => ({ kind: "synthetic", dense: 0, samples });
+    const columns = { kind: "csv", label: "label", categorical: ["item"], dense: [] };
+    const files = (epochs: number) => ({ ...columns, paths: [join(directory, "*.csv")], epochs });
+    const lines: string[] = [];
+    const devicesOf = (job: JobSpec) => fastestDevices(job, undefined, (line) => lines.push(line));
+    t.is(await devicesOf(jobWith(made(500_000))), 1);
+    t.is(await devicesOf(jobWith(files(160_000))), 1);
+    t.regex(lines[1] ?? "", /^1 device: the job is small, and this machine has not been measured/);
+    const large = [jobWith(made(500_001)), jobWith(files(170_000)), jobWith(made(64), 7e7)];
+    for (const job of large) {
+      await t.throwsAsync(devicesOf(job), { message: /OSIRIS_CALIBRATION/ });
+    }
+  },
+);
+
 // That a machine is measured once, and known from its file, is also test/actors/calibration.
 testIf(testAll).serial(
   "without --constants the machine is known from its file, and measured first",
@@ -98,7 +130,7 @@ testIf(testAll).serial(
     const measured = await plan();
     t.is(measured.code, 0, measured.stderr);
     t.regex(measured.stderr, /^Measuring this machine, briefly, as it has not been measured /);
-    const { key, constants } = JSON.parse(readFileSync(path, "utf8"));
+    const [{ key, constants }] = JSON.parse(readFileSync(path, "utf8")).measured;
     t.regex(key.arithmetic, /^reference/);
     t.true(constants.steps.length > 0);
     t.regex(measured.stdout, /\nPredicted with: .*, reference/);

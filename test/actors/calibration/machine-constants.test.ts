@@ -57,14 +57,30 @@ test("a damaged file is measured anew, and mended", async (t) => {
 test("constants of another machine, or other kernels or version, are measured anew", async (t) => {
   const { file, reasons, known } = machineIn(t, "machine.json");
   await known();
-  const kept = JSON.parse(readFileSync(file, "utf8"));
-  const machines = { processor: "Z80", cores: 999, arithmetic: "native-0" };
-  const others = { ...machines, version: "0.0.1", method: 0 };
+  const [kept] = JSON.parse(readFileSync(file, "utf8")).measured;
+  const others = { processor: "Z80", cores: 999, version: "0.0.1", method: 0 };
+  const write = (name: string, value: unknown) =>
+    writeFileSync(
+      file,
+      JSON.stringify({ measured: [{ ...kept, key: { ...kept.key, [name]: value } }] }),
+    );
   for (const [name, value] of Object.entries(others)) {
-    writeFileSync(file, JSON.stringify({ ...kept, key: { ...kept.key, [name]: value } }));
+    write(name, value);
     await known();
     t.is(reasons.at(-1), `${file} is of ${name} ${value}, not ${kept.key[name]}`);
   }
+  // Constants for other kernels stay beside those for these.
+  write("arithmetic", "native-0");
+  await known();
+  t.regex(reasons.at(-1) ?? "", /^it has not been measured with the kernels reference-\d+$/);
+  const { measured } = JSON.parse(readFileSync(file, "utf8"));
+  t.deepEqual(
+    measured.map(({ key }: typeof kept) => key.arithmetic),
+    ["native-0", kept.key.arithmetic],
+  );
+  const told = reasons.length;
+  await known();
+  t.is(reasons.length, told);
 });
 
 test("where the file cannot be written, the constants serve all the same", async (t) => {

@@ -76,13 +76,13 @@ async function addLines(job: JobSpec, data: TextData, path: string, add: Add): P
   const sample = newSample(job, data);
   for await (const { columns, lines } of textLines(path, data, shapesOf(job.model))) {
     const names = readNames(columns, transforms);
-    for (const { line, text } of lines) {
+    for (const { line, record, text } of lines) {
       const fields = fieldsOf(text, columns);
       const whole = Array.isArray(fields) ? fields : [];
       const shown = names.map(([name, field]) => [name, shownText(whole[field] ?? "")]);
       const read = Object.fromEntries(shown);
       const made =
-        transforms && new MadeLines(transforms, columns, [text], { place: 0, firstLine: line });
+        transforms && new MadeLines(transforms, columns, [text], { place: 0, firstLine: record });
       const fault = !Array.isArray(fields)
         ? fields
         : made === undefined

@@ -21,7 +21,7 @@ import { hasKey, objectIn, withMembers } from "../../src/data/text/json-lines.ts
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
 import { weightedOf } from "../../src/data/text/match-features.ts";
-import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
+import { type LineChunk, lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
@@ -77,6 +77,7 @@ export async function predictFile(
   const size = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   const { format, packed } = outputFormatOf(out);
   const { kind } = model.job.data;
+  const delimiter = kind === "csv" ? model.job.data.delimiter : undefined;
   // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
   const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
   const isRewritten = format === undefined || isOfKind;
@@ -89,9 +90,9 @@ export async function predictFile(
       : await scorer.rowWriter(file, { format, packed });
     for (const [i, file] of files.entries()) {
       scorer.begin(shownPath(file));
-      for await (const { firstLine, lines, bytesRead } of readLines(file)) {
-        await sink.write(await scorer.score(firstLine, lines));
-        onProgress?.(read + bytesRead, size);
+      for await (const chunk of readLines(file, delimiter)) {
+        await sink.write(await scorer.score(chunk));
+        onProgress?.(read + chunk.bytesRead, size);
         signal?.throwIfAborted();
       }
       read += facts[i]?.bytes ?? 0;
@@ -243,9 +244,9 @@ class LineScorer {
   }
 
   /** The lines with their predictions. Blank lines are left out. */
-  async score(firstLine: number, lines: readonly (string | undefined)[]): Promise<ScoredLines> {
+  async score({ lines, lineOf }: LineChunk): Promise<ScoredLines> {
     const left = lines.flatMap((text, i): NumberedLine[] => {
-      const line = firstLine + i;
+      const line = lineOf(i);
       if (text === undefined) throw this.#tooLong(line);
       return text === "" ? [] : [{ line, text }];
     });

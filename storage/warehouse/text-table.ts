@@ -120,9 +120,10 @@ export async function* textRows(
   const path = shownPath(address);
   let names = given;
   if (given !== undefined) yield { names: given, row: [], line: 0 };
-  for await (const { firstLine, lines } of readLines(address)) {
+  const quoting = kind === "jsonl" ? undefined : delimiter;
+  for await (const { lines, lineOf } of readLines(address, quoting)) {
     for (const [i, text] of lines.entries()) {
-      const line = firstLine + i;
+      const line = lineOf(i);
       if (kind !== "jsonl" && names === undefined) {
         names = headerNames(path, text, delimiter);
         yield { names, row: [], line };

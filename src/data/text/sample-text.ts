@@ -67,7 +67,7 @@ export async function lookAtText(
         for (const line of tooLong) bad.add(shownPath(path), line, { kind: tooLongReason });
         const some = lines.slice(0, left);
         const texts = some.map(({ text }) => text);
-        const first = { place, firstLine: some[0]?.line ?? 1 };
+        const first = { place, firstLine: some[0]?.record ?? 1 };
         const made = transforms && new MadeLines(transforms, columns, texts, first);
         for (const [i, { line, text }] of some.entries()) {
           const fault =

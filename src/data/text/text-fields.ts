@@ -12,8 +12,10 @@ import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /** One line of a text file, the header of a CSV file aside. */
 export interface TextLine {
-  /** Counts from 1. */
+  /** Where it begins in the file, as an editor counts, from 1. */
   readonly line: number;
+  /** Its number among the records of the file, from 1: less, behind a line break in quotes. */
+  readonly record: number;
   /** One byte per character. */
   readonly text: string;
 }
@@ -41,7 +43,8 @@ export async function* textLines(
 ): AsyncGenerator<TextLines> {
   const path = shownPath(address);
   let columns = columnsAtOnce(options, tables, path, key);
-  for await (const { firstLine, lines, bytesRead } of readLines(address)) {
+  const delimiter = options.kind === "csv" ? options.delimiter : undefined;
+  for await (const { firstLine, lines, bytesRead, lineOf } of readLines(address, delimiter)) {
     const good: TextLine[] = [];
     const tooLong: number[] = [];
     for (const [index, text] of lines.entries()) {
@@ -49,8 +52,8 @@ export async function* textLines(
       if (columns === undefined && options.kind === "csv") {
         const names = headerNames(path, text, options.delimiter);
         columns = csvColumns(options, tables, path, names, key);
-      } else if (text === undefined) tooLong.push(firstLine + index);
-      else good.push({ line: firstLine + index, text });
+      } else if (text === undefined) tooLong.push(lineOf(index));
+      else good.push({ line: lineOf(index), record: firstLine + index, text });
     }
     if (columns !== undefined) yield { columns, lines: good, tooLong, bytesRead };
   }

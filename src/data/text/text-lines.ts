@@ -1,6 +1,6 @@
 // The lines of a text file as a stream: the file is never whole in memory. A line is bytes, or a
 // text in which each byte is one character (latin1), so that later hashes are over the file's own
-// bytes, in any encoding.
+// bytes, in any encoding. In CSV a line is a record: a quoted field may hold line breaks (RFC 4180).
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
@@ -20,29 +20,31 @@ export const lineBytesMax = 0x10_0000;
 
 /** A run of consecutive lines. */
 export interface LineChunk {
-  /** Number of the first line in the file, from 1. */
+  /** Number of the first line among those of the file, from 1. */
   readonly firstLine: number;
   /** Lines without line breaks; `undefined` for a line longer than `lineBytesMax`. */
   readonly lines: readonly (string | undefined)[];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
+  /** Where a line of the chunk begins in the file, as an editor counts, from 1. */
+  lineOf(index: number): number;
 }
 
 /**
- * The lines of a plain or gzip file, from its first, on a disk or a server. `hash` takes its text,
- * unpacked. @throws InputUnusableError, too where it is packed otherwise or no text of bytes;
- * StoreFailedError as `openWebFile`
+ * The lines of a plain or gzip file, from its first, on a disk or a server. `delimiter`: as
+ * `readByteLines`. @throws InputUnusableError, too where the file is packed otherwise or no text of
+ * bytes; StoreFailedError as `openWebFile`
  */
-export async function* readLines(path: string, hash?: Hash): AsyncGenerator<LineChunk> {
-  for await (const chunk of readByteLines(path, hash)) {
+export async function* readLines(path: string, delimiter?: string): AsyncGenerator<LineChunk> {
+  for await (const chunk of readByteLines(path, { delimiter })) {
     const { firstLine, bytesRead } = chunk;
-    yield { firstLine, lines: chunk.texts(), bytesRead };
+    yield { firstLine, lines: chunk.texts(), bytesRead, lineOf: (i) => chunk.lineOf(i) };
   }
 }
 
-/** A run of consecutive lines in one piece of memory. Line breaks belong to no line. */
+/** A run of consecutive lines in one piece of memory. The break behind a line belongs to none. */
 export class ByteLines {
-  /** Number of the first line in the file, from 1. */
+  /** Number of the first line among those of the file, from 1. */
   readonly firstLine: number;
   readonly bytes: Buffer;
   readonly view: DataView;
@@ -52,9 +54,14 @@ export class ByteLines {
   readonly ends: number[] = [];
   /** Bytes of the file read so far. */
   readonly bytesRead: number;
+  /** Line breaks in quotes, before the first line. */
+  readonly #breaksBefore: number;
+  /** The line of each line break in quotes. */
+  readonly #broken: number[] = [];
 
-  constructor(firstLine: number, bytes: Buffer, bytesRead: number) {
+  constructor(firstLine: number, bytes: Buffer, bytesRead: number, breaksBefore = 0) {
     this.firstLine = firstLine;
+    this.#breaksBefore = breaksBefore;
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     this.bytesRead = bytesRead;
@@ -62,6 +69,17 @@ export class ByteLines {
 
   get count(): number {
     return this.ends.length;
+  }
+
+  /** Line breaks in quotes, until behind the last line. */
+  get breaks(): number {
+    return this.#breaksBefore + this.#broken.length;
+  }
+
+  /** Where a line begins in the file, as an editor counts, from 1. */
+  lineOf(index: number): number {
+    const breaks = this.#broken.filter((line) => line < index).length;
+    return this.firstLine + index + this.#breaksBefore + breaks;
   }
 
   isEmpty(index: number): boolean {
@@ -86,6 +104,9 @@ export class ByteLines {
   /** Adds the line from `begin` until `end`. */
   add(begin: number, end: number, isTooLong: boolean): void {
     const { bytes } = this;
+    for (let at = bytes.indexOf(10, begin); at >= 0 && at < end; at = bytes.indexOf(10, at + 1)) {
+      this.#broken.push(this.count);
+    }
     const isFirst = this.firstLine === 1 && this.count === 0;
     const start = isFirst ? end - withoutMark(bytes.subarray(begin, end)).length : begin;
     const hasReturn = end > start && bytes[end - 1] === 13;
@@ -100,17 +121,24 @@ export interface KnownText {
   readonly version: number | string;
 }
 
-/**
- * As `readLines`, of lines as bytes, which are valid until the next chunk. `known`: a file on a
- * server that is another one by now is refused.
- */
+export interface ReadLinesOptions {
+  /** Takes the text of the file, unpacked. */
+  readonly hash?: Hash;
+  /** A file on a server that is another one by now is refused. */
+  readonly known?: KnownText | undefined;
+  /** That of CSV, one character of ASCII. A field in quotes may then hold line breaks. */
+  readonly delimiter?: string | undefined;
+}
+
+/** As `readLines`, of lines as bytes, which are valid until the next chunk. */
 export async function* readByteLines(
   path: string,
-  hash?: Hash,
-  known?: KnownText,
+  { hash, known, delimiter }: ReadLinesOptions = {},
 ): AsyncGenerator<ByteLines> {
   const { file, content, close } = await openText(path, known);
+  const endOf = delimiter === undefined ? endOfLine : endOfRecord(delimiter.charCodeAt(0));
   let firstLine = 1;
+  let breaks = 0;
   const joiner = new Joiner();
   let tail: Buffer = Buffer.alloc(0);
   let isTooLong = false;
@@ -122,9 +150,9 @@ export async function* readByteLines(
       isBegun = true;
       hash?.update(chunk as Buffer);
       const bytes = joiner.join(tail, chunk as Buffer);
-      const lines = new ByteLines(firstLine, bytes, file.bytesRead);
+      const lines = new ByteLines(firstLine, bytes, file.bytesRead, breaks);
       let start = 0;
-      for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+      for (let end = endOf(bytes, 0, false); end >= 0; end = endOf(bytes, start, false)) {
         lines.add(start, end, isTooLong || end - start > lineBytesMax);
         isTooLong = false;
         start = end + 1;
@@ -134,6 +162,7 @@ export async function* readByteLines(
       if (isTooLong) tail = Buffer.alloc(0);
       yield lines;
       firstLine += lines.count;
+      breaks = lines.breaks;
     }
   } catch (cause) {
     throw unreadable(path, cause);
@@ -141,9 +170,71 @@ export async function* readByteLines(
     close();
   }
   if (tail.length === 0 && !isTooLong) return;
-  const last = new ByteLines(firstLine, tail, file.bytesRead);
-  last.add(0, tail.length, isTooLong);
+  const last = new ByteLines(firstLine, tail, file.bytesRead, breaks);
+  let start = 0;
+  for (let end = endOf(tail, 0, true); end >= 0; end = endOf(tail, start, true)) {
+    last.add(start, end, false);
+    start = end + 1;
+  }
+  if (start < tail.length || isTooLong) last.add(start, tail.length, isTooLong);
   yield last;
+}
+
+/**
+ * The line break that ends the line from `start`; -1: it ends behind these bytes, or with the file
+ * (`isEnd`).
+ */
+type EndOf = (bytes: Buffer, start: number, isEnd: boolean) => number;
+
+const endOfLine: EndOf = (bytes, start) => bytes.indexOf(10, start);
+
+/**
+ * `EndOf` for CSV. A quote at the beginning of a field opens it, and the next one that is not doubled
+ * closes it, before a delimiter or a line break; line breaks between them belong to the field. A
+ * field that is not closed so within `lineBytesMax` ends with its line: one bad line, not many.
+ */
+function endOfRecord(delimiter: number): EndOf {
+  /** The first quote of what is left of a chunk, whose lines are asked for in order; -1: none. */
+  let quote = -1;
+  return (bytes, start, isEnd) => {
+    const lineEnd = bytes.indexOf(10, start);
+    if (start === 0 || (quote >= 0 && quote < start)) quote = bytes.indexOf(34, start);
+    if (lineEnd < 0 || quote < 0 || quote > lineEnd || !hasOddQuotes(bytes, quote, lineEnd)) {
+      return lineEnd;
+    }
+    let at = start;
+    while (at < bytes.length) {
+      if (bytes[at] !== 34) {
+        // No quote opens this field: it ends at the next delimiter, or ends the record.
+        while (at < bytes.length && bytes[at] !== delimiter && bytes[at] !== 10) at++;
+      } else {
+        const close = closingQuote(bytes, at + 1);
+        const isLong = (close < 0 ? bytes.length : close) - start > lineBytesMax;
+        if (isLong || (close < 0 && isEnd)) return lineEnd;
+        if (close < 0 || (close + 1 === bytes.length && !isEnd)) return -1;
+        at = close + 1;
+        if (bytes[at] === 13) at++;
+        if (at < bytes.length && bytes[at] !== delimiter && bytes[at] !== 10) return lineEnd;
+      }
+      if (bytes[at] === 10) return at;
+      at++;
+    }
+    return -1;
+  };
+}
+
+/** Whether the quotes from `first` until `end` are odd in number: one may be open there. */
+function hasOddQuotes(bytes: Buffer, first: number, end: number): boolean {
+  let isOdd = false;
+  for (let at = first; at >= 0 && at < end; at = bytes.indexOf(34, at + 1)) isOdd = !isOdd;
+  return isOdd;
+}
+
+/** The quote that closes a field whose text begins at `from`; -1: none does in these bytes. */
+function closingQuote(bytes: Buffer, from: number): number {
+  let at = bytes.indexOf(34, from);
+  while (at >= 0 && bytes[at + 1] === 34) at = bytes.indexOf(34, at + 2);
+  return at;
 }
 
 /** Puts the beginning of a line before the chunk with its rest, in memory that is used again. */

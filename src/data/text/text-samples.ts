@@ -59,6 +59,7 @@ export async function writeText(
   let bytesBefore = 0;
   const hashes: string[] = [];
   const counts: number[] = [];
+  const delimiter = options.kind === "csv" ? options.delimiter : undefined;
   for (const [place, address] of options.paths.entries()) {
     const path = shownPath(address);
     const hash = createHash("sha256");
@@ -66,7 +67,7 @@ export async function writeText(
     const known = columnsAtOnce(options, tables, path, key);
     let columns = known && about.of(known);
     let reader = columns && readerOf(columns, collector);
-    for await (const chunk of readByteLines(address, hash, facts[place])) {
+    for await (const chunk of readByteLines(address, { hash, known: facts[place], delimiter })) {
       const { firstLine, bytesRead } = chunk;
       let next = 0;
       if (columns === undefined || reader === undefined) {
@@ -105,7 +106,7 @@ export async function writeText(
           about.add(sample);
           collector?.keep();
         } else {
-          bad.add(path, firstLine + index, fault);
+          bad.add(path, chunk.lineOf(index), fault);
           about.drop();
         }
       }

@@ -148,7 +148,7 @@ for (const transport of transports) {
     // Another file in its place: before it is read, and while it is.
     const changed = { instanceOf: InputUnusableError, message: /a\.csv has changed while it was / };
     const { size, tag, ...file } = await openWebFile(address, quick);
-    const late = readByteLines(address, undefined, { bytes: size, version: `${tag}-` });
+    const late = readByteLines(address, { known: { bytes: size, version: `${tag}-` } });
     await t.throwsAsync(late.next(), changed);
     const sizes = { windowBytesMin: 4000, windowBytesMax: 8000, chunkBytes: 1000 };
     const { content } = streamOf({ size, tag, ...file }, sizes);

@@ -65,8 +65,7 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
-export { dlrm } from "./src/model/options/dlrm-options.ts";
-export { wukong } from "./src/model/options/wukong-options.ts";
+export * from "./src/model/model-builders.ts"; // dlrm, wukong, dcnV2: a function for each kind.
 export { type ModelSize, modelSize } from "./src/model/model-size.ts";
 
 // A model of the user's own, in a module that a job names ----

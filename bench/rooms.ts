@@ -48,7 +48,7 @@ export const layers: readonly Rooms[] = [
     "src/embedding/checkpoint": 760,
     "src/embedding/lookup": 1100,
     "src/kernels": 50,
-    "src/model": 2_200,
+    "src/model": 2_250,
     "storage/records": 1600,
     "storage/safetensors": 150,
     "storage/torch-files": 1450,

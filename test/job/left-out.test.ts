@@ -4,7 +4,7 @@ import test from "ava";
 import { csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
-import { dlrm } from "../../src/model/options/dlrm-options.ts";
+import { dlrm } from "../../src/model/model-builders.ts";
 
 const columns = { label: "clicked", dense: ["age", "price"], batchSize: 10 } as const;
 const clicks = csv("clicks.csv", { ...columns, categorical: ["user", "item"] });

@@ -31,11 +31,6 @@ export type DlrmOptions = ModelOptionsOf<typeof dlrmOptions>;
 /** A DLRM after its checks. */
 export type DlrmSpec = z.output<typeof dlrmOptions>;
 
-/** A DLRM as plain data. */
-export function dlrm(options: Omit<DlrmOptions, "kind">): DlrmOptions {
-  return { kind: "dlrm", ...options };
-}
-
 /** Options of a DLRM that contradict each other. */
 export function dlrmProblems(model: DlrmSpec): Problem[] {
   const { dense, bottom, top, interaction, groups, dim } = model;

@@ -54,11 +54,6 @@ export type WukongOptions = ModelOptionsOf<typeof wukongOptions>;
 /** A Wukong after its checks. */
 export type WukongSpec = z.output<typeof wukongOptions>;
 
-/** A Wukong as plain data. */
-export function wukong(options: Omit<WukongOptions, "kind">): WukongOptions {
-  return { kind: "wukong", ...options };
-}
-
 /** Options of a Wukong that contradict each other. */
 export function wukongProblems(model: WukongSpec): Problem[] {
   return [

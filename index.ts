@@ -49,7 +49,8 @@ export type { TableTiers, TierExpectation } from "./src/training/planning/tier-a
 export type { MissPoint } from "./src/planner/cost/miss-curve.ts";
 
 // A job, as plain data ----
-export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job/job.ts";
+export { type JobOptions, type JobSpec, resolveJob } from "./src/job/job.ts";
+export { jobJsonSchema } from "./src/job/job-json-schema.ts";
 export { withOption as jobWithOption } from "./src/job/with-option.ts";
 export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export { type TransformedRow, transformedRows } from "./src/job/transformed-rows.ts";

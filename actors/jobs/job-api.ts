@@ -21,7 +21,7 @@
 //   schema      { }                    → { version, job, requests, replies, event }
 
 import { z } from "zod";
-import { jobJsonSchema } from "../../src/job/job.ts";
+import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
 import { errorRecord } from "../../src/wire/messages/messages.ts";
 import { incidentRecord } from "../run-state/incident-record.ts";
 import { runEventSchema, runStatusSchema } from "../run-state/run-events.ts";

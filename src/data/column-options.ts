@@ -14,7 +14,7 @@ const missingDense = z.literal([0, "mean", "indicator", "reject"]);
 /** What text that is no number is in a dense column: a missing value, or a bad line. */
 const unreadableDense = z.enum(["missing", "reject"]);
 
-const column = visibleName;
+const column = visibleName.describe("Name of the column.");
 
 const denseColumn = z
   .union(
@@ -22,14 +22,14 @@ const denseColumn = z
       column,
       z.strictObject({
         column,
-        /** log(1 + max(x, 0)) instead of x. @default false */
-        log: z.boolean().default(false),
-        /** What a missing value becomes. @default the section's `missing` */
-        missing: missingDense.optional(),
-        /** What text that is no number is. @default the section's `unreadable` */
-        unreadable: unreadableDense.optional(),
-        /** Whether `12,5` is 12.5 in text. @default false */
-        decimalComma: z.boolean().optional().meta({ default: false }),
+        log: z.boolean().default(false).describe("Log(1 + max(x, 0)) instead of x."),
+        missing: missingDense.optional().describe("As `data.missing`, for this column."),
+        unreadable: unreadableDense.optional().describe("As `data.unreadable`, for this column."),
+        decimalComma: z
+          .boolean()
+          .optional()
+          .meta({ default: false })
+          .describe("`12,5` in text is 12.5."),
       }),
     ],
     {
@@ -54,23 +54,28 @@ export interface DenseColumn {
 /** How a column of ids is read, in every kind of data. */
 const categorical = {
   column,
-  /** The table of the model. @default the column's name */
-  table: visibleName.optional(),
-  /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
-  ids: z.enum(["hash", "integer"]).default("hash"),
-  /** Subtracted from an integer field. @default 0 */
-  offset: z.int().default(0),
-  /** Splits a text into several ids. @default none: one id per field */
-  separator: character.optional(),
-  /**
-   * The character between an id and its weight, as `:` in `12:0.5`. @default none: weight 1
-   */
-  weightSeparator: character.optional(),
-  /**
-   * What a field without an id becomes: `own`, row 0, which no text is hashed to; `empty`, an
-   * empty bag; `reject`, a bad line. @default "own" for one hashed id, else "empty"
-   */
-  missing: z.enum(["own", "empty", "reject"]).optional(),
+  table: visibleName
+    .optional()
+    .describe(
+      "The model's table; left out, the column's name; not beside `model.features`, which say it.",
+    ),
+  ids: z
+    .enum(["hash", "integer"])
+    .default("hash")
+    .describe("`hash`: any text; `integer`: the field minus `offset` is the id."),
+  offset: z.int().default(0).describe("Subtracted from an integer field."),
+  separator: character
+    .optional()
+    .describe("Splits a field into several ids; left out, one id a field."),
+  weightSeparator: character
+    .optional()
+    .describe("Stands between an id and its weight; left out, ids have no weights."),
+  missing: z
+    .enum(["own", "empty", "reject"])
+    .optional()
+    .describe(
+      "What a field without an id becomes: `own`, row 0, of hashed ids only; `empty`, an empty bag; `reject`, a bad line; left out, `own` for one hashed id a field, else `empty`.",
+    ),
 };
 
 /** A column of ids of which some rules must hold together. */
@@ -127,11 +132,12 @@ export const listColumn = z
       column,
       z.strictObject({
         ...categorical,
-        /**
-         * `plain`: a list of ids; `weighted`: of ids with a weight each, a map or a list of pairs.
-         * @default none: one id a row
-         */
-        list: z.enum(["plain", "weighted"]).optional(),
+        list: z
+          .enum(["plain", "weighted"])
+          .optional()
+          .describe(
+            "Parquet, Arrow and JSON Lines: `plain`, a list of ids a row; `weighted`, a list of ids with a weight each: a map, or a list of pairs; left out, one id a row.",
+          ),
       }),
     ],
     {
@@ -162,14 +168,10 @@ export const predicate = z
   .strictObject({
     /** A column of the files, or a key of their partitions. */
     column,
-    /** The one value that is wanted. @default none */
-    equals: value.optional(),
-    /** The values that are wanted. @default none */
-    in: z.array(value).min(1).max(100_000).optional(),
-    /** The first value that is wanted: a number, a date as text, or text. @default none */
-    from: value.optional(),
-    /** The first value behind those that are wanted. @default none */
-    until: value.optional(),
+    equals: value.optional().describe("The one value that is wanted."),
+    in: z.array(value).min(1).max(100_000).optional().describe("The values that are wanted."),
+    from: value.optional().describe("The first value that is wanted."),
+    until: value.optional().describe("The first value behind those that are wanted."),
   })
   .refine(({ column: _, ...rest }) => Object.values(rest).some((one) => one !== undefined), {
     error: "a column with `equals`, `in`, `from` or `until`",
@@ -200,37 +202,50 @@ const label = z.union([z.string().min(1), z.number(), z.boolean()]);
 
 /** The options by which a job names columns that are no ids. */
 export const named = {
-  /** Column of the label; of several labels, one for each task of the model. */
-  label: labelColumns,
-  /** Column of the weight of each sample's loss. @default none: weight 1 */
-  weight: column.optional(),
-  /**
-   * Column of the group in which GAUC ranks a sample, as a user's id: the model is not told.
-   * @default none
-   */
-  group: column.optional(),
-  /**
-   * The label, or labels, that count as positive; every other one is negative. @default none: 0
-   * and 1, true and false, -1 and 1
-   */
+  label: labelColumns.describe(
+    "Column of the label, or a list of columns, one for each task: 0 and 1, true and false, or -1 and 1.",
+  ),
+  weight: column.optional().describe("Column of the weight of each sample's loss."),
+  group: column
+    .optional()
+    .describe("Column of the group, a user's id for example, in which GAUC ranks a sample."),
   positive: z
     .union([label, z.array(label).min(1).max(1000)], {
       error: "a label, or a list of labels: text, numbers, true or false",
     })
-    .optional(),
-  /**
-   * Labels that are any finite numbers, not two classes: the names of their columns. @default
-   * those that are trained by the loss `mse`
-   */
-  numericLabels: z.array(column).min(1).max(labelsMax).optional(),
-  /** Whether the label's column may be a feature, too. @default false */
-  labelAsFeature: z.boolean().default(false),
-  /** What a missing value of a dense column becomes. @default 0 */
-  missing: missingDense.optional().meta({ default: 0 }),
-  /** What text that is no number is in a dense column. @default "reject" */
-  unreadable: unreadableDense.optional().meta({ default: "reject" }),
-  /** Columns of the dense features. @default [] */
-  dense: z.array(denseColumn).max(65_536).default([]),
+    .optional()
+    .describe(
+      "The label that counts as positive, or a list of them; every other label is negative.",
+    ),
+  numericLabels: z
+    .array(column)
+    .min(1)
+    .max(labelsMax)
+    .optional()
+    .describe(
+      "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
+    ),
+  labelAsFeature: z
+    .boolean()
+    .default(false)
+    .describe("Whether the label's column may be a feature, too."),
+  missing: missingDense
+    .optional()
+    .meta({ default: 0 })
+    .describe(
+      "What a missing value of a dense column becomes: `0`; `mean`, that of the training data; `indicator`, 0 with one more dense feature behind it that is 1 where the value is missing; `reject`, a bad line.",
+    ),
+  unreadable: unreadableDense
+    .optional()
+    .meta({ default: "reject" })
+    .describe(
+      "Text that is no number in a dense column: `reject`, a bad line; `missing`, a missing value.",
+    ),
+  dense: z
+    .array(denseColumn)
+    .max(65_536)
+    .default([])
+    .describe("Columns of the dense features: names, or objects."),
 };
 
 /** The rules of the section, which hold for each dense column without a rule of its own. */

@@ -3,6 +3,16 @@
 import { z } from "zod";
 import { pathOption } from "../ports/option-schemas.ts";
 import type { Written } from "../ports/written.ts";
+import {
+  cacheDirectory,
+  refuseGlobalStream,
+  refuseNoCache,
+  refuseSplits,
+  refuseTwoSpellings,
+  refuseWrongFeatures,
+  withPasses,
+  withStream,
+} from "./cache/option-rules.ts";
 import { character, visibleName } from "./column-name-options.ts";
 import {
   categoricalColumn,
@@ -15,74 +25,104 @@ import {
 import { ikjtOptions } from "./sessions/ikjt-options.ts";
 import { idsAround, idsPerBag } from "./synthetic/bag-options.ts";
 import { refuseManyTimed, sessionOptions } from "./synthetic/session-options.ts";
-import { type FeatureSection, featureProblems } from "./transforms/features.ts";
 import { transformsOptions } from "./transforms/transforms-options.ts";
-
-const cacheDirectory = ".osiris/cache";
 
 /** Options of every kind of data. */
 const common = {
-  /** Samples of one step, over all devices. */
-  batchSize: z.int().min(1).max(0x100_0000),
-  /** How often training goes through the data. @default 1 */
-  epochs: z.int().min(1).max(1_000_000).optional().meta({ default: 1 }),
-  /** @deprecated The old spelling of `epochs`; version 0.1 still accepts it. */
-  passes: z.int().min(1).max(1_000_000).optional().meta({ deprecated: true }),
-  /**
-   * A different order in every epoch, a function of the job's seed; else file order. @default true
-   */
-  shuffle: z.boolean().default(true),
-  /**
-   * `global`: any sample may follow any other; `split`: in large pieces, for data larger than
-   * memory (docs/data.md); `sessions`: whole sessions, which `group` names, in any order. @default
-   * "split" where the cache of the training data is above 256 MiB
-   */
-  order: z.enum(["global", "split", "sessions"]).optional(),
-  /**
-   * Features whose lists repeat over samples, which are then sent, looked up and trained once for
-   * all samples that have them (docs/recd.md). A part of the arithmetic. @default none
-   */
-  ikjt: ikjtOptions.optional(),
-  /** Directory of the cache; `none`: see `streamed`. @default ".osiris/cache" */
-  cache: pathOption("data", z.string().min(1)).default(cacheDirectory),
-  /**
-   * Bytes of all caches in that directory: beyond them, those that no run has used for longest are
-   * removed, never one in use. @default no limit
-   */
-  cacheBytesMax: z.int().min(1).optional(),
+  batchSize: z.int().min(1).max(0x100_0000).describe("Samples of one step, over all devices."),
+  epochs: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .optional()
+    .meta({ default: 1 })
+    .describe("How often all data is read."),
+  passes: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .optional()
+    .meta({ deprecated: true })
+    .describe("The old spelling of `data.epochs`, which 0.1 still accepts."),
+  shuffle: z
+    .boolean()
+    .default(true)
+    .describe("A new order in every epoch, as a function of the seed; else file order."),
+  order: z
+    .enum(["global", "split", "sessions"])
+    .optional()
+    .describe(
+      '`"global"`: any sample may follow any other; `"split"`: in large pieces, for data larger than memory; `"sessions"`: whole sessions, which `data.group` names. Left out: `"split"` where the cache of the training data has more than 256 MiB of samples.',
+    ),
+  ikjt: ikjtOptions
+    .optional()
+    .describe(
+      'Features whose lists repeat over samples, which are then sent, looked up and trained once for all samples that have them; a part of the arithmetic. `"auto"` or groups of names alone mean the section below.',
+    ),
+  cache: pathOption("data", z.string().min(1))
+    .default(cacheDirectory)
+    .describe(
+      "Directory of the binary cache that files are turned into; `none`, of Parquet, Arrow and generated data alone, means `streamed: true` with the index in the usual directory.",
+    ),
+  cacheBytesMax: z
+    .int()
+    .min(1)
+    .optional()
+    .describe(
+      "Bytes of all caches in that directory: when a cache was made, those that were not used for longest are removed until the rest fits, never one that a run uses.",
+    ),
 };
 
 /** Options of every kind of files. */
 const files = {
   ...common,
-  /** Files, read in this order. Text is plain or gzip, told apart by its first bytes. */
   paths: z
     .array(pathOption("data", z.string().min(1)))
     .min(1)
-    .max(100_000),
-  /** Bad lines kept with position and reason; all bad lines are counted. @default 1000 */
-  quarantineMax: z.int().min(0).max(100_000).default(1000),
-  /** Largest share of lines that may be bad: above it the data is refused. @default 0.01 */
-  rejectedMax: z.number().min(0).max(1).default(0.01),
+    .max(100_000)
+    .describe(
+      "Files, read in this order, on a disk or a server (`https://…`, `s3://bucket/prefix/`: where files lie); a directory stands for its files, and of Parquet and Arrow for those in directories below it, too, `day-*.csv` for those that match, each sorted by name, as they are when the job is submitted; relative to the directory in which `osiris train` or the cluster was started.",
+    ),
+  quarantineMax: z
+    .int()
+    .min(0)
+    .max(100_000)
+    .default(1000)
+    .describe(
+      "Bad lines, or rows, that are kept with place and reason; all bad lines are counted.",
+    ),
+  rejectedMax: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.01)
+    .describe("Largest share of lines, or rows, that may be bad; above it nothing is trained."),
 };
 
-const criteoTsvOptions = z
+export const criteoTsvOptions = z
   .strictObject({ kind: z.literal("criteo-tsv"), ...files })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)
   .transform(withPasses);
 
-const csvOptions = z
+export const csvOptions = z
   .strictObject({
     kind: z.literal("csv"),
     ...files,
     ...named,
-    /** Columns of the categorical features; each feeds one table. @default [] */
-    categorical: z.array(categoricalColumn).max(65_536).default([]),
-    /** Columns that are made of those of the files, for features. @default none */
-    transforms: transformsOptions.optional(),
-    /** @default "," */
-    delimiter: character.default(","),
+    categorical: z
+      .array(categoricalColumn)
+      .max(65_536)
+      .default([])
+      .describe(
+        "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
+      ),
+    transforms: transformsOptions
+      .optional()
+      .describe(
+        "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+      ),
+    delimiter: character.default(",").describe("CSV alone: character between fields."),
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)
@@ -94,22 +134,43 @@ const csvOptions = z
 const columnFiles = {
   ...files,
   ...named,
-  /** Columns of the categorical features; each feeds one table. @default [] */
-  categorical: z.array(listColumn).max(65_536).default([]),
-  /** Which rows are samples: those for which all of these hold. @default all rows */
-  where: z.array(predicate).min(1).max(64).optional(),
-  /** Row groups, record batches and files that may be damaged: they are left out. @default 0 */
-  damagedMax: z.int().min(0).max(1_000_000).default(0),
-  /** Columns that are made of those of the files, for features. @default none */
-  transforms: transformsOptions.optional(),
-  /**
-   * Samples are made of the files whenever they are needed, and `cache` has an index alone, for
-   * data that no disk holds twice (docs/data.md). `cache: none` says the same. @default false
-   */
-  streamed: z.boolean().optional(),
+  categorical: z
+    .array(listColumn)
+    .max(65_536)
+    .default([])
+    .describe(
+      "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
+    ),
+  where: z
+    .array(predicate)
+    .min(1)
+    .max(64)
+    .optional()
+    .describe(
+      "Parquet and Arrow: which rows are samples, as `[{ column: date, from: 2026-11-01 }]`: those for which all of these hold.",
+    ),
+  damagedMax: z
+    .int()
+    .min(0)
+    .max(1_000_000)
+    .default(0)
+    .describe(
+      "Parquet and Arrow: row groups, record batches and files whose bytes cannot be read, and which are left out and counted; one more ends the run, and their rows count towards `rejectedMax`.",
+    ),
+  transforms: transformsOptions
+    .optional()
+    .describe(
+      "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+    ),
+  streamed: z
+    .boolean()
+    .optional()
+    .describe(
+      "Parquet, Arrow and generated data: `true` makes the samples whenever they are trained, and keeps an index instead of a cache.",
+    ),
 };
 
-const arrowOptions = z
+export const arrowOptions = z
   .strictObject({ kind: z.literal("arrow"), ...columnFiles })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseWrongFeatures)
@@ -118,7 +179,7 @@ const arrowOptions = z
   .transform(withPasses)
   .transform(withColumnRules);
 
-const parquetOptions = z
+export const parquetOptions = z
   .strictObject({ kind: z.literal("parquet"), ...columnFiles })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseWrongFeatures)
@@ -127,15 +188,23 @@ const parquetOptions = z
   .transform(withPasses)
   .transform(withColumnRules);
 
-const jsonLinesOptions = z
+export const jsonLinesOptions = z
   .strictObject({
     kind: z.literal("jsonl"),
     ...files,
     ...named,
-    /** Columns of the categorical features; each feeds one table. @default [] */
-    categorical: z.array(listColumn).max(65_536).default([]),
-    /** Columns that are made of those of the files, for features. @default none */
-    transforms: transformsOptions.optional(),
+    categorical: z
+      .array(listColumn)
+      .max(65_536)
+      .default([])
+      .describe(
+        "Columns of the categorical features: names, or objects; left out, the names of `model.tables`.",
+      ),
+    transforms: transformsOptions
+      .optional()
+      .describe(
+        "CSV, JSON Lines, Parquet and Arrow: columns that are made of those of the files; every op, with what it makes.",
+      ),
   })
   .superRefine(refuseTwoSpellings)
   .superRefine(refuseNoCache)
@@ -150,46 +219,78 @@ export const syntheticOptions = z
   .strictObject({
     kind: z.literal("synthetic"),
     ...common,
-    samples: z.int().min(1).max(0xffff_ffff),
-    /** Dense features. @default 13 */
-    dense: z.int().min(0).max(65_536).default(13),
-    /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
-    zipf: zipf.default(1.05),
-    /** Ids of a bag: exactly this many, or between `min` and `max`. @default 1 */
-    idsPerBag: idsPerBag.default({ min: 1, max: 1 }),
-    /** Features by name whose ids differ from those of the others. @default none */
+    samples: z.int().min(1).max(0xffff_ffff).describe("How many samples."),
+    dense: z.int().min(0).max(65_536).default(13).describe("Number of dense features."),
+    zipf: zipf.default(1.05).describe("Exponent of the ids' popularity; 0 is uniform."),
+    idsPerBag: idsPerBag
+      .default({ min: 1, max: 1 })
+      .describe("Ids of a bag: a number, or a range; left out, 1."),
     perFeature: z
       .record(
         visibleName,
         z.strictObject({
-          /** @default that of all features */
-          zipf: zipf.optional(),
-          /** As for all features, or `mean` and `spread`. @default that of all features */
-          idsPerBag: z.union([idsPerBag, idsAround]).optional(),
+          zipf: zipf
+            .optional()
+            .describe(
+              "Exponent of the popularity of this feature's ids. Left out: that of all features.",
+            ),
+          idsPerBag: z
+            .union([idsPerBag, idsAround])
+            .optional()
+            .describe(
+              "Ids of a bag of this feature: as `idsPerBag`, or `mean` and `spread`. Left out: those of all features.",
+            ),
         }),
       )
-      .optional(),
-    /** Weight of each id in its bag: uniform between 0 and 2. @default none: weight 1 */
-    weights: z.literal("uniform").optional(),
-    /** Labels of a sample, one for each task: `label`, `label2` … @default 1 */
-    labels: z.int().min(2).max(labelsMax).optional(),
-    /**
-     * Labels that are numbers, by name: the true logit and normal noise. @default those that are
-     * trained by the loss `mse`
-     */
-    numericLabels: z.array(visibleName).min(1).max(labelsMax).optional(),
-    /** Weight of each sample's loss: uniform between 0 and 2. @default none: weight 1 */
-    sampleWeights: z.literal("uniform").optional(),
-    /** Groups of samples, all as likely. @default none */
-    groups: z.int().min(1).max(0xffff_ffff).optional(),
-    /** Samples come in sessions, whose lists repeat (docs/sessions/recd.md). @default none */
-    sessions: sessionOptions.optional(),
-    /** Seed of samples and truth, independent of the job's. @default 1 */
-    seed: z.int().min(0).default(1),
-    /** Samples are generated whenever they are needed, as `streamed` of Parquet. @default false */
-    streamed: z.boolean().optional(),
-    /** Samples of a split, where they are streamed. @default 8192 */
-    splitSamples: z.int().min(32).max(1_048_576).multipleOf(32).optional(),
+      .optional()
+      .describe(
+        "Features by name (a table's, unless `model.features` names them) with other ids than the rest, as `{ hot: { zipf: 1.3, idsPerBag: { mean: 40, spread: 0.5 } } }`: `zipf`, and `idsPerBag` as above or a mean with a lognormal spread; left out, all alike.",
+      ),
+    weights: z
+      .literal("uniform")
+      .optional()
+      .describe("Weights of ids: `uniform` between 0 and 2; left out, none."),
+    labels: z
+      .int()
+      .min(2)
+      .max(labelsMax)
+      .optional()
+      .describe("Labels of a sample, one for each task: `label`, `label2` …; left out, one."),
+    numericLabels: z
+      .array(visibleName)
+      .min(1)
+      .max(labelsMax)
+      .optional()
+      .describe(
+        "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
+      ),
+    sampleWeights: z
+      .literal("uniform")
+      .optional()
+      .describe("Weights of the samples' losses: `uniform` between 0 and 2; left out, none."),
+    groups: z
+      .int()
+      .min(1)
+      .max(0xffff_ffff)
+      .optional()
+      .describe("Groups of samples, all as likely; left out, none."),
+    sessions: sessionOptions
+      .optional()
+      .describe("Samples come in sessions, whose lists repeat. Left out: none."),
+    seed: z.int().min(0).default(1).describe("Seed of samples and truth, apart from the job's."),
+    streamed: z
+      .boolean()
+      .optional()
+      .describe(
+        "Parquet, Arrow and generated data: `true` makes the samples whenever they are trained, and keeps an index instead of a cache.",
+      ),
+    splitSamples: z
+      .int()
+      .min(32)
+      .max(1_048_576)
+      .multipleOf(32)
+      .optional()
+      .describe("Beside `streamed`: samples of a split, a multiple of 32; left out, 8,192."),
   })
   .superRefine(refuseTwoSpellings)
   .transform(withStream)
@@ -207,76 +308,6 @@ export const dataOptions = z.discriminatedUnion("kind", [
   parquetOptions,
   syntheticOptions,
 ]);
-
-/** Both spellings of `epochs`, as a user may have written them. */
-interface Spellings {
-  readonly epochs?: number | undefined;
-  readonly passes?: number | undefined;
-}
-
-function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.RefinementCtx): void {
-  if (epochs === undefined || passes === undefined || epochs === passes) return;
-  const message = `left out, as \`epochs\` is ${epochs} and \`passes\` is its old spelling`;
-  context.addIssue({ code: "custom", path: ["passes"], message, input: passes });
-}
-
-/** The section with `cache: none` as what it means: a stream, and its index at the usual place. */
-function withStream<Section extends { readonly cache: string }>(section: Section): Section {
-  if (section.cache !== "none") return section;
-  return { ...section, cache: cacheDirectory, streamed: true };
-}
-
-/** Any sample may follow any other only where all of them lie in a cache. */
-function refuseGlobalStream(
-  {
-    streamed,
-    order,
-  }: { readonly streamed?: boolean | undefined; readonly order?: string | undefined },
-  context: z.RefinementCtx,
-): void {
-  if (streamed !== true || order !== "global") return;
-  const message = "`split` or left out, as samples without a cache are read piece by piece";
-  context.addIssue({ code: "custom", path: ["order"], message, input: order });
-}
-
-/** Generated samples have splits of a size only where they are streamed. */
-function refuseSplits(
-  {
-    streamed,
-    splitSamples,
-  }: { readonly streamed?: boolean | undefined; readonly splitSamples?: number | undefined },
-  context: z.RefinementCtx,
-): void {
-  if (streamed === true || splitSamples === undefined) return;
-  const message = "left out, or `cache: none` beside it: it cuts samples that have no cache";
-  context.addIssue({ code: "custom", path: ["splitSamples"], message, input: splitSamples });
-}
-
-/** Only what has an index of its own can be read again without a cache. */
-function refuseNoCache({ cache }: { readonly cache: string }, context: z.RefinementCtx): void {
-  if (cache !== "none") return;
-  const message =
-    "a directory: only Parquet, Arrow and generated samples do without a cache, by `cache: none`";
-  context.addIssue({ code: "custom", path: ["cache"], message, input: cache });
-}
-
-/** What of the features does not fit to the transforms that make them. */
-function refuseWrongFeatures(section: FeatureSection, context: z.RefinementCtx): void {
-  for (const { path, error, input } of featureProblems(section)) {
-    context.addIssue({ code: "custom", path, message: error, input });
-  }
-}
-
-/**
- * The section with the number of epochs under its old key, `passes`. job.json of every checkpoint
- * and the messages between hosts use the old key.
- */
-function withPasses<Section extends Spellings>(
-  section: Section,
-): Omit<Section, "epochs" | "passes"> & { readonly passes: number } {
-  const { epochs, passes, ...rest } = section;
-  return { ...rest, passes: epochs ?? passes ?? 1 };
-}
 
 /** The data section as a user writes it. */
 export type DataOptions = Written<z.input<typeof dataOptions>>;

@@ -14,19 +14,25 @@ export const splitOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("order") }),
   z.strictObject({
     kind: z.literal("time"),
-    /** Column of numbers or ISO dates; it need not be a feature. */
-    column: visibleName,
-    /** Validation begins with this value. @default none: `evaluation.fraction` decides */
-    from: moment.optional(),
-    /** The test part begins with this value. @default none: `evaluation.test.fraction` decides */
-    testFrom: moment.optional(),
+    column: visibleName.describe("`time`, `hash`: the column; it need not be a feature."),
+    from: moment
+      .optional()
+      .describe(
+        "`time`: validation begins with this time, a number or an ISO date; left out, `evaluation.fraction` decides.",
+      ),
+    testFrom: moment.optional().describe("`time`: the test begins with this time."),
   }),
   z.strictObject({
     kind: z.literal("hash"),
-    /** Column whose lines with one value stay in one part; it need not be a feature. */
-    column: visibleName,
-    /** Seed of the hash: another one makes other parts. @default 0 */
-    salt: z.int().min(0).max(0xffff_ffff).default(0),
+    column: visibleName.describe(
+      "Column whose lines with one value stay in one part; it need not be a feature.",
+    ),
+    salt: z
+      .int()
+      .min(0)
+      .max(0xffff_ffff)
+      .default(0)
+      .describe("`hash`: another one makes other parts."),
   }),
 ]);
 

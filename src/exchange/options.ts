@@ -6,10 +6,12 @@ import { z } from "zod";
 const precision = z.enum(["float32", "float16", "bfloat16", "int8"]).default("float32");
 
 export const exchangeOptions = z.strictObject({
-  /** Pooled embeddings. int8 has a power-of-two scale per 32 columns of a sample. */
-  forward: precision,
-  /** Gradients of pooled embeddings. */
-  backward: precision,
+  forward: precision.describe(
+    "Format of pooled embeddings between devices: `float32`, `float16`, `bfloat16` or `int8` (one power of two for 32 columns of a sample).",
+  ),
+  backward: precision.describe(
+    "The same for their gradients; Neo's choice is `float16` forward and `bfloat16` backward.",
+  ),
 });
 
 export type ExchangeOptions = z.input<typeof exchangeOptions>;

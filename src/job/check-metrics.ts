@@ -1,7 +1,11 @@
-// The metrics that a job names, beside the labels whose figures they are.
+// The metrics that a job names, beside the labels whose figures they are; and the parts that its
+// training data are split into.
 
+import { namesColumns } from "../data/data-kinds.ts";
 import type { ResolvedDataOptions } from "../data/options.ts";
+import type { SplitSpec } from "../data/split-options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
+import { momentOf } from "../data/text/split-keys.ts";
 import { expected } from "../ports/check-options.ts";
 import {
   type ComparedMetric,
@@ -57,4 +61,69 @@ function checkMetric(option: string, { metric, task }: Watched, data: ResolvedDa
   const groups = data.kind === "synthetic" ? "data.groups" : "data.group";
   const why = `another metric, as GAUC needs groups, which \`${groups}\` names`;
   throw expected(option, why, metric);
+}
+
+/** What an evaluation section says of the parts of the training data. */
+interface NamedParts {
+  readonly data?: unknown;
+  readonly fraction: number;
+  readonly split?: SplitSpec | undefined;
+  readonly test?: { readonly data?: unknown; readonly fraction: number } | undefined;
+}
+
+/** @throws InvalidOptionError where the parts of the data contradict each other */
+export function checkParts(
+  { data: own, fraction, split, test }: NamedParts,
+  data: ResolvedDataOptions,
+) {
+  const isTestSplit = test !== undefined && test.data === undefined;
+  if (own !== undefined && split !== undefined) {
+    const why = "left out beside `evaluation.data`: it splits the training data";
+    throw expected("evaluation.split", why, split.kind);
+  }
+  if (own !== undefined && isTestSplit) {
+    const why = "named where `evaluation.data` is: then nothing is held out of the training data";
+    throw expected("evaluation.test.data", why, undefined);
+  }
+  if (isTestSplit && fraction + test.fraction >= 1) {
+    const why = `less than ${1 - fraction}, as \`evaluation.fraction\` is ${fraction}`;
+    throw expected("evaluation.test.fraction", why, test.fraction);
+  }
+  if (split === undefined || split.kind === "order") return;
+  if (!namesColumns(data)) {
+    const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
+    throw expected("evaluation.split.kind", why, split.kind);
+  }
+  if (labelsOf(data).includes(split.column)) {
+    const why = "another column than the label, which would give each part one class";
+    throw expected("evaluation.split.column", why, split.column);
+  }
+  if (split.kind === "time") checkBoundaries(split, isTestSplit);
+}
+
+/** @throws InvalidOptionError where a boundary is none, or is missing */
+function checkBoundaries(
+  { from, testFrom }: Extract<SplitSpec, { kind: "time" }>,
+  isTestSplit: boolean,
+): void {
+  const [validation, test] = Object.entries({ from, testFrom }).map(([option, value]) => {
+    const moment = value === undefined ? undefined : momentOf(String(value));
+    if (value === undefined || moment !== undefined) return moment;
+    const forms = "a number, or an ISO date: 2024-01-31, 2024-01-31T12:00:00Z";
+    throw expected(`evaluation.split.${option}`, forms, value);
+  });
+  const isNamed = validation !== undefined;
+  if (isTestSplit && isNamed !== (test !== undefined)) {
+    const option = isNamed ? "testFrom" : "from";
+    const other = isNamed ? "from" : "testFrom";
+    const why = `named beside \`${other}\`: where one part begins, the other one must`;
+    throw expected(`evaluation.split.${option}`, why, undefined);
+  }
+  if (!isTestSplit && test !== undefined) {
+    const why = "left out where no `evaluation.test` is held out of the training data";
+    throw expected("evaluation.split.testFrom", why, testFrom);
+  }
+  if (validation === undefined || test === undefined) return;
+  if (validation.form === test.form && validation.value < test.value) return;
+  throw expected("evaluation.split.testFrom", `later than \`from\`, ${from}`, testFrom);
 }

@@ -16,57 +16,86 @@ import {
   type SyntheticOptions,
   type TableShape,
 } from "../data/options.ts";
-import { type SplitSpec, splitOptions } from "../data/split-options.ts";
+import { splitOptions } from "../data/split-options.ts";
 import { areNumeric, labelsOf, targetsOf } from "../data/targets.ts";
 import { categoricalOf, checkWeights } from "../data/text/match-features.ts";
-import { momentOf } from "../data/text/split-keys.ts";
 import { InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { isSection } from "../ports/written.ts";
 import { comparedMetric } from "../training/loop/best-evaluation.ts";
 import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { plateauOptions } from "../training/loop/plateau.ts";
-import { checkMetrics } from "./check-metrics.ts";
+import { checkMetrics, checkParts } from "./check-metrics.ts";
 
 /** Schema of `JobOptions.evaluation`. */
 export const evaluationOptions = z.strictObject({
-  /** Held-out data. Left out: a share of the training data is held out. */
-  data: dataOptions.optional(),
-  /** Whether `data` may be read in another way than the training data. @default false */
-  dataDiffers: z.boolean().optional().meta({ default: false }),
-  /** Share of the training data that is held out, where there is no `data`. */
-  fraction: z.number().gt(0).lt(1).default(0.1),
-  /** How the training data is split into parts, where there is no `data`. @default at random */
-  split: splitOptions.optional(),
-  /** Data that is evaluated once, when training has ended. Left out: there is no test. */
+  data: dataOptions
+    .optional()
+    .describe("Held-out data. Left out: a share of the training data is held out."),
+  dataDiffers: z
+    .boolean()
+    .optional()
+    .meta({ default: false })
+    .describe("Whether `data` may be read in another way than the training data. Default: false."),
+  fraction: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.1)
+    .describe("Share of the training data that is held out, without `evaluation.data`."),
+  split: splitOptions
+    .optional()
+    .describe(
+      "How the training data is split into parts, where there is no `data`. Default: at random.",
+    ),
   test: z
     .strictObject({
-      /** Data of its own. Left out: a share of the training data. */
-      data: dataOptions.optional(),
-      /** Whether `data` may be read in another way than the training data. @default false */
-      dataDiffers: z.boolean().optional().meta({ default: false }),
-      /** Share of the training data that is the test, where it has no `data`. */
-      fraction: z.number().gt(0).lt(1).default(0.1),
+      data: dataOptions
+        .optional()
+        .describe("Data of its own. Left out: a share of the training data."),
+      dataDiffers: z
+        .boolean()
+        .optional()
+        .meta({ default: false })
+        .describe(
+          "Whether `data` may be read in another way than the training data. Default: false.",
+        ),
+      fraction: z
+        .number()
+        .gt(0)
+        .lt(1)
+        .default(0.1)
+        .describe(
+          "With `evaluation.test`, even `{}`: share of the training data that is the test, without `evaluation.test.data`.",
+        ),
     })
-    .optional(),
-  /** Probabilities from which on a sample is taken for a positive: precision, recall and F1. */
+    .optional()
+    .describe("Data that is evaluated once, when training has ended. Left out: there is no test."),
   thresholds: z
     .array(z.number().gt(0).lt(1))
     .min(1)
     .max(16)
     .refine((values) => new Set(values).size === values.length, { error: "different numbers" })
-    .optional(),
-  /** Evaluate every this many steps; 0: only at the end of each epoch. */
-  everySteps: z.int().min(0).default(0),
-  /**
-   * Keep the checkpoint of the best evaluation by this metric, without ever stopping; the model is
-   * still the last one. Left out: the best is told, and kept only by `earlyStopping`.
-   */
-  keepBest: comparedMetric.optional(),
-  /** Stop when a metric no longer improves, and return the best checkpoint. */
-  earlyStopping: earlyStoppingOptions.optional(),
-  /** Reduce all learning rates when a metric no longer improves. Left out: they stay. */
-  reduceOnPlateau: plateauOptions.optional(),
+    .optional()
+    .describe(
+      "Probabilities from which on a sample is taken for a positive: an evaluation then has precision, recall and F1 at each of them, up to 16, in reports, `--json`, `osiris eval` (whose `--thresholds` names others) and as columns of the curve (`precision@0.5`); they change no bit.",
+    ),
+  everySteps: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("Evaluate every so many steps; 0: at the end of each epoch."),
+  keepBest: comparedMetric
+    .optional()
+    .describe(
+      "Keeps the checkpoint of the best evaluation by this metric, without ever stopping: `auc`, `gauc`, `logLoss` or `normalizedEntropy`, of a label that is a number `mse`, `rmse`, `mae` or `r2`; of several tasks the first one's; the result is still the last model; left out, the best is only reported.",
+    ),
+  earlyStopping: earlyStoppingOptions
+    .optional()
+    .describe("Stop when a metric no longer improves, and return the best checkpoint."),
+  reduceOnPlateau: plateauOptions
+    .optional()
+    .describe("Reduce all learning rates when a metric no longer improves. Left out: they stay."),
 });
 
 /** Data to evaluate on: what is left out is as in the training data. */
@@ -291,63 +320,6 @@ function checkPlateau({ reduceOnPlateau }: EvaluationSpec, sparse: string): void
   if (reduceOnPlateau === undefined || sparse !== "ftrl") return;
   const why = "left out where rows are trained by FTRL, whose rate follows from their gradients";
   throw expected("evaluation.reduceOnPlateau", why, reduceOnPlateau);
-}
-
-/** @throws InvalidOptionError where the parts of the data contradict each other */
-function checkParts(
-  { data: own, fraction, split, test }: EvaluationSpec,
-  data: ResolvedDataOptions,
-) {
-  const isTestSplit = test !== undefined && test.data === undefined;
-  if (own !== undefined && split !== undefined) {
-    const why = "left out beside `evaluation.data`: it splits the training data";
-    throw expected("evaluation.split", why, split.kind);
-  }
-  if (own !== undefined && isTestSplit) {
-    const why = "named where `evaluation.data` is: then nothing is held out of the training data";
-    throw expected("evaluation.test.data", why, undefined);
-  }
-  if (isTestSplit && fraction + test.fraction >= 1) {
-    const why = `less than ${1 - fraction}, as \`evaluation.fraction\` is ${fraction}`;
-    throw expected("evaluation.test.fraction", why, test.fraction);
-  }
-  if (split === undefined || split.kind === "order") return;
-  if (!namesColumns(data)) {
-    const why = `"order" where \`data.kind\` is "${data.kind}", whose columns split nothing`;
-    throw expected("evaluation.split.kind", why, split.kind);
-  }
-  if (labelsOf(data).includes(split.column)) {
-    const why = "another column than the label, which would give each part one class";
-    throw expected("evaluation.split.column", why, split.column);
-  }
-  if (split.kind === "time") checkBoundaries(split, isTestSplit);
-}
-
-/** @throws InvalidOptionError where a boundary is none, or is missing */
-function checkBoundaries(
-  { from, testFrom }: Extract<SplitSpec, { kind: "time" }>,
-  isTestSplit: boolean,
-): void {
-  const [validation, test] = Object.entries({ from, testFrom }).map(([option, value]) => {
-    const moment = value === undefined ? undefined : momentOf(String(value));
-    if (value === undefined || moment !== undefined) return moment;
-    const forms = "a number, or an ISO date: 2024-01-31, 2024-01-31T12:00:00Z";
-    throw expected(`evaluation.split.${option}`, forms, value);
-  });
-  const isNamed = validation !== undefined;
-  if (isTestSplit && isNamed !== (test !== undefined)) {
-    const option = isNamed ? "testFrom" : "from";
-    const other = isNamed ? "from" : "testFrom";
-    const why = `named beside \`${other}\`: where one part begins, the other one must`;
-    throw expected(`evaluation.split.${option}`, why, undefined);
-  }
-  if (!isTestSplit && test !== undefined) {
-    const why = "left out where no `evaluation.test` is held out of the training data";
-    throw expected("evaluation.split.testFrom", why, testFrom);
-  }
-  if (validation === undefined || test === undefined) return;
-  if (validation.form === test.form && validation.value < test.value) return;
-  throw expected("evaluation.split.testFrom", `later than \`from\`, ${from}`, testFrom);
 }
 
 /** All that decides which samples are trained on; of an older job, the share alone. */

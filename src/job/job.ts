@@ -14,7 +14,6 @@ import { identityOf } from "../data/transforms/vocabulary.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-  tableOptions,
 } from "../embedding/tables/options.ts";
 import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
 import { type ExchangeOptions, exchangeOptions } from "../exchange/options.ts";
@@ -35,6 +34,7 @@ import {
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 import { checkDecay } from "./check-decay.ts";
+import { checkBits, checkPartial, checkStaleness } from "./check-mode.ts";
 import { checkAdapt, checkDynamic, checkPlan } from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
 import {
@@ -65,69 +65,117 @@ export const jobSchema = z.strictObject({
   name: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
-    .default("job"),
-  /**
-   * `exact`: every step reads what the previous step wrote. `bounded`: tables may have `staleness`,
-   * and checkpoints fewer bits.
-   */
-  mode: z.enum(["exact", "bounded"]).default("exact"),
-  model: modelOptions,
-  data: dataOptions,
+    .default("job")
+    .describe("Name of the job: letters, digits, - and _, at most 64."),
+  mode: z
+    .enum(["exact", "bounded"])
+    .default("exact")
+    .describe(
+      "`exact`: each step reads the rows that the step before wrote; `bounded` allows `staleness`, checkpoints in fewer bits, and partial recovery.",
+    ),
+  model: modelOptions.describe("The model: its architecture by `kind`, its tables and its layers."),
+  data: dataOptions.describe("The training data, by `kind`: files, or generated samples."),
   optimizer: z
     .strictObject({
-      dense: denseOptimizerOptions.prefault(usualOptimizer.dense),
-      sparse: sparseOptimizerOptions.prefault(usualOptimizer.sparse),
+      dense: denseOptimizerOptions
+        .prefault(usualOptimizer.dense)
+        .describe("The update rule of the dense layers. Left out: Adagrad."),
+      sparse: sparseOptimizerOptions
+        .prefault(usualOptimizer.sparse)
+        .describe("The update rule of the rows of tables. Left out: row-wise Adagrad."),
     })
-    .prefault({}),
-  /** How logits and labels become the loss. */
-  loss: lossOptions.prefault({ kind: "binaryCrossEntropy" }),
-  /**
-   * The precision of embeddings and gradients in transit; fewer bits are a part of the arithmetic.
-   */
-  exchange: exchangeOptions.prefault({}),
-  /** Evaluation on held-out samples, at cuts. Left out: none. */
-  evaluation: evaluationOptions.optional(),
-  checkpoint: checkpointOptions.prefault({}),
-  /** Begin with the state of an earlier run, instead of anew. */
-  warmStart: warmStartOptions.optional(),
-  /** The seed of everything random. */
-  seed: z.int().min(0).default(1),
-  /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
-  slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
-  /** Order of waiting runs, and which running one makes room: the higher number goes first. */
-  priority: z.int().min(-100).max(100).default(0),
-  /** Devices to run on; 0, `auto`: all of the cluster, or the fastest number. Changes no bit. */
-  devices: z.union([autoDevices, z.int().min(0).max(128)], { error: devicesAre }).prefault(0),
-  /** How tables of `sharding: "auto"` are placed: by a plan, or whole. It changes no bit. */
-  sharding: z.enum(["auto", "as-written"]).default("auto"),
-  /** A plan of `osiris plan --out`, for its number of devices; with another, as `sharding` says. */
-  plan: planFileSchema.optional(),
-  /** Whether a run looks for better plans while it trains. It changes no bit. */
-  planner: plannerOptions.prefault({}),
-  /** How many batches are in flight at one time. */
-  pipeline: pipelineOptions.prefault({}),
-  /** The backing store of device memory, for tables of `tier: "cached"`. */
-  tiers: tiersOptions.prefault({}),
-  /** Reader threads. */
-  readers: z.int().min(1).max(16).default(1),
-  /**
-   * Workers that make the samples of data without a cache, on threads of the hosts or in processes
-   * of their own (`osiris dpp-worker`). Left out: the readers make them.
-   */
-  preprocessing: preprocessingOptions.optional(),
-  /** Which kernels: native where they are built, or one of the two by name. */
-  arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
-  /** Longest time of a step. Every other timeout follows from it. */
-  stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
-  /** Longest time of a recovery: a longer one is reported (`run.alert`). 0: any. */
-  recoveryMs: z.int().min(0).default(0),
-  /** Restores that a run may need within a time before it is given up. */
+    .prefault({})
+    .describe("How gradients change the weights, of dense layers and of tables."),
+  loss: lossOptions
+    .prefault({ kind: "binaryCrossEntropy" })
+    .describe("How logits and labels become the loss."),
+  exchange: exchangeOptions
+    .prefault({})
+    .describe(
+      "The precision of embeddings and gradients in transit; fewer bits are a part of the arithmetic.",
+    ),
+  evaluation: evaluationOptions
+    .optional()
+    .describe("Evaluation on held-out samples, at cuts. Left out: none."),
+  checkpoint: checkpointOptions
+    .prefault({})
+    .describe("When checkpoints are written, where, and how many are kept."),
+  warmStart: warmStartOptions
+    .optional()
+    .describe("Begin with the state of an earlier run, instead of anew."),
+  seed: z.int().min(0).default(1).describe("All random numbers follow from it."),
+  slices: z
+    .literal([1, 2, 4, 8, 16, 32, 64, 128])
+    .default(8)
+    .describe(
+      "Fixed parts of a batch, a power of two up to 128; a part of the arithmetic; at least the devices.",
+    ),
+  priority: z
+    .int()
+    .min(-100)
+    .max(100)
+    .default(0)
+    .describe(
+      "-100 to 100; a run of higher priority gets devices first, and may preempt a run of lower priority.",
+    ),
+  devices: z
+    .union([autoDevices, z.int().min(0).max(128)], { error: devicesAre })
+    .prefault(0)
+    .describe(
+      "Devices to run on; 0 or `auto`: all devices of the cluster; where `osiris train` starts the cluster, as many as are predicted to be fastest; changes no bit of the result.",
+    ),
+  sharding: z
+    .enum(["auto", "as-written"])
+    .default("auto")
+    .describe(
+      "Places the tables whose own `sharding` is `auto`; changes speed and memory, and no bit: `auto`, each generation searches a plan for its devices and their memory; `as-written`, whole, the costliest first.",
+    ),
+  plan: planFileSchema
+    .optional()
+    .describe(
+      "A sharding plan from `osiris plan --out`; `--plan FILE` puts it here. It holds for one number of devices; with another number, as after a failure, `sharding` decides.",
+    ),
+  planner: plannerOptions
+    .prefault({})
+    .describe("Whether a run looks for better plans while it trains. It changes no bit."),
+  pipeline: pipelineOptions.prefault({}).describe("How many batches are in flight at one time."),
+  tiers: tiersOptions
+    .prefault({})
+    .describe('The backing store of device memory, for tables of `tier: "cached"`.'),
+  readers: z.int().min(1).max(16).default(1).describe("Reader threads."),
+  preprocessing: preprocessingOptions
+    .optional()
+    .describe(
+      "Workers that make the samples of data without a cache, on threads of the hosts or in processes of their own (`osiris dpp-worker`). Left out: the readers make them.",
+    ),
+  arithmetic: z
+    .enum(["auto", "native", "reference"])
+    .default("auto")
+    .describe("Kernels: `native`, `reference`, or `auto`: native if they are built."),
+  stepDeadlineMs: z
+    .int()
+    .min(100)
+    .max(86_400_000)
+    .default(30_000)
+    .describe("Longest that a step may take; every other timeout follows from it."),
+  recoveryMs: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe(
+      "Longest that a recovery should take, from the failure to the first step after it: a longer one raises `run.alert` with `RECOVERY_SLOW`; 0: any.",
+    ),
   restarts: z
     .strictObject({
-      restartsMax: z.int().min(0).default(10),
-      windowMs: z.int().min(1).default(600_000),
+      restartsMax: z
+        .int()
+        .min(0)
+        .default(10)
+        .describe("Restores that a run may need within `windowMs` before it is given up."),
+      windowMs: z.int().min(1).default(600_000).describe("The time window of `restartsMax`."),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("Restores that a run may need within a time before it is given up."),
 });
 
 /** A job as a user writes it. */
@@ -165,27 +213,6 @@ export interface JobOptions {
 
 /** A job after its checks: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
-
-/** The options that a user may write, as JSON Schema, made from the schemas that check them. */
-export function jobJsonSchema() {
-  const schema = z.toJSONSchema(jobSchema, {
-    io: "input",
-    unrepresentable: "any",
-    override({ zodSchema, jsonSchema }) {
-      // `model.table` says the other fields.
-      if (zodSchema === tableOptions) jsonSchema.required = ["name"];
-    },
-  });
-  // Evaluation data inherit what they leave out, before the schema checks them.
-  type Schema = typeof schema;
-  const evaluation = schema.properties?.evaluation as Schema | undefined;
-  const test = evaluation?.properties?.test as Schema | undefined;
-  for (const section of [evaluation, test]) {
-    const data = section?.properties?.data as Schema | undefined;
-    for (const kind of data?.oneOf ?? []) delete kind.required;
-  }
-  return schema;
-}
 
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
@@ -266,45 +293,6 @@ function checkPreprocessing({ data, preprocessing }: JobSpec): void {
   const why =
     "left out where the samples lie in a cache; workers make those of data with `cache: none`";
   throw expected("preprocessing", why, preprocessing);
-}
-
-/** @throws InvalidOptionError where a table of an exact job may be stale */
-function checkStaleness({ mode, model }: JobSpec): void {
-  const table = model.tables.findIndex(({ staleness }) => staleness > 0);
-  if (mode === "bounded" || table < 0) return;
-  throw expected(
-    `model.tables[${table}].staleness`,
-    '0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it',
-    model.tables[table]?.staleness,
-  );
-}
-
-/** @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than it has */
-function checkBits({ mode, checkpoint }: JobSpec): void {
-  if (mode === "bounded" || checkpoint.bits === 32) return;
-  const why =
-    '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
-  throw expected("checkpoint.bits", why, checkpoint.bits);
-}
-
-/** @throws InvalidOptionError where partial recovery is not allowed, or not possible */
-function checkPartial({ mode, checkpoint, model }: JobSpec): void {
-  const { partial } = checkpoint;
-  if (partial === undefined) return;
-  const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
-  if (mode !== "bounded") {
-    throw refuse(
-      'in an exact job, whose rows are all of one step; set `mode: "bounded"` to allow it',
-    );
-  }
-  const other = model.tables.find(
-    ({ tier, dynamic }) => tier === "cached" || dynamic !== undefined,
-  );
-  if (other !== undefined)
-    throw refuse(`where a table (${other.name}) is cached, or has dynamic ids`);
-  if ((partial.pls === undefined) !== (partial.failureSteps === undefined)) {
-    throw expected("checkpoint.partial", "`pls` and `failureSteps`, or neither", partial);
-  }
 }
 
 /**

@@ -5,12 +5,24 @@ import { pathOption } from "../ports/option-schemas.ts";
 
 /** Schema of `JobOptions.warmStart`. */
 export const warmStartOptions = z.strictObject({
-  /** Checkpoint directory of the earlier run. */
-  from: pathOption("kept", z.string().min(1)),
-  /** `best`, `last`, or how the hash of a manifest begins. Left out: as `osiris eval` takes it. */
-  checkpoint: z.string().min(1).optional(),
-  /** Step of that checkpoint. A submitted job has it from the checkpoint. */
-  step: z.int().min(0).optional(),
-  /** Digest of its model, `sha256:…`. A submitted job has it from the checkpoint. */
-  digest: z.string().min(1).optional(),
+  from: pathOption("kept", z.string().min(1)).describe(
+    "Checkpoint directory of an earlier run, whose state this one begins with.",
+  ),
+  checkpoint: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "`best`, `last`, or how the hash of a manifest begins; left out, the best where that job stopped early, else the last.",
+    ),
+  step: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Step of that checkpoint; a submitted job has it from there."),
+  digest: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Digest of its model; a submitted job has it from there."),
 });

@@ -176,10 +176,27 @@ const rate = z.number().positive();
  * Euclidean norm, or of each element (Pascanu et al. 2013). Left out: none.
  */
 const clip = z
-  .union([z.strictObject({ norm: rate }), z.strictObject({ value: rate })], {
-    error: "one of `norm` and `value`, a number > 0",
-  })
-  .optional();
+  .union(
+    [
+      z.strictObject({
+        norm: rate.describe(
+          "The gradient of all dense parameters together is made no longer than this.",
+        ),
+      }),
+      z.strictObject({
+        value: rate.describe(
+          "Each element of that gradient is brought no further from 0 than this.",
+        ),
+      }),
+    ],
+    {
+      error: "one of `norm` and `value`, a number > 0",
+    },
+  )
+  .optional()
+  .describe(
+    "A limit of the summed gradient of all dense parameters: of its Euclidean norm, or of each element. Left out: none.",
+  );
 
 export type ClipSpec = NonNullable<z.output<typeof clip>>;
 
@@ -187,18 +204,30 @@ export type ClipSpec = NonNullable<z.output<typeof clip>>;
 export const denseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("sgd"),
-    learningRate: rate.default(0.01),
-    /** Share of the last step's direction that is kept; as in PyTorch, without dampening. */
-    momentum: z.number().min(0).lt(1).default(0),
+    learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+    momentum: z
+      .number()
+      .min(0)
+      .lt(1)
+      .default(0)
+      .describe(
+        "Share of the last step's direction that is kept; as in PyTorch, without dampening.",
+      ),
     schedule,
     clip,
     ema: emaOptions,
   }),
   z.strictObject({
     kind: z.literal("adagrad"),
-    learningRate: rate.default(0.01),
-    epsilon: rate.default(1e-8),
-    initialAccumulator: z.number().min(0).default(0),
+    learningRate: rate.default(0.01).describe("Learning rate: how far a step goes."),
+    epsilon: rate
+      .default(1e-8)
+      .describe("Added to the denominator of an update, so that it is never 0."),
+    initialAccumulator: z
+      .number()
+      .min(0)
+      .default(0)
+      .describe("Adagrad: first value of the sums of squared gradients."),
     schedule,
     clip,
     ema: emaOptions,

@@ -83,7 +83,10 @@ export function pathOption<Schema extends z.ZodType>(kind: PathKind, schema: Sch
 
 /** The kind of an option's path; undefined: it names no file. */
 export function pathKindOf(schema: z.ZodType): PathKind | undefined {
-  return kinds.get(schema);
+  const kind = kinds.get(schema);
+  // A schema with a description is a copy, whose parent is the one that was marked.
+  const parent = schema._zod.parent as z.ZodType | undefined;
+  return kind ?? (parent === undefined ? undefined : pathKindOf(parent));
 }
 
 /** Gives the path that is to stand for `path`. `option`: its place, as `data.paths[0]`. */
@@ -95,7 +98,7 @@ export function withPaths<Value>(schema: z.ZodType, value: Value, change: Change
 }
 
 function changed(schema: z.ZodType, value: unknown, option: string, change: ChangePath): unknown {
-  const kind = kinds.get(schema);
+  const kind = pathKindOf(schema);
   if (kind !== undefined) return typeof value === "string" ? change(value, kind, option) : value;
   const { shape, element, innerType, in: input, options, valueType } = definitionOf(schema);
   const within = innerType ?? input;
@@ -133,7 +136,7 @@ export function freeTexts(schema: z.ZodType): Map<string, PathKind | undefined> 
     const { type, shape, element, innerType, in: input, options, valueType, items } = definition;
     if (type === "string") {
       const isFree = definition.checks?.every(({ _zod }) => _zod.def.check !== "string_format");
-      if (isFree !== false) found.set(option, kinds.get(one));
+      if (isFree !== false) found.set(option, pathKindOf(one));
       return;
     }
     if (seen.has(one)) return;

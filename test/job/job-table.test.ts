@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { loadJob, loadSweep } from "../../cli/support/job-file.ts";
-import { jobJsonSchema, resolveJob } from "../../src/job/job.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
 import { textOf } from "../helpers/tree.ts";
 
 interface Schema {
@@ -16,6 +17,8 @@ interface Schema {
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
   readonly default?: unknown;
+  readonly description?: string;
+  readonly additionalProperties?: Schema | false;
 }
 
 /** Path and default of each option below `schema`: `tables[].dim`, and JSON or "required". */
@@ -54,6 +57,24 @@ test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const rows = textOf("docs/jobs.md").matchAll(/^\| `([^`]+)` \| (?:`([^`]*)`|(\w+)) \|/gm);
   const listed = [...rows].map(([, path, value, word]) => `${path} = ${value ?? word}`);
   t.deepEqual(listed.sort(), expected.sort());
+});
+
+/** Paths of the options below `schema` that have no sentence. */
+function* undescribed(schema: Schema, path: string): Generator<string> {
+  const { oneOf = [], anyOf = [], items, properties = {}, additionalProperties } = schema;
+  for (const [name, inner] of Object.entries(properties)) {
+    if ((inner.description ?? "").length < 10) yield `${path}.${name}`;
+    yield* undescribed(inner, `${path}.${name}`);
+  }
+  for (const inner of [...oneOf, ...anyOf, items, additionalProperties]) {
+    if (inner) yield* undescribed(inner, path);
+  }
+}
+
+test("the JSON Schema has a sentence for every option of a job", (t) => {
+  const schema = jobJsonSchema() as Schema;
+  t.deepEqual([...new Set(undescribed(schema, "job"))], []);
+  t.is(schema.properties?.stepDeadlineMs?.description?.includes("timeout"), true);
 });
 
 test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swept", async (t) => {

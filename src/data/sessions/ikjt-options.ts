@@ -3,10 +3,11 @@
 import { z } from "zod";
 import { visibleName } from "../column-name-options.ts";
 
-const groups = z.union([
-  z.literal("auto"),
-  z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024),
-]);
+const groups = z
+  .union([z.literal("auto"), z.array(z.array(visibleName).min(1).max(4096)).min(1).max(1024)])
+  .describe(
+    "Lists of feature names, each a group whose lists are deduplicated together; `auto`: features that repeat, those together that change together.",
+  );
 
 const section = z
   .strictObject({
@@ -16,16 +17,18 @@ const section = z
      * those together that change together.
      */
     groups,
-    /**
-     * Lists for each distinct list, at least: groups with fewer are left as they are. @default 1.5
-     */
-    threshold: z.number().min(1).max(1000).default(1.5),
-    /**
-     * Whether the lists of a group are equally long in each sample, as ids and their times are;
-     * where they are not, the data are refused. All samples are read for it once. Not for
-     * `groups: auto`. @default false
-     */
-    aligned: z.boolean().default(false),
+    threshold: z
+      .number()
+      .min(1)
+      .max(1000)
+      .default(1.5)
+      .describe("Lists for each distinct list, at least: groups with fewer are left as they are."),
+    aligned: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether the lists of a group are equally long in each sample, as ids and their times are: all samples are read once, and the first one whose lists are not is named, with its file; not for `"auto"`.',
+      ),
   })
   .refine(({ groups: own, aligned }) => !aligned || own !== "auto", {
     path: ["aligned"],

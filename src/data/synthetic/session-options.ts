@@ -11,26 +11,54 @@ const timedSamplesMax = 2 ** 28;
 
 /** A feature whose list stays from one sample of a session to the next. */
 const sessionFeature = z.strictObject({
-  /** Probability that the list stays; else its first id goes and a new one comes at its end. */
-  d: z.number().min(0).max(1),
-  /** Ids of the list, drawn once a session. @default as `perFeature` or `idsPerBag` says */
-  l: idsPerBag.optional(),
-  /** Features with the same name here change together. @default each alone */
-  group: visibleName.optional(),
+  d: z
+    .number()
+    .min(0)
+    .max(1)
+    .describe(
+      "Probability that the list stays; else its first id goes and a new one comes at its end.",
+    ),
+  l: idsPerBag
+    .optional()
+    .describe(
+      "Ids of the list, drawn once a session. Left out: as `perFeature` or `idsPerBag` says.",
+    ),
+  group: visibleName
+    .optional()
+    .describe("Features with the same name here change together. Default: each alone."),
 });
 
 export const sessionOptions = z
   .strictObject({
-    /** Mean samples of a session; lengths are geometric. */
-    mean: z.number().min(1).max(10_000).optional(),
-    /** Samples of every session, instead of `mean`. */
-    samples: z.int().min(1).max(sessionSamplesMax).optional(),
-    /** Features by name whose lists repeat; each sample draws the others anew. */
-    features: z.record(visibleName, sessionFeature),
-    /** `session`: the samples of a session are adjacent; `time`: as they would arrive. */
-    order: z.enum(["session", "time"]).default("session"),
-    /** Sessions under way at once, in time order. @default 6400 */
-    open: z.int().min(1).max(1_000_000).optional(),
+    mean: z
+      .number()
+      .min(1)
+      .max(10_000)
+      .optional()
+      .describe(
+        "Samples come in sessions, whose lists repeat: mean samples of a session, whose lengths are geometric.",
+      ),
+    samples: z
+      .int()
+      .min(1)
+      .max(sessionSamplesMax)
+      .optional()
+      .describe("Samples of every session, instead of `mean`."),
+    features: z
+      .record(visibleName, sessionFeature)
+      .describe(
+        "Features by name whose lists repeat, as `{ history: { d: 0.95, l: 26, group: clicks } }`: `d` is the probability that the list stays, else it shifts by one new id; `l` its length, as `idsPerBag`; features of a `group` change together.",
+      ),
+    order: z
+      .enum(["session", "time"])
+      .default("session")
+      .describe("`session`: the samples of a session are adjacent; `time`: as they would arrive."),
+    open: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .optional()
+      .describe("In time order: sessions under way at once; left out, 6,400."),
   })
   .superRefine(({ mean, samples, order, open, features }, context) => {
     if ((mean === undefined) === (samples === undefined)) {

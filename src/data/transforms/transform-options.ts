@@ -15,16 +15,19 @@ const input = z
       visibleName,
       z
         .strictObject({
-          column: visibleName,
-          /** Splits a field of text into a list. @default none: one value a field */
-          separator: character.optional(),
-          /** Stands between an id and its weight. @default none: no weights */
-          weightSeparator: character.optional(),
-          /**
-           * Of files with lists, as Parquet: a list of values, or of ids with weights. @default
-           * none: one
-           */
-          list: z.enum(["plain", "weighted"]).optional(),
+          column: visibleName.describe("Name of the column."),
+          separator: character
+            .optional()
+            .describe("Splits a field of text into a list. Left out: none: one value a field."),
+          weightSeparator: character
+            .optional()
+            .describe("Stands between an id and its weight. Left out: none: no weights."),
+          list: z
+            .enum(["plain", "weighted"])
+            .optional()
+            .describe(
+              "Of files with lists, as Parquet: a list of values, or of ids with weights. Left out: none: one.",
+            ),
         })
         .refine(({ separator, weightSeparator: own }) => own === undefined || own !== separator, {
           path: ["weightSeparator"],
@@ -37,14 +40,25 @@ const input = z
 
 /** What every op has that makes a column. */
 const made = {
-  /** Of the op: another release may compute something else under another number. */
-  version: z.literal(1).default(1),
-  /** The name of what it makes: features and other transforms read it as a column. */
-  output: visibleName,
+  version: z
+    .literal(1)
+    .default(1)
+    .describe("That of the op: what a version computes never changes."),
+  output: visibleName.describe(
+    "The name of what it makes: features and other transforms read it as a column.",
+  ),
 };
-const one = { ...made, input };
+const one = {
+  ...made,
+  input: input.describe(
+    "What it reads: a column of the files, or an output of another transform; for a list, an object.",
+  ),
+};
 const inputs = z.array(input).refine((all) => all.length === 2, { error: "a list of two columns" });
-const two = { ...made, inputs };
+const two = {
+  ...made,
+  inputs: inputs.describe("What it reads: a list of two, each as `input` of other ops."),
+};
 
 const integerMax = Number.MAX_SAFE_INTEGER;
 const finite = z.number();
@@ -58,10 +72,10 @@ const salt = z
     error: "an integer of 64 bits",
   });
 const hashed = {
-  /** Seed of the hash. @default 0 */
-  salt: salt.prefault(0),
-  /** Ids are below it. */
-  max: z.int().min(1).max(modulusMax),
+  salt: salt
+    .prefault(0)
+    .describe("Of an op that hashes: its seed, 64 bits; as text where a number would be rounded."),
+  max: z.int().min(1).max(modulusMax).describe("Ids are below it; at most 2⁴⁸."),
 };
 
 const borders = z
@@ -73,45 +87,70 @@ const borders = z
   })
   .refine((all) => all.every((border, i) => i < 2 || border > (all[i - 2] as number)), {
     error: "borders of which no three are equal",
-  });
+  })
+  .describe("`bucketize`: numbers that do not decrease, no three of them equal.");
 
 const numberOps = [
-  z.strictObject({ op: z.literal("log"), ...one, plus: finite.default(0) }),
+  z.strictObject({
+    op: z.literal("log"),
+    ...one,
+    plus: finite.default(0).describe("Of `log`: added first."),
+  }),
   z.strictObject({
     op: z.literal("boxCox"),
     ...one,
-    lambda1: finite,
-    lambda2: finite.default(0),
+    lambda1: finite.describe("Of `boxCox`: the power."),
+    lambda2: finite.default(0).describe("Of `boxCox`: added first."),
   }),
-  z.strictObject({ op: z.literal("logit"), ...one, eps: z.number().gt(0).lt(0.5).default(1e-6) }),
+  z.strictObject({
+    op: z.literal("logit"),
+    ...one,
+    eps: z.number().gt(0).lt(0.5).default(1e-6).describe("Of `logit`: how near to 0 and 1."),
+  }),
   z.strictObject({
     op: z.literal("scale"),
     ...one,
-    minus: finite.default(0),
-    over: finite.refine((value) => value !== 0, { error: "another number than 0" }),
+    minus: finite.default(0).describe("Of `scale`: subtracted first."),
+    over: finite
+      .refine((value) => value !== 0, { error: "another number than 0" })
+      .describe("Of `scale`: what is divided by."),
   }),
   z
-    .strictObject({ op: z.literal("clamp"), ...one, min: finite, max: finite })
+    .strictObject({
+      op: z.literal("clamp"),
+      ...one,
+      min: finite.describe("`clamp`: smaller values become this."),
+      max: finite.describe("`clamp`: larger values become this."),
+    })
     .refine(({ min, max }) => min <= max, { path: ["max"], error: "at least `min`" }),
   z.strictObject({
     op: z.literal("fill"),
     ...one,
-    value: z.number().min(-integerMax).max(integerMax),
+    value: z
+      .number()
+      .min(-integerMax)
+      .max(integerMax)
+      .describe("`fill`: what takes the place of a missing value."),
   }),
   z.strictObject({ op: z.literal("bucketize"), ...one, borders }),
   z
     .strictObject({
       op: z.literal("onehot"),
       ...one,
-      low: finite,
-      high: finite,
-      buckets: z.int().min(1).max(4096),
+      low: finite.describe("Of `onehot`: the first value of the first bucket."),
+      high: finite.describe("Of `onehot`: the end of the last one."),
+      buckets: z.int().min(1).max(4096).describe("Of `onehot`: how many elements the vector has."),
     })
     .refine(({ low, high }) => low < high, { path: ["high"], error: "greater than `low`" }),
   z.strictObject({
     op: z.literal("getLocalHour"),
     ...one,
-    offsetSeconds: z.int().min(-86_400).max(86_400).default(0),
+    offsetSeconds: z
+      .int()
+      .min(-86_400)
+      .max(86_400)
+      .default(0)
+      .describe("`getLocalHour`: seconds east of Greenwich."),
   }),
 ] as const;
 
@@ -120,26 +159,43 @@ const idOps = [
   z.strictObject({
     op: z.literal("positiveModulus"),
     ...one,
-    modulus: z.int().min(1).max(modulusMax),
+    modulus: z.int().min(1).max(modulusMax).describe("Of `positiveModulus`, at most 2⁴⁸."),
   }),
-  z.strictObject({ op: z.literal("firstX"), ...one, x: z.int().min(1).max(65_535) }),
+  z.strictObject({
+    op: z.literal("firstX"),
+    ...one,
+    x: z.int().min(1).max(65_535).describe("Of `firstX`: how many entries."),
+  }),
   z.strictObject({ op: z.literal("enumerate"), ...one }),
   z.strictObject({ op: z.literal("hashText"), ...one }),
   z.strictObject({
     op: z.literal("mapId"),
     ...one,
-    /** A file: texts, a line each; or pairs of ids. */
-    vocabulary: pathOption("data", z.string().min(1)),
-    form: z.enum(["texts", "pairs"]).default("texts"),
-    /** The id of what the vocabulary lacks. @default none: it is left out */
-    unknown: z.int().optional(),
-    /** Of the file, hex. @default that of the file when the job is submitted */
+    vocabulary: pathOption("data", z.string().min(1)).describe(
+      "A file: texts, a line each; or pairs of ids.",
+    ),
+    form: z
+      .enum(["texts", "pairs"])
+      .default("texts")
+      .describe("Of `mapId`: the file has `texts`, or `pairs` of ids."),
+    unknown: z
+      .int()
+      .optional()
+      .describe("Of `mapId`: the id of what the file lacks; left out, it is left out."),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
-      .optional(),
+      .optional()
+      .describe(
+        "Of `mapId`: that of its file; left out, that of the file when the job is submitted.",
+      ),
   }),
-  z.strictObject({ op: z.literal("nGram"), ...one, n: z.int().min(1).max(64), ...hashed }),
+  z.strictObject({
+    op: z.literal("nGram"),
+    ...one,
+    n: z.int().min(1).max(64).describe("Of `nGram`: ids of a window."),
+    ...hashed,
+  }),
 ] as const;
 
 const pairOps = [
@@ -147,7 +203,12 @@ const pairOps = [
     op: z.literal("cartesian"),
     ...two,
     ...hashed,
-    pairsMax: z.int().min(1).max(65_535).default(65_535),
+    pairsMax: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .default(65_535)
+      .describe("Of `cartesian`: most pairs of a row, the first ones."),
   }),
   z.strictObject({ op: z.literal("idListTransform"), ...two }),
   z.strictObject({ op: z.literal("hasOverlap"), ...two }),
@@ -162,13 +223,17 @@ const pairOps = [
 
 const sampling = z.strictObject({
   op: z.literal("sampling"),
-  version: z.literal(1).default(1),
-  /** Share of the rows that are kept. */
-  rate: z.number().gt(0).max(1),
-  /** Another one keeps other rows. @default 1 */
-  seed: z.int().min(0).default(1),
-  /** Column whose first id is the row's identity. @default none: its place in its file */
-  by: input.optional(),
+  version: z
+    .literal(1)
+    .default(1)
+    .describe("That of the op: what a version computes never changes."),
+  rate: z.number().gt(0).max(1).describe("Of `sampling`: the share of the rows that is kept."),
+  seed: z.int().min(0).default(1).describe("Of `sampling`: another one keeps other rows."),
+  by: input
+    .optional()
+    .describe(
+      "Of `sampling`: a column of ids, as `input`, whose first id decides; left out, the file and the line.",
+    ),
 });
 
 /** One entry. */

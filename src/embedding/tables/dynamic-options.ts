@@ -7,9 +7,23 @@ const admissionOptions = z.discriminatedUnion("kind", [
   /** On first sight. */
   z.strictObject({ kind: z.literal("all") }),
   /** At its `count`-th occurrence. An id that is not seen for a while counts from 1 again. */
-  z.strictObject({ kind: z.literal("frequency"), count: z.int().min(1).max(1_000_000) }),
+  z.strictObject({
+    kind: z.literal("frequency"),
+    count: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .describe("`frequency`: occurrences before an id is admitted."),
+  }),
   /** At each occurrence with this probability, drawn by the job's seed. */
-  z.strictObject({ kind: z.literal("probability"), probability: z.number().gt(0).max(1) }),
+  z.strictObject({
+    kind: z.literal("probability"),
+    probability: z
+      .number()
+      .gt(0)
+      .max(1)
+      .describe("`probability`: chance of each occurrence, drawn by the seed."),
+  }),
 ]);
 
 /** Which ids lose their rows at an eviction step. */
@@ -18,17 +32,42 @@ const evictionOptions = z.discriminatedUnion("kind", [
    * The ids with the lowest counts, as many as needed to leave this share of each block's rows
    * free. Counts are halved at each eviction step.
    */
-  z.strictObject({ kind: z.literal("lfu"), free: z.number().min(0).lt(1).default(0.1) }),
+  z.strictObject({
+    kind: z.literal("lfu"),
+    free: z
+      .number()
+      .min(0)
+      .lt(1)
+      .default(0.1)
+      .describe(
+        "`lfu`: share of each row block that an eviction step leaves free; 0: no id is evicted.",
+      ),
+  }),
   /** The ids that were in no batch of the last `steps` steps. */
-  z.strictObject({ kind: z.literal("age"), steps: z.int().min(1) }),
+  z.strictObject({
+    kind: z.literal("age"),
+    steps: z.int().min(1).describe("`age`: steps without the id."),
+  }),
 ]);
 
 /** Any id gets a row of its own, while there are free rows. */
 export const dynamicOptions = z.strictObject({
-  admission: admissionOptions.prefault({ kind: "all" }),
-  eviction: evictionOptions.prefault({ kind: "lfu" }),
-  /** Eviction steps are the multiples of this number. */
-  everySteps: z.int().min(1).max(1_000_000).default(100),
+  admission: admissionOptions
+    .prefault({ kind: "all" })
+    .describe("When an id without a row gets one. Left out: on first sight."),
+  eviction: evictionOptions
+    .prefault({ kind: "lfu" })
+    .describe(
+      "Which ids lose their rows at an eviction step. Left out: those with the lowest counts.",
+    ),
+  everySteps: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(100)
+    .describe(
+      "Ids are evicted before the steps that are multiples of it; a part of the arithmetic.",
+    ),
 });
 
 export type DynamicSpec = z.output<typeof dynamicOptions>;

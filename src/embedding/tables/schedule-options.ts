@@ -2,14 +2,23 @@
 
 import { z } from "zod";
 
-/** The rate rises in even parts over so many steps, the first ones; 0: it begins whole. */
-const warmUpSteps = z.int().min(0).default(0);
-/** Steps before the decay begins. Left out: those of the warm-up. */
-const from = z.int().min(0).optional();
-/** What is left of the rate when the decay has ended, as a share. */
-const to = z.number().min(0).max(1).default(0);
-/** Steps of the decay. */
-const steps = z.int().min(1);
+const warmUpSteps = z
+  .int()
+  .min(0)
+  .default(0)
+  .describe("The rate rises in even parts over so many steps, the first ones; 0: it begins whole.");
+const from = z
+  .int()
+  .min(0)
+  .optional()
+  .describe("Steps before the decay begins. Left out: those of the warm-up.");
+const to = z
+  .number()
+  .min(0)
+  .max(1)
+  .default(0)
+  .describe("What is left of the rate when the decay has ended, as a share.");
+const steps = z.int().min(1).describe("Steps of the decay.");
 
 /** The schedule of a learning rate. Steps count from the first one of the model. */
 export const scheduleOptions = z
@@ -18,14 +27,27 @@ export const scheduleOptions = z
     /** (1 - t)^power, with t from 0 to 1 over `steps`. */
     z.strictObject({
       ...{ kind: z.literal("polynomial"), warmUpSteps, from, steps, to },
-      power: z.int().min(1).max(10).default(1),
+      power: z.int().min(1).max(10).default(1).describe("`polynomial`: 1 is a line."),
     }),
     /** (1 + cos(pi t)) / 2 (Loshchilov and Hutter 2017, without restarts). */
     z.strictObject({ kind: z.literal("cosine"), warmUpSteps, from, steps, to }),
     /** Times `factor` every so many steps. */
     z.strictObject({
-      ...{ kind: z.literal("step"), warmUpSteps, from, everySteps: z.int().min(1) },
-      factor: z.number().gt(0).lt(1).default(0.1),
+      ...{
+        kind: z.literal("step"),
+        warmUpSteps,
+        from,
+        everySteps: z
+          .int()
+          .min(1)
+          .describe("`step`: steps from one reduction of the rate to the next."),
+      },
+      factor: z
+        .number()
+        .gt(0)
+        .lt(1)
+        .default(0.1)
+        .describe("`step`: what the rate is multiplied by, each time."),
     }),
   ])
   .superRefine((schedule, context) => {

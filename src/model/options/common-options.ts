@@ -16,19 +16,38 @@ const lookupsMax = 65_536;
 const encoderOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("attention"),
-    /** Heads of the self-attention, which share the columns of the table. */
-    heads: z.int().min(1).max(64).default(1),
+    heads: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(1)
+      .describe("Heads of the self-attention, which share the columns of the table."),
   }),
   z.strictObject({
     kind: z.literal("transformer"),
-    /** Blocks behind each other. */
-    blocks: z.int().min(1).max(16).default(1),
-    /** Heads of the attention of a block, which share the columns of the table. */
-    heads: z.int().min(1).max(64).default(1),
-    /** Columns of the hidden layer of a block. @default those of the table */
-    hidden: z.int().min(1).max(65536).optional(),
-    /** Probability that what attention and layers give is dropped in training. */
-    dropout: z.number().min(0).max(0.95).default(0),
+    blocks: z.int().min(1).max(16).default(1).describe("Of a transformer, its blocks."),
+    heads: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(1)
+      .describe("Heads of the attention of a block, which share the columns of the table."),
+    hidden: z
+      .int()
+      .min(1)
+      .max(65536)
+      .optional()
+      .describe(
+        "Of a transformer, columns of a block's hidden layer; left out, those of the table.",
+      ),
+    dropout: z
+      .number()
+      .min(0)
+      .max(0.95)
+      .default(0)
+      .describe(
+        "Of a transformer, probability that what attention and layers give is dropped in training; of a deduplicated list once for all samples that have it.",
+      ),
   }),
 ]);
 
@@ -38,28 +57,40 @@ const encoderOptions = z.discriminatedUnion("kind", [
  */
 const featureOptions = z
   .strictObject({
-    /** The column of the data that feeds the feature. */
-    column: visibleName,
-    /** Its name in the job. @default the column's */
-    name: visibleName.optional(),
-    /** The table of its rows. @default the column's name */
-    table: visibleName.optional(),
-    /**
-     * How the rows of a bag become one vector. `none`: they do not; each id of a sequence, in the
-     * order of the data, has a vector of its own. @default the table's pooling
-     */
-    pooling: z.enum(["sum", "mean", "none"]).optional(),
-    /** With `pooling: "none"`, how many ids of a sequence count. */
-    maxLength: z.int().min(1).max(4096).optional(),
-    /** Which ids of a longer sequence count: its first or its last ones. @default "first" */
-    kept: z.enum(["first", "last"]).optional(),
-    /**
-     * Vectors that the feature gives to the interaction, `model.dim` wide each: columns of a row
-     * where the table is as wide as all of them, else a projection of a row. @default 1
-     */
-    vectors: z.int().min(1).max(64).optional(),
-    /** With `pooling: "none"`, what makes one vector of the sequence. @default none: one an id */
-    encoder: encoderOptions.optional(),
+    column: visibleName.describe("The column of the data that feeds the feature."),
+    name: visibleName.optional().describe("Its name; left out, the column's."),
+    table: visibleName
+      .optional()
+      .describe("The table that it looks up; left out, the one with the column's name."),
+    pooling: z
+      .enum(["sum", "mean", "none"])
+      .optional()
+      .describe(
+        "`sum`, `mean`, or `none`: each id of a sequence has a vector of its own; left out, the table's.",
+      ),
+    maxLength: z
+      .int()
+      .min(1)
+      .max(4096)
+      .optional()
+      .describe("With `pooling: none`, how many ids of a sequence count."),
+    kept: z
+      .enum(["first", "last"])
+      .optional()
+      .describe(
+        "With `pooling: none`, which ids of a longer sequence count: its `first` or its `last` ones, in their order; left out, the first.",
+      ),
+    vectors: z
+      .int()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe("Vectors that the feature gives to the interaction; left out, 1."),
+    encoder: encoderOptions
+      .optional()
+      .describe(
+        'With `pooling: "none"`, what makes one vector of the sequence. Left out: none: one an id.',
+      ),
   })
   .superRefine(({ pooling, maxLength, kept, vectors, encoder }, context) => {
     const refuse = (message: string) =>
@@ -82,11 +113,14 @@ const featureOptions = z
 
 /** Features that become vectors together: their rows side by side are projected. */
 const groupOptions = z.strictObject({
-  name: visibleName,
-  /** Names of pooled features. */
-  features: z.array(visibleName).min(1),
-  /** Vectors that the group gives to the interaction. */
-  vectors: z.int().min(1).max(4096).default(1),
+  name: visibleName.describe("Name of the group."),
+  features: z.array(visibleName).min(1).describe("Names of pooled features."),
+  vectors: z
+    .int()
+    .min(1)
+    .max(4096)
+    .default(1)
+    .describe("Vectors that the group gives to the interaction."),
 });
 
 /** Options that every table of a model may share. */
@@ -94,32 +128,63 @@ export const sharedTableOptions = tableOptions.omit({ name: true }).partial();
 
 /** Options of every model, beside its kind. */
 export const commonOptions = {
-  /** Dense features of a sample; 0 for a model without them. */
-  dense: z.int().min(0).max(65536).default(0),
-  /** Options of every table that do not follow from its own; each column then has a table. */
-  table: sharedTableOptions.optional(),
-  /** The embedding tables; may be empty. Without `features`, each is one categorical feature. */
-  tables: z.array(tableOptions).max(10_000).default([]),
-  /** The categorical features, where they are not one for each table. */
-  features: z.array(featureOptions).min(1).max(10_000).optional(),
-  /** Features that are projected together. @default none */
-  groups: z.array(groupOptions).max(1000).optional(),
-  /**
-   * Width of the vectors that interact. @default that of the bottom MLP's output, or of all tables
-   */
-  dim: z.int().min(1).max(4096).optional(),
-  /** Probability that a hidden unit behind the interaction is dropped in training. */
-  dropout: z.number().min(0).max(0.95).default(0),
-  /**
-   * Whether hidden layers behind the interaction are normalised over the whole batch, before their
-   * ReLU. @default false
-   */
-  batchNorm: z.boolean().optional(),
-  /**
-   * Precision of inputs, weights and gradients in the layers' products. Sums, and the weights that
-   * the optimizer updates, are always float32. A part of the arithmetic.
-   */
-  precision: z.enum(["float32", "bfloat16"]).default("float32"),
+  dense: z
+    .int()
+    .min(0)
+    .max(65536)
+    .default(0)
+    .describe("Dense features of a sample; left out, those of the data."),
+  table: sharedTableOptions
+    .optional()
+    .describe(
+      "Options of every table, where the table has none of its own; then each categorical column has a table.",
+    ),
+  tables: z
+    .array(tableOptions)
+    .max(10_000)
+    .default([])
+    .describe(
+      "The embedding tables; may be empty; without `model.features`, each is one categorical feature.",
+    ),
+  features: z
+    .array(featureOptions)
+    .min(1)
+    .max(10_000)
+    .optional()
+    .describe("The categorical features, where they are not one for each table."),
+  groups: z
+    .array(groupOptions)
+    .max(1000)
+    .optional()
+    .describe("Features that are projected together."),
+  dim: z
+    .int()
+    .min(1)
+    .max(4096)
+    .optional()
+    .describe(
+      "Width of the vectors that interact; left out, that of the bottom's output, or of all tables.",
+    ),
+  dropout: z
+    .number()
+    .min(0)
+    .max(0.95)
+    .default(0)
+    .describe(
+      "Probability that a hidden unit behind the interaction is dropped in training: of the top MLP, and of the MLPs in the layers of a Wukong.",
+    ),
+  batchNorm: z
+    .boolean()
+    .optional()
+    .describe(
+      "`true`: hidden layers behind the interaction are normalised over the whole batch before their ReLU; left out, they are not.",
+    ),
+  precision: z
+    .enum(["float32", "bfloat16"])
+    .default("float32")
+    .describe(
+      "Products of layers: `float32`, or `bfloat16`: inputs, weights and gradients are rounded to it and summed in float32; stored weights stay float32; faster on processors with AVX512-BF16; a part of the arithmetic.",
+    ),
 };
 
 /** What features, their vectors and the checks of options need of a model. */

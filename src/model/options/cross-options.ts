@@ -12,22 +12,31 @@ import {
 
 const crossOptions = {
   ...commonOptions,
-  /**
-   * Widths of an MLP over the dense features. ReLU after every layer. Left out: the dense features
-   * stand beside the vectors as they are.
-   */
-  bottom: widths.default([]),
-  /** Cross layers. */
-  crossLayers: z.int().min(1).max(32),
-  /** Rank of the cross layers' weights, in two factors. Left out: whole. */
-  rank: z.int().min(1).max(65536).optional(),
-  /**
-   * `stacked`: the top MLP takes what the cross layers give; `parallel`: it runs beside them over
-   * the same input, and its last layer takes both.
-   */
-  structure: z.enum(["stacked", "parallel"]).default("stacked"),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
-  top: widths.min(1),
+  bottom: widths
+    .default([])
+    .describe(
+      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+    ),
+  crossLayers: z.int().min(1).max(32).describe("`dcnV2`, `gdcn`: cross layers."),
+  rank: z
+    .int()
+    .min(1)
+    .max(65536)
+    .optional()
+    .describe(
+      "`dcnV2`, `gdcn`: rank of the cross layers' weights, in two factors; left out, whole.",
+    ),
+  structure: z
+    .enum(["stacked", "parallel"])
+    .default("stacked")
+    .describe(
+      "`stacked`: the top MLP takes what the cross layers give; `parallel`: it runs beside them over the same input, and its last layer takes both.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
 };
 
 /** DCN v2: cross layers over all vectors side by side, and an MLP. */

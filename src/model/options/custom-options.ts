@@ -17,20 +17,26 @@ const { dropout: _dropout, batchNorm: _batchNorm, ...shared } = commonOptions;
 export const customOptions = z.strictObject({
   kind: z.literal("custom"),
   ...shared,
-  /** The module, in TypeScript or JavaScript. Its default export is made by `defineModel`. */
-  path: pathOption("module", z.string().min(1)),
-  /** What the module's `build` takes: options of the module's own schema. */
-  options: z.record(z.string(), z.unknown()).default({}),
-  /** One for each label of the data, in their order. @default the model has one logit */
-  tasks: z.array(taskOptions).min(1).max(tasksMax).optional(),
-  /**
-   * SHA-256 of the module's contents, which is a part of the arithmetic; any other module is
-   * refused. @default that of the module when the job is submitted
-   */
+  path: pathOption("module", z.string().min(1)).describe(
+    "`custom`: the module of the model, in TypeScript or JavaScript; in a job file relative to that file; over NATS only where the cluster allows it.",
+  ),
+  options: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe("What the module's `build` takes: options of the module's own schema."),
+  tasks: z
+    .array(taskOptions)
+    .min(1)
+    .max(tasksMax)
+    .optional()
+    .describe("One for each label of the data, in their order. Left out: the model has one logit."),
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits")
-    .optional(),
+    .optional()
+    .describe(
+      "`custom`: SHA-256 of the module's contents; any other module is refused; left out, that of the module when the job is submitted; a part of the arithmetic, which the path is not.",
+    ),
 });
 
 export type CustomOptions = ModelOptionsOf<typeof customOptions>;

@@ -16,15 +16,22 @@ import {
 export const dlrmOptions = z.strictObject({
   kind: z.literal("dlrm"),
   ...commonOptions,
-  /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
-  bottom: widths.default([]),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
-  top: widths.min(1),
-  /**
-   * The input of the top MLP. `dot`: the bottom's output and the dot products of all pairs of
-   * vectors; `cat`: all vectors side by side; `dot+cat`: both.
-   */
-  interaction: z.enum(["dot", "cat", "dot+cat"]).default("dot"),
+  bottom: widths
+    .default([])
+    .describe(
+      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
+  interaction: z
+    .enum(["dot", "cat", "dot+cat"])
+    .default("dot")
+    .describe(
+      "`dlrm`: input of the top MLP: `dot` products beside the bottom's output, `cat` all vectors, `dot+cat` both.",
+    ),
 });
 
 export type DlrmOptions = ModelOptionsOf<typeof dlrmOptions>;

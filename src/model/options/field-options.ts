@@ -14,29 +14,47 @@ import {
 
 const shared = {
   ...commonOptions,
-  /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
-  bottom: widths.default([]),
-  /** Widths of an MLP over all vectors, whose logit is added; the last is 1. Left out: none. */
-  top: widths.min(1).optional(),
+  bottom: widths
+    .default([])
+    .describe(
+      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+    ),
+  top: widths
+    .min(1)
+    .optional()
+    .describe(
+      "Widths of an MLP over all vectors, whose logit is added; the last is 1. Left out: none.",
+    ),
 };
 
 /** AutoInt: layers of self-attention over the vectors; with `top`, AutoInt+. */
 export const autoIntOptions = z.strictObject({
   kind: z.literal("autoInt"),
   ...shared,
-  attentionLayers: z.int().min(1).max(32),
-  /** Heads of each layer. */
-  heads: z.int().min(1).max(64).default(2),
-  /** Columns of the vectors that a layer gives, over all heads. */
-  width: z.int().min(1).max(4096),
+  attentionLayers: z
+    .int()
+    .min(1)
+    .max(32)
+    .describe("`autoInt`: layers of self-attention over the vectors."),
+  heads: z.int().min(1).max(64).default(2).describe("Heads of each layer."),
+  width: z
+    .int()
+    .min(1)
+    .max(4096)
+    .describe(
+      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
+    ),
 });
 
 /** xDeepFM: a compressed interaction network, with `top` an MLP beside it. */
 export const xDeepFmOptions = z.strictObject({
   kind: z.literal("xDeepFm"),
   ...shared,
-  /** Vectors that each layer of compressed interactions gives. */
-  compressed: z.array(z.int().min(1).max(4096)).min(1).max(32),
+  compressed: z
+    .array(z.int().min(1).max(4096))
+    .min(1)
+    .max(32)
+    .describe("`xDeepFm`: vectors that each layer of compressed interactions gives."),
 });
 
 /** A model of fields after its checks. */

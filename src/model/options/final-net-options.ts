@@ -14,12 +14,23 @@ import {
 export const finalNetOptions = z.strictObject({
   kind: z.literal("finalNet"),
   ...commonOptions,
-  /** Widths of the first block's layers, even numbers: half of a layer multiplies the other. */
-  first: widths.min(1),
-  /** The same of a second block beside it, whose logit is averaged. Left out: there is one. */
-  second: widths.min(1).optional(),
-  /** Whether the first block takes each vector beside its product with a gate, too. */
-  fieldGate: z.boolean().default(false),
+  first: widths
+    .min(1)
+    .describe(
+      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
+    ),
+  second: widths
+    .min(1)
+    .optional()
+    .describe(
+      "The same of a second block beside it, whose logit is averaged. Left out: there is one.",
+    ),
+  fieldGate: z
+    .boolean()
+    .default(false)
+    .describe(
+      "`finalNet`: whether the first block takes each vector beside its product with a gate, too.",
+    ),
 });
 
 /** A FinalNet after its checks. */

@@ -12,8 +12,11 @@ import {
   widths,
 } from "./common-options.ts";
 
-/** Widths of the layers of the deep part; the last is 1. ReLU after every layer but the last. */
-const top = widths.min(1);
+const top = widths
+  .min(1)
+  .describe(
+    "Widths of the layers of the deep part; the last is 1. ReLU after every layer but the last.",
+  );
 
 /** Logistic regression: a weight for each id and each dense feature. Tables have the dim 1. */
 export const lrOptions = z.strictObject({ kind: z.literal("lr"), ...commonOptions });

@@ -14,34 +14,58 @@ import {
 export const maskNetOptions = z.strictObject({
   kind: z.literal("maskNet"),
   ...commonOptions,
-  /** Mask blocks. */
-  blocks: z.int().min(1).max(64),
-  /** Columns that a block gives. */
-  width: z.int().min(1).max(65536),
-  /** Hidden columns of a mask, for each column that it masks. */
-  reduction: z.number().gt(0).max(64).default(1),
-  /** `parallel`: each block takes all vectors; `serial`: each takes what the one before gave. */
-  structure: z.enum(["parallel", "serial"]).default("parallel"),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
-  top: widths.min(1),
+  blocks: z.int().min(1).max(64).describe("`maskNet`: mask blocks."),
+  width: z
+    .int()
+    .min(1)
+    .max(65536)
+    .describe(
+      "`autoInt`: columns of the vectors that a layer gives, over all heads; `maskNet`: columns that a block gives.",
+    ),
+  reduction: z
+    .number()
+    .gt(0)
+    .max(64)
+    .default(1)
+    .describe("`maskNet`: hidden columns of a mask, for each column that it masks."),
+  structure: z
+    .enum(["parallel", "serial"])
+    .default("parallel")
+    .describe(
+      "`parallel`: each block takes all vectors; `serial`: each takes what the one before gave.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
 });
 
 /** FinalMLP: two MLPs, each over vectors with gates of its own, and a product of what both give. */
 export const finalMlpOptions = z.strictObject({
   kind: z.literal("finalMlp"),
   ...commonOptions,
-  /** Widths of the layers of both MLPs. ReLU after every layer. */
-  first: widths.min(1),
-  second: widths.min(1),
-  /** Heads of the product of both outputs; divides the widths of both. */
-  heads: z.int().min(1).max(64).default(1),
-  /** Widths of the hidden layers of the gates. Left out: there are no gates. */
-  gates: widths.optional(),
-  /**
-   * The features, with tables of their own, that the first and the second gate take. Left out: each
-   * takes a learned vector of `dim` columns.
-   */
-  contexts: z.tuple([z.array(z.string()).min(1), z.array(z.string()).min(1)]).optional(),
+  first: widths
+    .min(1)
+    .describe(
+      "`finalMlp`: widths of the first MLP's layers; ReLU after every layer; `finalNet`: of the first block's, even numbers.",
+    ),
+  second: widths.min(1).describe("Widths of the second MLP's layers."),
+  heads: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe("Heads of the product of both outputs; divides the widths of both."),
+  gates: widths
+    .optional()
+    .describe("`finalMlp`: widths of the hidden layers of the gates; left out, there are none."),
+  contexts: z
+    .tuple([z.array(z.string()).min(1), z.array(z.string()).min(1)])
+    .optional()
+    .describe(
+      "`finalMlp`: the features, with tables of their own, that each gate takes; left out, each takes a learned vector.",
+    ),
 });
 
 /** A model with gates after its checks. */

@@ -8,10 +8,18 @@ export const lossOptions = z.discriminatedUnion("kind", [
   /** Of labels of two classes: the cross-entropy of the logistic function of the logit. */
   z.strictObject({
     kind: z.literal("binaryCrossEntropy"),
-    /** Factor of the loss of positive samples, as `pos_weight` of PyTorch. */
-    positiveWeight: z.number().positive().max(1e6).default(1),
-    /** Labels become y * (1 - labelSmoothing) + labelSmoothing / 2. */
-    labelSmoothing: z.number().min(0).lt(1).default(0),
+    positiveWeight: z
+      .number()
+      .positive()
+      .max(1e6)
+      .default(1)
+      .describe("Factor of the loss of positive samples, as `pos_weight` of PyTorch."),
+    labelSmoothing: z
+      .number()
+      .min(0)
+      .lt(1)
+      .default(0)
+      .describe("Labels become y * (1 - labelSmoothing) + labelSmoothing / 2."),
   }),
   /** Of labels that are numbers: (logit - label)², and the logit itself is the prediction. */
   z.strictObject({ kind: z.literal("mse") }),

@@ -12,60 +12,87 @@ import {
 
 /** A target and the sequence that is pooled for it: names of features. */
 const pair = {
-  target: z.string(),
-  /** A feature with `pooling: "none"`. */
-  sequence: z.string(),
+  target: z.string().describe("A pooled feature, by its name."),
+  sequence: z.string().describe("A feature with `pooling: none`, by its name."),
 };
 
 /** DIN: sequences pooled by target attention, and an MLP. */
 export const dinOptions = z.strictObject({
   kind: z.literal("din"),
   ...commonOptions,
-  /** Sequences that are pooled by attention, each for a target; with none, a plain MLP. */
   attention: z
     .array(
       z.strictObject({
         ...pair,
-        /** Widths of the hidden layers of the MLP that gives each id its weight. */
-        hidden: widths.default([80, 40]),
-        /** Whether the weights of a sequence sum to 1. The paper's do not. */
-        softmax: z.boolean().default(false),
+        hidden: widths
+          .default([80, 40])
+          .describe("`din`: widths of the hidden layers of the MLP that gives each id its weight."),
+        softmax: z
+          .boolean()
+          .default(false)
+          .describe("`din`: `true`: the weights of a sequence sum to 1; the paper's do not."),
       }),
     )
     .max(100)
-    .default([]),
-  /** What follows the hidden layers of all its MLPs: ReLU, or the paper's Dice. @default "relu" */
-  activation: z.enum(["relu", "dice"]).optional().meta({ default: "relu" }),
-  /** Widths of the top MLP; the last is 1. An activation after every layer but the last. */
-  top: widths.min(1),
+    .default([])
+    .describe(
+      "`din`: sequences that are pooled by attention, each for a target; with none, a plain MLP.",
+    ),
+  activation: z
+    .enum(["relu", "dice"])
+    .optional()
+    .meta({ default: "relu" })
+    .describe(
+      "`din`: what follows the hidden layers of all its MLPs: `relu`, or the paper's `dice`.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP; the last is 1. An activation after every layer but the last.",
+    ),
 });
 
 /** BST: sequences that transformer blocks mix with a target each, and an MLP. */
 export const bstOptions = z.strictObject({
   kind: z.literal("bst"),
   ...commonOptions,
-  /** Sequences that transformers mix, each with a target; with none, a plain MLP. */
   transformers: z
     .array(
       z.strictObject({
         ...pair,
-        /** Blocks behind each other. */
-        blocks: z.int().min(1).max(16).default(1),
-        /** Heads of the attention of a block, which share the columns of a vector. */
-        heads: z.int().min(1).max(64).default(2),
-        /** Columns of the hidden layer of a block. @default those of a vector */
-        hidden: z.int().min(1).max(65536).optional(),
-        /**
-         * What becomes of the target and its sequence: the mean of their vectors, the target's, or
-         * all behind each other.
-         */
-        pooling: z.enum(["mean", "target", "concat"]).default("mean"),
+        blocks: z.int().min(1).max(16).default(1).describe("`bst`: blocks behind each other."),
+        heads: z
+          .int()
+          .min(1)
+          .max(64)
+          .default(2)
+          .describe(
+            "`bst`: heads of the attention of a block; they share the columns of a vector.",
+          ),
+        hidden: z
+          .int()
+          .min(1)
+          .max(65536)
+          .optional()
+          .describe("`bst`: columns of the hidden layer of a block; left out, those of a vector."),
+        pooling: z
+          .enum(["mean", "target", "concat"])
+          .default("mean")
+          .describe(
+            "`bst`: what becomes of the target and its sequence: the `mean` of their vectors, the `target`'s alone, or all behind each other (`concat`).",
+          ),
       }),
     )
     .max(100)
-    .default([]),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
-  top: widths.min(1),
+    .default([])
+    .describe(
+      "`bst`: sequences that transformer blocks mix, each with a target; with none, a plain MLP.",
+    ),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
 });
 
 /** A model of sequences after its checks. */

@@ -13,46 +13,56 @@ import {
 import { lossOptions } from "./loss-options.ts";
 
 /** Most experts of one kind: of all tasks, or of one. */
-const experts = z.int().min(1).max(64);
+const experts = z
+  .int()
+  .min(1)
+  .max(64)
+  .describe("Experts: MLPs whose outputs the gates of the tasks mix.");
 
 /** A task, whatever its layers are. */
 export const taskOptions = z.strictObject({
-  /** The label that it predicts: that of its place in the data's labels. */
-  name: visibleName,
-  /** How its logit and its label become its loss. @default the job's `loss` */
-  loss: lossOptions.optional(),
-  /** Factor of its loss in the loss of the model. */
-  weight: z.number().positive().default(1),
+  name: visibleName.describe("The label that it predicts: that of its place in the data's labels."),
+  loss: lossOptions
+    .optional()
+    .describe("How its logit and its label become its loss. Left out: the job's `loss`."),
+  weight: z.number().positive().default(1).describe("Factor of its loss in the loss of the model."),
 });
 
 /** Most tasks of a model. */
 export const tasksMax = 16;
 
 const towerOptions = taskOptions.extend({
-  /** Widths of the hidden layers of its tower, which ends in the logit. */
-  tower: widths.default([]),
+  tower: widths
+    .default([])
+    .describe(
+      "`sharedBottom`, `mmoe`, `ple`: widths of the hidden layers of its tower, which ends in the logit.",
+    ),
 });
 
 const multiTaskOptions = {
   ...commonOptions,
-  /** One for each label of the data, in their order. */
-  tasks: z.array(towerOptions).min(1).max(tasksMax),
+  tasks: z
+    .array(towerOptions)
+    .min(1)
+    .max(tasksMax)
+    .describe("A task for each label of the data, in their order."),
 };
 
 const gatedOptions = {
   ...multiTaskOptions,
-  /** Widths of an expert's layers. ReLU after every layer. */
-  expert: widths.min(1),
-  /** Widths of the hidden layers of a gate, which ends in a weight for each expert. */
-  gate: widths.default([]),
+  expert: widths.min(1).describe("`mmoe`, `ple`: widths of an expert's layers."),
+  gate: widths
+    .default([])
+    .describe(
+      "`mmoe`, `ple`: widths of the hidden layers of a gate, which ends in a weight for each expert.",
+    ),
 };
 
 /** Towers over one MLP (Caruana 1997). */
 export const sharedBottomOptions = z.strictObject({
   kind: z.literal("sharedBottom"),
   ...multiTaskOptions,
-  /** Widths of the layers that all tasks share. ReLU after every layer. */
-  shared: widths.min(1),
+  shared: widths.min(1).describe("`sharedBottom`: widths of the layers that all tasks share."),
 });
 
 /** MMoE: each task mixes the experts of all by a gate of its own. */
@@ -67,12 +77,9 @@ export const mmoeOptions = z.strictObject({
 export const pleOptions = z.strictObject({
   kind: z.literal("ple"),
   ...gatedOptions,
-  /** Levels of experts; one level is CGC. */
-  levels: z.int().min(1).max(16).default(1),
-  /** Experts of a level that all tasks mix. */
-  sharedExperts: experts,
-  /** Experts of a level that each task has for itself. */
-  taskExperts: experts,
+  levels: z.int().min(1).max(16).default(1).describe("Levels of experts; one level is CGC."),
+  sharedExperts: experts.describe("`ple`: experts of a level that all tasks mix."),
+  taskExperts: experts.describe("`ple`: experts of a level that each task has for itself."),
 });
 
 /** A model with several tasks after its checks. */

@@ -13,41 +13,62 @@ import {
 } from "./common-options.ts";
 
 const layerOptions = z.strictObject({
-  /** Vectors of the factorisation machine block (n_F). */
-  interacted: z.int().min(1).max(4096),
-  /** Vectors of the linear compression block (n_L). */
-  compressed: z.int().min(1).max(4096),
-  /**
-   * Columns that the dot products of all pairs are compressed to (k); "full": they are not, and
-   * cost the square of the vectors.
-   */
-  rank: z.union([z.int().min(1).max(4096), z.literal("full")]).default(24),
-  /** Widths of the hidden layers of its MLP. */
-  hidden: widths.default([]),
-  /**
-   * Makes what the products are compressed by (Y) of each sample's own vectors: some sums of them,
-   * and an MLP. Left out: it is a parameter.
-   */
+  interacted: z
+    .int()
+    .min(1)
+    .max(4096)
+    .describe("`wukong`: vectors that the factorisation machine block gives (n_F)."),
+  compressed: z
+    .int()
+    .min(1)
+    .max(4096)
+    .describe("`wukong`: vectors that the linear compression block gives (n_L)."),
+  rank: z
+    .union([z.int().min(1).max(4096), z.literal("full")])
+    .default(24)
+    .describe(
+      '`wukong`: columns that the dot products of all pairs are compressed to (k); `"full"`: they are not.',
+    ),
+  hidden: widths
+    .default([])
+    .describe("`wukong`: widths of the hidden layers of the MLP over those products."),
   attentive: z
     .strictObject({
-      /** Weighted sums of the vectors that the MLP takes. */
-      vectors: z.int().min(1).max(4096).default(8),
-      /** Widths of the hidden layers of the MLP. */
-      hidden: widths.default([64]),
+      vectors: z
+        .int()
+        .min(1)
+        .max(4096)
+        .default(8)
+        .describe(
+          "`wukong`: with `attentive`, even `{}`, the products are compressed by what an MLP makes of the sample (attentive Y): weighted sums of its vectors that the MLP takes; left out, by a parameter.",
+        ),
+      hidden: widths.default([64]).describe("`wukong`: widths of the hidden layers of that MLP."),
     })
-    .optional(),
+    .optional()
+    .describe(
+      "Makes what the products are compressed by (Y) of each sample's own vectors: some sums of them, and an MLP. Left out: it is a parameter.",
+    ),
 });
 
 /** Wukong: bottom MLP over the dense features, layers of interactions, top MLP to one logit. */
 export const wukongOptions = z.strictObject({
   kind: z.literal("wukong"),
   ...commonOptions,
-  /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
-  bottom: widths.default([]),
-  /** The layers of interactions, first to last. */
-  layers: z.array(layerOptions).min(1).max(32),
-  /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
-  top: widths.min(1),
+  bottom: widths
+    .default([])
+    .describe(
+      "Widths of the bottom MLP's layers; for `dlrm` and `wukong` the last is the width of the vectors that interact; ReLU after every layer.",
+    ),
+  layers: z
+    .array(layerOptions)
+    .min(1)
+    .max(32)
+    .describe("`wukong`: the layers of interactions, first to last."),
+  top: widths
+    .min(1)
+    .describe(
+      "Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last.",
+    ),
 });
 
 export type WukongOptions = ModelOptionsOf<typeof wukongOptions>;

@@ -8,16 +8,35 @@ import type { Metrics } from "./metrics.ts";
 
 /** Options of early stopping. */
 export const earlyStoppingOptions = z.strictObject({
-  /** What is watched: AUC, GAUC and R² are better when higher, the others when lower. */
-  metric: comparedMetric,
-  /** Of several tasks, the one whose metric it is, by its name. @default the first */
-  task: z.string().min(1).optional(),
-  /** Evaluations in a row without improvement before the run stops. Left out: any number. */
-  patience: z.number().int().min(1).optional(),
-  /** The run stops at the first evaluation that is as good as this. Left out: no early stop. */
-  target: z.number().optional(),
-  /** What counts as an improvement: better by more than this. @default 0 */
-  minDelta: z.number().min(0).default(0),
+  metric: comparedMetric.describe(
+    "What is watched: AUC, GAUC and R² are better when higher, the others when lower.",
+  ),
+  task: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Of several tasks, the one whose metric is watched, by its name; left out, the first.",
+    ),
+  patience: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe(
+      "Evaluations in a row without improvement before the run stops; may be left out only beside `target`, and then the run never stops for lack of improvement.",
+    ),
+  target: z
+    .number()
+    .optional()
+    .describe(
+      "The run stops at the first evaluation that is as good as this: the same step on any devices and after any failure.",
+    ),
+  minDelta: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("An evaluation improves if it is better by more than this."),
 });
 
 /** The complete options. */

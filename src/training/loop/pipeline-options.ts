@@ -3,8 +3,12 @@
 import { z } from "zod";
 
 export const pipelineOptions = z.strictObject({
-  /** Batches in flight: one; 2: reading ahead; 3: and exchanging ids ahead. Changes no bit. */
-  depth: z.literal([1, 2, 3]).default(3),
+  depth: z
+    .literal([1, 2, 3])
+    .default(3)
+    .describe(
+      "Batches in flight on a device: `1`; `2`: the next batch is read while one computes; `3`: and its ids travel.",
+    ),
 });
 
 export type PipelineSpec = z.output<typeof pipelineOptions>;

@@ -8,18 +8,36 @@ import type { Metrics } from "./metrics.ts";
 
 /** Options of the reduction on a plateau. */
 export const plateauOptions = z.strictObject({
-  /** What is watched: AUC, GAUC and R² are better when higher, the others when lower. */
-  metric: comparedMetric,
-  /** Of several tasks, the one whose metric it is, by its name. @default the first */
-  task: z.string().min(1).optional(),
-  /** What all learning rates are multiplied by. */
-  factor: z.number().gt(0).lt(1).default(0.1),
-  /** Evaluations in a row without improvement before the rates are reduced. */
-  patience: z.int().min(1).default(1),
-  /** What counts as an improvement: better by more than this. @default 0 */
-  minDelta: z.number().min(0).default(0),
-  /** The least share of the rates that is left. */
-  least: z.number().min(0).lt(1).default(1e-3),
+  metric: comparedMetric.describe(
+    "With `evaluation.reduceOnPlateau`: the learning rates are reduced where this metric, one of `evaluation.keepBest`, no longer improves; left out, they are not; not with FTRL.",
+  ),
+  task: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Of several tasks, the one whose metric is watched; left out, the first."),
+  factor: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.1)
+    .describe("What all learning rates are multiplied by."),
+  patience: z
+    .int()
+    .min(1)
+    .default(1)
+    .describe("Evaluations in a row without improvement before that."),
+  minDelta: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("An evaluation improves if it is better by more than this."),
+  least: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(1e-3)
+    .describe("The share of the rates that is always left."),
 });
 
 /** The complete options. */

@@ -6,8 +6,8 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   writer.save { cut }
-// Tells   the checkpoint coordinator: part.saved, also when it is asked again; its host generation:
-//         parts.saved
+// Tells   the checkpoint coordinator: part.saved, also when it is asked again; the training
+//         coordinator: writer.room; its host generation: parts.saved
 //
 // Invariants
 //   W1. A part is told once it is on disk, and with its hash.
@@ -90,6 +90,9 @@ const machine = setup({
     tellHost: sendParent(({ context: { saved, device } }): PartsSaved => {
       return { type: "parts.saved", device, cut: saved?.cut ?? 0, parts: saved?.parts ?? [] };
     }),
+    tellRoom: ({ context: { mailbox, device } }, isAwaited: boolean) => {
+      mailbox.tell({ role: "coordinator", index: 0 }, "writer.room", { device, isAwaited });
+    },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `writer:${context.device}`);
     },
@@ -117,7 +120,14 @@ const machine = setup({
     "thread.saved": { target: ".idle", actions: ["noteSaved", "tellSaved", "tellHost"] },
   },
   initial: "idle",
-  states: { idle: {}, writing: {}, paused: {} },
+  states: {
+    idle: {},
+    writing: {},
+    paused: {
+      entry: { type: "tellRoom", params: true },
+      exit: { type: "tellRoom", params: false },
+    },
+  },
 });
 
 /** As drawn above. */

@@ -1,6 +1,7 @@
 // What the training coordinator publishes of its run: one function for each event (run-events.ts),
 // in the order of a generation's life. The events of heartbeats are in heartbeat-progress.ts.
 
+import { RunCancelledError } from "../../src/errors/errors.ts";
 import { kernelNotice } from "../../src/kernels/index.ts";
 import type { Metrics } from "../../src/training/loop/metrics.ts";
 import { adviseTiers, type TableTiers } from "../../src/training/planning/tier-advice.ts";
@@ -10,6 +11,7 @@ import { resultOf } from "../run-state/run-metrics.ts";
 import type { RunResult } from "../run-state/run-result.ts";
 import { storesOf, troubleOf } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
+import { roomWaitMs } from "../threads/generation-spec.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { incidentOf } from "./coordinator-failures.ts";
 import { pinsTold } from "./follow-pins.ts";
@@ -71,6 +73,31 @@ export function tellGoingOn(context: TrainingCoordinatorContext): { readonly isG
   tellRecovered(context);
   tellScaled(context);
   return { isGoingOn: true };
+}
+
+/**
+ * run.alert, once, where writers wait for room on the disk of the checkpoints.
+ * @throws RunCancelledError where the run is to end: it would wait for a checkpoint (J8)
+ */
+export function tellRoom(
+  { record, scope, job, hosts, step, seenStep }: TrainingCoordinatorContext,
+  { device, isAwaited }: MessageEvent<"writer.room">["body"],
+): void {
+  const { roomAwaited } = record;
+  const wasAwaited = roomAwaited.size > 0;
+  if (isAwaited) roomAwaited.add(device);
+  else roomAwaited.delete(device);
+  if (wasAwaited || !isAwaited) return;
+  const seconds = roomWaitMs({ job, hosts }) / 1000;
+  record.append(scope.generation, {
+    type: "run.alert",
+    code: "CHECKPOINT_DISK_FULL",
+    step: Math.max(step, seenStep),
+    message:
+      `The disk of the checkpoints in ${job.checkpoint.directory} is full: the run waits for room, at ` +
+      `most ${seconds} s, and then goes back to its last checkpoint; make room there, or cancel the run`,
+  });
+  if (record.isCancelAsked) throw new RunCancelledError(record.run);
 }
 
 /** run.recovered, where the generation began after a failure. */

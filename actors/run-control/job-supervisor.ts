@@ -31,8 +31,8 @@
 //       the run's record says why.
 //   J7. Under a lease the present leader is in charge: a generation that a former leader claimed in
 //       its last moment is followed by another.
-//   J8. A run that is cancelled before its first step ends at once: its data may be read for hours,
-//       and there is nothing to keep.
+//   J8. A run that is cancelled before its first step, or while its checkpoints find no room, ends
+//       at once: its data may be read for hours, or room never come, and nothing can be kept.
 
 import {
   type AnyActorRef,
@@ -131,6 +131,7 @@ const machine = setup({
       const { network, record, membership, hosts, job, claimed, failedAtMs, createdBy } = context;
       if (claimed === undefined) throw new RangeError("No generation is claimed");
       const { generation, latest, store } = claimed;
+      record.roomAwaited.clear(); // Writers of the generation before.
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
       const forCuts = { ...common, hosts, record, createdBy };
@@ -160,7 +161,8 @@ const machine = setup({
     passCancel: enqueueActions(({ context, self, enqueue }) => {
       const training: AnyActorRef | undefined = self.getSnapshot().children.training;
       const isPreparing = training?.getSnapshot()?.value === "preparing";
-      if (isPreparing) throw new RunCancelledError(context.record.run); // J8
+      const isStuck = context.record.roomAwaited.size > 0;
+      if (isPreparing || isStuck) throw new RunCancelledError(context.record.run); // J8
       enqueue.sendTo("training", { type: "run.cancel" });
     }),
     handUp: ({ context }) => {

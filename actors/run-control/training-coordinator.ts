@@ -21,8 +21,8 @@
 //   resting      tier.rest, of durable tiers               tier.rested
 //   releasing    host.release, of all hosts                host.released
 //
-// At any time it takes host.progress, host.mended and host.failed; run.cancel, run.rescale,
-// run.yield and run.checkpoint of its own children and of the job supervisor; host.gone.
+// At any time it takes host.progress, host.mended, host.failed and writer.room; run.cancel,
+// run.rescale, run.yield and run.checkpoint of its children and of the job supervisor; host.gone.
 //
 // Where to read on: coordinator-context.ts what it knows · next-action.ts what comes next ·
 // coordinator-requests.ts what it asks · reader-commands.ts what a user asks of readers ·
@@ -65,6 +65,7 @@ import {
   tellPrepared,
   tellPreparing,
   tellRested,
+  tellRoom,
   tellStarted,
 } from "./coordinator-events.ts";
 import { failureOf, goneOf, raise, stallOf, stepWait } from "./coordinator-failures.ts";
@@ -84,7 +85,7 @@ import { askPause, noteScaling, watchingCheckpoint, watchingScale } from "./scal
 import { supervisedMaster } from "./serve-splits.ts";
 
 type CoordinatorEvent =
-  | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
+  | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing" | "writer.room">
   | { readonly type: "host.gone"; readonly host: number }
   | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" };
 
@@ -151,9 +152,6 @@ const machine = setup({
       failure: ({ context, event }) =>
         event.type === "host.failed" ? failureOf(context, event.body) : context.failure,
     }),
-    tellMended: ({ context, event }) => {
-      if (event.type === "host.mended") tellMended(context, event.body);
-    },
     fail: ({ context, event }) => raise("error" in event ? event.error : context.failure),
     failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
     failStalled: ({ context }) => raise(stallOf(context)),
@@ -178,7 +176,8 @@ const machine = setup({
   on: {
     "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
-    "host.mended": { actions: "tellMended" },
+    "host.mended": { actions: ({ context, event }) => tellMended(context, event.body) },
+    "writer.room": { actions: ({ context, event }) => tellRoom(context, event.body) },
     "xstate.error.actor.preprocessing": { actions: "fail" },
     "host.preparing": { actions: "tellPreparing" },
     "host.progress": { actions: "watch" },

@@ -101,7 +101,7 @@ const eventBody = z.discriminatedUnion("type", [
   /** It goes on, but not as it should: what is wrong, and what to do about it. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED"]),
+    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW", "REPLAN_FAILED", "CHECKPOINT_DISK_FULL"]),
     step: count,
     message: z.string(),
     /** `PIPELINE_SERIAL`: of the steps that were judged. */

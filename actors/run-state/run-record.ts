@@ -70,6 +70,7 @@ export class RunRecord {
   preemptedBy: string | undefined;
   /** Whether it is to make a checkpoint after its step. */
   isCheckpointAsked = false;
+  readonly roomAwaited = new Set<number>(); // Devices whose checkpoints wait for a full disk.
   /** A change of its devices that has begun, until the first step with others. */
   scaling: Scaling | undefined;
   /** Of a replay: the cuts to make instead of the job's; the last cut ends the run. */

@@ -17,6 +17,7 @@
 //   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   writer ──▶ coordinator        writer.room
 //   checkpoint ──▶ bridge         buddy.keep
 //   bridge ──▶ checkpoint         buddy.kept
 //   coordinator ──▶ tier          tier.rest
@@ -291,6 +292,8 @@ export const messages = defineMessages({
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
+  /** The disk of the checkpoints is full, and the writer waits for room; or it goes on. */
+  "writer.room": z.object({ device, isAwaited: z.boolean() }),
 
   /** For tests and the chaos harness: the actor throws. Accepted only where faults are allowed. */
   "chaos.throw": z.object({ reason: z.string() }),
@@ -348,5 +351,6 @@ export const takers = {
   "tier.rest": "tier",
   "tier.rested": "coordinator",
   "part.saved": "checkpoint",
+  "writer.room": "coordinator",
   "chaos.throw": "any",
 } as const satisfies Record<keyof Messages, SubjectRole | "any">;

@@ -1,10 +1,11 @@
 // The actors of a tier and of a shard: what they are asked by name they answer, a flush once, even
-// if messages repeat or are lost.
+// if messages repeat or are lost. And of a writer: it tells when its disk is full.
 
 import test from "ava";
 import { setup } from "xstate";
 import { shardMachine } from "../../../actors/host/shard.ts";
 import { type TierInput, tierMachine } from "../../../actors/host/tier.ts";
+import { writerMachine } from "../../../actors/host/writer.ts";
 import { createGeneration } from "../../../actors/threads/generation-memory.ts";
 import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
 import { resolveJob } from "../../../src/job/job.ts";
@@ -99,4 +100,24 @@ test("a shard tells what it is as often as it is asked", async (t) => {
     [1, 1, 2],
   );
   t.like(told[2]?.report, { state: "restoring", table: shard.name, device: 0, cachedRows: 0 });
+});
+
+test("a writer tells the coordinator when its disk is full, and when it has room", async (t) => {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const spec = smallGenerationSpec();
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0));
+  const coordinator = { role: "coordinator", index: 0 } as const;
+  place.heard(coordinator);
+  const input = { network: place.network, launcher, generation, device: 0, replicas: {} as never };
+  startActor(place, writerMachine, input);
+  for (const type of ["writing", "paused", "writing"]) {
+    threads[0]?.report({ type });
+    await place.pass(0);
+  }
+  const told = place.heard(coordinator).map(({ type, body }) => ({ type, body }));
+  t.deepEqual(told, [
+    { type: "writer.room", body: { device: 0, isAwaited: true } },
+    { type: "writer.room", body: { device: 0, isAwaited: false } },
+  ]);
 });

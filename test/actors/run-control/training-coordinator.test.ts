@@ -53,7 +53,7 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
     say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);
-  return { ...place, membership, ends };
+  return { ...place, membership, record, ends };
 }
 
 const beat = (step: number) => ({
@@ -96,6 +96,28 @@ test("a host that is lost is waited for no more", async (t) => {
   for (let i = 0; i < 6; i++) await pass(250);
   t.like(ends.error, { code: "PEER_LOST" });
   t.deepEqual(network.waits.waits("r1"), []);
+});
+
+test("a full disk of the checkpoints is told once, with the longest wait", async (t) => {
+  const { record, say, pass } = await startRunning();
+  for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: true });
+  await pass(0);
+  const alerts = record.since(0).filter(({ type }) => type === "run.alert");
+  t.is(alerts.length, 1);
+  t.like(alerts[0], { code: "CHECKPOINT_DISK_FULL" });
+  t.regex(JSON.stringify(alerts[0]), /is full: the run waits for room, at most 240 s/);
+  t.is(record.roomAwaited.size, 2);
+  for (const device of [0, 1]) say(self, "writer.room", { device, isAwaited: false });
+  await pass(0);
+  t.is(record.roomAwaited.size, 0);
+});
+
+test("a run that is cancelled ends when the disk takes no checkpoint", async (t) => {
+  const { ends, record, say, pass } = await startRunning();
+  record.isCancelAsked = true;
+  say(self, "writer.room", { device: 0, isAwaited: true });
+  await pass(0);
+  t.like(ends.error, { code: "RUN_CANCELLED" });
 });
 
 test("silence means nothing while the broker is away, and for a while after", async (t) => {

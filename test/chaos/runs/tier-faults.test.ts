@@ -143,6 +143,26 @@ test.serial("P11: a full disk in virtual time is waited for", async (t) => {
   t.deepEqual(only(events, "run.incident"), []);
 });
 
+test.serial(
+  "a full disk of checkpoints is told at once, and cancelling ends the wait",
+  async (t) => {
+    const refusalOf = (actor: string) => (actor === "writer:0" ? "ENOSPC" : undefined);
+    await using place = startVirtualCluster(1, { refusalOf });
+    const run = await place.cluster.submit(place.job({ checkpoint: { everySteps: 5 } }));
+    const told: RunEvent[] = [];
+    const following = (async () => {
+      for await (const event of run.events()) {
+        told.push(event);
+        if (event.type === "run.alert") await run.cancel();
+      }
+    })();
+    await t.throwsAsync(() => run.result(), { message: /was cancelled/ });
+    await following;
+    t.like(only(told, "run.alert"), [{ code: "CHECKPOINT_DISK_FULL" }]);
+    t.deepEqual(only(told, "run.incident"), [], "it waited for no deadline");
+  },
+);
+
 test.serial("P11: a full disk in virtual time that stays so ends the run", async (t) => {
   const refusalOf = (actor: string) => (actor === "tier:0" ? "ENOSPC" : undefined);
   await using place = startVirtualCluster(1, { refusalOf });

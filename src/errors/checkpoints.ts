@@ -51,6 +51,19 @@ export class GenerationFencedError extends TrainingError {
   }
 }
 
+/** Another process of this machine trains into the directory, and lives. */
+export class DirectoryHeldError extends TrainingError {
+  readonly code = "DIRECTORY_HELD";
+  readonly recovery = "stop";
+
+  constructor(directory: string, pid: string, since: string) {
+    super(
+      `${directory} is in use: process ${pid} of this machine trains into it since ${since}; let that ` +
+        "run end, name another `checkpoint.directory`, or end that run with --take-over",
+    );
+  }
+}
+
 /** The disk refused a read or a write, or a server of data did not answer. */
 export class StoreFailedError extends TrainingError {
   readonly code = "STORE_FAILED";

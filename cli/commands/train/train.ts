@@ -10,6 +10,7 @@ import {
   type RunResult,
   resolveJob,
 } from "../../../index.ts";
+import { holdDirectory } from "../../../storage/checkpoint-store/hold-directory.ts";
 import {
   type ChangeArguments,
   type CommonOptions,
@@ -47,6 +48,7 @@ interface TrainOptions
   readonly dryRun?: boolean;
   readonly history?: string;
   readonly watch?: boolean;
+  readonly takeOver?: boolean;
 }
 
 /** Adds the command. */
@@ -65,6 +67,7 @@ export function addTrain(program: Command): void {
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--history <FILE>", "write the learning curve to this CSV file at the end")
     .option("--watch", "serve a page that shows the run, and print its link")
+    .option("--take-over", "train into a directory that another process uses, and end its run")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
@@ -92,7 +95,9 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   planWith(options.constants);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
-  const asked = resolveJob(job).devices || planned; // 0 stands for the fastest.
+  const { checkpoint, devices: named } = resolveJob(job);
+  using _held = holdDirectory(checkpoint.directory, { takeOver: options.takeOver === true });
+  const asked = named || planned; // 0 stands for the fastest.
   await using cluster = await Cluster.start({
     devices:
       asked || (await fastestDevices(resolveJob(job), options.constants, (line) => view.say(line))),

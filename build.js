@@ -13,11 +13,12 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { build } from "rolldown";
 import { writeEsModule } from "./es-module.js";
+import { writeOptionComments } from "./option-comments.js";
 
 const product = ["src", "storage", "actors", "chaos", "cli"];
 const beside = ["examples", "bench", "docs", "test"];
 const configuration = ["index.ts", "package.json", "tsconfig.json", "tsconfig.product.json"];
-const programs = ["build.js", "rolldown.config.js", "es-module.js", "web"];
+const programs = ["build.js", "rolldown.config.js", "es-module.js", "option-comments.js", "web"];
 /** What was built, and when. */
 const stamp = "dist/.built";
 
@@ -45,6 +46,7 @@ async function compileTypeScript() {
   rmSync("dist/.tsbuildinfo", { force: true });
   const alone = ["--incremental", "false", "--tsBuildInfoFile", "null"];
   await run("node_modules/.bin/tsc", ["-p", project, ...types, ...alone]);
+  if (isPackage) await writeOptionComments();
   for (const folder of [...product, ...beside]) removeLeftOvers(folder);
   const { default: rollups } = await import("./rolldown.config.js");
   writeEsModule(await build(rollups.map((one) => ({ ...one, onLog: tell }))));

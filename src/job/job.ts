@@ -96,7 +96,9 @@ export const jobSchema = z.strictObject({
     ),
   evaluation: evaluationOptions
     .optional()
-    .describe("Evaluation on held-out samples, at cuts. Left out: none."),
+    .describe(
+      "Evaluation on held-out samples, at cuts; what its `data` leave out is as in the training data. Left out: none.",
+    ),
   checkpoint: checkpointOptions
     .prefault({})
     .describe("When checkpoints are written, where, and how many are kept."),
@@ -190,7 +192,6 @@ export interface JobOptions {
   };
   readonly loss?: LossOptions;
   readonly exchange?: ExchangeOptions;
-  /** What its `data` leave out is as in the training data. */
   readonly evaluation?: EvaluationOptions;
   readonly checkpoint?: CheckpointOptions;
   readonly warmStart?: z.input<typeof warmStartOptions>;

@@ -1,0 +1,140 @@
+// Writes the sentences of options into the types of the package, so that an editor shows them where
+// an option is written. The schemas have the sentences (`describe`); the compiler drops them from the
+// types that it infers. In the declarations in dist/, each type that follows from a schema is
+// replaced by the same type, written out with a comment on every option.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+
+/** The declarations with such types, below dist/. */
+const declarations = [
+  ...["cross", "custom", "dlrm", "field", "final-net", "first-order", "gate", "loss"],
+  ...["sequence", "task", "wukong"],
+]
+  .map((name) => `src/model/options/${name}-options`)
+  .concat([
+    "src/data/options",
+    "src/embedding/tables/options",
+    "src/embedding/tables/tier-options",
+    "src/exchange/options",
+    "src/job/evaluation-options",
+    "src/job/job",
+    "src/job/planner-options",
+    "src/job/preprocessing-options",
+    "src/model/model-builders",
+    "src/model/options",
+    "src/training/checkpoint/checkpoint-options",
+  ]);
+
+/** Rewrites the declarations in dist/, which the compiler has just made. */
+export async function writeOptionComments() {
+  const { describeKinds } = await import(new URL("dist/src/job/job-json-schema.js", import.meta.url));
+  for (const name of declarations) {
+    const path = new URL(`dist/${name}.d.ts`, import.meta.url);
+    const { modelOptions } = await import(new URL("dist/src/model/options.js", import.meta.url));
+    const own = await import(new URL(`dist/${name}.js`, import.meta.url));
+    const schemas = { modelOptions, ...own };
+    writeFileSync(path, commented(readFileSync(path, "utf8"), schemas, describeKinds));
+  }
+}
+
+/** The text of declarations with the types of `schemas` written out. */
+export function commented(text, schemas, describeKinds) {
+  const jsonSchemaOf = (schema) => {
+    const json = jsonSchema(schema);
+    describeKinds(json);
+    return json;
+  };
+  const isKnown = (name) => schemas[name] !== undefined;
+  const of = (name, leftOut = "") =>
+    typeOf(jsonSchemaOf(schemas[name]), leftOut.match(/\w+/g) ?? [], "");
+  const job = schemas.jobSchema === undefined ? {} : jsonSchemaOf(schemas.jobSchema);
+  const kinds = schemas.modelOptions === undefined ? [] : jsonSchemaOf(schemas.modelOptions).oneOf;
+  return text
+    .replace(/(?<=^export declare const )(\w+): \(options: [\s\S]*?(?=\n\/\*\* |\n*$(?!\n))/gm, (all, kind) => {
+      const model = kinds.find(({ properties }) => properties.kind.const === kind);
+      if (model === undefined) return all;
+      const built = `Extract<import("./options.ts").ModelOptions, { kind: "${kind}" }>`;
+      return `${kind}: (options: ${typeOf(model, ["kind"], "")}) => ${built};`;
+    })
+    .replace(/(?<=export interface JobOptions )\{[\s\S]*?\n\}/, (all) => withComments(all, job))
+    .replace(/(?<=export type EvaluationOptions = Omit<.*> & )\{[\s\S]*?\n\}/, (all) =>
+      withComments(all, jsonSchemaOf(schemas.evaluationOptions)),
+    )
+    .replace(
+      /Omit<z\.input<typeof (\w+)>, ((?:"\w+"(?: \| )?)+)>/g,
+      (all, name, names) => (isKnown(name) ? of(name, names) : all),
+    )
+    .replace(/(?:Written<)?z\.input<typeof (\w+)>(?:\["(\w+)"\])?(>?)/g, (all, name, key, end) => {
+      if (!isKnown(name)) return all;
+      const isWritten = all.startsWith("Written<");
+      const schema = key === undefined ? schemas[name] : schemas[name].shape[key];
+      return typeOf(jsonSchemaOf(schema), [], "") + (isWritten ? "" : end);
+    })
+    .replace(/(= |^\s*\| |\| )ModelOptionsOf<typeof (\w+)>/gm, (all, before, name) =>
+      isKnown(name) ? before + of(name) : all,
+    );
+}
+
+/** A type that is written by hand, with the comments of the options of `section`. */
+function withComments(text, section) {
+  const above = [section];
+  return text.replace(/^( +)readonly (\w+)\??:( z\.input<.*;)?/gm, (line, indent, name, inferred) => {
+    const depth = indent.length / 4;
+    const option = above[depth - 1]?.properties?.[name] ?? {};
+    above[depth] = option;
+    const type = () => `${indent}readonly ${name}?: ${typeOf(option, [], indent)} | undefined;`;
+    const written = inferred === undefined ? line : type();
+    return commentOf(option.description, indent, option.default) + written;
+  });
+}
+
+/** The JSON Schema of what a user may write. Of a table of a model, its `table` says the rest. */
+function jsonSchema(schema) {
+  return z.toJSONSchema(schema, {
+    io: "input",
+    unrepresentable: "any",
+    override({ path, jsonSchema }) {
+      const isTable = path.includes("tables") && jsonSchema.properties?.rowBlocks !== undefined;
+      if (isTable) jsonSchema.required = ["name"];
+    },
+  });
+}
+
+/** A type of TypeScript, on lines that begin with `indent`. */
+function typeOf(schema, leftOut, indent) {
+  const { const: constant, enum: values, oneOf, anyOf, type, items, prefixItems } = schema;
+  const inner = (one) => typeOf(one, leftOut, indent);
+  if (constant !== undefined) return JSON.stringify(constant);
+  if (values !== undefined) return values.map((value) => JSON.stringify(value)).join(" | ");
+  if (oneOf ?? anyOf) return [...new Set((oneOf ?? anyOf).map(inner))].join(" | ");
+  if (prefixItems !== undefined) return inner({ type, items: { anyOf: prefixItems } }); // As `Written`.
+  if (type === "array") return `readonly (${inner(items ?? {})})[]`;
+  if (type === "object") return objectOf(schema, leftOut, indent);
+  if (type === "integer") return "number";
+  return ["string", "number", "boolean", "null"].includes(type) ? type : "unknown";
+}
+
+function objectOf({ properties, required = [], additionalProperties }, leftOut, indent) {
+  if (properties === undefined) {
+    return `{ readonly [name: string]: ${typeOf(additionalProperties || {}, [], indent)} }`;
+  }
+  const within = `${indent}    `;
+  const lines = Object.entries(properties).map(([name, schema]) => {
+    if (leftOut.includes(name)) return "";
+    const isNeeded = required.includes(name);
+    const type = typeOf(schema, [], within) + (isNeeded ? "" : " | undefined");
+    const { const: kind, description = `\`${kind}\`: it says which options stand beside it.` } = schema;
+    const comment = commentOf(description, within, schema.default);
+    return `${comment}${within}readonly ${name}${isNeeded ? "" : "?"}: ${type};\n`;
+  });
+  return `{\n${lines.join("")}${indent}}`;
+}
+
+/** A doc comment, with the default where it is a constant. */
+function commentOf(description, indent, usual) {
+  if (description === undefined) return "";
+  const isPlain = ["string", "number", "boolean"].includes(typeof usual);
+  const ending = isPlain ? `\n${indent} * @default ${JSON.stringify(usual)}` : "";
+  return `${indent}/**\n${indent} * ${description.replaceAll("*/", "* /")}${ending}\n${indent} */\n`;
+}

@@ -1,0 +1,109 @@
+// The types of the package say of each option what it means: an editor shows it where one is
+// written (option-comments.js, which runs when a package is built).
+
+import test from "ava";
+import * as data from "../../src/data/options.ts";
+import { jobSchema } from "../../src/job/job.ts";
+import { describeKinds } from "../../src/job/job-json-schema.ts";
+import { dlrmOptions } from "../../src/model/options/dlrm-options.ts";
+import { modelOptions } from "../../src/model/options.ts";
+import { checkpointOptions } from "../../src/training/checkpoint/checkpoint-options.ts";
+import { packageTypes, testIf } from "../helpers/needs.ts";
+import { textOf } from "../helpers/tree.ts";
+
+const script = new URL("../../../option-comments.js", import.meta.url).href;
+const { commented } = (await import(script)) as {
+  commented(text: string, schemas: object, kinds: typeof describeKinds): string;
+};
+
+/** Options without a comment on the line before them. */
+function bare(text: string): string[] {
+  const lines = text.split("\n");
+  return lines.filter(
+    (line, i) => /^\s*readonly \w+\??:/.test(line) && lines[i - 1]?.trim() !== "*/",
+  );
+}
+
+test("types that follow from schemas are written out, with a comment on every option", (t) => {
+  const { csvOptions, dataOptions, syntheticOptions } = data;
+  const of = { checkpointOptions, dlrmOptions, csvOptions, dataOptions, syntheticOptions };
+  const text = commented(
+    `export type A = z.input<typeof checkpointOptions>;
+export type B = Written<z.input<typeof csvOptions>>;
+export type C = ModelOptionsOf<typeof dlrmOptions>;
+export type D = Written<z.input<typeof dataOptions>>;
+export type E = Omit<z.input<typeof checkpointOptions>, "partial" | "keep">;
+export type F = z.input<typeof unknownOptions>;`,
+    of,
+    describeKinds,
+  );
+  t.deepEqual(bare(text), []);
+  t.regex(text, /\* A checkpoint every so many steps[^*]*\n\s*\* @default \d+/);
+  t.regex(text, /readonly label: string \| readonly \(string\)\[\];/);
+  t.regex(text, /readonly kind: "dlrm";/);
+  t.regex(text, /F = z\.input<typeof unknownOptions>/);
+  const [, e = ""] = /type E = (\{[\s\S]*?\n\})/.exec(text) ?? [];
+  t.false(/partial|readonly keep/.test(e));
+});
+
+test("the options of a job have comments, and sections without a name are written out", (t) => {
+  const text = commented(
+    `export interface JobOptions {
+    readonly name?: string;
+    readonly restarts?: z.input<typeof jobSchema>["restarts"];
+    readonly model: ModelOptions;
+    readonly optimizer?: {
+        readonly dense?: DenseOptimizerOptions;
+    };
+}`,
+    { jobSchema, modelOptions },
+    describeKinds,
+  );
+  t.deepEqual(bare(text), []);
+  t.regex(
+    text,
+    /The update rule of the dense layers[\s\S]*readonly dense\?: DenseOptimizerOptions;/,
+  );
+  t.regex(text, /Restores that a run may need[\s\S]*readonly restartsMax\?: number \| undefined;/);
+});
+
+test("the functions of the kinds of models take options with comments", (t) => {
+  const text = commented(
+    `/** A. */
+export declare const lr: (options: Omit<{
+    dense: number;
+}, "kind">) => unknown;
+/** B. */
+export declare const din: (options: Omit<X, "kind">) => X;
+`,
+    { modelOptions },
+    describeKinds,
+  );
+  t.deepEqual(bare(text), []);
+  t.regex(text, /^export declare const lr: \(options: \{\n {4}\/\*\*\n/m);
+  t.regex(
+    text,
+    /\}\) => Extract<import\("\.\/options\.ts"\)\.ModelOptions, \{ kind: "din" \}>;\n$/,
+  );
+  t.false(text.includes("Omit<"));
+});
+
+testIf(packageTypes)("in a package, every option of the exported types has a comment", (t) => {
+  const types = {
+    "src/job/job": ["JobOptions"],
+    "src/job/evaluation-options": ["EvaluationOptions"],
+    "src/data/options": ["CsvOptions", "ParquetOptions", "SyntheticOptions"],
+    "src/model/options/dlrm-options": ["DlrmOptions"],
+    "src/embedding/tables/options": ["TableOptions", "SparseOptimizerOptions"],
+    "src/training/checkpoint/checkpoint-options": ["CheckpointOptions"],
+  };
+  for (const [file, names] of Object.entries(types)) {
+    const text = textOf(`dist/${file}.d.ts`);
+    for (const name of names) {
+      const all =
+        new RegExp(`export (?:type|interface) ${name} [\\s\\S]*?\\n\\}`).exec(text)?.[0] ?? "";
+      t.true(all.split("\n").length > 5, name);
+      t.deepEqual(bare(all), [], name);
+    }
+  }
+});

@@ -1,6 +1,7 @@
 // The options of a cluster: what `Cluster.start` and `osiris up` take, with their defaults.
 
 import { z } from "zod";
+import { usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
 import { credentialOptions } from "../../src/wire/transports/credentials.ts";
@@ -21,6 +22,12 @@ export const clusterOptions = z.strictObject({
   minDevices: z.int().min(1).max(128).optional(),
   /** Longest that a run waits for them. @default 60000 */
   joinDeadlineMs: z.int().min(1).default(60_000),
+  /**
+   * Milliseconds without a heartbeat, which hosts send every 250 ms, after which a host that joined
+   * is lost; of a run that trains a beat less; four times as long while it makes a generation and
+   * restores it. Longer for busy machines, which then notice a dead host later. @default 1250
+   */
+  hostSilenceMs: z.int().min(750).max(600_000).default(usualHostSilenceMs),
   /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
   nats: z.string().min(1).optional(),
   /** Credentials for it; the embedded broker takes a token. */

@@ -305,11 +305,12 @@ function prefixAt(clock: Clock): string {
 }
 
 function membershipOf(options: CheckedOptions): Membership {
-  const { devices, minDevices = Math.max(1, devices), joinDeadlineMs } = options;
+  const { devices, minDevices = Math.max(1, devices), joinDeadlineMs, hostSilenceMs } = options;
   const own = { host: 0, devices, machine: hostname(), pid: process.pid };
   return new Membership({
     minDevices,
     joinDeadlineMs,
+    hostSilenceMs,
     own: devices === 0 ? undefined : own,
     arithmetic: openKernels("auto").arithmetic,
     version: packageVersion(),

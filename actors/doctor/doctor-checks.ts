@@ -1,8 +1,8 @@
 // What the doctor finds: one line for each thing that was looked at, and the judgements about a
 // broker, which are pure.
 
+import { beatMs } from "../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../src/wire/transports/probe.ts";
-import { beatMs } from "../host/host-generation.ts";
 
 /** One thing that was looked at. */
 export interface Check {

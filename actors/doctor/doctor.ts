@@ -4,7 +4,7 @@
 import { TransportLostError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobSchema, resolveJob } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
-import { type DeadlineLine, deadlineTree } from "../../src/ports/deadlines.ts";
+import { clusterDeadlines, type DeadlineLine, deadlineTree } from "../../src/ports/deadlines.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
 import type { Credentials } from "../../src/wire/transports/credentials.ts";
 import { probeServer } from "../../src/wire/transports/probe.ts";
@@ -25,7 +25,7 @@ export interface DoctorOptions extends Credentials {
 /** What was found. */
 export interface Diagnosis {
   readonly checks: readonly Check[];
-  /** Every deadline of the job; without a job, the defaults. */
+  /** Every deadline of the job, without a job the defaults; then those of a cluster. */
   readonly deadlines: readonly DeadlineLine[];
   /** Whether nothing fails. */
   readonly isHealthy: boolean;
@@ -48,7 +48,7 @@ export async function diagnose(options: DoctorOptions = {}): Promise<Diagnosis> 
     ...(await brokerFound(nats, credentials)),
   ];
   const isWell = (some: readonly Check[]) => some.every(({ state }) => state !== "fail");
-  const deadlines = deadlineTree({ stepDeadlineMs });
+  const deadlines = [...deadlineTree({ stepDeadlineMs }), ...clusterDeadlines()];
   return { checks, deadlines, isHealthy: isWell(checks), isJobFit: isWell(ofJob) };
 }
 

@@ -7,17 +7,24 @@
 
 import { fromCallback, setup } from "xstate";
 import { PeerLostError } from "../../src/errors/errors.ts";
+import { beatMs } from "../../src/ports/deadlines.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { waiting } from "../runtime/wait-graph.ts";
-import { beatMs } from "./host-generation.ts";
 import type { HostShare, Membership } from "./membership.ts";
 
 export interface HostWatchInput {
   readonly network: Network;
   readonly host: number;
   readonly run: string;
+  /** The silence after which the membership gives a host up; here it counts a beat less. */
+  readonly hostSilenceMs: number;
+}
+
+/** The longest silence of a host that trains. */
+function boundOf({ hostSilenceMs }: HostWatchInput): number {
+  return hostSilenceMs - beatMs;
 }
 
 const machine = setup({
@@ -27,14 +34,17 @@ const machine = setup({
     events: MessageEvent<"host.progress">;
   },
   actors: { waiting },
-  delays: { silenceMs: 3 * beatMs, doubtMs: beatMs },
+  delays: {
+    silenceMs: ({ context }) => boundOf(context) - beatMs,
+    doubtMs: beatMs,
+  },
   actions: {
     fail: ({ context }) => {
-      throw new PeerLostError(`host:${context.host}`, `no heartbeat for ${4 * beatMs} ms`);
+      throw new PeerLostError(`host:${context.host}`, `no heartbeat for ${boundOf(context)} ms`);
     },
   },
   guards: {
-    couldBeHeard: ({ context }) => context.network.connectedForMs() >= 4 * beatMs,
+    couldBeHeard: ({ context }) => context.network.connectedForMs() >= boundOf(context),
   },
 }).createMachine({
   id: "hostWatch",
@@ -49,9 +59,9 @@ const machine = setup({
     doubting: {
       invoke: {
         src: "waiting",
-        input: ({ context: { network, host, run } }) => ({
+        input: ({ context, context: { network, host, run } }) => ({
           ...{ network, run, who: "coordinator:0", whom: [`host:${host}`], what: "a heartbeat" },
-          sinceMs: network.clock.now() - 3 * beatMs,
+          sinceMs: network.clock.now() - boundOf(context) + beatMs,
         }),
       },
       after: {

@@ -23,6 +23,7 @@ import {
   setup,
 } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
+import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
@@ -90,9 +91,6 @@ type HostGenerationEvent =
   | { readonly type: "tier.told"; readonly news: TierNews }
   | PartsSaved
   | ErrorActorEvent<unknown, string>;
-
-/** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
-export const beatMs = 250;
 
 /** Readers that may be replaced within the window; more mean that the cause lies elsewhere. */
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;

@@ -24,6 +24,7 @@ import {
 } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
@@ -38,7 +39,7 @@ import {
 } from "../threads/generation-schema.ts";
 import type { GenerationSpec } from "../threads/generation-spec.ts";
 import { preparing, preparingId, preparingsOf } from "./data-preparation.ts";
-import { beatMs, hostGenerationMachine } from "./host-generation.ts";
+import { hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
 
 export interface HostInput {

@@ -11,6 +11,7 @@
 
 import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
 import { RemoteError } from "../../src/errors/errors.ts";
+import { beatMs } from "../../src/ports/deadlines.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { actorClock } from "../runtime/actor-clock.ts";
 import { defineActor } from "../runtime/define-actor.ts";
@@ -19,7 +20,6 @@ import type { MessageEvent } from "../runtime/listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type SupervisorInput, supervisorMachine } from "../runtime/supervisor.ts";
 import { hostMachine } from "./host.ts";
-import { beatMs } from "./host-generation.ts";
 import type { Announcement } from "./membership.ts";
 
 export interface JoiningInput {

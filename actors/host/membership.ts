@@ -8,9 +8,12 @@
 //       that stalls for a while counts one beat.
 //   M3. A host that is leaving is given to no generation, and may go once none holds it.
 //   M4. Devices that one run has taken are given to no other run until it lets go of them.
+//   M5. A host that makes a generation, and reads checkpoints, is given a longer silence: on a busy
+//       machine its beats come late, though it is well.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
+import { assemblingSilences, beatMs, usualHostSilenceMs } from "../../src/ports/deadlines.ts";
 
 /** A host that is there. */
 export interface HostRecord {
@@ -44,8 +47,6 @@ export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number
 
 /** As many as the most devices of a run: more hosts would be of no use. */
 const hostsMax = 128;
-/** Beats that a host may miss; with the fifth it is gone. */
-const missedMax = 4;
 /** Beats after which a host that is gone is forgotten: if it comes back, it is a new host. */
 const rememberedBeats = 1000;
 
@@ -59,6 +60,10 @@ export class Membership {
   readonly minDevices: number;
   /** Longest wait for them. */
   readonly joinDeadlineMs: number;
+  /** A host is lost when it was not heard for so long, unless it assembles a generation. M5 */
+  readonly hostSilenceMs: number;
+  readonly #missedMax: number;
+  readonly #assembling = new Set<readonly HostShare[]>();
   readonly #own: readonly HostRecord[];
   readonly #expected: { readonly arithmetic: string; readonly version: string };
   readonly #members = new Map<number, Member>();
@@ -72,6 +77,8 @@ export class Membership {
   constructor(options: {
     readonly minDevices: number;
     readonly joinDeadlineMs: number;
+    /** @default 1250 */
+    readonly hostSilenceMs?: number;
     /** Host 0, in the cluster's own process; undefined if that process has no devices. */
     readonly own: HostRecord | undefined;
     /** The arithmetic that every host must have. */
@@ -81,6 +88,8 @@ export class Membership {
     const { minDevices, joinDeadlineMs, own, arithmetic, version } = options;
     this.minDevices = minDevices;
     this.joinDeadlineMs = joinDeadlineMs;
+    this.hostSilenceMs = options.hostSilenceMs ?? usualHostSilenceMs;
+    this.#missedMax = Math.ceil(this.hostSilenceMs / beatMs) - 1;
     this.#own = own === undefined ? [] : [own];
     this.#expected = { arithmetic, version };
   }
@@ -96,7 +105,7 @@ export class Membership {
     if (arithmetic !== ownArithmetic) throw new ArithmeticMismatchError(ownArithmetic, arithmetic);
     const known = this.#members.get(key);
     if (known === undefined) this.#makeRoom();
-    const isBack = known !== undefined && known.missed <= missedMax;
+    const isBack = known !== undefined && !this.#isGone(known);
     const host = known?.host ?? this.#nextHost++; // M1
     this.#members.set(key, { host, devices, machine, pid, missed: 0, isLeaving });
     if (!isBack || known.isLeaving !== isLeaving) this.#changed();
@@ -130,8 +139,8 @@ export class Membership {
   /** Another actor noticed that a host is lost: it is gone until it announces itself again. */
   doubt(host: number): void {
     for (const member of this.#members.values()) {
-      if (member.host !== host || member.missed > missedMax) continue;
-      member.missed = missedMax + 1;
+      if (member.host !== host || this.#isGone(member)) continue;
+      member.missed = assemblingSilences * (this.#missedMax + 1);
       this.#changed();
     }
   }
@@ -140,17 +149,38 @@ export class Membership {
   beat(): void {
     let hasChanged = false;
     for (const [key, member] of [...this.#members]) {
+      const wasGone = this.#isGone(member);
       member.missed++; // M2
-      if (member.missed === missedMax + 1) hasChanged = true;
-      if (member.missed > rememberedBeats) this.#members.delete(key);
+      if (!wasGone && this.#isGone(member)) hasChanged = true;
+      if (member.missed > this.#missedMax + rememberedBeats) this.#members.delete(key);
     }
     if (hasChanged) this.#changed();
+  }
+
+  /** Hosts make a generation and restore it, until the returned function is called. M5 */
+  assemble(shares: readonly HostShare[]): () => void {
+    this.#assembling.add(shares);
+    return () => {
+      const hosts = new Set(shares.map(({ host }) => host));
+      for (const member of this.#members.values()) {
+        // It has answered just now, or its generation is over: its silence is counted anew.
+        if (hosts.has(member.host) && !this.#isGone(member)) member.missed = 0;
+      }
+      this.#assembling.delete(shares);
+    };
+  }
+
+  /** Whether a host missed more beats than it may. M5 */
+  #isGone({ host, missed }: Member): boolean {
+    const isAssembling = [...this.#assembling].flat().some((share) => share.host === host);
+    const beats = this.#missedMax + 1;
+    return missed >= (isAssembling ? assemblingSilences * beats : beats);
   }
 
   /** The hosts that are there, in the order of their indices. */
   present(): HostRecord[] {
     const joined = [...this.#members.values()]
-      .filter(({ missed }) => missed <= missedMax)
+      .filter((member) => !this.#isGone(member))
       .map(({ host, devices, machine, pid }) => ({ host, devices, machine, pid }));
     return [...this.#own, ...joined].sort((a, b) => a.host - b.host);
   }
@@ -231,8 +261,8 @@ export class Membership {
   #makeRoom(): void {
     if (this.#members.size < hostsMax) return;
     const [oldest] = [...this.#members].sort(([, a], [, b]) => b.missed - a.missed);
-    const isGone = oldest !== undefined && oldest[1].missed > missedMax;
-    if (!isGone) throw expected("hosts", `at most ${hostsMax} in a cluster`, hostsMax + 1);
+    if (oldest === undefined || !this.#isGone(oldest[1]))
+      throw expected("hosts", `at most ${hostsMax} in a cluster`, hostsMax + 1);
     this.#members.delete(oldest[0]);
   }
 

@@ -14,7 +14,7 @@ import type { Cut } from "../../src/training/loop/schedule.ts";
 import { type RunPlan, runPlanSchema } from "../../src/training/planning/run-plan.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { durableRanks } from "../../storage/tiers/shape.ts";
-import { devicesOf, type HostShare } from "../host/membership.ts";
+import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
 import { addCounts, addIdCounts, type RunMetrics } from "../run-state/run-metrics.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
@@ -48,6 +48,8 @@ export interface RequestInput {
   readonly job: JobSpec;
   /** The hosts that take part, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
+  /** Told while they assemble. */
+  readonly membership: Membership;
   /** Slices of each device; undefined: even ones. */
   readonly sliceCounts: number[] | undefined;
   /** Number of the request: an answer to an older one is ignored. */
@@ -164,6 +166,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   const { network, mailbox, job, command } = input;
   const spec = specOf(input);
   const startMs = network.clock.now();
+  const assembled = input.membership.assemble(input.hosts);
   const answers = await ask({
     network,
     mailbox,
@@ -174,7 +177,7 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
     deadlineMs: deadlinesOf(job).assembly,
     signal,
-  });
+  }).finally(assembled);
   const devices = answers.flat();
   const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
   const other = others.find((arithmetic) => arithmetic !== first);

@@ -110,9 +110,10 @@ const machine = setup({
   actions: {
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
     chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
-    watchHosts: enqueueActions(({ context: { network, hosts, scope }, enqueue }) => {
+    watchHosts: enqueueActions(({ context: { network, hosts, scope, membership }, enqueue }) => {
+      const common = { network, run: scope.run, hostSilenceMs: membership.hostSilenceMs };
       for (const { host } of hosts) {
-        const input = { network, host, run: scope.run };
+        const input = { ...common, host };
         enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
       }
     }),

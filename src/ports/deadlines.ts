@@ -70,6 +70,15 @@ const rules = {
   rest: { within: undefined, what: "tiers put durable rows to rest", share: 10 },
 } as const satisfies Record<string, Rule>;
 
+/** How often a host of a cluster is heard, in milliseconds. */
+export const beatMs = 250;
+
+/** A host is lost when it was not heard for so long, in milliseconds, unless the cluster says. */
+export const usualHostSilenceMs = 1250;
+
+/** The same while the host makes a generation and restores it, in times of that. */
+export const assemblingSilences = 4;
+
 export type DeadlineName = keyof typeof rules;
 
 /** The deadlines of a run, in milliseconds. */
@@ -85,10 +94,38 @@ export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: numbe
 
 /** One deadline for display. */
 export interface DeadlineLine {
-  readonly name: DeadlineName;
+  readonly name: string;
   readonly within: string | undefined;
   readonly what: string;
   readonly ms: number;
+}
+
+/** The deadlines of a cluster with the usual options, which no job changes. */
+export function clusterDeadlines(): DeadlineLine[] {
+  const silence = usualHostSilenceMs;
+  return [
+    { name: "heartbeat", within: undefined, what: "a host says that it is there", ms: beatMs },
+    {
+      name: "hostSilence",
+      within: undefined,
+      what: "a host is not heard, and is lost (--host-silence)",
+      ms: silence,
+    },
+    {
+      name: "hostAssembling",
+      within: undefined,
+      what: "the same, while it makes a generation and restores it",
+      ms: assemblingSilences * silence,
+    },
+    {
+      name: "hostTraining",
+      within: "hostSilence",
+      what: "a host of a run that trains is not heard",
+      ms: silence - beatMs,
+    },
+    { name: "lease", within: undefined, what: "another leader takes over", ms: 2500 },
+    { name: "join", within: undefined, what: "a run waits for its devices", ms: 60_000 },
+  ];
 }
 
 /** The tree of deadlines, each one after the deadline that encloses it. */

@@ -70,7 +70,7 @@ export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): str
   return [
     ...checkLines(checks),
     "",
-    "Deadlines, all from the step deadline of the job:",
+    "Deadlines, from the step deadline of the job; then those of a cluster, from its options:",
     ...tree,
     "",
     worst === 0 ? "All is well." : `${verdict}; ${advised}.`,

@@ -16,6 +16,7 @@ import {
   integerFrom,
   numberFrom0,
   portFrom0,
+  secondsFrom,
   usualPort,
   withCommon,
   withCredentials,
@@ -45,6 +46,7 @@ interface UpOptions
     DashboardArguments {
   readonly devices: number;
   readonly minDevices?: number;
+  readonly hostSilence?: number;
   readonly port: number;
   readonly cluster: string;
   readonly nats?: string;
@@ -67,6 +69,11 @@ export function addUp(program: Command): void {
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
     .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
+    .option(
+      "--host-silence <TIME>",
+      "a host is lost when it was not heard for so long; longer for busy machines (1.25s)",
+      secondsFrom,
+    )
     .addOption(
       new Option("--port <P>", "port of its broker on 127.0.0.1; 0: any")
         .argParser(portFrom0)
@@ -118,7 +125,7 @@ export function addUp(program: Command): void {
 }
 
 async function up(options: UpOptions): Promise<void> {
-  const { devices, minDevices, cluster: name, nats, port, lease, state } = options;
+  const { devices, minDevices, hostSilence, cluster: name, nats, port, lease, state } = options;
   const { dataRoot: data, checkpointRoot: checkpoints, modelRoot: models } = options;
   const roots = { data, checkpoints, models };
   const tenants = await readTenants(options.tenants);
@@ -133,6 +140,7 @@ async function up(options: UpOptions): Promise<void> {
   await using cluster = await Cluster.start({
     devices,
     ...(minDevices === undefined ? {} : { minDevices }),
+    ...(hostSilence === undefined ? {} : { hostSilenceMs: Math.round(1000 * hostSilence) }),
     roots,
     tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { brokerChecks } from "../../../actors/doctor/doctor-checks.ts";
+import { diagnosisLines } from "../../../cli/commands/cluster/doctor.ts";
 import { type Diagnosis, diagnose, type JobOptions } from "../../../index.ts";
-import { deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
+import { clusterDeadlines, deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
@@ -103,11 +104,22 @@ test("every deadline is a share of the step deadline, within the one that it is 
     const tree = deadlineTree({ stepDeadlineMs });
     const ms = deadlinesOf({ stepDeadlineMs });
     for (const { name, within, ms: own } of tree) {
-      t.is(own, ms[name]);
+      t.is(own, ms[name as keyof typeof ms]);
       if (within !== undefined) t.true(own <= ms[within as keyof typeof ms], name);
     }
     t.is(ms.step, stepDeadlineMs);
   }
+});
+
+test("the deadlines of a cluster are listed: heartbeats, and when a host is lost", (t) => {
+  const lines = diagnosisLines({
+    checks: [],
+    deadlines: clusterDeadlines(),
+    ...{ isHealthy: true, isJobFit: true },
+  }).join("\n");
+  t.regex(lines, /0\.25 s {2}a host says that it is there/);
+  t.regex(lines, /1\.25 s {2}a host is not heard, and is lost/);
+  t.regex(lines, /5\.00 s {2}the same, while it makes a generation/);
 });
 
 testIf(natsServer).serial("a real nats-server is asked: JetStream, login, its clock", async (t) => {

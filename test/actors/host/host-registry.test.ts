@@ -4,7 +4,7 @@ import test from "ava";
 import { createActor } from "xstate";
 import { hostsMachine } from "../../../actors/host/host-registry.ts";
 import { joiningMachine } from "../../../actors/host/joining.ts";
-import type { Announcement, HostShare } from "../../../actors/host/membership.ts";
+import { type Announcement, type HostShare, Membership } from "../../../actors/host/membership.ts";
 import { gathering } from "../../../actors/run-control/wait-for-hosts.ts";
 import {
   type Address,
@@ -103,6 +103,39 @@ test("a host is gone with the fifth beat in which it could have been heard", asy
   await pass(250);
   t.deepEqual(indices(), [0]);
   t.is(changes, 2);
+});
+
+test("a host that assembles a generation may be silent four times as long", async (t) => {
+  const { announce, indices, membership, pass } = startHosts();
+  announce();
+  const beats = async (count: number) => {
+    for (let beat = 0; beat < count; beat++) await pass(250);
+  };
+  const assembled = membership.assemble([{ host: 1, devices: 2 }]);
+  await beats(19);
+  t.deepEqual(indices(), [0, 1], "busy, and well");
+  assembled();
+  t.deepEqual(indices(), [0, 1], "it has just answered");
+  await beats(5);
+  t.deepEqual(indices(), [0], "the usual silence holds again");
+  announce();
+  const again = membership.assemble([{ host: 1, devices: 2 }]);
+  await beats(20);
+  t.deepEqual(indices(), [0], "it died while it assembled");
+  again();
+  t.deepEqual(indices(), [0]);
+});
+
+test("the silence after which a host is lost is an option of the cluster", async (t) => {
+  const membership = new Membership({
+    ...{ minDevices: 1, joinDeadlineMs: 1000, hostSilenceMs: 3000, own: undefined },
+    ...{ arithmetic: announcement.arithmetic, version: announcement.version },
+  });
+  membership.announce(announcement);
+  for (let beat = 0; beat < 11; beat++) membership.beat();
+  t.is(membership.devices, 2);
+  membership.beat();
+  t.is(membership.devices, 0);
 });
 
 test("a host that is leaving is in no generation, and may go when none holds it", async (t) => {

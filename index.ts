@@ -87,42 +87,39 @@ export { allowModels } from "./src/model/custom/allowed-modules.ts";
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
 export type { EvaluationData } from "./src/job/evaluation-options.ts";
 export { type EvaluateOptions, Model } from "./storage/model/model.ts";
+export { featureImportance } from "./storage/model/evaluation/feature-importance.ts";
+export type {
+  FeatureImportance,
+  ImportanceOptions,
+} from "./storage/model/evaluation/feature-importance.ts";
+export type { ImportanceReport } from "./storage/model/evaluation/feature-importance.ts";
+export { sliceMetrics } from "./storage/model/evaluation/slice-metrics.ts";
+export type {
+  ColumnSlices,
+  Slice,
+  SliceOptions,
+} from "./storage/model/evaluation/slice-metrics.ts";
 export type { Calibration, StoredCalibration } from "./storage/model/calibration.ts";
 export { calibrateModel, removeCalibration } from "./storage/model/calibrate-model.ts";
 export type { CalibrateOptions, CalibrateReport } from "./storage/model/calibrate-model.ts";
 export type { CalibrationChoice } from "./storage/model/find-calibration.ts";
 export { predictFile } from "./storage/model/predict-file.ts";
 export type { PredictFileOptions, PredictReport } from "./storage/model/predict-report.ts";
-export {
-  exportModel,
-  type ModelExportOptions,
-  type ModelExportReport,
-} from "./storage/exports/export-model.ts";
+export { exportModel } from "./storage/exports/export-model.ts";
+export type { ModelExportOptions, ModelExportReport } from "./storage/exports/export-model.ts";
 export { type ModelFileProof, verifyModelFile } from "./storage/exports/verify-model-file.ts";
-export {
-  type DeltaOptions,
-  type DeltaReport,
-  exportDelta,
-} from "./storage/serving/export-delta.ts";
+export { exportDelta } from "./storage/serving/export-delta.ts";
+export type { DeltaOptions, DeltaReport } from "./storage/serving/export-delta.ts";
 export type { DeltaVersion } from "./storage/serving/delta-file.ts";
-export {
-  type Ranked,
-  type RankOptions,
-  type Scored,
-  ServedModel,
-  type ServedVersion,
-  type ServeOptions,
-  type TableOnDisk,
-} from "./storage/serving/served-model.ts";
+export { ServedModel } from "./storage/serving/served-model.ts";
+export type { Ranked, RankOptions, Scored } from "./storage/serving/served-model.ts";
+export type { ServedVersion, ServeOptions, TableOnDisk } from "./storage/serving/served-model.ts";
 export type { RowCounts } from "./storage/serving/tiered-table.ts";
 export { type ModelServer, serve } from "./actors/serving/serve.ts";
 export { serverJsonSchema, type ServerOptions } from "./actors/serving/models/server-options.ts";
 export type { Response as ModelResponse } from "./actors/serving/models/front.ts";
-export {
-  importModel,
-  type ModelImportOptions,
-  type ModelImportReport,
-} from "./storage/imports/import-model.ts";
+export { importModel } from "./storage/imports/import-model.ts";
+export type { ModelImportOptions, ModelImportReport } from "./storage/imports/import-model.ts";
 export { namesKinds } from "./storage/dlrm-names/recognise.ts";
 export type { EncodedBatch } from "./src/data/batch-rows.ts";
 export type { RecordColumn, RecordValue, SampleRecord } from "./src/data/records.ts";

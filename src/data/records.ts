@@ -171,6 +171,17 @@ export function recordColumnsOf(
   return Array.from(found, ([name, holds]) => ({ name, holds }));
 }
 
+/** The columns that the features of samples come from: of the files, or made by transforms. */
+export function featureColumnsOf(
+  data: ResolvedDataOptions,
+  tables: readonly TableShape[],
+): EncodedColumns {
+  const columns = columnsOf(data, tables);
+  const names = namesBy(columns, denseOf(data));
+  // A column with an indicator of missing values makes the feature behind its own, too.
+  return { ...names, dense: names.dense.map((name, at) => name || (names.dense[at - 1] ?? "")) };
+}
+
 /** Whether a feature's column may hold a list. */
 function isBagOf(data: ResolvedDataOptions, { categorical }: Columns, feature: number): boolean {
   const { separator, list } = categorical[feature] ?? {};

@@ -1,25 +1,47 @@
-// The column that splits the lines into training, validation and test, and its values.
+// The column that splits the lines into training, validation and test, or cuts an evaluation into
+// slices, and its values.
 
 import type { SplitSpec } from "./split-options.ts";
 
-/** The column that splits the lines, as the cache keeps it beside the samples. */
-export type KeyColumn =
+/** A column that is read beside the samples. The cache keeps the first two kinds. */
+export type KeyColumn = SplitColumn | SliceColumn;
+
+/** The column that splits the lines. */
+export type SplitColumn =
   | { readonly kind: "time"; readonly column: string }
   | { readonly kind: "hash"; readonly column: string; readonly salt: number };
 
+/** A column by whose texts an evaluation is cut into slices: any text is one, also none. */
+export interface SliceColumn {
+  readonly kind: "slice";
+  readonly column: string;
+  /** The split of the data that `column` decides: each key is whether it keeps the line, 0 or 1. */
+  readonly keptBy?: SplitColumn | undefined;
+}
+
 /** The column that a cache has to keep for this split; undefined: none. */
-export function keyColumnOf(split: SplitSpec | undefined): KeyColumn | undefined {
+export function keyColumnOf(split: SplitSpec | undefined): SplitColumn | undefined {
   if (split === undefined || split.kind === "order") return undefined;
   const { kind, column } = split;
   return kind === "time" ? { kind, column } : { kind, column, salt: split.salt };
 }
 
+/** The option that names the column. */
+export function optionOfKey({ kind }: KeyColumn): string {
+  return kind === "slice" ? "by" : "evaluation.split.column";
+}
+
 /** What the keys of a column are. Dates are milliseconds since 1970, UTC. */
-export type KeyForm = "number" | "date" | "hash";
+export type KeyForm = "number" | "date" | "hash" | "text";
 
 /** The keys of the good lines, in their order. */
 export interface SplitKeys {
   readonly form: KeyForm;
-  /** (samples) */
+  /** (samples); of texts: the place in `texts`, or that of none: there were too many. */
   readonly values: Float64Array;
+  /** The texts of a column of slices, one byte per character, in the order of the lines. */
+  readonly texts?: readonly string[] | undefined;
 }
+
+/** Most texts of a column of slices: those that come later have no name. */
+export const sliceTextsMax = 0x2_0000;

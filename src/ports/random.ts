@@ -36,6 +36,8 @@ export const purposes = {
   policyChoices: 25,
   /** Tasks that policies are trained and measured with. */
   policyTasks: 26,
+  /** The values of a feature, permuted among samples to find its importance. */
+  importance: 27,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

@@ -8,29 +8,14 @@
 import { strict as assert } from "node:assert";
 import type { EncodedBatch } from "../../src/data/batch-rows.ts";
 import type { Means } from "../../src/data/cache/cache-format.ts";
-import { readKeys } from "../../src/data/cache/cache-keys.ts";
-import { type CacheReport, prepareCache } from "../../src/data/cache/prepare-cache.ts";
-import { contentsOf, type RunContents, recordedContents } from "../../src/data/contents.ts";
-import type { Dataset } from "../../src/data/dataset.ts";
-import { openSamples, type SamplesOrigin } from "../../src/data/open-samples.ts";
-import { holdAt } from "../../src/data/pieces-at.ts";
+import { type RunContents, recordedContents } from "../../src/data/contents.ts";
 import type { SampleRecord } from "../../src/data/records.ts";
-import { planSplit, splitDataset } from "../../src/data/split.ts";
-import { keyColumnOf } from "../../src/data/split-keys.ts";
-import { groupWords, scoredLabelsOf } from "../../src/data/targets.ts";
-import {
-  DataCacheDamagedError,
-  InputUnusableError,
-  ModelClosedError,
-} from "../../src/errors/errors.ts";
-import { checkHeldOut } from "../../src/job/check-contents.ts";
-import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
+import { scoredLabelsOf } from "../../src/data/targets.ts";
+import { InputUnusableError, ModelClosedError } from "../../src/errors/errors.ts";
+import type { EvaluationData } from "../../src/job/evaluation-options.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { namedFiles } from "../../src/job/job-files.ts";
-import { shapesOf } from "../../src/model/features.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Disk } from "../../src/ports/disk.ts";
-import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import {
   densePart,
   digestOf,
@@ -39,7 +24,6 @@ import {
   tableOfPart,
 } from "../../src/training/checkpoint/part-names.ts";
 import { partsOf } from "../../src/training/checkpoint/parts.ts";
-import { createScores } from "../../src/training/loop/evaluation.ts";
 import { evaluateScores, type Metrics, type Scores } from "../../src/training/loop/metrics.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import type {
@@ -51,6 +35,13 @@ import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { needState } from "../checkpoint-store/file-checkpoint-store.ts";
 import { type Calibration, fitCalibration } from "./calibration.ts";
 import { denseOfDevice, rowsOfDevice } from "./device-rows.ts";
+import {
+  type OpenEvaluation,
+  type OpenOptions,
+  openEvaluation,
+  withEvaluation,
+} from "./evaluation/open-evaluation.ts";
+import { scoreSamples } from "./evaluation/score-samples.ts";
 import { type Calibrations, type PredictingVersion, Predictor, scorerOf } from "./predictor.ts";
 
 /** The parts of a model; `loadModel` makes one of them. */
@@ -153,14 +144,19 @@ export class Model implements AsyncDisposable {
     { dataDiffers = false, part = "evaluation", thresholds }: EvaluateOptions = {},
   ): Promise<Metrics> {
     if (thresholds !== undefined) this.#checkThresholds(thresholds);
-    const open = () =>
-      data === undefined ? this.#openPart(part) : this.#openData(data, dataDiffers);
-    try {
-      return await this.#evaluate(open, thresholds);
-    } catch (error) {
-      if (!(error instanceof DataCacheDamagedError)) throw error;
-      return await this.#evaluate(open, thresholds); // The cache is made anew.
-    }
+    const scores = await this.#scores(data, { dataDiffers, part });
+    const labels = scoredLabelsOf(this.job.data);
+    return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
+  }
+
+  /**
+   * Opens the samples that `evaluate` evaluates, for those who look at them otherwise
+   * (slice-metrics.ts, feature-importance.ts). Close them. @throws as `evaluate`
+   */
+  async openEvaluation(data?: EvaluationData, options: OpenOptions = {}): Promise<OpenEvaluation> {
+    this.#live("evaluate");
+    const { disk, manifest } = this.#parts;
+    return await openEvaluation({ job: this.job, manifest, disk }, data, options);
   }
 
   /** @throws InvalidOptionError where they are no probabilities, or the model predicts none */
@@ -182,9 +178,7 @@ export class Model implements AsyncDisposable {
     data?: EvaluationData,
     { dataDiffers = false, part = "evaluation" }: Omit<EvaluateOptions, "thresholds"> = {},
   ): Promise<(Calibration | undefined)[]> {
-    const { logits, labels } = await this.#scores(() =>
-      data === undefined ? this.#openPart(part) : this.#openData(data, dataDiffers),
-    );
+    const { logits, labels } = await this.#scores(data, { dataDiffers, part });
     const { length: tasks } = this.tasks;
     return this.tasks.map((_, task) => {
       if (this.numeric[task] === true) return undefined;
@@ -195,33 +189,16 @@ export class Model implements AsyncDisposable {
     });
   }
 
-  async #evaluate(
-    open: () => Promise<Dataset>,
-    thresholds: readonly number[] | undefined,
-  ): Promise<Metrics> {
-    const scores = await this.#scores(open);
-    const labels = scoredLabelsOf(this.job.data);
-    return evaluateScores(scores, labels, thresholds ?? this.job.evaluation?.thresholds);
-  }
-
   /** The logits, labels and groups of all samples. */
-  async #scores(open: () => Promise<Dataset>): Promise<Scores> {
-    this.#live("evaluate");
-    const dataset = await open();
-    try {
-      const scores = createScores(dataset.samples, dataset.targets);
-      for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
-        const samples = Math.min(batchSamplesMax, dataset.samples - first);
-        await holdAt(dataset, first, samples);
-        const batch = readBatch(dataset, first, samples, scores);
-        const { scorer, rows } = this.#version;
-        this.#live("evaluate");
-        scores.logits.set(scorer.score(batch, rows, first), this.tasks.length * first);
-      }
-      return scores;
-    } finally {
-      dataset.close();
-    }
+  async #scores(data: EvaluationData | undefined, options: OpenOptions): Promise<Scores> {
+    const logitsOf = async (batch: EncodedBatch, first: number) => {
+      this.#live("evaluate");
+      const { scorer, rows } = this.#version;
+      return scorer.score(batch, rows, first);
+    };
+    return await withEvaluation(this, data, options, ({ dataset }) => {
+      return scoreSamples({ tasks: this.tasks, logitsOf }, dataset);
+    });
   }
 
   /**
@@ -301,57 +278,10 @@ export class Model implements AsyncDisposable {
     if (this.#device === undefined) throw new ModelClosedError(call);
     return this.#device;
   }
-
-  async #openData(data: EvaluationData, differs: boolean): Promise<Dataset> {
-    const { job } = this;
-    const shapes = shapesOf(job.model);
-    const named = await namedFiles(evaluationDataOf(data, job.data, shapes, differs));
-    const report = await prepareCache(named, shapes, this.#parts.disk);
-    return this.#open(report, { options: named, tables: shapes });
-  }
-
-  /** The samples that the job holds out, or those of its test. */
-  async #openPart(part: "evaluation" | "test"): Promise<Dataset> {
-    const { job } = this;
-    const { disk, manifest } = this.#parts;
-    const { evaluation, seed, checkpoint } = job;
-    const section = part === "test" ? evaluation?.test : evaluation;
-    if (section === undefined || evaluation === undefined) {
-      const what = part === "test" ? "has no `evaluation.test`" : "holds nothing out";
-      throw expected("data", `named, as the job ${what}`, undefined);
-    }
-    const key = section.data === undefined ? keyColumnOf(evaluation.split) : undefined;
-    const named = section.data ?? job.data;
-    const tables = shapesOf(job.model);
-    const report = await prepareCache(named, tables, disk, undefined, key);
-    const recorded = recordedContents(manifest.metrics);
-    checkHeldOut(job, part, recorded, contentsOf(report), checkpoint.directory);
-    const dataset = await this.#open(report, { options: named, tables, key });
-    if (section.data !== undefined) return dataset;
-    const keysOf = () => readKeys(report.path, disk);
-    const { fraction, split, test } = evaluation;
-    const testFraction = test?.data === undefined ? test?.fraction : undefined;
-    const plan = planSplit(report.samples, { fraction, testFraction, split }, keysOf);
-    const chosen = part === "test" ? plan.test : plan.evaluation;
-    assert(chosen !== undefined, "a test that is held out");
-    return splitDataset(dataset, { seed, ...chosen.split }, keysOf);
-  }
-
-  async #open({ path, dense }: CacheReport, origin: SamplesOrigin): Promise<Dataset> {
-    const { model } = this.job;
-    if (dense !== model.dense) {
-      throw expected("data.dense", `as many as the model's, ${model.dense}`, dense);
-    }
-    return openSamples(path, this.#parts.disk, origin, { means: this.means });
-  }
 }
 
 /** What `Model.evaluate` may be told. */
-export interface EvaluateOptions {
-  /** Whether the data may be read in another way than the training data. @default false */
-  readonly dataDiffers?: boolean;
-  /** Which part of the job's data, where no data are named. @default "evaluation" */
-  readonly part?: "evaluation" | "test";
+export interface EvaluateOptions extends OpenOptions {
   /** Probabilities from which on a sample counts as positive. @default those of the job */
   readonly thresholds?: readonly number[] | undefined;
 }
@@ -370,31 +300,4 @@ function leafName(
   const place = i % perBlock;
   const what = place < tile.quanta ? `quantum ${place}` : "row state";
   return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
-}
-
-/** Copies samples first .. first+samples-1, and their labels and groups into `scores`. */
-function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
-  const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
-  const idsMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
-  const dense = new Float32Array(samples * dataset.dense);
-  const lengths = new Int32Array(samples * dataset.features);
-  const ids = new Int32Array(samples * idsMax);
-  const highs = dataset.wide.includes(true) ? new Int32Array(ids.length) : undefined;
-  const weights = dataset.weighted.includes(true) ? new Float32Array(ids.length) : undefined;
-  const { labels: L } = dataset.targets;
-  const labels = scores.labels.subarray(L * first, L * (first + samples));
-  const groups = scores.groups && new Float32Array(groupWords * samples);
-  const count = dataset.read(indices, { dense, labels, groups, lengths, ids, highs, weights });
-  for (let half = 0; groups !== undefined && half < groupWords; half++) {
-    const own = groups.subarray(half * samples, (half + 1) * samples);
-    scores.groups?.set(own, half * scores.samples + first);
-  }
-  return {
-    samples,
-    dense,
-    lengths,
-    ids: ids.subarray(0, count),
-    highs: highs?.subarray(0, count),
-    weights: weights?.subarray(0, count),
-  };
 }

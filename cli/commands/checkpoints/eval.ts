@@ -1,15 +1,18 @@
-// osiris eval DIRECTORY: how good a trained model is on other data, or on the test of its job.
+// osiris eval DIRECTORY: how good a trained model is on other data, or on what its job holds out,
+// also by the values of a column; and which features it uses.
 
 import type { Command } from "commander";
 import { finiteWarnings } from "../../../actors/run-state/warnings.ts";
 import {
   type EvaluationData,
+  featureImportance,
   InvalidOptionError,
   loadModel,
   type Metrics,
   type Model,
+  sliceMetrics,
 } from "../../../index.ts";
-import { trainingDataWarnings } from "../../../storage/model/evaluation-warnings.ts";
+import { trainingDataWarnings } from "../../../storage/model/evaluation/evaluation-warnings.ts";
 import {
   type ArithmeticChoice,
   type CommonOptions,
@@ -21,12 +24,18 @@ import {
 } from "../../support/arguments.ts";
 import { criteoData } from "../../support/criteo-file.ts";
 import { count } from "../../support/format.ts";
+import { importanceLines, sliceLines } from "../../views/evaluation-tables.ts";
 import { figureLines } from "../../views/figures.ts";
 import { taskLines } from "../../views/report.ts";
 
 interface EvalOptions extends CommonOptions {
   readonly data?: readonly string[];
   readonly test?: boolean;
+  readonly heldOut?: boolean;
+  readonly by?: readonly string[];
+  readonly slices?: number;
+  readonly importance?: boolean;
+  readonly seed?: number;
   readonly manifest?: string;
   readonly thresholds?: string;
   readonly arithmetic?: ArithmeticChoice;
@@ -40,6 +49,19 @@ export function addEval(program: Command): void {
     .description("evaluate a trained model on files with the columns that it was trained on")
     .option("--data <FILE>", "file to evaluate on; may be repeated", collected)
     .option("--test", "evaluate on the test of the job that trained the model")
+    .option("--held-out", "evaluate on the samples that the job holds out for its evaluations")
+    .option(
+      "--by <COLUMNS>",
+      "metrics for each value of these columns of the files, as country,device; may be repeated",
+      collected,
+    )
+    .option(
+      "--slices <N>",
+      "values of a column that have a line of their own (default: 20)",
+      Number,
+    )
+    .option("--importance", "what the evaluation loses when a feature's values are permuted")
+    .option("--seed <N>", "of these permutations (default: the job's)", Number)
     .option("--thresholds <LIST>", "probabilities for precision and recall, as 0.1,0.5")
     .option("--manifest <HASH>", "another checkpoint: its manifest's hash, `best` or `last`");
   withCommon(withArithmetic(withModelRoots(command)), [
@@ -47,10 +69,14 @@ export function addEval(program: Command): void {
     "eval checkpoints --data test.tsv --manifest best",
     "eval checkpoints --test",
     "eval checkpoints --test --thresholds 0.1,0.5",
+    "eval checkpoints --held-out --by country,device",
+    "eval checkpoints --data test.tsv --importance",
   ]).action(async (directory: string, options: EvalOptions) => {
-    const { manifest, data, test: isTest = false } = options;
-    if ((data === undefined) !== isTest) {
-      const message = "Expected either `--data FILE` or `--test`, the test of the job itself";
+    const { manifest, data, test: isTest = false, heldOut: isHeldOut = false } = options;
+    if (Number(data !== undefined) + Number(isTest) + Number(isHeldOut) !== 1) {
+      const message =
+        "Expected either `--data FILE`, or `--test`, the test of the job itself, or `--held-out`, " +
+        "what the job holds out";
       throw new InvalidOptionError("--data", message);
     }
     const { arithmetic = "same" } = options;
@@ -58,20 +84,22 @@ export function addEval(program: Command): void {
     noteArithmetic(model);
     const dataDiffers = model.job.data.kind === "synthetic"; // It is evaluated on Criteo files.
     const thresholds = options.thresholds?.split(",").map(Number);
-    const at = thresholds === undefined ? {} : { thresholds };
-    const metrics =
-      data === undefined
-        ? await model.evaluate(undefined, { part: "test", ...at })
-        : await model.evaluate(await dataOf(model, data), { dataDiffers, ...at });
-    const part = isTest ? "test" : "evaluation";
-    const own =
-      data === undefined
-        ? []
-        : await trainingDataWarnings(model, await dataOf(model, data), dataDiffers);
+    const part: "evaluation" | "test" = isTest ? "test" : "evaluation";
+    const at = { ...(thresholds && { thresholds }), ...(data ? { dataDiffers } : { part }) };
+    const files = data && (await dataOf(model, data));
+    const metrics = await model.evaluate(files, at);
+    const { by, slices: slicesMax, importance: isWanted = false, seed } = options;
+    const columns = by?.flatMap((list) => list.split(","));
+    const slices =
+      columns && (await sliceMetrics(model, columns, { data: files, slicesMax, ...at }));
+    const importance = isWanted
+      ? await featureImportance(model, { data: files, seed, ...at })
+      : undefined;
+    const own = files ? await trainingDataWarnings(model, files, dataDiffers) : [];
     const warnings = [...own, ...warningsOf(metrics), ...finiteWarnings(part, metrics)];
     if (options.json === true) {
-      const of = isTest ? { part: "test" } : {};
-      const report = { report: "eval", ...of, ...metrics, digest: model.digest, warnings };
+      const of = { ...(isTest && { part: "test" }), ...metrics, digest: model.digest, warnings };
+      const report = { report: "eval", ...of, ...(slices && { slices }), importance };
       console.log(JSON.stringify(report));
       return;
     }
@@ -82,6 +110,8 @@ export function addEval(program: Command): void {
     for (const line of taskLines(metrics.tasks)) console.log(line);
     console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
     for (const { message } of warnings) console.log(`Warning              ${message}`);
+    for (const line of sliceLines(slices ?? [])) console.log(line);
+    for (const line of importance ? importanceLines(importance) : []) console.log(line);
   });
 }
 

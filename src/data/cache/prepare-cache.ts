@@ -31,7 +31,7 @@ import { identityOf as transformsIdentity, withVocabularies } from "../transform
 import { buildingNameOf, cacheSuffix, setAsideNameOf, tidyBeside } from "./cache-directory.ts";
 import { readCacheMeta } from "./cache-facts.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
-import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
+import { type CacheProgress, type CacheShape, CacheWriter } from "./cache-writer.ts";
 
 /** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {
@@ -235,12 +235,7 @@ async function fill(
   key: KeyColumn | undefined,
   facts: readonly FileFacts[],
 ): Promise<CacheMeta> {
-  const dense = denseOf(options);
-  const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
-  const rows = tables.map((table) => table.rows);
-  const shape = { dense, features: tables.length, wide, weighted, rows };
-  const labels = { targets: targetsOf(options), numeric: areNumeric(options) };
-  const writer = new CacheWriter(file, { ...shape, ...labels }, isStreamed(options));
+  const writer = new CacheWriter(file, cacheShapeOf(options, tables), isStreamed(options));
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   const { hashes, counts, keys, ...meta } = await writeFiles(
     writer,
@@ -257,7 +252,19 @@ async function fill(
   return writer.finish({ ...meta, sources }, keys);
 }
 
-async function writeFiles(
+/** The shape of the samples of data. */
+export function cacheShapeOf(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+): CacheShape {
+  const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
+  const rows = tables.map((table) => table.rows);
+  const shape = { dense: denseOf(options), features: tables.length, wide, weighted, rows };
+  return { ...shape, targets: targetsOf(options), numeric: areNumeric(options) };
+}
+
+/** Appends all good samples of the files to a cache; returns what `CacheWriter.finish` is told. */
+export async function writeFiles(
   writer: CacheWriter,
   options: ResolvedFileOptions,
   tables: readonly TableShape[],

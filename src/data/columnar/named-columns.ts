@@ -5,7 +5,7 @@
 import { nearestName } from "../../ports/nearest-name.ts";
 import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, TableShape } from "../options.ts";
-import type { KeyColumn } from "../split-keys.ts";
+import { type KeyColumn, optionOfKey } from "../split-keys.ts";
 import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
 import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
 import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
@@ -147,7 +147,7 @@ export function namedColumns(
       weightSeparator: source.weightSeparator,
       missing: source.missing ?? usualMissing(source),
     })),
-    key: key && fieldOf("evaluation.split.column", key.column),
+    key: key && fieldOf(optionOfKey(key), key.column),
     ...(transforms && {
       sources: sources.map(({ column }) => fieldOf("data.transforms", column)),
     }),

@@ -17,7 +17,7 @@ import type { Column, RowBatch } from "./column.ts";
 import { type MadeBatch, madeBatch } from "./made-batch.ts";
 import type { CategoricalField, DenseField, FieldColumns, TargetField } from "./named-columns.ts";
 import { type BatchColumns, type Fill, type PlainRecords, recordMaker } from "./plain-records.ts";
-import { millisecondsOf, textAt, timeText } from "./row-text.ts";
+import { millisecondsOf, textAt, textsAt, timeText } from "./row-text.ts";
 
 /** Fills samples from the rows of batches. */
 export interface RowEncoder {
@@ -149,7 +149,7 @@ function keyReader(
   keys: Pick<KeyCollector, "read" | "take">,
 ): (row: number) => Fault | undefined {
   if (column.form !== "numbers" || column.isTime !== true) {
-    return (row) => keys.read(textAt(column, row));
+    return (row) => keys.read(textsAt(column, row).join("|")); // A column of slices may have lists.
   }
   return (row) => {
     const seconds = column.values[row] ?? Number.NaN;

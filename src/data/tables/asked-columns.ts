@@ -8,7 +8,7 @@ import { type FieldColumns, missing, namedColumns } from "../columnar/named-colu
 import { type RowTest, rawName, rowTest } from "../columnar/row-filter.ts";
 import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedTableOptions, TableShape } from "../options.ts";
-import type { KeyColumn } from "../split-keys.ts";
+import { type KeyColumn, optionOfKey } from "../split-keys.ts";
 import { labelsOf, targetColumnsOf } from "../targets.ts";
 import { categoricalOf } from "../text/match-features.ts";
 import { planOf, type Source } from "../transforms/plan.ts";
@@ -171,8 +171,6 @@ function rolesOf(
       : [{ option: "data.weight", name: weight, kind: "number" as const }]),
     ...(group === undefined ? [] : [{ option: "data.group", name: group, kind: "text" as const }]),
   ];
-  const split = "evaluation.split.column";
-  const kind = key?.kind === "hash" ? "text" : "time";
   const { sources, outputs } = planOf(transformsOf(options) ?? []);
   const features: Role[] = [
     ...dense.map(
@@ -184,10 +182,17 @@ function rolesOf(
   ];
   return [
     ...(isPrediction ? [] : targets),
-    ...(key === undefined ? [] : [{ option: split, name: key.column, kind } as const]),
+    ...(key === undefined ? [] : [keyRole(key)]),
     ...features.filter(({ name }) => !outputs.has(name)),
     ...sources.map(sourceRole),
   ];
+}
+
+/** A column of slices may be of any kind, as one that is kept beside predictions. */
+function keyRole(key: KeyColumn): Role {
+  const { kind, column: name } = key.kind === "slice" ? (key.keptBy ?? key) : key;
+  const kinds = { hash: "text", time: "time", slice: "kept" } as const;
+  return { option: optionOfKey(key), name, kind: kinds[kind] };
 }
 
 /** A list may be one of texts that a separator splits: then it is none. */

@@ -2,7 +2,7 @@
 // point in time, or its hash.
 
 import { murmurHash3 } from "../murmur-hash.ts";
-import type { KeyColumn, KeyForm, SplitKeys } from "../split-keys.ts";
+import { type KeyColumn, type KeyForm, type SplitKeys, sliceTextsMax } from "../split-keys.ts";
 import { type Fault, show } from "./faults.ts";
 
 /** A number or a date, and which of the two it is. */
@@ -81,14 +81,20 @@ export class KeyCollector {
   #values = new Float64Array(1024);
   #count = 0;
   #next = 0;
+  /** The texts of slices, and the place of each. */
+  readonly #texts = new Map<string, number>();
+  /** Tells which lines the split of the data keeps. */
+  readonly #keptBy: KeyCollector | undefined;
 
   constructor(key: KeyColumn) {
     this.#key = key;
+    if (key.kind === "slice" && key.keptBy) this.#keptBy = new KeyCollector(key.keptBy);
   }
 
   /** Reads the field of a line, one byte per character. Returns its fault, if it has one. */
   read(text: string): Fault | undefined {
     const { kind, column } = this.#key;
+    if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.read(text));
     if (text.trim() === "") return { kind: `\`${column}\`, which splits the data, is missing` };
     if (this.#key.kind === "hash") {
       this.#next = murmurHash3(text, this.#key.salt);
@@ -103,7 +109,8 @@ export class KeyCollector {
 
   /** Takes a point in time, which a message shows as `text`. Returns its fault, if it has one. */
   take(moment: Moment, text: string): Fault | undefined {
-    const { column } = this.#key;
+    const { kind, column } = this.#key;
+    if (kind === "slice") return this.#takeSlice(text, this.#keptBy?.take(moment, text));
     this.#form ??= moment.form;
     if (moment.form !== this.#form) {
       const all = `a ${this.#form}, as in the first line`;
@@ -111,6 +118,18 @@ export class KeyCollector {
     }
     this.#next = moment.value;
     return undefined;
+  }
+
+  /** Any text is a slice. `fault`: what the split of the data finds in it. */
+  #takeSlice(text: string, fault: Fault | undefined): undefined {
+    this.#form = "text";
+    if (this.#keptBy !== undefined) this.#next = fault === undefined ? 1 : 0;
+    else {
+      const own = text.trim() === "" ? "" : text; // Blanks are a missing value, as nothing is.
+      const known = this.#texts.get(own) ?? Math.min(this.#texts.size, sliceTextsMax);
+      if (known === this.#texts.size && known < sliceTextsMax) this.#texts.set(own, known);
+      this.#next = known;
+    }
   }
 
   /** Keeps the key that was read last: its line is a good one. */
@@ -124,6 +143,8 @@ export class KeyCollector {
   }
 
   keys(): SplitKeys {
-    return { form: this.#form ?? "number", values: this.#values.slice(0, this.#count) };
+    const values = this.#values.slice(0, this.#count);
+    const texts = this.#key.kind === "slice" ? { texts: [...this.#texts.keys()] } : {};
+    return { form: this.#form ?? "number", values, ...texts };
   }
 }

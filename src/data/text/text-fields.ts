@@ -1,11 +1,12 @@
 // The fields of every line of a text file, with the columns that the job's options give them: for
 // commands that look at a job's data without making a cache of it.
 
-import { InputUnusableError } from "../../errors/errors.ts";
+import { InputUnusableError, InvalidOptionError } from "../../errors/errors.ts";
+import { missing } from "../columnar/named-columns.ts";
 import type { ResolvedTextOptions, TableShape } from "../options.ts";
 import { shownPath } from "../remote/addresses.ts";
-import type { KeyColumn } from "../split-keys.ts";
-import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
+import { type KeyColumn, optionOfKey } from "../split-keys.ts";
+import { type Columns, criteoColumns, criteoDense, criteoFeatures, csvColumns } from "./columns.ts";
 import { headerNames } from "./header.ts";
 import { jsonColumns } from "./json-columns.ts";
 import { lineBytesMax, readLines } from "./text-lines.ts";
@@ -71,12 +72,23 @@ export function columnsAtOnce(
     case "csv":
       return undefined;
     case "criteo-tsv":
-      return criteoColumns(tables);
+      return { ...criteoColumns(tables), key: key && criteoField(key, path) };
     case "jsonl":
       return jsonColumns(options, tables, path, key);
     default:
       return options satisfies never;
   }
+}
+
+/** The place of a column in Criteo's lines, which have no header: their document names it. */
+function criteoField(key: KeyColumn, path: string): number {
+  const dense = Array.from({ length: criteoDense }, (_, i) => `I${i + 1}`);
+  const ids = Array.from({ length: criteoFeatures }, (_, i) => `C${i + 1}`);
+  const names = ["label", ...dense, ...ids];
+  const field = names.indexOf(key.column);
+  if (field >= 0) return field;
+  const option = optionOfKey(key);
+  throw new InvalidOptionError(option, missing(option, key.column, path, names, []));
 }
 
 /** What is wrong with a line that is too long. */

@@ -1,13 +1,13 @@
 // What is to be known of the data that a trained model was evaluated on, beside its figures.
 
-import type { DataWarning } from "../../src/data/cache/cache-format.ts";
-import { findCache } from "../../src/data/cache/prepare-cache.ts";
-import { contentsOf, type DataContents, haveSameSamples } from "../../src/data/contents.ts";
-import { shownPath } from "../../src/data/remote/addresses.ts";
-import { type EvaluationData, evaluationDataOf } from "../../src/job/evaluation-options.ts";
-import { namedFiles } from "../../src/job/job-files.ts";
-import { shapesOf } from "../../src/model/features.ts";
-import type { Model } from "./model.ts";
+import type { DataWarning } from "../../../src/data/cache/cache-format.ts";
+import { findCache } from "../../../src/data/cache/prepare-cache.ts";
+import { contentsOf, type DataContents, haveSameSamples } from "../../../src/data/contents.ts";
+import { shownPath } from "../../../src/data/remote/addresses.ts";
+import { type EvaluationData, evaluationDataOf } from "../../../src/job/evaluation-options.ts";
+import { namedFiles } from "../../../src/job/job-files.ts";
+import { shapesOf } from "../../../src/model/features.ts";
+import type { Model } from "../model.ts";
 
 /**
  * A warning where `data`, on which `model` was evaluated just now, are the samples that it was

@@ -1,0 +1,159 @@
+// The samples that a trained model is evaluated on: those of named data, or those that its job
+// holds out.
+
+import assert from "node:assert/strict";
+import { readKeys } from "../../../src/data/cache/cache-keys.ts";
+import { type CacheReport, prepareCache } from "../../../src/data/cache/prepare-cache.ts";
+import { readSliceValues, type SliceValues } from "../../../src/data/cache/slice-values.ts";
+import { contentsOf, recordedContents } from "../../../src/data/contents.ts";
+import type { Dataset } from "../../../src/data/dataset.ts";
+import { openSamples, type SamplesOrigin } from "../../../src/data/open-samples.ts";
+import { planSplit, splitDataset } from "../../../src/data/split.ts";
+import { keyColumnOf, type SplitColumn } from "../../../src/data/split-keys.ts";
+import { DataCacheDamagedError } from "../../../src/errors/errors.ts";
+import { checkHeldOut } from "../../../src/job/check-contents.ts";
+import { type EvaluationData, evaluationDataOf } from "../../../src/job/evaluation-options.ts";
+import type { JobSpec } from "../../../src/job/job.ts";
+import { namedFiles } from "../../../src/job/job-files.ts";
+import { shapesOf } from "../../../src/model/features.ts";
+import { expected } from "../../../src/ports/check-options.ts";
+import type { Disk } from "../../../src/ports/disk.ts";
+import type { Manifest } from "../../checkpoint-store/checkpoint-store.ts";
+
+/** Which samples of which data. */
+export interface OpenOptions {
+  /** Whether the data may be read in another way than the training data. @default false */
+  readonly dataDiffers?: boolean;
+  /** Which part of the job's data, where no data are named. @default "evaluation" */
+  readonly part?: "evaluation" | "test";
+}
+
+/** The samples of an evaluation. */
+export interface OpenEvaluation {
+  /** Close it. */
+  readonly dataset: Dataset;
+  /** The values of a column of the files, in the order of the samples. @throws as it says */
+  readonly valuesOf: (column: string) => Promise<SliceValues>;
+}
+
+interface Evaluated {
+  readonly job: JobSpec;
+  readonly manifest: Manifest;
+  readonly disk: Disk;
+}
+
+/**
+ * Opens the samples that a model is evaluated on for some `work`, and closes them. Where their
+ * cache is damaged, it is made anew, once. @throws as `Model.evaluate`, and as `work`
+ */
+export async function withEvaluation<Result>(
+  model: {
+    openEvaluation(data?: EvaluationData, options?: OpenOptions): Promise<OpenEvaluation>;
+  },
+  data: EvaluationData | undefined,
+  options: OpenOptions,
+  work: (opened: OpenEvaluation) => Promise<Result>,
+): Promise<Result> {
+  const once = async () => {
+    const evaluation = await model.openEvaluation(data, options);
+    try {
+      return await work(evaluation);
+    } finally {
+      evaluation.dataset.close();
+    }
+  };
+  try {
+    return await once();
+  } catch (error) {
+    if (!(error instanceof DataCacheDamagedError)) throw error;
+    return await once();
+  }
+}
+
+/** Opens the samples of `data`, or those that the job holds out. @throws as `Model.evaluate` */
+export async function openEvaluation(
+  model: Evaluated,
+  data: EvaluationData | undefined,
+  { dataDiffers = false, part = "evaluation" }: OpenOptions,
+): Promise<OpenEvaluation> {
+  if (data === undefined) return openPart(model, part);
+  const { job, disk } = model;
+  const tables = shapesOf(job.model);
+  const options = await namedFiles(evaluationDataOf(data, job.data, tables, dataDiffers));
+  const report = await prepareCache(options, tables, disk);
+  return opened(model, report, { options, tables });
+}
+
+/** The samples that the job holds out, or those of its test. */
+async function openPart(model: Evaluated, part: "evaluation" | "test"): Promise<OpenEvaluation> {
+  const { job, manifest, disk } = model;
+  const { evaluation, seed, checkpoint } = job;
+  const section = part === "test" ? evaluation?.test : evaluation;
+  if (section === undefined || evaluation === undefined) {
+    const what = part === "test" ? "has no `evaluation.test`" : "holds nothing out";
+    throw expected("data", `named, as the job ${what}`, undefined);
+  }
+  const key = section.data === undefined ? keyColumnOf(evaluation.split) : undefined;
+  const options = section.data ?? job.data;
+  const tables = shapesOf(job.model);
+  const report = await prepareCache(options, tables, disk, undefined, key);
+  const recorded = recordedContents(manifest.metrics);
+  checkHeldOut(job, part, recorded, contentsOf(report), checkpoint.directory);
+  if (section.data !== undefined) return opened(model, report, { options, tables, key });
+  const keysOf = () => readKeys(report.path, disk);
+  const { fraction, split, test } = evaluation;
+  const testFraction = test?.data === undefined ? test?.fraction : undefined;
+  const plan = planSplit(report.samples, { fraction, testFraction, split }, keysOf);
+  const chosen = part === "test" ? plan.test : plan.evaluation;
+  assert(chosen !== undefined, "a test that is held out");
+  const partOf = (whole: Dataset) => splitDataset(whole, { seed, ...chosen.split }, keysOf);
+  return opened(model, report, { options, tables, key }, partOf);
+}
+
+/** `partOf`: the samples that are evaluated, of all. */
+async function opened(
+  { job, manifest, disk }: Evaluated,
+  { path, dense, samples }: CacheReport,
+  origin: SamplesOrigin & { readonly key?: SplitColumn | undefined },
+  partOf: (whole: Dataset) => Dataset = (whole) => whole,
+): Promise<OpenEvaluation> {
+  if (dense !== job.model.dense) {
+    throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
+  }
+  const { options, tables, key } = origin;
+  return {
+    dataset: partOf(await openSamples(path, disk, origin, { means: manifest.means })),
+    valuesOf: async (column) => {
+      const all = await readSliceValues(options, tables, column, samples, key);
+      return { ...all, places: placesOf(partOf(datasetOf(all.places))) };
+    },
+  };
+}
+
+/** Places of values as samples, so that a part of the samples has a part of the places. */
+function datasetOf(places: Uint32Array): Dataset {
+  return {
+    samples: places.length,
+    dense: 0,
+    features: 1,
+    wide: [false],
+    weighted: [false],
+    idsMax: [1],
+    targets: { labels: 0, hasSampleWeights: false, hasGroups: false },
+    read(indices, { ids }) {
+      for (const [i, index] of indices.entries()) ids[i] = places[index] ?? 0;
+      return indices.length;
+    },
+    hold: async () => {},
+    bytesRead: { file: 0, samples: 0 },
+    close() {},
+  };
+}
+
+function placesOf(dataset: Dataset): Uint32Array {
+  const indices = Uint32Array.from({ length: dataset.samples }, (_, i) => i);
+  const ids = new Int32Array(indices.length);
+  const none = { dense: new Float32Array(0), labels: new Float32Array(0) };
+  dataset.read(indices, { ...none, lengths: new Int32Array(0), ids });
+  return new Uint32Array(ids.buffer);
+}

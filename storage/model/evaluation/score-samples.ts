@@ -1,0 +1,57 @@
+// Scores samples of a dataset with a trained model, batch after batch.
+
+import type { EncodedBatch } from "../../../src/data/batch-rows.ts";
+import { type Dataset, memoryFor } from "../../../src/data/dataset.ts";
+import { holdAt } from "../../../src/data/pieces-at.ts";
+import { groupWords } from "../../../src/data/targets.ts";
+import { batchSamplesMax } from "../../../src/serving/scorer.ts";
+import { createScores } from "../../../src/training/loop/evaluation.ts";
+import type { Scores } from "../../../src/training/loop/metrics.ts";
+
+/** What scores encoded samples, the first of which is sample `first`: a `Model` does. */
+export interface Scoring {
+  readonly tasks: readonly string[];
+  logitsOf(batch: EncodedBatch, first: number): Promise<Float32Array>;
+}
+
+/**
+ * The logits, labels and groups of all samples of a dataset, `block` of which are in memory at a
+ * time. `change` makes other features of those of a block, the first of which is sample `first`.
+ */
+export async function scoreSamples(
+  model: Scoring,
+  dataset: Dataset,
+  block = batchSamplesMax,
+  change: (batch: EncodedBatch, first: number) => EncodedBatch = (batch) => batch,
+): Promise<Scores> {
+  const scores = createScores(dataset.samples, dataset.targets);
+  for (let first = 0; first < dataset.samples; first += block) {
+    const samples = Math.min(block, dataset.samples - first);
+    await holdAt(dataset, first, samples);
+    const batch = change(readBatch(dataset, first, samples, scores), first);
+    scores.logits.set(await model.logitsOf(batch, first), model.tasks.length * first);
+  }
+  return scores;
+}
+
+/** Copies samples first .. first+samples-1, and their labels and groups into `scores`. */
+function readBatch(dataset: Dataset, first: number, samples: number, scores: Scores): EncodedBatch {
+  const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
+  const memory = memoryFor(dataset, samples);
+  const { dense, lengths, ids, highs, weights, groups } = memory;
+  const { labels: L } = dataset.targets;
+  const labels = scores.labels.subarray(L * first, L * (first + samples));
+  const count = dataset.read(indices, { ...memory, labels });
+  for (let half = 0; groups !== undefined && half < groupWords; half++) {
+    const own = groups.subarray(half * samples, (half + 1) * samples);
+    scores.groups?.set(own, half * scores.samples + first);
+  }
+  return {
+    samples,
+    dense,
+    lengths,
+    ids: ids.subarray(0, count),
+    highs: highs?.subarray(0, count),
+    weights: weights?.subarray(0, count),
+  };
+}

@@ -1,0 +1,53 @@
+// What `osiris eval` prints of a model: its figures, those of slices, and of features.
+
+import { join } from "node:path";
+import test from "ava";
+import { clicksJob, writeClicks } from "../../helpers/models/clicks.ts";
+import { lastJson, runCli } from "../../helpers/processes/cli.ts";
+import { drawModel } from "../../helpers/stores/drawn-model.ts";
+import { directoryOf } from "../jobs.ts";
+
+test.serial("eval tells figures by slice and by feature, as tables and as JSON", async (t) => {
+  const home = directoryOf(t);
+  writeClicks(join(home, "clicks.csv"));
+  await drawModel({ ...clicksJob(home, "tasks"), evaluation: { fraction: 0.5 } });
+  const asked = ["eval", "checkpoints", "--by", "price,user", "--slices", "3", "--importance"];
+  const run = (...more: string[]) => runCli([...asked, ...more], home);
+  const told = await run("--data", "clicks.csv");
+  t.is(told.code, 0, told.stderr);
+  // The counts: awk -F, 'NR > 1 { rows[$4]++; bought[$4] += $2 }' of the file, sorted by rows.
+  const line = (text: string) => text.replaceAll(/ +/g, " +").replaceAll("#", String.raw`[\d.-]+`);
+  for (const wanted of [
+    "By price · clicked rows positives AUC log loss NE calibration",
+    "0\\.25 9 3 # # # #",
+    String.raw`others \(4 values\) 33 11 # # # #`,
+    "By user · bought rows positives AUC log loss NE calibration",
+    String.raw`others \(13 values\) 48 7 # # # #`,
+    "Importance · bought AUC falls by log loss rises by",
+    "user # #",
+  ]) {
+    t.regex(told.stdout, new RegExp(`^${line(wanted)}$`, "m"));
+  }
+  t.regex(told.stdout, /^Each line: AUC 0\.\d+ and log loss .* the rows \(seed 1\)\.$/m);
+
+  const json = lastJson<{
+    slices: { column: string; slices: { value: string; metrics: { samples: number } }[] }[];
+    importance: { tasks: { task: string; features: { feature: string; aucDrop: number }[] }[] };
+  }>(await run("--held-out", "--seed", "3", "--json"));
+  t.like(json, { report: "eval", samples: 30, importance: { seed: 3, blockSamples: 65_536 } });
+  t.deepEqual(
+    json.slices.map(({ column }) => column),
+    ["price", "user"],
+  );
+  t.is(json.slices[0]?.slices.length, 3);
+  t.deepEqual(
+    json.importance.tasks.map(({ task }) => task),
+    ["clicked", "bought"],
+  );
+  const [first, second] = json.importance.tasks[0]?.features ?? [];
+  t.true((first?.aucDrop ?? 0) >= (second?.aucDrop ?? 1));
+
+  const both = await run("--data", "clicks.csv", "--test");
+  t.is(both.code, 2);
+  t.regex(both.stderr, /Expected either `--data FILE`, or `--test`.*, or `--held-out`/);
+});

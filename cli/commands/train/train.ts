@@ -21,6 +21,7 @@ import {
   withCommon,
   withCredentials,
 } from "../../support/arguments.ts";
+import { jobWithBaseline, type TaskBaselines, trainBaselines } from "../../support/baseline.ts";
 import { dashboardLines } from "../../support/dashboard.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { count } from "../../support/format.ts";
@@ -29,6 +30,7 @@ import { onInterrupt } from "../../support/interrupt.ts";
 import { loadJob } from "../../support/job-file.ts";
 import { devicesFrom, fastestDevices, planWith, withConstants } from "../../support/machine.ts";
 import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
+import { baselineLines, conclusionOf } from "../../views/baseline-lines.ts";
 import { checkLines } from "../../views/check-lines.ts";
 import { follow } from "../../views/follow.ts";
 import { reportOf } from "../../views/report.ts";
@@ -47,6 +49,7 @@ interface TrainOptions
   readonly nats?: string;
   readonly dryRun?: boolean;
   readonly history?: string;
+  readonly baseline?: boolean;
   readonly watch?: boolean;
   readonly takeOver?: boolean;
 }
@@ -66,6 +69,10 @@ export function addTrain(program: Command): void {
     .option("--warm-start <DIRECTORY>", "begin with the trained state of this run's checkpoints")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--history <FILE>", "write the learning curve to this CSV file at the end")
+    .option(
+      "--baseline",
+      "then compare the model with the mean, popularity and logistic regression on held-out samples",
+    )
     .option("--watch", "serve a page that shows the run, and print its link")
     .option("--take-over", "train into a directory that another process uses, and end its run")
     .option("--dry-run", "look at job and data, tell every problem, and start nothing")
@@ -78,6 +85,7 @@ export function addTrain(program: Command): void {
     "train tuesday.yaml --warm-start checkpoints/monday",
     "train job.yaml --seed 2 --set optimizer.dense.learningRate=0.002 --set checkpoint.directory=b",
     "train job.yaml --history curve.csv",
+    "train job.yaml --baseline",
     "train job.yaml --watch",
     "train job.yaml --dry-run",
     "train job.json --json | tail -1",
@@ -91,6 +99,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
   const given = await loadJob(path, { data, plan, set, seed, warmStart });
   const job = devices === undefined ? given : { ...given, devices };
   if (options.dryRun === true) return look(job, options.json === true);
+  const compared = options.baseline === true ? jobWithBaseline(job) : undefined;
   if (options.history !== undefined) checkCurve(options.history);
   planWith(options.constants);
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
@@ -117,7 +126,10 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     });
     const result = await follow(run, view);
     view.close();
-    tellResult(result, options.json === true);
+    const isCompared = compared !== undefined && result.status !== "cancelled";
+    const compare = async () =>
+      isCompared ? trainBaselines(cluster, compared, result) : undefined;
+    await tellResult(result, options.json === true, compare);
     if (options.history !== undefined) writeCurve(options.history, result.directory);
     return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
   } finally {
@@ -141,9 +153,17 @@ function tellIncident({ offender, supervisor, reason }: Incident, view: RunView)
   view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
 }
 
-function tellResult(result: RunResult, json: boolean): void {
+/** `compare`: trains baselines, after what a person reads first; undefined: none are wanted. */
+async function tellResult(
+  result: RunResult,
+  json: boolean,
+  compare: () => Promise<TaskBaselines[] | undefined>,
+): Promise<void> {
   if (json) {
-    console.log(JSON.stringify({ report: "train", ...result }));
+    const baselines = (await compare())?.map((task) => {
+      return { ...task, conclusion: conclusionOf(task.model, task.baselines) };
+    });
+    console.log(JSON.stringify({ report: "train", ...result, baselines }));
   } else if (result.status === "cancelled") {
     console.log(
       `Stopped after step ${count(result.step)}, with a checkpoint in ${result.directory}.`,
@@ -151,5 +171,6 @@ function tellResult(result: RunResult, json: boolean): void {
     console.log("The same command goes on from there.");
   } else {
     for (const line of reportOf(result)) console.log(line);
+    for (const line of baselineLines((await compare()) ?? [])) console.log(line);
   }
 }

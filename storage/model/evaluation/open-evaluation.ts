@@ -25,7 +25,7 @@ export interface OpenOptions {
   /** Whether the data may be read in another way than the training data. @default false */
   readonly dataDiffers?: boolean;
   /** Which part of the job's data, where no data are named. @default "evaluation" */
-  readonly part?: "evaluation" | "test";
+  readonly part?: "evaluation" | "test" | "training";
 }
 
 /** The samples of an evaluation. */
@@ -76,7 +76,7 @@ export async function openEvaluation(
   data: EvaluationData | undefined,
   { dataDiffers = false, part = "evaluation" }: OpenOptions,
 ): Promise<OpenEvaluation> {
-  if (data === undefined) return openPart(model, part);
+  if (data === undefined) return part === "training" ? openTraining(model) : openPart(model, part);
   const { job, disk } = model;
   const tables = shapesOf(job.model);
   const options = await namedFiles(evaluationDataOf(data, job.data, tables, dataDiffers));
@@ -101,13 +101,32 @@ async function openPart(model: Evaluated, part: "evaluation" | "test"): Promise<
   checkHeldOut(job, part, recorded, contentsOf(report), checkpoint.directory);
   if (section.data !== undefined) return opened(model, report, { options, tables, key });
   const keysOf = () => readKeys(report.path, disk);
-  const { fraction, split, test } = evaluation;
-  const testFraction = test?.data === undefined ? test?.fraction : undefined;
-  const plan = planSplit(report.samples, { fraction, testFraction, split }, keysOf);
+  const plan = planSplit(report.samples, sharesOf(evaluation), keysOf);
   const chosen = part === "test" ? plan.test : plan.evaluation;
   assert(chosen !== undefined, "a test that is held out");
   const partOf = (whole: Dataset) => splitDataset(whole, { seed, ...chosen.split }, keysOf);
   return opened(model, report, { options, tables, key }, partOf);
+}
+
+/** The samples that the job trains on. */
+async function openTraining(model: Evaluated): Promise<OpenEvaluation> {
+  const { job, manifest, disk } = model;
+  const { evaluation, seed, checkpoint, data: options } = job;
+  const isHeldOut = evaluation !== undefined && evaluation.data === undefined;
+  const key = isHeldOut ? keyColumnOf(evaluation.split) : undefined;
+  const tables = shapesOf(job.model);
+  const report = await prepareCache(options, tables, disk, undefined, key);
+  const recorded = recordedContents(manifest.metrics);
+  checkHeldOut({ data: options }, "evaluation", recorded, contentsOf(report), checkpoint.directory);
+  if (!isHeldOut) return opened(model, report, { options, tables, key });
+  const keysOf = () => readKeys(report.path, disk);
+  const { training } = planSplit(report.samples, sharesOf(evaluation), keysOf);
+  const partOf = (whole: Dataset) => splitDataset(whole, { seed, ...training.split }, keysOf);
+  return opened(model, report, { options, tables, key }, partOf);
+}
+
+function sharesOf({ fraction, split, test }: NonNullable<JobSpec["evaluation"]>) {
+  return { fraction, testFraction: test?.data === undefined ? test?.fraction : undefined, split };
 }
 
 /** `partOf`: the samples that are evaluated, of all. */

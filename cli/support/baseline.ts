@@ -1,0 +1,120 @@
+// osiris train JOB --baseline: what the held-out samples of a run come to without its model, and
+// with logistic regression on the same samples and features. The run is over before this begins.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type Cluster,
+  InvalidOptionError,
+  type JobOptions,
+  type Metrics,
+  type RunResult,
+} from "../../index.ts";
+import { baselineJob, baselineTasks } from "../../src/job/baseline-job.ts";
+import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { simpleBaselines } from "../../storage/model/evaluation/baselines.ts";
+import { onInterrupt } from "./interrupt.ts";
+
+/** Figures of an evaluation, as far as they are known. */
+export type Figures = { readonly [Name in keyof Metrics]?: Metrics[Name] | undefined };
+
+/** What one way to predict a label comes to on the held-out samples. */
+export interface Baseline {
+  readonly kind: "mean" | "popularity" | "logistic-regression";
+  /** The column whose values have a popularity. */
+  readonly column?: string;
+  readonly metrics: Figures;
+}
+
+/** The baselines of a label, beside the model's own figures. */
+export interface TaskBaselines {
+  /** The label; left out: the model has one. */
+  readonly task?: string;
+  readonly model: Figures;
+  readonly baselines: readonly Baseline[];
+  /** Why there is no logistic regression. */
+  readonly missing?: string;
+}
+
+/** The job, complete. @throws InvalidOptionError where it holds nothing out */
+export function jobWithBaseline(options: JobOptions): JobSpec {
+  const job = resolveJob(options);
+  if (job.evaluation !== undefined) return job;
+  const message =
+    "Expected `--baseline` with a job that has an `evaluation`: model and baselines are compared on " +
+    "held-out samples; add `evaluation: { fraction: 0.1 }` to the job";
+  throw new InvalidOptionError("--baseline", message);
+}
+
+/** The baselines of a run that has ended. Trains logistic regression for each label. */
+export async function trainBaselines(
+  cluster: Cluster,
+  job: JobSpec,
+  result: RunResult,
+): Promise<TaskBaselines[]> {
+  const simple = await simpleBaselines(result.directory);
+  const found: TaskBaselines[] = [];
+  const tasks = baselineTasks(job);
+  for (const [i, task] of tasks.entries()) {
+    const { ofMean, popularity, samples = 0 } = simple[i] ?? {};
+    const regression = await trainRegression(cluster, job, task, samples);
+    const model = result.tasks?.[task.name] ?? result;
+    const baselines: Baseline[] = [
+      ...(ofMean ? [{ kind: "mean" as const, metrics: ofMean }] : []),
+      ...(popularity ? [{ kind: "popularity" as const, ...popularity }] : []),
+      ...("result" in regression
+        ? [{ kind: "logistic-regression" as const, metrics: figuresOf(bestOf(regression.result)) }]
+        : []),
+    ];
+    const missing = "missing" in regression ? { missing: regression.missing } : {};
+    found.push({
+      ...(tasks.length > 1 && { task: task.name }),
+      model: figuresOf(model),
+      baselines,
+      ...missing,
+    });
+  }
+  return found;
+}
+
+async function trainRegression(
+  cluster: Cluster,
+  job: JobSpec,
+  task: ReturnType<typeof baselineTasks>[number],
+  samples: number,
+): Promise<{ readonly result: RunResult } | { readonly missing: string }> {
+  if (task.data === undefined) return { missing: "generated data of several labels have none" };
+  console.error("Training logistic regression on the same samples, to compare ...");
+  const directory = mkdtempSync(join(tmpdir(), "osiris-baseline-"));
+  try {
+    const run = await cluster.submit(baselineJob(job, task, { directory, samples }));
+    using _interrupt = onInterrupt(() => void run.cancel().catch(() => {}));
+    const result = await run.result();
+    if (result.status === "cancelled") return { missing: "its training was cancelled" };
+    return { result };
+  } catch (error) {
+    return { missing: error instanceof Error ? error.message : String(error) };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The best evaluation of a run. */
+function bestOf(result: RunResult): Figures {
+  return result.evaluations?.best.evaluation ?? result;
+}
+
+/** The figures alone of what has more. */
+function figuresOf({
+  auc,
+  logLoss,
+  normalizedEntropy,
+  calibration,
+  mse,
+  rmse,
+  mae,
+  r2,
+}: Figures): Figures {
+  return { auc, logLoss, normalizedEntropy, calibration, mse, rmse, mae, r2 };
+}

@@ -108,7 +108,9 @@ export const flagCases: readonly WrongInput[] = [
   {
     title: "no data to evaluate on",
     args: ["eval", "checkpoints"],
-    says: ["Expected either `--data FILE` or `--test`, the test of the job itself"],
+    says: [
+      "Expected either `--data FILE`, or `--test`, the test of the job itself, or `--held-out`, what the job holds out",
+    ],
   },
   {
     title: "hosts that do not divide the devices",

@@ -148,6 +148,9 @@ test("slices of held-out samples know which lines the split leaves out and holds
   t.true(days.size > 5 && days.size < 40, `${days.size} days`);
   const held = good.filter(({ day }) => days.has(day));
   t.is(whole.samples, held.length);
+  const training = await drawn.evaluate(undefined, { part: "training" });
+  const others = good.filter(({ day }) => day !== "" && !days.has(day));
+  isNear(t, training, await figuresOfLines(drawn, others), "training");
   for (const { value, metrics } of byCountry?.slices ?? []) {
     const own = held.filter(({ country }) => country === (value ?? ""));
     isNear(t, metrics, await figuresOfLines(drawn, own), `${value}`);

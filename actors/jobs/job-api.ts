@@ -97,6 +97,11 @@ const runSummary = runLine.extend({
   incidents: z.array(incidentRecord).readonly(),
   /** The job's own: what may be waited for follows from it. */
   stepDeadlineMs: count,
+  /** The job, option by option, without what may be secret in addresses of its data. */
+  options: z
+    .array(z.object({ option: z.string(), value: z.string() }))
+    .readonly()
+    .optional(),
 });
 
 /** Whether nothing more will happen to a run of this status. */

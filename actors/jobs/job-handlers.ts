@@ -4,6 +4,7 @@
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
+import { shownOptions } from "../../src/job/shown-job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
@@ -82,6 +83,7 @@ const handlers: Handlers = {
       ...(result === undefined ? {} : { result }),
       ...(error === undefined ? {} : { error }),
       stepDeadlineMs,
+      options: shownOptions(job),
     };
   },
   logs: (asked, { run, after, most }) => {

@@ -1,4 +1,5 @@
-// A job as a file may show it: what may be secret in the addresses of its data is left out.
+// A job as a file or a page may show it: what may be secret in the addresses of its data is left
+// out. As a list of options, it can be read by people, and compared with another job line by line.
 
 import { shownPath } from "../data/remote/addresses.ts";
 import type { JobSpec } from "./job.ts";
@@ -19,4 +20,70 @@ function withShown<Section extends { data?: JobSpec["data"] | undefined }>(of: S
 
 function shownData(data: JobSpec["data"]): JobSpec["data"] {
   return "paths" in data ? { ...data, paths: data.paths.map(shownPath) } : data;
+}
+
+/** One option of a job: its path, as `data.batchSize`, and its value as text. */
+export interface ShownOption {
+  readonly option: string;
+  readonly value: string;
+}
+
+/** Lines of one job, so that a job of any size fits into a message. */
+const optionsMax = 300;
+/** Characters of a value. */
+const valueMax = 160;
+/** Tables, features or columns that have a line each; of more there is one line for all. */
+const listedMax = 40;
+/** Items of a list that are written out. */
+const itemsMax = 8;
+
+/** All options of a job, the usual ones too. Tables: all together, and each of a few by its name. */
+export function shownOptions(job: JobSpec): ShownOption[] {
+  const { tables } = job.model;
+  const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+  const dims = [...new Set(tables.map(({ dim }) => dim))].sort((a, b) => a - b);
+  const together = { tables: tables.length, rowsOfTables: rows, dims };
+  return [...linesOf("", { ...shownJob(job), together })].slice(0, optionsMax);
+}
+
+function* linesOf(path: string, value: unknown): Generator<ShownOption> {
+  if (value === undefined || path === "plan") return; // A plan has a line for each shard.
+  if (typeof value !== "object" || value === null) return yield lineOf(path, value);
+  if (!Array.isArray(value)) {
+    for (const [name, own] of Object.entries(value)) {
+      yield* linesOf(path === "" ? name : `${path}.${name}`, own);
+    }
+    return;
+  }
+  const named = value.map(nameOf);
+  if (named.includes(undefined)) return yield lineOf(path, itemsOf(value.map(textOf)));
+  yield lineOf(path, itemsOf(named as string[]));
+  if (value.length > listedMax) return;
+  for (const [at, item] of value.entries()) yield lineOf(`${path}.${named[at]}`, textOf(item));
+}
+
+function lineOf(option: string, value: unknown): ShownOption {
+  const text = String(value);
+  return { option, value: text.length > valueMax ? `${text.slice(0, valueMax)} …` : text };
+}
+
+function itemsOf(items: readonly string[]): string {
+  const shown = items.slice(0, itemsMax).join(", ");
+  return items.length > itemsMax ? `${items.length}: ${shown}, …` : shown;
+}
+
+function nameOf(item: unknown): string | undefined {
+  if (typeof item !== "object" || item === null) return undefined;
+  const { name, column } = item as { readonly name?: unknown; readonly column?: unknown };
+  return typeof name === "string" ? name : typeof column === "string" ? column : undefined;
+}
+
+/** `rows 1000, dim 8` */
+function textOf(item: unknown): string {
+  if (Array.isArray(item)) return `[${itemsOf(item.map(textOf))}]`;
+  if (typeof item !== "object" || item === null) return String(item);
+  return Object.entries(item)
+    .filter(([name, own]) => name !== "name" && own !== undefined)
+    .map(([name, own]) => `${name} ${textOf(own)}`)
+    .join(", ");
 }

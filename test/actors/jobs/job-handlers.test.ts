@@ -81,3 +81,24 @@ test("a run that has ended two leaders is not begun again: the queue ends it by 
   t.is(registry.get(other.run)?.status, "running");
   t.is(registry.lives.of(other.run), 1, "it is counted before it does anything");
 });
+
+test("a status has the job option by option, without what signs its addresses", async (t) => {
+  const { input, submit } = startService(2);
+  const secret = "https://ada:pass@example.org/a.csv?signature=abc";
+  const data = {
+    ...{ kind: "csv" as const, paths: [secret], label: "click", batchSize: 64 },
+    ...{ dense: ["d0", "d1", "d2", "d3"], categorical: ["a", "b"] },
+  };
+  const tables = ["a", "b"].map((name) => ({ name, rows: 100, dim: 8 }));
+  const model = { kind: "dlrm" as const, dense: 4, tables, bottom: [8, 8], top: [8, 1] };
+  const { run } = await submit({ model, data, devices: 1 });
+  const { options = [] } = await handle(input, "status", { run }, undefined);
+  const of = (option: string) => options.find((one) => one.option === option)?.value;
+  t.is(of("data.paths"), "https://example.org/a.csv");
+  t.is(of("model.bottom"), "8, 8");
+  t.is(of("model.tables"), "a, b");
+  t.regex(of("model.tables.b") ?? "", /^rows 100, dim 8/);
+  t.is(of("together.rowsOfTables"), "200");
+  t.is(of("data.batchSize"), "64");
+  t.false(JSON.stringify(options).includes("abc"));
+});

@@ -202,12 +202,38 @@ function actorIn(
 export function thinned(all: readonly ToldEvent[]): RunHistory {
   const progress = all.filter(({ event }) => event.type === "run.progress").length;
   const every = Math.ceil(progress / progressMax);
+  const repeated = repeatedSteps(all);
   let seen = 0;
-  const events = all.filter(({ event }, at) => {
-    if (event.type !== "run.progress") return true;
+  let left: Losses = [];
+  const events = all.flatMap((told, at): ToldEvent[] => {
+    const { event } = told;
+    if (event.type !== "run.progress") return [told];
     // The last before anything else is what the run had reached then.
     const isLast = all[at + 1]?.event.type !== "run.progress";
-    return seen++ % every === 0 || isLast;
+    if (seen++ % every !== 0 && !isLast) {
+      const { step, loss, losses = [] } = event;
+      const all = [...losses, { step, loss }];
+      left = [...left, ...all.filter((one) => repeated.some((own) => isIn(own, one.step)))];
+      return [];
+    }
+    if (left.length === 0) return [told];
+    const losses = [...left, ...(event.losses ?? [])];
+    left = [];
+    return [{ ...told, event: { ...event, losses } }];
   });
   return { events, thinned: all.length - events.length };
 }
+
+type Losses = NonNullable<Extract<RunEvent, { type: "run.progress" }>["losses"]>;
+
+/** Steps above the first and up to the second, which were done twice: their losses are compared. */
+function repeatedSteps(all: readonly ToldEvent[]): (readonly [number, number])[] {
+  let furthest = 0;
+  return all.flatMap(({ event }) => {
+    if (event.type === "run.progress") furthest = Math.max(furthest, event.step);
+    const isBack = event.type === "run.started" && event.fromStep < furthest;
+    return isBack ? [[event.fromStep, furthest] as const] : [];
+  });
+}
+
+const isIn = ([from, to]: readonly [number, number], step: number) => step > from && step <= to;

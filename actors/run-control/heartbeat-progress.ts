@@ -90,6 +90,7 @@ export function afterProgress(
     step,
     steps: schedule.steps,
     loss,
+    losses: comparedLosses(heartbeat),
     samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, sample),
     repairedIds: repairedTables(job, metrics),
     learningRates: learningRatesAt(step, context),
@@ -98,6 +99,21 @@ export function afterProgress(
     times: timesSinceTold(watch),
   });
   return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
+}
+
+/** Losses of one event. */
+const lossesMax = 8;
+
+/**
+ * Losses at steps that another generation tells of too, however fast it is: multiples of a power of
+ * two, of the smallest that leaves `lossesMax` of them.
+ */
+export function comparedLosses({ lossFrom, losses }: Pick<Heartbeat, "lossFrom" | "losses">) {
+  let every = 1;
+  while (losses.length > lossesMax * every) every *= 2;
+  return losses
+    .map((loss, at) => ({ step: lossFrom + at + 1, loss }))
+    .filter(({ step }) => step % every === 0);
 }
 
 /** The learning rates of the last of so many steps. */

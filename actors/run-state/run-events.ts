@@ -87,6 +87,11 @@ const eventBody = z.discriminatedUnion("type", [
     step: count,
     steps: count,
     loss: figure,
+    /**
+     * Losses of some steps since the event before: those whose numbers divide by the smallest power
+     * of two that leaves eight at most. Steps that are done again so tell of the same steps.
+     */
+    losses: list(z.object({ step: count, loss: figure })).optional(),
     /** The mean of the last ten seconds, checkpoints and evaluations among them. */
     samplesPerSecond: figure,
     /** As in the result, up to the last window of steps that ended. */

@@ -123,6 +123,26 @@ test("a history of many steps keeps everything but progress that no chart could 
   t.is(events.at(-1), all.at(-1));
 });
 
+test("of steps that were done again, a history keeps all losses that may be compared", (t) => {
+  const lossAt = (seq: number, step: number) => ({
+    event: { ...progress("r1", seq), step, losses: [{ step: step - 1, loss: step }] } as RunEvent,
+  });
+  const started = (seq: number, fromStep: number) => ({
+    event: { ...progress("r1", seq), type: "run.started", fromStep } as unknown as RunEvent,
+  });
+  const before = Array.from({ length: 4000 }, (_, at) => lossAt(at, 2 * at + 2));
+  const after = Array.from({ length: 4000 }, (_, at) => lossAt(4001 + at, 7002 + 2 * at));
+  const { events } = thinned([...before, started(4000, 7000), ...after]);
+  const told = events.flatMap(({ event }) => {
+    return event.type === "run.progress"
+      ? [event.step, ...(event.losses ?? []).map(({ step }) => step)]
+      : [];
+  });
+  const times = (step: number) => told.filter((one) => one === step).length;
+  t.true(events.length < 1600);
+  for (let step = 7001; step <= 8000; step++) t.is(times(step), 2, `step ${step}`);
+});
+
 const actor = (name: string, run: string | undefined, children: object[] = []) => ({
   actor: name,
   ...(run === undefined ? {} : { run, generation: 1 }),

@@ -1,6 +1,7 @@
 // The training coordinator alone: heartbeats, lost hosts, and a broker that is away.
 
 import test from "ava";
+import { comparedLosses } from "../../../actors/run-control/heartbeat-progress.ts";
 import { trainingCoordinatorMachine } from "../../../actors/run-control/training-coordinator.ts";
 import { Registry } from "../../../actors/run-state/registry.ts";
 import type { Network } from "../../../actors/runtime/mailbox.ts";
@@ -79,6 +80,23 @@ test("a heartbeat does not begin the work again", async (t) => {
     t.true(runs.length >= 2, "it asks until it is answered");
     t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);
   }
+});
+
+test("losses are told of steps that a generation of another speed tells of too", (t) => {
+  const between = (from: number, to: number) => {
+    const losses = Array.from({ length: to - from }, (_, at) => from + at + 1);
+    return comparedLosses({ lossFrom: from, losses });
+  };
+  t.deepEqual(
+    between(5, 8),
+    [6, 7, 8].map((step) => ({ step, loss: step })),
+  );
+  const slow = [between(100, 130), between(130, 160)].flat().map(({ step }) => step);
+  const fast = between(100, 160).map(({ step }) => step);
+  t.deepEqual(fast, [104, 112, 120, 128, 136, 144, 152, 160]);
+  t.true(fast.every((step) => slow.includes(step)));
+  t.true(between(0, 1024).length <= 8);
+  t.deepEqual(between(5, 5), []);
 });
 
 test("a host that says nothing for a second is lost", async (t) => {

@@ -15,6 +15,8 @@ export interface HistoryFigures {
   readonly logLoss: number | undefined;
   readonly auc: number | undefined;
   readonly normalizedEntropy: number | undefined;
+  /** Mean prediction over the mean label; left out where an older run does not tell. */
+  readonly calibration?: number | undefined;
   /** Left out where samples have no groups. */
   readonly gauc?: number | undefined;
   /** These four where the label is a number; else left out. */
@@ -54,6 +56,7 @@ const ofTask = z.object({
   logLoss: figure,
   auc: figure,
   normalizedEntropy: figure,
+  calibration: figure.optional(),
   gauc: figure.optional(),
   mse: figure.optional(),
   rmse: figure.optional(),

@@ -15,6 +15,13 @@ export interface Curve {
   readonly isDots?: boolean;
 }
 
+/** Something that happened at an x. */
+export interface ChartEvent {
+  readonly x: number;
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
 export interface ChartProps {
   /** Names the chart in the address of a report, and its PNG. */
   readonly id: string;
@@ -26,7 +33,10 @@ export interface ChartProps {
   readonly isStacked?: boolean;
   readonly isLogX?: boolean;
   readonly unit?: string;
-  readonly height?: number;
+  /** Lines across the curves, at steps at which something happened. */
+  readonly events?: readonly ChartEvent[];
+  /** Stretches that are shaded: steps that were computed again. */
+  readonly bands?: readonly { readonly from: number; readonly to: number }[];
   /** A mark beside the title. */
   readonly mark?: { readonly text: string; readonly kind: "good" | "bad" | "open" } | undefined;
   /** What lies higher is cut off. */
@@ -35,6 +45,11 @@ export interface ChartProps {
 
 /** Beyond so many points a line is one pixel wide: wider ones take three times as long to paint. */
 const denseFrom = 300;
+
+/** Of a plot. */
+const usualHeight = 220;
+/** Below a plot: its legend, and the edge of its frame. */
+const belowPlot = 56;
 
 const palette = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
 
@@ -70,13 +85,9 @@ export class Chart extends Component<ChartProps> {
   }
 
   render() {
-    const { id, title, curves, xs, mark, unit = "" } = this.props;
-    const told = curves
-      .map(
-        ({ label, values }) => `${label} ${short(values.findLast((one) => one !== null))}${unit}`,
-      )
-      .join(", ");
-    const name = `${title}: ${xs.length} points; last: ${told}`;
+    const { id, title, xs, mark, events = [] } = this.props;
+    const marked = events.map(({ x, text }) => `; ${text} at ${short(x)}`).join("");
+    const name = `${title}: ${xs.length} points; last: ${this.#lastValues().join(", ")}${marked}`;
     return html`<figure class="chart" id=${`chart-${id}`}>
       <figcaption>
         <span class="chart-title">${title}</span>
@@ -91,6 +102,22 @@ export class Chart extends Component<ChartProps> {
     </figure>`;
   }
 
+  /** `loss 0.21` of each curve. */
+  #lastValues(): string[] {
+    const { curves, unit = "" } = this.props;
+    return curves.map(
+      ({ label, values }) => `${label} ${short(values.findLast((one) => one !== null))}${unit}`,
+    );
+  }
+
+  /** In the picture of one chart alone, all that the window leaves it. */
+  #height(): number {
+    const isAlone = document.querySelector(`body[data-only] #chart-${this.props.id}.only`) !== null;
+    const top = this.#place?.getBoundingClientRect().top ?? 0;
+    if (isAlone) return Math.max(usualHeight, innerHeight - top - belowPlot);
+    return usualHeight;
+  }
+
   #drawInTurn(): void {
     inTurn(this, () => this.#draw());
   }
@@ -103,6 +130,7 @@ export class Chart extends Component<ChartProps> {
     const labels = curves.map(({ label }) => label);
     const shape = JSON.stringify([labels, this.props.isStacked === true, xs.length > denseFrom]);
     if (this.#plot !== undefined && shape === this.#shape) {
+      this.#resize();
       this.#plot.setData(data);
       return;
     }
@@ -126,7 +154,7 @@ export class Chart extends Component<ChartProps> {
   }
 
   #options(place: HTMLElement): uPlot.Options {
-    const { curves, xs, isStacked, isLogX, xLabel, height = 220, unit = "" } = this.props;
+    const { curves, xs, isStacked, isLogX, xLabel, unit = "" } = this.props;
     const yRange = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
       const { yMax } = this.props;
       if (yMax !== undefined) return [0, yMax];
@@ -145,9 +173,14 @@ export class Chart extends Component<ChartProps> {
     if (isStacked === true) shown.reverse();
     return {
       width: Math.max(240, place.clientWidth),
-      height,
+      height: this.#height(),
       legend: { live: true },
       cursor: { points: { size: 6 } },
+      hooks: {
+        drawAxes: [(plot) => this.#drawBands(plot)],
+        draw: [(plot) => this.#drawEvents(plot)],
+        setLegend: [showLast],
+      },
       scales: {
         x: { time: false, ...(isLogX === true ? { distr: 3 as const } : {}) },
         y: { range: yRange },
@@ -166,20 +199,67 @@ export class Chart extends Component<ChartProps> {
           ...(curve.dash === undefined ? {} : { dash: [...curve.dash] }),
           ...(curve.isDots === true ? { points: { show: true, size: 6 } } : {}),
           ...(isStacked === true ? { fill: stroke } : {}),
-          value: (_: uPlot, value: number | null) => `${short(value)}${unit}`,
+          // Of a stacked curve the plot has the sum with those below.
+          value: (_: uPlot, value: number | null, _at: number, index: number | null) => {
+            const own = isStacked === true ? curve.values[index ?? -1] : value;
+            return `${short(own)}${unit}`;
+          },
         })),
       ],
     };
   }
 
   #resize(): void {
-    const { height = 220 } = this.props;
+    const height = this.#height();
     const width = this.#place?.clientWidth ?? 0;
-    if (this.#plot === undefined || width < 240 || width === this.#plot.width) return;
-    this.#plot.setSize({ width, height });
+    const plot = this.#plot;
+    if (plot === undefined || width < 240) return;
+    if (width !== plot.width || height !== plot.height) plot.setSize({ width, height });
   }
 
-  /** The canvas, on the page's own background and with its title. */
+  #drawBands(plot: uPlot): void {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.fillStyle = colour("--band");
+    for (const { from, to } of this.props.bands ?? []) {
+      const [left, right] = [from, to].map((x) => plot.valToPos(x, "x", true));
+      const begin = Math.max(bbox.left, left ?? 0);
+      const end = Math.min(bbox.left + bbox.width, right ?? 0);
+      if (end > begin) ctx.fillRect(begin, bbox.top, end - begin, bbox.height);
+    }
+    ctx.restore();
+  }
+
+  /** A line for each event, with its words where the words before leave room. */
+  #drawEvents(plot: uPlot): void {
+    const { ctx, bbox } = plot;
+    const scale = ctx.canvas.width / plot.width;
+    ctx.save();
+    ctx.font = `${Math.round(11 * scale)}px system-ui, sans-serif`;
+    ctx.textBaseline = "top";
+    ctx.textAlign = "left";
+    ctx.lineWidth = Math.round(scale);
+    ctx.setLineDash([4 * scale, 3 * scale]);
+    let wordsEnd = 0;
+    for (const { x, text, isFailure } of this.props.events ?? []) {
+      const at = plot.valToPos(x, "x", true);
+      if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
+      ctx.strokeStyle = ctx.fillStyle = colour(isFailure ? "--bad" : "--text-2");
+      ctx.beginPath();
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bbox.top + bbox.height);
+      ctx.stroke();
+      const width = ctx.measureText(text).width + 8 * scale;
+      const isLeft = at + width > bbox.left + bbox.width;
+      const begin = isLeft ? at - width + 4 * scale : at + 4 * scale;
+      if (begin < wordsEnd) continue;
+      ctx.fillText(text, begin, bbox.top + 2 * scale);
+      wordsEnd = begin + width;
+    }
+    ctx.restore();
+  }
+
+  /** The canvas, on the page's own background, with its title above and its curves below. */
   #save(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
@@ -187,9 +267,10 @@ export class Chart extends Component<ChartProps> {
     const from = plot.ctx.canvas;
     const scale = from.width / plot.width;
     const head = Math.round(28 * scale);
+    const legend = Math.round(22 * scale);
     const canvas = document.createElement("canvas");
     canvas.width = from.width;
-    canvas.height = from.height + head;
+    canvas.height = from.height + head + legend;
     const context = canvas.getContext("2d");
     if (context === null) return;
     context.fillStyle = colour("--page");
@@ -198,6 +279,15 @@ export class Chart extends Component<ChartProps> {
     context.font = `${Math.round(14 * scale)}px system-ui, sans-serif`;
     context.fillText(title, 10 * scale, 19 * scale);
     context.drawImage(from, 0, head);
+    context.font = `${Math.round(12 * scale)}px system-ui, sans-serif`;
+    let left = 10 * scale;
+    for (const [at, text] of this.#lastValues().entries()) {
+      context.fillStyle = colour(palette[at % palette.length] ?? "");
+      context.fillRect(left, head + from.height + 4 * scale, 10 * scale, 10 * scale);
+      context.fillStyle = colour("--text");
+      context.fillText(text, left + 15 * scale, head + from.height + 14 * scale);
+      left += context.measureText(text).width + 32 * scale;
+    }
     canvas.toBlob((blob) => {
       if (blob === null) return;
       const link = document.createElement("a");
@@ -207,6 +297,17 @@ export class Chart extends Component<ChartProps> {
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
   }
+}
+
+/** While nobody points at the plot, its legend has the last values. */
+function showLast(plot: uPlot): void {
+  const last = (plot.data[0]?.length ?? 0) - 1;
+  if (last < 0 || (plot.legend.idx ?? null) !== null) return;
+  const idxs = plot.data.map((values, at) => {
+    return at === 0 ? last : Array.from(values).findLastIndex((one) => (one ?? null) !== null);
+  });
+  plot.setLegend({ idxs }, false);
+  plot.legend.idx = null;
 }
 
 /** A figure as it fits beside a curve. */

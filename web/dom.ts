@@ -3,6 +3,7 @@
 
 import htm from "htm";
 import { h, type VNode } from "preact";
+import { withBlanks } from "./model/template-blanks.ts";
 
 export { Component, render, type VNode } from "preact";
 export { useEffect, useMemo, useState } from "preact/hooks";
@@ -10,5 +11,16 @@ export { useEffect, useMemo, useState } from "preact/hooks";
 /** A template with one element on top. */
 type Template = (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
-/** A template of elements. */
-export const html: Template = htm.bind(h) as Template;
+const bound = htm.bind(h) as Template;
+/** htm knows a template by its strings: each has one array of them. */
+const spaced = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
+
+/** A template of elements, with the blanks that a file of HTML would have. */
+export const html: Template = (strings, ...values) => {
+  let own = spaced.get(strings);
+  if (own === undefined) {
+    own = withBlanks(strings) as unknown as TemplateStringsArray;
+    spaced.set(strings, own);
+  }
+  return bound(own, ...values);
+};

@@ -4,11 +4,12 @@
 import type { ReportData } from "../actors/dashboard/page-api.ts";
 import { html, render } from "./dom.ts";
 import { RunStory } from "./model/run-story.ts";
+import { Moment } from "./moment.ts";
 import { Store } from "./store.ts";
 import { IncidentsView } from "./views/incidents-view.ts";
-import { PlanView } from "./views/plan-view.ts";
+import { PlanView, planOf } from "./views/plan-view.ts";
 import { RunView } from "./views/run-view.ts";
-import { TiersView } from "./views/tiers-view.ts";
+import { hasTiers, TiersView } from "./views/tiers-view.ts";
 
 /** Draws the report that is inside this page; false: there is none. */
 export function openReport(place: HTMLElement): boolean {
@@ -19,9 +20,10 @@ export function openReport(place: HTMLElement): boolean {
   for (const told of report.events) story.take(told);
   if (report.kept !== undefined) story.takeKept(report.kept);
   if (story.name === "") story.name = report.name;
+  story.options = report.options;
   const store = new Store(true);
   const draw = () => {
-    const [, only] = /chart=([a-z]+)/.exec(location.hash) ?? [];
+    const [, only] = /chart=([a-z0-9]+)/.exec(location.hash) ?? [];
     document.body.dataset.only = only ?? "";
     render(html`<${Report} ...${{ report, story, store }} />`, place);
     for (const chart of document.querySelectorAll<HTMLElement>(".chart")) {
@@ -41,12 +43,12 @@ interface Props {
 }
 
 function Report({ report, story, store }: Props) {
-  return html`<header><h1>Osiris report</h1><span class="dim">run ${report.run}, made at ${report.madeAt}</span></header>
+  return html`<header><h1>Osiris report</h1><span class="dim">run ${report.run}, made at <${Moment} atMs=${Date.parse(report.madeAt)} /></span></header>
     <main id="main">
       <${RunView} ...${{ store, story }} />
-      <${PlanView} ...${{ store, story }} />
-      <${TiersView} ...${{ store, story }} />
-      <${IncidentsView} story=${story} />
+      ${planOf(story) === undefined ? null : html`<${PlanView} ...${{ store, story }} />`}
+      ${hasTiers(story) ? html`<${TiersView} ...${{ store, story }} />` : null}
+      ${story.kept === undefined ? html`<${IncidentsView} story=${story} />` : null}
       <section class="panel"><h2>Environment</h2><dl class="lines">${report.environment.map(
         ([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`,
       )}</dl></section>

@@ -22,6 +22,8 @@ import { eachInSlices } from "./turns.ts";
 const drawEveryMs = 250;
 /** P2 */
 const storiesMax = 8;
+/** Runs whose jobs are kept. */
+const optionsMax = 50;
 /** The list of runs is asked for again after an event that changes it, this often at most. */
 const listEveryMs = 1000;
 
@@ -53,6 +55,7 @@ export class Store {
   readonly #stories = new Map<string, RunStory>();
   readonly #waiting = new Map<string, ToldEvent[]>();
   readonly #summaries = new Map<string, RunSummary | "asked">();
+  readonly #options = new Map<string, NonNullable<RunSummary["options"]> | "asked">();
   #draw: () => void = () => {};
   #isDue = false;
   #drawnAtMs = 0;
@@ -131,6 +134,26 @@ export class Store {
         this.changed();
       },
       () => this.#summaries.delete(run),
+    );
+    return undefined;
+  }
+
+  /** The options of a run's job; undefined: they are being asked for, or nobody knows them. */
+  optionsOf({ run, options }: RunStory): RunSummary["options"] {
+    if (options !== undefined || this.isFile || run === "") return options;
+    const known = this.#options.get(run);
+    if (known !== undefined) return known === "asked" ? undefined : known;
+    this.#options.set(run, "asked");
+    if (this.#options.size > optionsMax) {
+      const [oldest] = this.#options.keys();
+      if (oldest !== undefined) this.#options.delete(oldest);
+    }
+    get<RunSummary>(`/api/runs/${encodeURIComponent(run)}`).then(
+      ({ options: own = [] }) => {
+        this.#options.set(run, own);
+        this.changed();
+      },
+      () => this.#options.delete(run),
     );
     return undefined;
   }

@@ -49,7 +49,7 @@ export async function eachInSlices<Item>(
 }
 
 interface InTurnProps {
-  readonly draw: () => VNode;
+  readonly draw: () => VNode | null;
   /** It does not wait: a report is drawn once, as a whole. */
   readonly isNow: boolean;
 }

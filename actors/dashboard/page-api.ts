@@ -87,6 +87,8 @@ export interface ReportData {
   readonly events: readonly ToldEvent[];
   /** Of a run of which there are only its checkpoints. */
   readonly kept?: KeptRun | undefined;
+  /** The job, option by option. */
+  readonly options?: RunSummary["options"];
   /** Name and value of what trained it, and on what. */
   readonly environment: readonly (readonly [name: string, value: string])[];
 }

@@ -3,6 +3,7 @@
 
 import { arch, cpus, release, type as systemType } from "node:os";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import { shownOptions } from "../../src/job/shown-job.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import type { StepTimes } from "../../src/training/meters/step-meter.ts";
 import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
@@ -23,7 +24,7 @@ const urgent: ReadonlySet<unknown> = new Set(["warn", "error", "fatal"]);
  * @throws RemoteError where the cluster does not know the run, InputUnusableError
  */
 export async function reportOfRun(run: Run): Promise<string> {
-  const { name, directory } = await run.status();
+  const { name, directory, options } = await run.status();
   const events = [];
   for await (const event of run.past()) events.push({ event });
   const started = events.findLast(({ event }) => event.type === "run.started")?.event;
@@ -31,6 +32,7 @@ export async function reportOfRun(run: Run): Promise<string> {
   return reportText({
     ...{ run: run.run, name, madeAt: realClock.date().toISOString() },
     events: thinned(events).events,
+    options,
     environment: environmentOf(arithmetic, directory),
   });
 }
@@ -49,9 +51,11 @@ export function reportOfDirectory(directory: string): string {
   );
   const times = timesIn(log);
   const history = runHistory(directory);
+  const job = jobOfCheckpoint(directory);
   const data: ReportData = {
-    ...{ run, name: jobOfCheckpoint(directory).name, madeAt: realClock.date().toISOString() },
+    ...{ run, name: job.name, madeAt: realClock.date().toISOString() },
     events: [],
+    options: shownOptions(job),
     kept: { directory, step, digest, arithmetic, generation, history, lines, times },
     environment: environmentOf(arithmetic, directory),
   };

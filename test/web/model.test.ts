@@ -1,12 +1,23 @@
 import test from "ava";
 import type { IncidentRecord } from "../../actors/run-state/incident-record.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import { comparedMetric, isHigherBetter } from "../../src/training/loop/best-evaluation.ts";
 import { waitedFor } from "../../src/training/meters/step-meter.ts";
 import { phasesOf } from "../../web/model/incident-phases.ts";
-import { ReplayCheck, replayKind, replayMark } from "../../web/model/replay.ts";
+import { dataLines, differingOptions, jobLines } from "../../web/model/job-lines.ts";
+import { metricsOf, shownMetrics } from "../../web/model/metric-curves.ts";
+import { momentText } from "../../web/model/moment-text.ts";
+import {
+  type Replay,
+  ReplayCheck,
+  replayKind,
+  replaySentence,
+  replaySummary,
+} from "../../web/model/replay.ts";
 import { RunStory } from "../../web/model/run-story.ts";
 import { Series } from "../../web/model/series.ts";
 import { stageGroups, stageSharesOf } from "../../web/model/stages.ts";
+import { withBlanks } from "../../web/model/template-blanks.ts";
 
 test("a curve of 100,000 points is kept in bounded memory, evenly, with its first and its newest", (t) => {
   const series = new Series(1000);
@@ -30,23 +41,134 @@ test("each part of a step is in one stage, so that the stages add up to the step
   );
 });
 
-test("figures that were told twice are compared bit by bit, and only those", (t) => {
+test("steps that were computed again are compared where both tellings tell of the same step", (t) => {
   const check = new ReplayCheck();
+  const last = () => check.found.at(-1) as Replay;
   check.begin(0);
   for (const step of [10, 20, 30]) check.note("loss", step, step / 3);
-  t.is(check.found, undefined);
+  t.deepEqual(check.found, []);
+  t.is(replaySummary(check.found), undefined);
   check.begin(10);
-  t.false(check.note("loss", 10, 1), "the checkpoint's own step is not done again");
-  t.is(replayMark(check.found as never), "no step was told twice yet");
-  t.is(replayKind(check.found as never), "open");
-  t.true(check.note("loss", 15, 5));
-  t.true(check.note("loss", 20, 20 / 3));
-  t.like(check.found, { from: 10, to: 30, compared: 1, different: 0 });
-  t.is(replayKind(check.found as never), "good");
-  check.note("loss", 30, 10 + Number.EPSILON * 8);
-  t.like(check.found, { compared: 2, different: 1 });
-  t.is(replayMark(check.found as never), "1 of 2 figures differ");
-  t.false(check.note("loss", 40, 1), "what lies behind was not done before");
+  t.false(check.note("loss", 10, 1).isAgain, "the checkpoint's own step is not computed again");
+  t.is(replaySentence(last()), "Steps 11 to 30 are being computed again: none compared yet");
+  t.is(replayKind(last()), "open");
+  t.true(check.note("loss", 15, 5).isAgain);
+  t.deepEqual(check.note("loss", 20, 20 / 3), { isAgain: true, isDifferent: false });
+  check.note("evaluation", 20, 1);
+  t.like(last(), { from: 11, to: 30, compared: 1, different: 0, isOver: false });
+  t.is(replayKind(last()), "good");
+  t.true(check.note("loss", 30, 10 + Number.EPSILON * 8).isDifferent);
+  t.like(last(), { compared: 2, different: 1, isOver: true });
+  t.is(
+    replaySentence(last()),
+    "Steps 11 to 30 were computed again: different at 1 of 2 compared steps",
+  );
+  t.false(check.note("loss", 40, 1).isAgain, "what lies behind was not done before");
+  // Another recovery is another stretch; that nothing was compared is no contradiction to it.
+  check.begin(39);
+  check.note("loss", 41, 1);
+  t.is(
+    replaySentence(last()),
+    "Step 40 was computed again: no step was reported both times, so none is compared",
+  );
+  t.deepEqual(replaySummary(check.found), {
+    text: "2 stretches of steps computed again: different at 1 of 2 compared steps",
+    kind: "bad",
+  });
+});
+
+test("each metric has its own curve, its last value and its best; one step counts once", (t) => {
+  const metrics = (auc: number, calibration: number) => ({
+    ...{ auc, logLoss: 1 - auc, normalizedEntropy: Number.NaN, calibration },
+  });
+  const found = metricsOf([
+    { step: 20, metrics: metrics(0.75, 0.9) },
+    { step: 10, metrics: metrics(0.7, 1.2) },
+    { step: 20, metrics: metrics(0.75, 0.9) },
+    { step: 30, metrics: metrics(0.68, 0.5) },
+  ]);
+  t.deepEqual(
+    found.map(({ id, curves }) => [id, curves[0]?.best, curves[0]?.last.value]),
+    [
+      ["auc", { step: 20, value: 0.75 }, 0.68],
+      ["logloss", { step: 20, value: 0.25 }, 1 - 0.68],
+      ["calibration", { step: 20, value: 0.9 }, 0.5],
+    ],
+  );
+  t.is(found[0]?.curves[0]?.points.length, 3);
+  const tasks = { click: metrics(0.6, 1), buy: metrics(0.8, 1) };
+  const ofTasks = metricsOf([{ step: 1, metrics: { ...metrics(0.6, 1), tasks } }]);
+  t.deepEqual(
+    ofTasks[0]?.curves.map(({ task, last }) => [task, last.value]),
+    [
+      ["click", 0.6],
+      ["buy", 0.8],
+    ],
+  );
+});
+
+test("a metric is better where training says so, and every metric that it compares is shown", (t) => {
+  for (const name of comparedMetric.options) {
+    const shown = shownMetrics.find((one) => one.name === name);
+    t.is(shown?.best, isHigherBetter(name) ? "highest" : "lowest", name);
+  }
+});
+
+test("a line break between a word and an element is a blank, and between two tags nothing", (t) => {
+  const strings = [
+    "<p>from ",
+    "\n  <span>now</span> without\n  <code>x</code>\n  <b>y</b>\n</p>\n",
+  ];
+  t.deepEqual(withBlanks(strings), [
+    "<p>from ",
+    " <span>now</span> without <code>x</code><b>y</b></p>",
+  ]);
+  t.deepEqual(withBlanks(["\n<ul>", "\n</ul>\n"]), ["<ul>", " </ul>"]);
+});
+
+test("a job is told in a few lines, of what is known alone, and two jobs by what differs", (t) => {
+  const options = [
+    ...[
+      ["model.kind", "dlrm"],
+      ["data.kind", "csv"],
+      ["data.paths", "clicks.csv"],
+    ],
+    ...[
+      ["data.batchSize", "1024"],
+      ["data.passes", "2"],
+      ["together.tables", "26"],
+    ],
+    ...[
+      ["together.rowsOfTables", "120000"],
+      ["together.dims", "16"],
+    ],
+    ...[
+      ["optimizer.dense.kind", "adam"],
+      ["optimizer.dense.learningRate", "0.001"],
+    ],
+  ].map(([option = "", value = ""]) => ({ option, value }));
+  t.deepEqual(jobLines(options), [
+    ["Model", "dlrm"],
+    ["Tables", "26 tables, 120,000 rows, dimension 16"],
+    ["Data", "csv: clicks.csv"],
+    ["Batch", "1,024 samples, 2 epochs"],
+    ["Dense layers", "adam, rate 0.001"],
+  ]);
+  t.deepEqual(jobLines([]), []);
+  const prepared = { samples: 900, heldOut: 90, quarantined: 10 } as never;
+  t.deepEqual(dataLines({ prepared }), [
+    ["Samples", "900 for training, 90 for evaluation"],
+    ["Bad lines", "10 left out as unreadable, 1.0 %"],
+  ]);
+  const other = options.slice(0, -1).concat({ option: "seed", value: "2" });
+  t.deepEqual(differingOptions(options, other), [
+    { option: "optimizer.dense.learningRate", values: ["0.001", ""] },
+    { option: "seed", values: ["", "2"] },
+  ]);
+});
+
+test("a moment has one form: year first, 24 hours", (t) => {
+  t.is(momentText(new Date(2026, 0, 2, 15, 4, 5)), "2026-01-02 15:04:05");
 });
 
 const record = {
@@ -84,22 +206,27 @@ test("the phases of an incident join without a gap, from the silence to the step
 
 const event = (seq: number, type: string, more: object) =>
   ({ seq, run: "r1", generation: 1, type, ...more }) as unknown as RunEvent;
-const progress = (seq: number, step: number, loss = 1 / step) =>
-  event(seq, "run.progress", { step, steps: 40, loss, samplesPerSecond: 10, repairedIds: [] });
+/** `told`: other steps of whose losses it tells. */
+const progress = (seq: number, step: number, loss = 1 / step, told: readonly number[] = []) =>
+  event(seq, "run.progress", {
+    ...{ step, steps: 40, loss, samplesPerSecond: 10, repairedIds: [] },
+    losses: told.map((one) => ({ step: one, loss: 1 / one })),
+  });
 
-test("a run's story draws what was done again over what was done first, and knows when it caught up", (t) => {
+test("a run's story knows what was computed again, marks its incidents, and when it caught up", (t) => {
   const story = new RunStory("r1");
   const events = [
     event(0, "run.queued", { name: "<i>job</i>" }),
     event(1, "run.started", { fromStep: 0, steps: 40, devices: 2 }),
     progress(2, 10),
     event(3, "run.checkpointed", { step: 20, digest: "a" }),
-    progress(4, 25),
+    progress(4, 25, 1 / 25, [22, 24]),
     event(5, "run.incident", { ...record, end: undefined, actions: undefined }),
     event(6, "run.started", { fromStep: 20, steps: 40, devices: 2 }),
     event(7, "run.recovered", { fromStep: 20, incidents: [record] }),
-    progress(8, 25),
+    progress(8, 25, 1 / 25, [21, 22, 24]),
     progress(9, 30),
+    event(10, "run.scaled", { from: 2, to: 1, step: 30, seconds: 1 }),
   ];
   for (const one of events) story.take({ event: one, atMs: Date.parse(record.at) + 100 * one.seq });
   for (const one of events) story.take({ event: one, atMs: 0 }); // R1
@@ -108,11 +235,12 @@ test("a run's story draws what was done again over what was done first, and know
     story.loss.points().map(([step]) => step),
     [10, 25, 30],
   );
-  t.deepEqual(
-    story.again.points().map(([step]) => step),
-    [25],
-  );
-  t.like(story.replay, { from: 20, to: 25, compared: 1, different: 0 });
+  t.deepEqual(story.different.points(), [], "what is equal is not drawn again");
+  t.like(story.replays[0], { from: 21, to: 25, compared: 3, different: 0, isOver: true });
+  t.deepEqual(story.marks, [
+    { step: 25, text: "device:1 failed", isFailure: true },
+    { step: 30, text: "2 to 1 devices", isFailure: false },
+  ]);
   t.is(story.incidents[0]?.caughtUpAtMs, Date.parse(record.at) + 800);
   t.is(story.state, "running");
 });
@@ -126,5 +254,6 @@ test("a figure that differs after a recovery is told", (t) => {
     progress(3, 25, 0.040_000_001),
   ];
   for (const one of events) story.take({ event: one });
-  t.like(story.replay, { compared: 1, different: 1 });
+  t.like(story.replays[0], { compared: 1, different: 1 });
+  t.deepEqual(story.different.points(), [[25, 0.040_000_001]]);
 });

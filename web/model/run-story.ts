@@ -1,13 +1,15 @@
 // The story of one run, as its events tell it, in bounded memory: the curves of loss and metrics,
-// what a step's time is spent on, incidents, warnings, the plan, and what was done twice.
+// what a step's time is spent on, incidents, warnings, the plan, and what was computed again.
 //
 // Invariants
 //   R1. An event counts once: events with a number that was seen are passed over.
 //   R2. Whatever a run tells, a story keeps at most `keptMax` of each kind of line.
 
-import type { KeptRun, RunEvent, ToldEvent } from "../../actors/dashboard/page-api.ts";
+import type { KeptRun, RunEvent, RunSummary, ToldEvent } from "../../actors/dashboard/page-api.ts";
 import type { IncidentRecord } from "../../actors/run-state/incident-record.ts";
+import { count } from "../../cli/support/format.ts";
 import type { ShownIncident } from "./incident-phases.ts";
+import type { Evaluated } from "./metric-curves.ts";
 import { type Replay, ReplayCheck } from "./replay.ts";
 import { Series } from "./series.ts";
 import { stageGroups, stageSharesOf } from "./stages.ts";
@@ -16,6 +18,13 @@ type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { readonly type:
 
 /** R2 */
 const keptMax = 500;
+
+/** Something at a step that a curve may show the effect of. */
+export interface StoryMark {
+  readonly step: number;
+  readonly text: string;
+  readonly isFailure: boolean;
+}
 
 /** A line of what happened. */
 export interface StoryLine {
@@ -41,12 +50,13 @@ export class RunStory {
   failed: EventOf<"run.failed"> | undefined;
   kept: KeptRun | undefined;
   tiers: EventOf<"run.checkpointed">["tiers"];
+  /** The job, option by option; undefined: it was not asked for, or nobody knows it. */
+  options: RunSummary["options"];
   /** (step, loss), the first time. */
   readonly loss = new Series();
-  /** (step, loss), what was done again. */
-  readonly again = new Series();
-  /** (step, AUC or RMSE, log loss) of evaluations. */
-  readonly evaluations: { step: number; metrics: EventOf<"run.evaluated">["metrics"] }[] = [];
+  /** (step, loss), where it came out otherwise when it was computed again. */
+  readonly different = new Series();
+  readonly evaluations: Evaluated[] = [];
   /** (step, milliseconds of each group of stages). */
   readonly stages = new Series();
   /** (step, learning rate of the dense layers, of the tables). */
@@ -58,6 +68,7 @@ export class RunStory {
   readonly checkpoints: EventOf<"run.checkpointed">[] = [];
   readonly stragglers: EventOf<"run.straggler">[] = [];
   readonly lines: StoryLine[] = [];
+  readonly #changes: StoryMark[] = [];
   readonly #check = new ReplayCheck();
   readonly #incidents = new Map<number, ShownIncident>();
 
@@ -65,9 +76,19 @@ export class RunStory {
     this.run = run;
   }
 
-  /** What was done twice; undefined: nothing. */
-  get replay(): Replay | undefined {
+  /** The stretches of steps that were computed again, oldest first. */
+  get replays(): readonly Replay[] {
     return this.#check.found;
+  }
+
+  /** Failures and changes of devices, by their steps: what to show in a curve. */
+  get marks(): readonly StoryMark[] {
+    const failures = this.incidents.map(({ record: { offender, step, end } }) => ({
+      step: step ?? end?.step ?? 0,
+      text: `${offender} ${offender.startsWith("host:") ? "lost" : "failed"}`,
+      isFailure: true,
+    }));
+    return [...failures, ...this.#changes].sort((a, b) => a.step - b.step);
   }
 
   get incidents(): readonly ShownIncident[] {
@@ -89,15 +110,14 @@ export class RunStory {
   /** Takes what a checkpoint directory has, of a run that nobody remembers. */
   takeKept(kept: KeptRun): void {
     this.kept = kept;
-    this.state = `kept at step ${kept.step}`;
+    this.state = `kept at step ${count(kept.step)}`;
     this.step = kept.step;
     this.steps = kept.step;
     this.generation = kept.generation;
-    for (const { step, loss, auc, logLoss, normalizedEntropy, rmse } of kept.history) {
+    for (const { step, loss, ...metrics } of kept.history) {
       this.loss.add([step, loss]);
-      if (auc === undefined && rmse === undefined) continue;
-      const figures = { auc, logLoss, normalizedEntropy, rmse };
-      this.evaluations.push({ step, metrics: figures as EventOf<"run.evaluated">["metrics"] });
+      if (metrics.auc === undefined && metrics.rmse === undefined) continue;
+      this.evaluations.push({ step, metrics });
     }
     for (const [seq, { at, level, text }] of kept.lines.slice(-keptMax).entries()) {
       const shown = level === "error" || level === "fatal" ? "error" : "warn";
@@ -142,6 +162,11 @@ export class RunStory {
       case "run.straggler":
         bounded(this.stragglers, event);
         return;
+      case "run.scaled":
+      case "run.moved":
+      case "run.adapted":
+        bounded(this.#changes, { step: event.step, text: changeOf(event), isFailure: false });
+        return;
       case "run.finished":
         this.finished = event;
         this.tiers = event.result.tiers ?? this.tiers;
@@ -169,9 +194,11 @@ export class RunStory {
   }
 
   #noteProgress(event: EventOf<"run.progress">, atMs: number | undefined): void {
-    const { step, steps, loss, samplesPerSecond, times } = event;
-    const isAgain = this.#check.note("loss", step, loss);
-    (isAgain ? this.again : this.loss).add([step, loss]);
+    const { step, steps, loss, losses = [], samplesPerSecond, times } = event;
+    for (const own of losses) {
+      if (own.step !== step) this.#noteLoss(own.step, own.loss);
+    }
+    if (!this.#noteLoss(step, loss).isAgain) this.loss.add([step, loss]);
     const { learningRates: rates } = event;
     if (rates !== undefined) this.rates.add([step, rates.dense, rates.sparse]);
     this.progress = event;
@@ -193,6 +220,12 @@ export class RunStory {
     }
   }
 
+  #noteLoss(step: number, loss: number) {
+    const noted = this.#check.note("loss", step, loss);
+    if (noted.isDifferent) this.different.add([step, loss]);
+    return noted;
+  }
+
   #begin(event: EventOf<"run.incident">): void {
     const { type: _type, seq: _seq, run: _run, actions = [], ...cause } = event;
     this.#keep({ ...cause, actions, followed: [] });
@@ -210,6 +243,13 @@ export class RunStory {
   }
 }
 
+/** A few words beside a line in a chart. */
+function changeOf(event: EventOf<"run.scaled" | "run.moved" | "run.adapted">): string {
+  if (event.type === "run.adapted") return "tables placed anew";
+  if (event.type === "run.moved") return `${event.shards.length} shards moved`;
+  return event.from === event.to ? "work shared anew" : `${event.from} to ${event.to} devices`;
+}
+
 function bounded<Line>(lines: Line[], line: Line): void {
   lines.push(line);
   if (lines.length > keptMax) lines.shift();
@@ -221,7 +261,7 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     case "run.incident":
       return { level: "warn", text: `${event.offender} failed: ${event.error.message}` };
     case "run.recovered":
-      return { level: "info", text: `recovered: goes on from step ${event.fromStep}` };
+      return { level: "info", text: `recovered: goes on from step ${count(event.fromStep)}` };
     case "run.alert":
     case "run.tier":
       return { level: "warn", text: event.message };
@@ -229,10 +269,14 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
       const times = `${event.factor.toFixed(1)} times as long as the others`;
       return { level: "warn", text: `device:${event.device} computes ${times}` };
     }
-    case "run.scaled":
-      return { level: "info", text: `scaled from ${event.from} to ${event.to} devices` };
+    case "run.scaled": {
+      const { from, to } = event;
+      const text =
+        from === to ? `work shared anew among ${to} devices` : `${from} to ${to} devices`;
+      return { level: "info", text };
+    }
     case "run.paused":
-      return { level: "info", text: `paused at step ${event.step}` };
+      return { level: "info", text: `paused at step ${count(event.step)}` };
     case "run.resumed":
       return { level: "info", text: "resumed" };
     case "run.preempted":
@@ -240,7 +284,7 @@ function lineOf(event: RunEvent): Pick<StoryLine, "level" | "text"> | undefined 
     case "run.started":
       return { level: "info", text: `generation ${event.generation} on ${event.devices} devices` };
     case "run.finished":
-      return { level: "info", text: `${event.result.status} at step ${event.result.step}` };
+      return { level: "info", text: `${event.result.status} at step ${count(event.result.step)}` };
     case "run.failed":
       return { level: "error", text: event.error.message };
     default:

@@ -1,24 +1,20 @@
 // Incidents of a run: each as a timeline in milliseconds, and what was done about it.
 
+import { count } from "../../cli/support/format.ts";
 import { html } from "../dom.ts";
 import { phasesOf, type ShownIncident } from "../model/incident-phases.ts";
-import { replayKind, replayMark } from "../model/replay.ts";
+import { replayKind, replaySentence } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
+import { Moment } from "../moment.ts";
 
 /** Incidents that are drawn: the newest. */
 const shownMax = 30;
 
 export function IncidentsView({ story }: { readonly story: RunStory }) {
   const incidents = story.incidents.slice(-shownMax).reverse();
-  const { replay } = story;
   return html`<section aria-labelledby="incidents-title">
     <h2 id="incidents-title">Incidents</h2>
-    ${
-      replay === undefined
-        ? null
-        : html`<p>Done again: steps ${replay.from} to ${replay.to}
-      <span class=${`mark ${replayKind(replay)}`}>${replayMark(replay)}</span></p>`
-    }
+    ${story.replays.map((replay) => html`<p><span class=${`mark ${replayKind(replay)}`}>${replaySentence(replay)}</span></p>`)}
     ${
       incidents.length === 0
         ? html`<p class="empty">Nothing has failed.</p>`
@@ -37,7 +33,7 @@ function Incident({ incident }: { readonly incident: ShownIncident }) {
   const how = record.end === undefined ? "lasts" : record.end.how;
   return html`<article class="panel incident" aria-label=${`Incident ${record.incident}`}>
     <h3>${record.incident}. ${record.offender} failed <span class=${`state ${how}`}>${how}</span></h3>
-    <p><span class="dim">${record.at}${record.step === undefined ? "" : `, after step ${record.step}`}</span>
+    <p><${Moment} atMs=${Date.parse(record.at)} /><span class="dim">${record.step === undefined ? "" : `, after step ${count(record.step)}`}</span>
       <br />${record.error.code}: ${record.error.message}</p>
     <ol class="timeline">${phases.map(
       ({ name, fromMs, toMs }) => html`<li key=${name} class=${name}>

@@ -26,8 +26,13 @@ export function PlanView({ store, story }: Props) {
   </section>`;
 }
 
+/** The plan of the run's tables; undefined: none is known. */
+export function planOf({ started, finished }: RunStory) {
+  return started?.plan ?? finished?.result.plan;
+}
+
 function Prediction({ story }: { readonly story: RunStory }) {
-  const plan = story.started?.plan ?? story.finished?.result.plan;
+  const plan = planOf(story);
   if (plan === undefined) return html`<p class="empty">This run has placed no tables yet.</p>`;
   const measured = story.progress?.times?.stepMs ?? story.finished?.result.times?.stepMs;
   const schemes = Object.entries(plan.schemes ?? {}).map(
@@ -58,25 +63,31 @@ interface DeviceSum {
 }
 
 function Devices({ story, shards }: ShardsProps) {
-  const predicted = (story.started?.plan ?? story.finished?.result.plan)?.memoryBytes ?? [];
+  const predicted = planOf(story)?.memoryBytes ?? [];
   const devices = Math.max(story.started?.devices ?? 0, predicted.length);
   const sums = useMemo(() => sumsOf(shards, devices), [shards, devices]);
-  if (devices === 0) return null;
+  // A run without devices now, and a report, know nothing of shards: that is not zero shards.
+  const isKnown = shards.length > 0;
+  if (devices === 0 || (!isKnown && predicted.length === 0)) return null;
   const most = Math.max(1, ...sums.map((one) => one.lookups));
-  return html`<h3>Devices</h3><${Windowed} label="Devices" columns=${deviceColumns} rows=${sums}
+  return html`<h3>Devices</h3><${Windowed} label="Devices" columns=${isKnown ? deviceColumns : deviceColumns.slice(0, 2)} rows=${sums}
     keyOf=${({ device }: DeviceSum) => device}
     cells=${(one: DeviceSum) => [
       html`<th scope="row">device:${one.device}</th>`,
-      html`<td>${count(one.shards)}</td>`,
-      html`<td>${bytes(one.bytes)}</td>`,
       html`<td>${predicted[one.device] === undefined ? "–" : bytes(predicted[one.device] ?? 0)}</td>`,
-      html`<td><meter min="0" max=${most} value=${one.lookups} aria-label=${`Ids of device ${one.device}`}></meter> ${count(one.lookups)}</td>`,
+      ...(isKnown
+        ? [
+            html`<td>${count(one.shards)}</td>`,
+            html`<td>${bytes(one.bytes)}</td>`,
+            html`<td><meter min="0" max=${most} value=${one.lookups} aria-label=${`Ids of device ${one.device}`}></meter> ${count(one.lookups)}</td>`,
+          ]
+        : []),
     ]} />`;
 }
 
 const deviceColumns = [
-  ...[["Device", 12] as const, ["Shards", 8] as const, ["Rows held", 11] as const],
-  ...[["Memory, predicted", 18] as const, ["Ids looked up a step", 28] as const],
+  ...[["Device", 12] as const, ["Memory, predicted", 18] as const, ["Shards", 8] as const],
+  ...[["Rows held", 11] as const, ["Ids looked up a step", 28] as const],
 ];
 
 function sumsOf(shards: readonly ShardReport[], devices: number): readonly DeviceSum[] {

@@ -2,13 +2,16 @@
 
 import { count, duration, metric, percent } from "../../cli/support/format.ts";
 import { sharingOf } from "../../src/data/columnar/value-watch.ts";
-import { Chart, type Curve, joined, ordered } from "../charts.ts";
-import { html } from "../dom.ts";
-import { replayKind, replayMark } from "../model/replay.ts";
+import { Chart, type ChartEvent, type Curve, joined, ordered, short } from "../charts.ts";
+import { html, type VNode } from "../dom.ts";
+import { type FoundMetric, metricsOf } from "../model/metric-curves.ts";
+import { replaySummary } from "../model/replay.ts";
 import type { RunStory } from "../model/run-story.ts";
 import { stageGroups, stageSharesOf } from "../model/stages.ts";
+import { Moment } from "../moment.ts";
 import type { Store } from "../store.ts";
 import { InTurn } from "../turns.ts";
+import { JobPanel } from "./job-panel.ts";
 
 interface Props {
   readonly store: Store;
@@ -21,13 +24,13 @@ const linesMax = 60;
 export function RunView({ store, story }: Props) {
   return html`<section aria-labelledby="run-title">
     <h2 id="run-title">${story.name || story.run} <span class=${`state ${story.state}`}>${story.state}</span></h2>
-    <${Figures} story=${story} />
+    <${Figures} ...${{ store, story }} />
     <div class="charts">
-      ${runCharts.map(
-        (chart, at) => html`<${InTurn} key=${at} isNow=${store.isFile}
-        draw=${() => html`<${chart} story=${story} />`} />`,
+      ${chartsOf(story).map(
+        ([key, draw]) => html`<${InTurn} key=${key} isNow=${store.isFile} draw=${draw} />`,
       )}
     </div>
+    <${JobPanel} ...${{ store, story }} />
     <${KeptStages} story=${story} />
     <${Stragglers} story=${story} />
     <${Result} story=${story} />
@@ -36,62 +39,90 @@ export function RunView({ store, story }: Props) {
   </section>`;
 }
 
-const runCharts = [LossChart, MetricsChart, StageChart, StallChart, RateChart, SpeedChart];
+/** What draws each chart, by its key. */
+function chartsOf(story: RunStory): readonly (readonly [key: string, draw: () => VNode | null])[] {
+  return [
+    ["loss", () => lossChart(story)],
+    ...metricsOf(story.evaluations).map((metric) => {
+      return [metric.id, () => metricChart(metric, story)] as const;
+    }),
+    ["stages", () => stageChart(story)],
+    ["stall", () => stallChart(story)],
+    ["rates", () => rateChart(story)],
+    ["speed", () => speedChart(story)],
+  ];
+}
 
-function Figures({ story }: { readonly story: RunStory }) {
+/** In a file, which shows what was, nothing has a place that is not known. */
+function Figures({ store, story }: Props) {
   const { step, steps, samplesPerSecond, progress, evaluations, generation } = story;
   const stall = story.stalls.last?.[1];
   const left = ((progress?.times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
-  const auc = evaluations.at(-1)?.metrics.auc;
   const isLive = story.state === "running";
-  const figures: readonly [string, string][] = [
+  const loss = progress?.loss ?? story.loss.last?.[1];
+  // The first is AUC, or RMSE where the label is a number.
+  const [found] = metricsOf(evaluations);
+  const figures: readonly [name: string, value: string, note?: string][] = [
     ["Step", `${count(step)} of ${count(steps)}`],
-    ["Loss", metric(progress?.loss ?? null)],
-    ["AUC", metric(auc)],
+    ["Loss", metric(loss)],
+    found === undefined
+      ? ["AUC", "–"]
+      : [`${found.title}, last`, metric(found.curves[0]?.last.value), bestNote(found)],
     ["Samples/s", samplesPerSecond > 0 ? count(samplesPerSecond) : "–"],
     ["Time left", isLive ? duration(left) : "–"],
     ["Input stall", stall === undefined ? "–" : percent(stall)],
     ["Devices", String(story.started?.devices ?? "–")],
     ["Generation", String(generation)],
   ];
-  return html`<dl class="figures">${figures.map(
-    ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`,
+  const known = store.isFile ? figures.filter(([, value]) => value !== "–") : figures;
+  return html`<dl class="figures">${known.map(
+    ([name, value, note]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd>
+      ${note === undefined ? null : html`<dd class="note">${note}</dd>`}</div>`,
   )}</dl>`;
 }
 
-/** What was done again lies over what was done first. */
-export function LossChart({ story }: { readonly story: RunStory }) {
+function bestNote({ curves: [curve] }: FoundMetric): string {
+  if (curve === undefined) return "";
+  return `best ${metric(curve.best.value)} at step ${count(curve.best.step)}`;
+}
+
+/** What charts over steps show besides their curves. */
+function happened({ marks, replays }: RunStory) {
+  const events = marks.map(({ step: x, text, isFailure }): ChartEvent => ({ x, text, isFailure }));
+  return { events, bands: replays };
+}
+
+/** Steps that were computed again are shaded; a second curve shows only what came out otherwise. */
+function lossChart(story: RunStory) {
   const curves = [
     { label: "loss", points: story.loss.points() },
-    { label: "loss, done again", points: story.again.points() },
+    { label: "computed again, different", points: story.different.points() },
   ].filter(({ points }) => points.length > 0);
   const { xs, values } = joined(curves);
-  const { replay } = story;
-  const mark = replay && { text: replayMark(replay), kind: replayKind(replay) };
+  const mark = replaySummary(story.replays);
   const shown = curves.map(({ label }, at): Curve => {
     const own = { label, values: values[at] ?? [] };
-    return at === 0 ? own : { ...own, dash: [6, 4] };
+    return at === 0 ? own : { ...own, isDots: true };
   });
-  return html`<${Chart} id="loss" title="Training loss" xLabel="step" xs=${xs} curves=${shown} mark=${mark} />`;
+  return html`<${Chart} id="loss" title="Training loss" xLabel="step" xs=${xs} curves=${shown} mark=${mark} ...${happened(story)} />`;
 }
 
-function MetricsChart({ story }: { readonly story: RunStory }) {
-  const { evaluations } = story;
-  const names = ["auc", "gauc", "logLoss", "normalizedEntropy", "rmse"] as const;
-  const found = names.filter((name) =>
-    evaluations.some(({ metrics }) => Number.isFinite(metrics[name])),
-  );
-  if (found.length === 0) return null;
-  const points = found.map((label) => ({
-    label,
-    points: evaluations.map(({ step, metrics }) => [step, metrics[label] ?? Number.NaN]),
-  }));
-  const { xs, values } = joined(points);
-  const curves = found.map((label, at) => ({ label, values: values[at] ?? [], isDots: true }));
-  return html`<${Chart} id="metrics" title="Evaluations" xLabel="step" ...${{ xs, curves }} />`;
+/** A metric on an axis of its own, with its best value beside its last. */
+function metricChart({ id, title, curves }: FoundMetric, story: RunStory) {
+  const labelled = curves.map(({ task, points }) => ({ label: task || title, points }));
+  const { xs, values } = joined(labelled);
+  const shown = labelled.map(({ label }, at): Curve => {
+    return { label, values: values[at] ?? [], isDots: true };
+  });
+  const figures = curves.map(({ task, last, best }) => {
+    const of = task === "" ? "" : `${task}: `;
+    return `${of}last ${short(last.value)}, best ${short(best.value)} at step ${count(best.step)}`;
+  });
+  const mark = { text: figures.join("; "), kind: "open" };
+  return html`<${Chart} key=${id} ...${{ id, title, xs, mark, ...happened(story) }} xLabel="step" curves=${shown} />`;
 }
 
-function StageChart({ story }: { readonly story: RunStory }) {
+function stageChart(story: RunStory) {
   const points = ordered(story.stages.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
@@ -109,7 +140,7 @@ function StageChart({ story }: { readonly story: RunStory }) {
   return html`<${Chart} id="stages" title="Time of a step, by stage" xLabel="step" isStacked unit=" ms" ...${{ xs, curves, ...cut }} />`;
 }
 
-function StallChart({ story }: { readonly story: RunStory }) {
+function stallChart(story: RunStory) {
   const points = ordered(story.stalls.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
@@ -118,7 +149,7 @@ function StallChart({ story }: { readonly story: RunStory }) {
   return html`<${Chart} id="stall" title="Input stall" xLabel="step" unit=" %" ...${{ xs, curves }} />`;
 }
 
-function RateChart({ story }: { readonly story: RunStory }) {
+function rateChart(story: RunStory) {
   const points = ordered(story.rates.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
@@ -129,7 +160,7 @@ function RateChart({ story }: { readonly story: RunStory }) {
   return html`<${Chart} id="rates" title="Learning rate" xLabel="step" ...${{ xs, curves }} />`;
 }
 
-function SpeedChart({ story }: { readonly story: RunStory }) {
+function speedChart(story: RunStory) {
   const points = ordered(story.speed.points());
   if (points.length === 0) return null;
   const xs = points.map(([step = 0]) => step);
@@ -171,11 +202,20 @@ function Result({ story }: { readonly story: RunStory }) {
     return html`<section class="panel"><h3>Failed</h3><p>${failed.error.message}</p></section>`;
   const result = finished?.result ?? story.kept;
   if (result === undefined) return null;
-  const auc = finished?.result.auc ?? story.evaluations.at(-1)?.metrics.auc;
   return html`<section class="panel"><h3>Result</h3>
     <dl class="lines">
       <dt>Digest</dt><dd><code>${result.digest}</code></dd>
-      <dt>AUC</dt><dd>${metric(auc)}</dd>
+      ${metricsOf(story.evaluations).flatMap(({ title, curves }) =>
+        curves.map(({ task, last, best }) => {
+          const name = task === "" ? title : `${title}, ${task}`;
+          const first = best.step === last.step ? "last and best" : "last";
+          const better =
+            best.step === last.step
+              ? ""
+              : `, best ${metric(best.value)} at step ${count(best.step)}`;
+          return html`<dt>${name}</dt><dd>${first} ${metric(last.value)}${better}</dd>`;
+        }),
+      )}
       <dt>Steps</dt><dd>${count(result.step)}</dd>
       <dt>Arithmetic</dt><dd>${result.arithmetic}</dd>
       <dt>Checkpoint</dt><dd><code>${result.directory}</code></dd>
@@ -199,6 +239,6 @@ function Lines({ story, isFile }: { readonly story: RunStory; readonly isFile: b
   return html`<section class="panel"><h3>What happened</h3>
     <ul class="log" aria-live=${isFile ? "off" : "polite"}>${lines.map(
       ({ seq, atMs, level, text }) => html`<li key=${seq} class=${level}>
-        <span class="dim">${atMs === undefined ? `event ${seq}` : new Date(atMs).toLocaleTimeString()}</span> ${text}</li>`,
+        ${atMs === undefined ? html`<span class="dim">event ${seq}</span>` : html`<${Moment} atMs=${atMs} />`} ${text}</li>`,
     )}</ul></section>`;
 }

@@ -2,7 +2,7 @@
 // and what one more GiB would buy.
 
 import type { TierReport } from "../../actors/host/tier-report.ts";
-import { bytes, count, percent } from "../../cli/support/format.ts";
+import { bytes, count, percent, plural } from "../../cli/support/format.ts";
 import { Chart, joined } from "../charts.ts";
 import { html, useMemo, useState } from "../dom.ts";
 import type { RunStory } from "../model/run-story.ts";
@@ -26,13 +26,13 @@ export function TiersView({ store, story }: Props) {
     const part = filter.toLowerCase();
     return rows.filter(({ table }) => table.table.toLowerCase().includes(part));
   }, [rows, filter]);
-  const rates = story.progress?.times?.tiers ?? story.finished?.result.times?.tiers;
+  const rates = ratesOf(story);
   return html`<section aria-labelledby="tiers-title">
     <div class="bar"><h2 id="tiers-title">Tiers</h2>
-      <label>Filter <input type="search" value=${filter} onInput=${(event: Event) => setFilter((event.target as HTMLInputElement).value)} /></label>
-      <span class="dim">${count(wanted.length)} tables below devices</span></div>
+      ${rows.length === 0 ? null : html`<label>Filter <input type="search" value=${filter} onInput=${(event: Event) => setFilter((event.target as HTMLInputElement).value)} /></label>`}
+      ${rows.length === 0 ? null : html`<span class="dim">${plural(wanted.length, "cached table")}</span>`}</div>
     ${
-      rates === undefined && rows.length === 0
+      !hasTiers(story) && rows.length === 0
         ? html`<p class="empty">No table of this run has rows below memory.</p>`
         : null
     }
@@ -40,11 +40,19 @@ export function TiersView({ store, story }: Props) {
     ${
       rows.length === 0
         ? null
-        : html`<${Windowed} label="Tables below devices" columns=${columns} rows=${wanted} keyOf=${keyOf} cells=${cellsOf} />`
+        : html`<${Windowed} label="Cached tables" columns=${columns} rows=${wanted} keyOf=${keyOf} cells=${cellsOf} />`
     }
     <${MissCurves} story=${story} />
     <${Advice} story=${story} />
   </section>`;
+}
+
+const ratesOf = ({ progress, finished }: RunStory) =>
+  progress?.times?.tiers ?? finished?.result.times?.tiers;
+
+/** Whether a run has told of tables with rows below its devices. */
+export function hasTiers(story: RunStory): boolean {
+  return ratesOf(story) !== undefined || (story.tiers ?? []).length > 0;
 }
 
 /** A table, as one tier has it. */

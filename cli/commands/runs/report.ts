@@ -22,7 +22,10 @@ import { browserFlags, browserPath } from "../../support/browser.ts";
 import { bytes } from "../../support/format.ts";
 import { namedRun } from "../../support/named-run.ts";
 
-const charts = ["loss", "metrics", "stages", "stall", "rates", "speed", "misses"] as const;
+const charts = [
+  ...(["loss", "auc", "gauc", "logloss", "entropy", "calibration", "rmse", "mse", "mae"] as const),
+  ...(["r2", "stages", "stall", "rates", "speed", "misses"] as const),
+];
 
 interface ReportOptions extends CommonOptions, ConnectionArguments {
   readonly out?: string;
@@ -111,7 +114,7 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
 /** The charts that a page has drawn. */
 function chartsIn(page: string): string[] {
   return page.split("<figure ").flatMap((figure) => {
-    const [, name] = /^[^>]*id="chart-([a-z]+)"/.exec(figure) ?? [];
+    const [, name] = /^[^>]*id="chart-([a-z0-9]+)"/.exec(figure) ?? [];
     return name !== undefined && figure.includes("<canvas") ? [name] : [];
   });
 }
@@ -120,7 +123,7 @@ function chartsIn(page: string): string[] {
 function checkChart(chart: string, drawn: readonly string[]): void {
   if (drawn.includes(chart)) return;
   const others = drawn.length === 0 ? "it has none" : `it has ${drawn.join(", ")}`;
-  const kept = "a checkpoint directory keeps loss and metrics alone";
+  const kept = "a checkpoint directory keeps the loss and what evaluations found, nothing else";
   const message = `There is no chart \`${chart}\` in this report: ${others}; ${kept}`;
   throw new InputUnusableError(chart, message);
 }

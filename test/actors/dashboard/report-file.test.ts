@@ -12,6 +12,8 @@ import { leavesOut } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 
+const belowChart =
+  'innerHeight - document.querySelector("#chart-loss .u-legend").getBoundingClientRect().bottom';
 const hostile = "</script><img src=x onerror=alert(1)>";
 
 test.serial(
@@ -55,10 +57,18 @@ test.serial(
       await using tab = await openTab(browser, address, { width: 390, height: 844 });
       await tab.page.waitForSelector("#chart-loss canvas");
       await tab.page.waitForSelector(`code:text-is("${digest}")`);
+      // The job is there; what is not known is left out, not told as nothing.
+      await tab.page.waitForSelector("#job dd:text('2 tables, 400 rows, dimension 8')");
+      const shown = await tab.page.innerText("main");
+      t.notRegex(shown, /0 shards|0 tables|0 B\b|–/, file);
       t.deepEqual(await brokenBoxes(tab.page), [], file);
       await tab.page.goto(`${address}#chart=loss`);
       await tab.page.waitForSelector("#chart-loss canvas");
       t.is(await tab.page.locator(".chart:visible").count(), 1);
+      // The picture of a chart has last values in its legend, and no strip of empty page below.
+      t.notRegex(await tab.page.innerText("#chart-loss .u-legend"), /--/);
+      const below = await tab.page.evaluate<number>(belowChart);
+      t.true(below >= 0 && below < 40, `${below} pixels below the chart`);
       t.deepEqual(tab.problems, []);
       if (file !== "kept.html") continue;
       // What the log of the directory has: the stages of all steps together.

@@ -1,14 +1,15 @@
 // The dashboard's page: its frame, and which view is shown, by the address behind the `#`:
 //
-//   #/runs   #/run/RUN   #/tree   #/incidents/RUN
+//   #/runs   #/run/RUN   #/compare/RUN/OTHER   #/tree   #/incidents/RUN
 //   #/tiers/RUN   #/plan/RUN   #/hosts   #/chaos/RUN
 //
 // A report file is the same page with its events inside it instead of a stream (report.ts).
 
-import { html, render } from "./dom.ts";
+import { html, render, useEffect } from "./dom.ts";
 import { openReport } from "./report.ts";
 import { Store } from "./store.ts";
 import { ChaosView, HostsView } from "./views/cluster-views.ts";
+import { CompareView } from "./views/compare-view.ts";
 import { IncidentsView } from "./views/incidents-view.ts";
 import { PlanView } from "./views/plan-view.ts";
 import { RunView } from "./views/run-view.ts";
@@ -19,6 +20,7 @@ import { TreeView } from "./views/tree-view.ts";
 const views = [
   { name: "runs", title: "Runs", isOfRun: false },
   { name: "run", title: "Run", isOfRun: true },
+  { name: "compare", title: "Compare", isOfRun: true },
   { name: "tree", title: "Tree", isOfRun: false },
   { name: "incidents", title: "Incidents", isOfRun: true },
   { name: "tiers", title: "Tiers", isOfRun: true },
@@ -27,26 +29,35 @@ const views = [
   { name: "chaos", title: "Chaos", isOfRun: true },
 ] as const;
 
-type ViewName = (typeof views)[number]["name"];
-
 /** The run that was looked at last. */
 let lastRun = "";
 
-/** The view and the run that the address names. */
-function placeOf(store: Store): { readonly view: ViewName; readonly run: string } {
-  const [, name = "", run = ""] = location.hash.split("/");
+/** The view and the run that the address names, and the run beside it. */
+function placeOf(store: Store) {
+  const [, name = "", run = "", second = ""] = location.hash.split("/");
   const view = views.find((one) => one.name === name)?.name ?? "runs";
   if (run !== "") lastRun = decodeURIComponent(run);
   const running = store.runs.findLast(({ status }) => status === "running") ?? store.runs.at(-1);
-  return { view, run: lastRun || (running?.run ?? "") };
+  const shown = lastRun || (running?.run ?? "");
+  // Of two runs beside each other the second: the newest other one, unless the address names it.
+  const newest = store.runs.findLast((one) => one.run !== shown)?.run ?? "";
+  return { view, run: shown, other: decodeURIComponent(second) || newest };
 }
 
-function linkTo(view: string, run: string): string {
-  return run === "" ? `#/${view}` : `#/${view}/${encodeURIComponent(run)}`;
+function linkTo(...parts: readonly string[]): string {
+  return `#/${parts
+    .filter((part) => part !== "")
+    .map(encodeURIComponent)
+    .join("/")}`;
 }
 
 function Page({ store }: { readonly store: Store }) {
-  const { view, run } = placeOf(store);
+  const { view, run, other } = placeOf(store);
+  // On a narrow screen the views' bar scrolls: the chosen view stays in it.
+  useEffect(() => {
+    const chosen = document.querySelector("nav a[aria-current]");
+    chosen?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [view]);
   const { hello, isConnected, notice } = store;
   const isOfRun = views.some(({ name, isOfRun: own }) => own && name === view);
   return html`<a class="skip" href="#main" onClick=${(event: Event) => {
@@ -74,29 +85,38 @@ function Page({ store }: { readonly store: Store }) {
           }}>Dismiss</button></p>`
     }
     <main id="main" tabIndex="-1">
-      ${isOfRun ? html`<${RunChoice} store=${store} view=${view} run=${run} />` : null}
-      ${shownView(store, view, run)}
+      ${
+        isOfRun
+          ? html`<div class="bar">
+        <${RunChoice} store=${store} label="Run" run=${run} link=${(one: string) => linkTo(view, one)} />
+        ${
+          view === "compare" && other !== ""
+            ? html`<${RunChoice} store=${store} label="beside" run=${other} link=${(one: string) => linkTo(view, run, one)} />`
+            : null
+        }</div>`
+          : null
+      }
+      ${shownView(store, view, run, other)}
     </main>`;
 }
 
-/** The run whose view is shown. */
-function RunChoice({
-  store,
-  view,
-  run,
-}: {
+interface ChoiceProps {
   readonly store: Store;
-  readonly view: string;
+  readonly label: string;
   readonly run: string;
-}) {
-  const runs = store.runs.slice(-100).reverse();
-  return html`<div class="bar"><label>Run <select value=${run} onChange=${(event: Event) => {
-    location.hash = linkTo(view, (event.target as HTMLSelectElement).value);
-  }}>${runs.map((one) => html`<option key=${one.run} value=${one.run}>${one.run} – ${one.name} (${one.status})</option>`)}
-    ${runs.some((one) => one.run === run) ? null : html`<option value=${run}>${run}</option>`}</select></label></div>`;
+  readonly link: (run: string) => string;
 }
 
-function shownView(store: Store, view: ViewName, run: string) {
+/** The run whose view is shown. */
+function RunChoice({ store, label, run, link }: ChoiceProps) {
+  const runs = store.runs.slice(-100).reverse();
+  return html`<label>${label} <select value=${run} onChange=${(event: Event) => {
+    location.hash = link((event.target as HTMLSelectElement).value);
+  }}>${runs.map((one) => html`<option key=${one.run} value=${one.run}>${one.run} – ${one.name} (${one.status})</option>`)}
+    ${runs.some((one) => one.run === run) ? null : html`<option value=${run}>${run}</option>`}</select></label>`;
+}
+
+function shownView(store: Store, view: string, run: string, other: string) {
   if (view === "runs")
     return html`<${RunsView} store=${store} open=${(one: string) => {
       lastRun = one;
@@ -107,6 +127,10 @@ function shownView(store: Store, view: ViewName, run: string) {
     return html`<p class="empty">No runs yet. Submit one: <code>osiris submit JOB</code></p>`;
   const story = store.story(run);
   if (view === "run") return html`<${RunView} key=${run} ...${{ store, story }} />`;
+  if (view === "compare") {
+    const beside = other === "" || other === run ? undefined : store.story(other);
+    return html`<${CompareView} key=${`${run} ${other}`} ...${{ store, story, other: beside }} />`;
+  }
   if (view === "incidents") return html`<${IncidentsView} story=${story} />`;
   if (view === "tiers") return html`<${TiersView} key=${run} ...${{ store, story }} />`;
   if (view === "plan") return html`<${PlanView} key=${run} ...${{ store, story }} />`;

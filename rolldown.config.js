@@ -124,7 +124,7 @@ const page = {
   plugins: [pagePlugin],
   output: {
     ...{ dir: "dist/page", format: "es", entryFileNames: "[name].js" },
-    banner: () => ["preact", "htm", "uplot"].map(licenceOf).join("\n"),
+    banner: () => ["preact", "htm", "uplot", "yaml"].map(licenceOf).join("\n"),
   },
 };
 

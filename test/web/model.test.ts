@@ -5,6 +5,7 @@ import { comparedMetric, isHigherBetter } from "../../src/training/loop/best-eva
 import { waitedFor } from "../../src/training/meters/step-meter.ts";
 import { phasesOf } from "../../web/model/incident-phases.ts";
 import { dataLines, differingOptions, jobLines } from "../../web/model/job-lines.ts";
+import { jobOfText } from "../../web/model/job-text.ts";
 import { metricsOf, shownMetrics } from "../../web/model/metric-curves.ts";
 import { momentText } from "../../web/model/moment-text.ts";
 import {
@@ -165,6 +166,15 @@ test("a job is told in a few lines, of what is known alone, and two jobs by what
     { option: "optimizer.dense.learningRate", values: ["0.001", ""] },
     { option: "seed", values: ["", "2"] },
   ]);
+});
+
+test("a job is read from YAML and from JSON, long ids exactly", (t) => {
+  const job = { name: "a", model: { kind: "dlrm" }, ids: ["1474671338756698595"] };
+  t.deepEqual(jobOfText("name: a\nmodel: {kind: dlrm}\nids: [1474671338756698595]\n"), job);
+  t.deepEqual(jobOfText('{"name":"a","model":{"kind":"dlrm"},"ids":[1474671338756698595]}'), job);
+  t.deepEqual(jobOfText("{name: a}"), { name: "a" });
+  t.throws(() => jobOfText("- a\n- b"), { message: /^Expected a job with `model`/ });
+  t.throws(() => jobOfText("a: [1"), { message: /^The job is neither YAML nor JSON: / });
 });
 
 test("a moment has one form: year first, 24 hours", (t) => {

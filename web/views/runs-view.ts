@@ -4,6 +4,7 @@ import type { PageMethod, RunLine } from "../../actors/dashboard/page-api.ts";
 import { count, duration, metric } from "../../cli/support/format.ts";
 import { html, useState } from "../dom.ts";
 import { post } from "../feed.ts";
+import { jobOfText } from "../model/job-text.ts";
 import type { Store } from "../store.ts";
 
 /** Rows that are drawn; the others are found by the filter. */
@@ -33,7 +34,7 @@ export function RunsView({ store, open }: Props) {
     ${
       shown.length === 0
         ? null
-        : html`<div class="scroll"><table>
+        : html`<div class="scroll"><table class="cards">
       <thead><tr>
         <th scope="col">Run</th><th scope="col">Job</th>${hasTenants ? html`<th scope="col">Tenant</th>` : null}
         <th scope="col">State</th><th scope="col">Progress</th><th scope="col">Left</th>
@@ -70,16 +71,16 @@ function RunRow({ line, store, open, hasTenants, mayControl }: RowProps) {
   const speed = isRunning ? (live?.samplesPerSecond ?? report?.samplesPerSecond ?? 0) : 0;
   return html`<tr>
     <th scope="row"><a href=${`#/run/${encodeURIComponent(run)}`} onClick=${() => open(run)}>${run}</a></th>
-    <td class="name">${name}</td>
-    ${hasTenants ? html`<td>${tenant ?? ""}</td>` : null}
-    <td><span class=${`state ${state}`}>${state}</span>
+    <td class="name" data-label="Job">${name}</td>
+    ${hasTenants ? html`<td data-label="Tenant">${tenant ?? ""}</td>` : null}
+    <td data-label="State"><span class=${`state ${state}`}>${state}</span>
       ${report?.standstill === undefined ? null : html` <span class="dim">${report.standstill}</span>`}</td>
-    <td><progress max="1" value=${share} aria-label=${`Progress of ${run}`}></progress>
+    <td data-label="Progress"><progress max="1" value=${share} aria-label=${`Progress of ${run}`}></progress>
       <span class="dim"> ${count(step)} / ${count(steps)}</span></td>
-    <td>${Number.isNaN(left) ? "–" : duration(left)}</td>
-    <td>${speed > 0 ? count(speed) : "–"}</td>
-    <td>${metric(auc)}</td>
-    ${mayControl ? html`<td><${RunActions} run=${run} status=${status} store=${store} /></td>` : null}
+    <td data-label="Left">${Number.isNaN(left) ? "–" : duration(left)}</td>
+    <td data-label="Samples/s">${speed > 0 ? count(speed) : "–"}</td>
+    <td data-label="AUC">${metric(auc)}</td>
+    ${mayControl ? html`<td data-label="Actions"><${RunActions} run=${run} status=${status} store=${store} /></td>` : null}
   </tr>`;
 }
 
@@ -112,14 +113,14 @@ function SubmitForm({ store }: { readonly store: Store }) {
     event.preventDefault();
     store.attempt(
       (async () => {
-        await post("/api/jobs/submit", { job: JSON.parse(text) });
+        await post("/api/jobs/submit", { job: jobOfText(text) });
         setText("");
       })(),
     );
   };
   return html`<details class="panel"><summary>Submit a job</summary>
     <form onSubmit=${submit}>
-      <label>Job, as JSON (as <code>osiris submit --json</code> has it)
+      <label>Job, in YAML or JSON: the text of a job file, as <code>osiris submit</code> takes it
         <textarea rows="8" value=${text} required
           onInput=${(event: Event) => setText((event.target as HTMLTextAreaElement).value)}></textarea></label>
       <button type="submit">Submit</button>

@@ -1,6 +1,7 @@
 // What a person does on the page, by clicks in a real browser; and what the page shows when a real
 // thread and a real process are killed under a run.
 
+import { stringify } from "yaml";
 import { openTab } from "../../helpers/browsers.ts";
 import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { testAll } from "../../helpers/needs.ts";
@@ -23,7 +24,7 @@ withBrowser.test(
     await page.click('button:text-is("Submit")');
     await page.waitForSelector('[role="alert"]');
     await page.click('button:text-is("Dismiss")');
-    await page.fill("textarea", JSON.stringify(job));
+    await page.fill("textarea", stringify(job)); // In YAML, as job files are.
     await page.click('button:text-is("Submit")');
     await page.waitForSelector('tr:has(td:text-is("clicked")) .state:text-is("running")');
     const line = (await cluster.client.list()).find(({ name }) => name === "clicked");

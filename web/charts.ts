@@ -200,9 +200,9 @@ export class Chart extends Component<ChartProps> {
           ...(curve.isDots === true ? { points: { show: true, size: 6 } } : {}),
           ...(isStacked === true ? { fill: stroke } : {}),
           // Of a stacked curve the plot has the sum with those below.
-          value: (_: uPlot, value: number | null, _at: number, index: number | null) => {
-            const own = isStacked === true ? curve.values[index ?? -1] : value;
-            return `${short(own)}${unit}`;
+          value: (_: uPlot, value: number | null, at: number, index: number | null) => {
+            const own = this.props.curves.at(-at);
+            return `${short(isStacked === true ? own?.values[index ?? -1] : value)}${unit}`;
           },
         })),
       ],

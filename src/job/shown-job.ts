@@ -37,13 +37,23 @@ const listedMax = 40;
 /** Items of a list that are written out. */
 const itemsMax = 8;
 
-/** All options of a job, the usual ones too. Tables: all together, and each of a few by its name. */
+/** All options of a job, the usual ones too. Tables: all together; of a few, each by its name. */
 export function shownOptions(job: JobSpec): ShownOption[] {
-  const { tables } = job.model;
+  const lines: ShownOption[] = [];
+  for (const line of linesOf("", shownJob(job))) {
+    const isTables = line.option === "model.tables";
+    lines.push(isTables ? lineOf(line.option, `${sizeOf(job)}: ${line.value}`) : line);
+    if (lines.length === optionsMax) break;
+  }
+  return lines;
+}
+
+/** `2 tables, 400 rows, dimension 8` */
+function sizeOf({ model: { tables } }: JobSpec): string {
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const dims = [...new Set(tables.map(({ dim }) => dim))].sort((a, b) => a - b);
-  const together = { tables: tables.length, rowsOfTables: rows, dims };
-  return [...linesOf("", { ...shownJob(job), together })].slice(0, optionsMax);
+  const noun = tables.length === 1 ? "table" : "tables";
+  return `${tables.length} ${noun}, ${rows.toLocaleString("en-US")} rows, dimension ${dims.join(", ")}`;
 }
 
 function* linesOf(path: string, value: unknown): Generator<ShownOption> {

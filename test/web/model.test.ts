@@ -137,11 +137,7 @@ test("a job is told in a few lines, of what is known alone, and two jobs by what
     ...[
       ["data.batchSize", "1024"],
       ["data.passes", "2"],
-      ["together.tables", "26"],
-    ],
-    ...[
-      ["together.rowsOfTables", "120000"],
-      ["together.dims", "16"],
+      ["model.tables", "1 table, 9 rows, dimension 16: a"],
     ],
     ...[
       ["optimizer.dense.kind", "adam"],
@@ -150,7 +146,7 @@ test("a job is told in a few lines, of what is known alone, and two jobs by what
   ].map(([option = "", value = ""]) => ({ option, value }));
   t.deepEqual(jobLines(options), [
     ["Model", "dlrm"],
-    ["Tables", "26 tables, 120,000 rows, dimension 16"],
+    ["Tables", "1 table, 9 rows, dimension 16: a"],
     ["Data", "csv: clicks.csv"],
     ["Batch", "1,024 samples, 2 epochs"],
     ["Dense layers", "adam, rate 0.001"],

@@ -1,5 +1,5 @@
-// What a person asks first about a run: its model, its data and its rates, in a few lines; and where
-// the jobs of two runs differ.
+// What a person asks first about a run: its model, its data and its rates, in a few lines; and
+// where the jobs of two runs differ.
 
 import { count, percent, plural } from "../../cli/support/format.ts";
 import type { RunStory } from "./run-story.ts";
@@ -18,11 +18,7 @@ export function jobLines(options: Options): [string, string][] {
   };
   const lines: [string, string | undefined][] = [
     ["Model", of("model.kind")],
-    [
-      "Tables",
-      of("together.tables") &&
-        `${plural(Number(of("together.tables")), "table")}, ${figure("together.rowsOfTables")} rows, dimension ${of("together.dims")}`,
-    ],
+    ["Tables", of("model.tables")],
     ["Data", of("data.paths") ? `${of("data.kind")}: ${of("data.paths")}` : of("data.kind")],
     [
       "Batch",

@@ -1,5 +1,5 @@
 // Whether what a run computed again after a recovery came out as the first time: what was told of
-// the same step both times is compared, bit by bit. Of a step that was told of once nothing is known.
+// a step both times is compared, bit by bit. A step that was told of once proves nothing.
 
 import { count } from "../../cli/support/format.ts";
 

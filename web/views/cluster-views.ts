@@ -56,15 +56,17 @@ export function ChaosView({ store, story }: ChaosProps) {
   const digests = new Map(checkpoints.map(({ step, digest }) => [step, digest]));
   return html`<section aria-labelledby="chaos-title"><h2 id="chaos-title">Chaos</h2>
     ${
-      mayFault
-        ? html`<form class="bar" onSubmit=${(event: Event) => {
-            event.preventDefault();
-            store.attempt(post("/api/faults", { run: story.run, actor: chosen }));
-          }}>
+      mayFault && actors.length === 0
+        ? html`<p class="empty">No actor can be made to fail: the run has no devices now.</p>`
+        : mayFault
+          ? html`<form class="bar" onSubmit=${(event: Event) => {
+              event.preventDefault();
+              store.attempt(post("/api/faults", { run: story.run, actor: chosen }));
+            }}>
       <label>Actor <select value=${chosen} onChange=${choose}>
         ${actors.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
       <button type="submit" disabled=${chosen === ""}>Make it throw</button></form>`
-        : html`<p class="empty">This page may not make actors fail, as the cluster was started without
+          : html`<p class="empty">This page may not make actors fail, as the cluster was started without
       <code>--dashboard-allow faults</code> (in a program: <code>dashboard.allow: ["faults"]</code> and <code>faultsAllowed: true</code>).</p>`
     }
     <p>State <span class=${`state ${story.state}`}>${story.state}</span>, generation ${story.generation}, ${plural(story.incidents.length, "incident")}.
@@ -75,7 +77,7 @@ export function ChaosView({ store, story }: ChaosProps) {
         .slice(0, 20)
         .map(
           ([step, digest]) =>
-            html`<tr key=${step}><th scope="row">${count(step)}</th><td class="name" data-label="Digest"><code>${digest}</code></td></tr>`,
+            html`<tr key=${step}><th scope="row" data-label="Step">${count(step)}</th><td class="name" data-label="Digest"><code>${digest}</code></td></tr>`,
         )}</tbody></table></div>
     ${finished === undefined ? null : html`<p>The run's digest: <code>${finished.result.digest}</code></p>`}
   </section>`;

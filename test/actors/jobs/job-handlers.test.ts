@@ -96,9 +96,8 @@ test("a status has the job option by option, without what signs its addresses", 
   const of = (option: string) => options.find((one) => one.option === option)?.value;
   t.is(of("data.paths"), "https://example.org/a.csv");
   t.is(of("model.bottom"), "8, 8");
-  t.is(of("model.tables"), "a, b");
+  t.is(of("model.tables"), "2 tables, 200 rows, dimension 8: a, b");
   t.regex(of("model.tables.b") ?? "", /^rows 100, dim 8/);
-  t.is(of("together.rowsOfTables"), "200");
   t.is(of("data.batchSize"), "64");
   t.false(JSON.stringify(options).includes("abc"));
 });

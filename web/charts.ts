@@ -114,7 +114,8 @@ export class Chart extends Component<ChartProps> {
   #height(): number {
     const isAlone = document.querySelector(`body[data-only] #chart-${this.props.id}.only`) !== null;
     const top = this.#place?.getBoundingClientRect().top ?? 0;
-    if (isAlone) return Math.max(usualHeight, innerHeight - top - belowPlot);
+    const window = Number(document.body.dataset.height) || innerHeight;
+    if (isAlone) return Math.max(usualHeight, window - top - belowPlot);
     return usualHeight;
   }
 

@@ -1,5 +1,6 @@
 // A report: one file with the page, its styles, and the events of one run inside it. It asks nobody
-// anything. `#chart=NAME` behind its address shows one chart alone, as for a picture of it.
+// anything. `#chart=NAME` behind its address shows one chart alone, as for a picture of it, and
+// `&height=PIXELS` how high the picture is.
 
 import type { ReportData } from "../actors/dashboard/page-api.ts";
 import { html, render } from "./dom.ts";
@@ -24,7 +25,9 @@ export function openReport(place: HTMLElement): boolean {
   const store = new Store(true);
   const draw = () => {
     const [, only] = /chart=([a-z0-9]+)/.exec(location.hash) ?? [];
+    const [, height] = /height=(\d+)/.exec(location.hash) ?? [];
     document.body.dataset.only = only ?? "";
+    document.body.dataset.height = height ?? "";
     render(html`<${Report} ...${{ report, story, store }} />`, place);
     for (const chart of document.querySelectorAll<HTMLElement>(".chart")) {
       chart.classList.toggle("only", chart.id === `chart-${only}`);

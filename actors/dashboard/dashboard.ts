@@ -198,7 +198,7 @@ async function change({ request, url, answers }: Asked, visitor: Visitor): Promi
   if (needed === undefined)
     throw new RequestUnusableError("Expected /api/jobs or /api/faults", 404);
   if (!visitor.allow.includes(needed)) {
-    const message = `This page may only look: the cluster's \`dashboard.allow\` lacks \`${needed}\``;
+    const message = `This page may only look: the cluster was started without \`--dashboard-allow ${needed}\``;
     throw new RequestUnusableError(message, 403);
   }
   const body = await bodyOf(request);

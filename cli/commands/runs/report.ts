@@ -33,6 +33,8 @@ interface ReportOptions extends CommonOptions, ConnectionArguments {
   readonly chart: (typeof charts)[number];
 }
 
+/** Of a window in pixels; the page that a browser without a screen has in it may be lower. */
+const pictureHeight = 360;
 /** Longest that a browser may take for a picture. */
 const browserMs = 60_000;
 
@@ -88,9 +90,10 @@ async function drawChart(text: string, chart: string, png: string): Promise<void
     const flags = [
       ...browserFlags,
       `--user-data-dir=${join(home, "profile")}`,
-      ...["--window-size=960,360", "--force-device-scale-factor=2", "--virtual-time-budget=4000"],
+      ...[`--window-size=960,${pictureHeight}`, "--force-device-scale-factor=2"],
+      "--virtual-time-budget=4000",
     ];
-    const url = `${pathToFileURL(page)}#chart=${chart}`;
+    const url = `${pathToFileURL(page)}#chart=${chart}&height=${pictureHeight}`;
     const run = async (what: string) => {
       const limits = { timeout: browserMs, maxBuffer: 64 * text.length };
       return await promisify(execFile)(browser, [...flags, what, url], limits);

@@ -48,10 +48,12 @@ const isChosenInSight = `(view) => {
   return chosen.textContent.toLowerCase() === view && isIn;
 }`;
 
-/** Cells of tables that become cards, beyond the window. Other tables show that they scroll. */
-const findCut = `[...document.querySelectorAll(".cards td, .cards th")]
-  .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
-  .map((one) => one.outerHTML.slice(0, 120))`;
+/** Cells of cards beyond the window; and what scrolls without a shadow that shows it. */
+const findCut = `[...document.querySelectorAll(".cards td, .cards th, .scroll, nav ul")]
+  .filter((one) => {
+    if (one.matches(".scroll, nav ul")) return !/gradient/.test(getComputedStyle(one).backgroundImage);
+    return one.getBoundingClientRect().right > document.documentElement.clientWidth + 1;
+  }).map((one) => one.outerHTML.slice(0, 120))`;
 
 async function lookAtAll(
   t: ExecutionContext,
@@ -120,6 +122,14 @@ withBrowser.test(
       times.join(),
     );
     await tab.page.waitForSelector('.mark.good:text("computed again: equal at")');
+    // The legend has each stage's own last value, and goes on with the curves.
+    await show(tab.page, "run");
+    const legend = "#chart-stages .u-legend";
+    await tab.page.waitForSelector(legend);
+    const before = await tab.page.innerText(legend);
+    const isLater = `(was) => document.querySelector("${legend}").innerText !== was`;
+    await tab.page.waitForFunction(isLater, before);
+    t.notRegex(await tab.page.innerText(legend), /--|–/);
     t.deepEqual([...tab.problems, ...tree.problems], []);
   },
 );

@@ -113,6 +113,7 @@ onCluster.test(
       t.notRegex(policy, /unsafe|https?:/);
       const text = await response.text();
       packed += gzipSync(text).length;
+      if (path === "page.js") t.regex(text, /--dashboard-allow faults/, "the flag, by its name");
       t.notRegex(text, /<script>|src="http|@import|url\(http/);
       const etag = response.headers.get("etag") ?? "";
       t.is((await fetch(`${url}${path}`, { headers: { "if-none-match": etag } })).status, 304);
@@ -166,7 +167,7 @@ onCluster.test(
     t.is((await post(url, "/api/jobs/cancel", { run }, { cookie })).status, 200);
     const looking = await post(dashboardOf(other.cluster).url, "/api/jobs/cancel", { run });
     t.is(looking.status, 403);
-    t.regex(await looking.text(), /may only look/);
+    t.regex(await looking.text(), /may only look: .* without `--dashboard-allow control`/);
   },
 );
 

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
   { "src/ports": 2200 },
   {
-    "src/data": 22_450,
+    "src/data": 22_670,
     "src/kernels/contract": 1650,
     "src/planner": 3730,
     "src/wire/http": 240,
@@ -70,7 +70,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 1400,
   },
   {
-    "src/job": 2_100,
+    "src/job": 2_240,
     "storage/checkpoint-store": 2_020,
   },
   {
@@ -78,9 +78,9 @@ export const layers: readonly Rooms[] = [
     "storage/replicas": 400,
   },
   {
-    "actors/threads": 4320,
+    "actors/threads": 4350,
     "storage/exports": 3_260,
-    "storage/model": 2_100,
+    "storage/model": 2_770,
     "storage/table-files": 1550,
     "storage/warehouse": 2_200,
   },
@@ -98,7 +98,7 @@ export const layers: readonly Rooms[] = [
     "actors/preprocessing": 700,
     "actors/run-state": 2950,
   },
-  { "actors/run-control": 3120 },
+  { "actors/run-control": 3140 },
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
   { "actors/observe": 1220 },
@@ -116,13 +116,13 @@ export const layers: readonly Rooms[] = [
   },
   { chaos: 300 },
   { "index.ts": 420 },
-  { "cli/support": 1530 },
-  { "cli/views": 1720 },
+  { "cli/support": 1670 },
+  { "cli/views": 1780 },
   {
-    "cli/commands/train": 1290,
+    "cli/commands/train": 1330,
     "cli/commands/runs": 740,
     "cli/commands/cluster": 800,
-    "cli/commands/checkpoints": 1_280,
+    "cli/commands/checkpoints": 1_310,
     "cli/commands/chaos": 450,
     "cli/commands/serving": 300,
     "cli/commands/setup": 330,
@@ -133,9 +133,9 @@ export const layers: readonly Rooms[] = [
     examples: 2_200,
     bench: 13_230,
     docs: 340,
-    web: 2600,
+    web: 3160,
   },
-  { test: 81_500 },
+  { test: 82_560 },
 ];
 
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */

@@ -1,44 +1,62 @@
 // The JSON Schema of a job, for editors and for programs in any language: made of the schemas that
-// check it, whose `describe` has the sentence of each option.
+// check it, whose `describe` has the sentence of each option. A part that stands in several places
+// is written once, below `$defs`: the whole is a message of the job service, too.
 
 import { z } from "zod";
 import { tableOptions } from "../embedding/tables/options.ts";
 import { isSection } from "../ports/written.ts";
 import { jobSchema } from "./job.ts";
 
+type Schema = z.core.JSONSchema.BaseSchema;
+
 /** The options that a user may write, as JSON Schema, made from the schemas that check them. */
 export function jobJsonSchema() {
   const schema = z.toJSONSchema(jobSchema, {
     io: "input",
     unrepresentable: "any",
+    reused: "ref",
     override({ zodSchema, jsonSchema }) {
       // `model.table` says the other fields.
       if (zodSchema === tableOptions) jsonSchema.required = ["name"];
     },
   });
+  const parts = (schema.$defs ?? {}) as Record<string, Schema>;
+  /** A section with the part that it refers to. What stands beside a reference counts more. */
+  const resolved = ({ $ref, ...own }: Schema): Schema => {
+    const part = $ref === undefined ? undefined : parts[$ref.replace("#/$defs/", "")];
+    return part === undefined ? own : { ...resolved(part), ...own };
+  };
+  const within = (section: Schema, name: string) =>
+    resolved((section.properties?.[name] ?? {}) as Schema);
   // Evaluation data inherit what they leave out, before the schema checks them.
-  type Schema = typeof schema;
-  const evaluation = schema.properties?.evaluation as Schema | undefined;
-  const test = evaluation?.properties?.test as Schema | undefined;
-  for (const section of [evaluation, test]) {
-    const data = section?.properties?.data as Schema | undefined;
-    for (const kind of data?.oneOf ?? []) delete kind.required;
+  const evaluation = within(schema, "evaluation");
+  for (const section of [evaluation, within(evaluation, "test")]) {
+    const data = within(section, "data");
+    const kinds = (data.oneOf ?? []).map((kind) => {
+      const { required: _required, ...inherited } = resolved(kind as Schema);
+      return inherited;
+    });
+    if (section.properties !== undefined) section.properties.data = { ...data, oneOf: kinds };
   }
-  describeKinds(schema);
+  for (const part of [schema, ...Object.values(parts)]) describeKinds(part, resolved);
   return schema;
 }
 
 /** Describes the constant that names each branch of a union: all other options have their own. */
-export function describeKinds(schema: z.core.JSONSchema.BaseSchema): void {
+export function describeKinds(
+  schema: Schema,
+  resolved: (schema: Schema) => Schema = (inner) => inner,
+): void {
   const { oneOf = [], anyOf = [], items, properties = {}, additionalProperties } = schema;
   for (const branch of oneOf) {
-    const named = Object.entries(branch.properties ?? {}).find(
-      ([name, own]) => (name === "kind" || name === "op") && isSection(own) && "const" in own,
-    );
-    const constant = named?.[1] as { const: string; description?: string } | undefined;
-    if (constant === undefined) continue;
-    constant.description = `\`${constant.const}\`, one of ${oneOf.length}: it says which options stand beside it.`;
+    const properties = Object.entries(resolved(branch).properties ?? {});
+    for (const [name, own] of properties) {
+      if ((name !== "kind" && name !== "op") || !isSection(own)) continue;
+      const { const: constant } = resolved(own);
+      if (constant === undefined) continue;
+      own.description = `\`${constant}\`, one of ${oneOf.length}: it says which options stand beside it.`;
+    }
   }
   const within = [...oneOf, ...anyOf, items, additionalProperties, ...Object.values(properties)];
-  for (const inner of within) if (isSection(inner)) describeKinds(inner);
+  for (const inner of within) if (isSection(inner)) describeKinds(inner, resolved);
 }

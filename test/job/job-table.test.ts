@@ -8,6 +8,7 @@ import test from "ava";
 import { loadJob, loadSweep } from "../../cli/support/job-file.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
+import { wholeJobSchema } from "../helpers/job-json-schema.ts";
 import { textOf } from "../helpers/tree.ts";
 
 interface Schema {
@@ -45,7 +46,7 @@ function defaultOf(schema: Schema): string {
 }
 
 test("docs/jobs.md lists every option of a job, with its default", (t) => {
-  const schema = jobJsonSchema() as Schema;
+  const schema = wholeJobSchema() as Schema;
   const isRepeated = (option: string) => /^evaluation\.(test\.)?data\./.test(option);
   // A plan is a file written by `osiris plan`: readers of the table do not need its options.
   // `model.table` has the options of `model.tables[]`.
@@ -72,7 +73,7 @@ function* undescribed(schema: Schema, path: string): Generator<string> {
 }
 
 test("the JSON Schema has a sentence for every option of a job", (t) => {
-  const schema = jobJsonSchema() as Schema;
+  const schema = wholeJobSchema() as Schema;
   t.deepEqual([...new Set(undescribed(schema, "job"))], []);
   t.is(schema.properties?.stepDeadlineMs?.description?.includes("timeout"), true);
 });
@@ -99,8 +100,13 @@ test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swe
   t.is((await loadSweep(fileOf("sweep.yaml", swept))).trials.length, 20);
 });
 
+test("the JSON Schema fits into a message of the job service", (t) => {
+  // A broker takes 1 MiB; the schemas of requests and events lie beside that of a job.
+  t.true(JSON.stringify(jobJsonSchema()).length < 2 ** 18);
+});
+
 test("by the JSON Schema, evaluation data may leave out all that they inherit", (t) => {
-  const schema = jobJsonSchema() as Schema;
+  const schema = wholeJobSchema() as Schema;
   t.true(schema.properties?.data?.oneOf?.every(({ required }) => required?.includes("batchSize")));
   const { data, test } = schema.properties?.evaluation?.properties ?? {};
   for (const held of [data?.oneOf ?? [], test?.properties?.data?.oneOf ?? []]) {

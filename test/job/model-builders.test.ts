@@ -1,8 +1,9 @@
 // The functions that build `model` of a job, one for each kind of the schema.
 
 import test from "ava";
+import type { ModelOptions } from "../../index.ts";
 import * as osiris from "../../index.ts";
-import { jobJsonSchema, type ModelOptions } from "../../index.ts";
+import { wholeJobSchema } from "../helpers/job-json-schema.ts";
 
 type Builder = (options: object) => ModelOptions;
 type Kinds = { readonly [Kind in ModelOptions["kind"]]: unknown };
@@ -16,7 +17,7 @@ interface Section {
 }
 
 test("every kind of model has a function that returns its options with the kind", (t) => {
-  const { model } = (jobJsonSchema() as unknown as Section).properties;
+  const { model } = (wholeJobSchema() as Section).properties;
   const kinds = model?.oneOf.map(({ properties }) => properties.kind?.const) ?? [];
   t.is(kinds.length, 19);
   const options = { dense: 3, top: [8, 1] };

@@ -12,9 +12,14 @@ import { packageTypes, testIf } from "../helpers/needs.ts";
 import { textOf } from "../helpers/tree.ts";
 
 const script = new URL("../../../option-comments.js", import.meta.url).href;
-const { commented } = (await import(script)) as {
-  commented(text: string, schemas: object, kinds: typeof describeKinds): string;
-};
+
+/** The text of declarations with comments, as a package build writes it. */
+async function commented(text: string, schemas: object): Promise<string> {
+  const { commented: make } = (await import(script)) as {
+    commented(text: string, schemas: object, kinds: typeof describeKinds): string;
+  };
+  return make(text, schemas, describeKinds);
+}
 
 /** Options without a comment on the line before them. */
 function bare(text: string): string[] {
@@ -24,10 +29,10 @@ function bare(text: string): string[] {
   );
 }
 
-test("types that follow from schemas are written out, with a comment on every option", (t) => {
+test("types that follow from schemas are written out, with a comment on every option", async (t) => {
   const { csvOptions, dataOptions, syntheticOptions } = data;
   const of = { checkpointOptions, dlrmOptions, csvOptions, dataOptions, syntheticOptions };
-  const text = commented(
+  const text = await commented(
     `export type A = z.input<typeof checkpointOptions>;
 export type B = Written<z.input<typeof csvOptions>>;
 export type C = ModelOptionsOf<typeof dlrmOptions>;
@@ -35,7 +40,6 @@ export type D = Written<z.input<typeof dataOptions>>;
 export type E = Omit<z.input<typeof checkpointOptions>, "partial" | "keep">;
 export type F = z.input<typeof unknownOptions>;`,
     of,
-    describeKinds,
   );
   t.deepEqual(bare(text), []);
   t.regex(text, /\* A checkpoint every so many steps[^*]*\n\s*\* @default \d+/);
@@ -46,8 +50,8 @@ export type F = z.input<typeof unknownOptions>;`,
   t.false(/partial|readonly keep/.test(e));
 });
 
-test("the options of a job have comments, and sections without a name are written out", (t) => {
-  const text = commented(
+test("the options of a job have comments, and sections without a name are written out", async (t) => {
+  const text = await commented(
     `export interface JobOptions {
     readonly name?: string;
     readonly restarts?: z.input<typeof jobSchema>["restarts"];
@@ -57,7 +61,6 @@ test("the options of a job have comments, and sections without a name are writte
     };
 }`,
     { jobSchema, modelOptions },
-    describeKinds,
   );
   t.deepEqual(bare(text), []);
   t.regex(
@@ -67,8 +70,8 @@ test("the options of a job have comments, and sections without a name are writte
   t.regex(text, /Restores that a run may need[\s\S]*readonly restartsMax\?: number \| undefined;/);
 });
 
-test("the functions of the kinds of models take options with comments", (t) => {
-  const text = commented(
+test("the functions of the kinds of models take options with comments", async (t) => {
+  const text = await commented(
     `/** A. */
 export declare const lr: (options: Omit<{
     dense: number;
@@ -77,7 +80,6 @@ export declare const lr: (options: Omit<{
 export declare const din: (options: Omit<X, "kind">) => X;
 `,
     { modelOptions },
-    describeKinds,
   );
   t.deepEqual(bare(text), []);
   t.regex(text, /^export declare const lr: \(options: \{\n {4}\/\*\*\n/m);

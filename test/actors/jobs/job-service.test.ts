@@ -135,12 +135,12 @@ onCluster.test("the schemas of a job and of the requests are published", async (
   const { version, job, requests, event } = reply.json<{
     version: number;
     event: { oneOf: { properties: { type: { const: string } }; required: string[] }[] };
-    job: { required: string[]; properties: Record<string, { minimum?: number }> };
+    job: { required: string[]; properties: Record<string, { default?: unknown }> };
     requests: Record<string, { required?: string[] }>;
   }>();
   t.is(version, 1);
   t.deepEqual(job.required, ["model", "data"]);
-  t.is(job.properties.stepDeadlineMs?.minimum, 100);
+  t.is(job.properties.stepDeadlineMs?.default, 30_000);
   t.deepEqual(requests.submit?.required, ["job"]);
   t.deepEqual(requests.status?.required, ["run"]);
   const finished = event.oneOf.find(({ properties }) => properties.type.const === "run.finished");

@@ -179,7 +179,12 @@ export class Cluster implements AsyncDisposable {
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
     const watched = { log, tracing: options.tracing };
-    const observer = await openObserver(watched, [token, user, pass], tellIncident);
+    const observer = await openObserver(watched, [token, user, pass], tellIncident).catch(
+      async (error: unknown) => {
+        await broker?.close(); // Its thread would keep the process alive.
+        throw error;
+      },
+    );
     let network: Network | undefined;
     let dashboard: Dashboard | undefined;
     try {

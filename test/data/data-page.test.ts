@@ -64,7 +64,7 @@ test("text is hashed as the page says, capitals and spaces too", async (t) => {
   t.is(new Set(rows).size, 3);
 });
 
-test("a line break in quotes makes bad lines; files are mixed, with headers in any order", async (t) => {
+test("a line break in quotes belongs to its field; files are mixed, with headers in any order", async (t) => {
   const directory = startDirectory(t);
   const first = writeText(directory, { name: "a", text: '\ufeffy,x\r\n1,"5"\r\n\r\n0,"6\n7"\n' });
   const second = writeText(directory, { name: "b", text: "x,y\n8,0", gzip: true });
@@ -81,7 +81,7 @@ test("a line break in quotes makes bad lines; files are mixed, with headers in a
     ],
   );
   t.deepEqual(
-    report.quarantine.kept.map(({ line }) => line),
-    [4, 5],
+    report.quarantine.kept.map(({ line, reason }) => [line, reason]),
+    [[4, "expected `x` to be a number, got `6\n7`"]],
   );
 });

@@ -124,7 +124,7 @@ test("each of ten logs gives a job that a dry run accepts, and says what it left
       ignored.every(({ profile }) => !log.features.includes(profile.name)),
       log.title,
     );
-    if (log.title.startsWith("a line break")) t.true(data.bad > 0 && data.bad < 30);
+    if (log.title.startsWith("a line break")) t.is(data.bad, 0);
     if (log.title.includes("commas")) {
       const { dense } = job.data as { readonly dense: readonly object[] };
       t.deepEqual(dense[0], { column: "price", log: true, decimalComma: true });

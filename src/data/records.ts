@@ -171,15 +171,30 @@ export function recordColumnsOf(
   return Array.from(found, ([name, holds]) => ({ name, holds }));
 }
 
-/** The columns that the features of samples come from: of the files, or made by transforms. */
+/**
+ * The columns of the files that the features of samples come from; of a feature that is made of
+ * several columns, the output of the transform that joins them.
+ */
 export function featureColumnsOf(
   data: ResolvedDataOptions,
   tables: readonly TableShape[],
 ): EncodedColumns {
   const columns = columnsOf(data, tables);
   const names = namesBy(columns, denseOf(data));
+  const inputs = new Map(
+    (transformsOf(data) ?? []).flatMap((one) => {
+      if (!("input" in one)) return [];
+      const { input, output } = one;
+      return [[output, typeof input === "string" ? input : input.column] as const];
+    }),
+  );
+  const sourceOf = (name: string): string => {
+    const input = inputs.get(name);
+    return input === undefined || input === name ? name : sourceOf(input);
+  };
   // A column with an indicator of missing values makes the feature behind its own, too.
-  return { ...names, dense: names.dense.map((name, at) => name || (names.dense[at - 1] ?? "")) };
+  const dense = names.dense.map((name, at) => sourceOf(name || (names.dense[at - 1] ?? "")));
+  return { dense, features: names.features.map(sourceOf) };
 }
 
 /** Whether a feature's column may hold a list. */

@@ -4,10 +4,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { dataOptions } from "../../../src/data/options.ts";
+import { featureColumnsOf } from "../../../src/data/records.ts";
 import { Permutation } from "../../../src/data/sample-order.ts";
 import { arrow, criteo, csv, jsonl, parquet } from "../../../src/data/sources.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
+import { checkOptions } from "../../../src/ports/check-options.ts";
 import { purposes } from "../../../src/ports/random.ts";
 import { featureImportance } from "../../../storage/model/evaluation/feature-importance.ts";
 import { sliceMetrics } from "../../../storage/model/evaluation/slice-metrics.ts";
@@ -300,4 +303,26 @@ test("importance is what predictions of permuted records lose, block by block", 
   }
   t.deepEqual(await featureImportance(drawn, { data }), found, "bit for bit");
   t.notDeepEqual(await featureImportance(drawn, { data, seed: 6 }), found);
+});
+
+test("features are named by the columns of the files that they are made of", (t) => {
+  const made = [
+    { op: "log", input: "price", output: "price_log" },
+    { op: "scale", input: "price_log", output: "price_scaled", minus: 1, over: 2 },
+    { op: "hashText", input: "user", output: "user_id" },
+    { op: "cartesian", inputs: ["user_id", "item"], output: "both", max: 10 },
+  ];
+  const data = checkOptions(
+    dataOptions,
+    csv("clicks.csv", {
+      ...{ label: "clicked", batchSize: 1, transforms: made as never },
+      dense: ["price_scaled", "age"],
+      categorical: ["user_id", "both"].map((column) => ({ column, table: column, ids: "integer" })),
+    }),
+  );
+  const tables = ["user_id", "both"].map((name) => ({ name, rows: 10 }));
+  t.deepEqual(featureColumnsOf(data, tables), {
+    dense: ["price", "age"],
+    features: ["user", "both"],
+  });
 });

@@ -140,7 +140,7 @@ const shapes: Readonly<Record<string, Shape>> = {
       writeFileSync(path, ["visitor,genres,weight,liked", ...rows, ""].join("\n"));
       return path;
     },
-    expected: { visitor: "categorical", genres: "categorical", weight: "dense", liked: "label" },
+    expected: { visitor: "categorical", genres: "categorical", weight: "ignored", liked: "label" },
   },
   "a table of Parquet files, with lists": {
     async make(directory) {

@@ -34,8 +34,14 @@ import {
 } from "../training/checkpoint/checkpoint-options.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 import { checkDecay } from "./check-decay.ts";
-import { checkBits, checkPartial, checkStaleness } from "./check-mode.ts";
-import { checkAdapt, checkDynamic, checkPlan } from "./check-placement.ts";
+import {
+  checkAdapt,
+  checkBits,
+  checkDynamic,
+  checkPartial,
+  checkPlan,
+  checkStaleness,
+} from "./check-placement.ts";
 import { checkTasks } from "./check-tasks.ts";
 import {
   checkEvaluation,

@@ -20,8 +20,8 @@ export function hasCodeCache(file: string): boolean {
 
 /**
  * A rollup as a script whose value is a function, as Node wraps CommonJS. Errors tell the file name
- * that the script had at the build. `import()` finds nothing in it: V8 forgets where a script from a
- * cache imports. Rollups call `module.importModule` in its place (rolldown.config.js).
+ * that the script had at the build. `import()` finds nothing in it: V8 forgets where a script from
+ * a cache imports. Rollups call `module.importModule` in its place (rolldown.config.js).
  */
 export function scriptOf(filename: string, code: string, cachedData?: Uint8Array): Script {
   return new Script(`(function (exports, require, module, __dirname) { ${code}\n})`, {
@@ -43,7 +43,7 @@ export function packCache(compiled: ReadonlyMap<string, Uint8Array>): Uint8Array
   return Buffer.concat([headBytes, head, ...compiled.values()]);
 }
 
-/** Runs a rollup, and what it requires of its folder, from the cache that lies there; its exports. */
+/** Runs a rollup, and what it requires of its folder, from the cache there. Returns its exports. */
 export function runCached(entry: string): unknown {
   const folder = dirname(entry);
   const { mtimeMs } = statSync(join(folder, codeCacheName));

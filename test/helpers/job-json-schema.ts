@@ -2,7 +2,7 @@
 
 import { jobJsonSchema } from "../../src/job/job-json-schema.ts";
 
-/** `jobJsonSchema()` without references. What stands beside a reference counts more than its part. */
+/** `jobJsonSchema()` without references: what stands beside one counts more than its part. */
 export function wholeJobSchema(): unknown {
   const { $defs: parts = {}, ...schema } = jobJsonSchema();
   const whole = (value: unknown): unknown => {

@@ -1,6 +1,7 @@
 // The lines of a text file as a stream: the file is never whole in memory. A line is bytes, or a
 // text in which each byte is one character (latin1), so that later hashes are over the file's own
-// bytes, in any encoding. In CSV a line is a record: a quoted field may hold line breaks (RFC 4180).
+// bytes, in any encoding. In CSV a line is a record: a field in quotes may hold line breaks
+// (RFC 4180).
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
@@ -189,9 +190,10 @@ type EndOf = (bytes: Buffer, start: number, isEnd: boolean) => number;
 const endOfLine: EndOf = (bytes, start) => bytes.indexOf(10, start);
 
 /**
- * `EndOf` for CSV. A quote at the beginning of a field opens it, and the next one that is not doubled
- * closes it, before a delimiter or a line break; line breaks between them belong to the field. A
- * field that is not closed so within `lineBytesMax` ends with its line: one bad line, not many.
+ * `EndOf` for CSV. A quote at the beginning of a field opens it, and the next one that is not
+ * doubled closes it, before a delimiter or a line break; line breaks between them belong to the
+ * field. A field that is not closed so within `lineBytesMax` ends with its line: one bad line, not
+ * many.
  */
 function endOfRecord(delimiter: number): EndOf {
   /** The first quote of what is left of a chunk, whose lines are asked for in order; -1: none. */

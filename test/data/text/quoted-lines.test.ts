@@ -1,0 +1,98 @@
+// Records of CSV whose quoted fields hold line breaks, and quotes that nothing closes.
+
+import { join } from "node:path";
+import test from "ava";
+import { openCache } from "../../../src/data/cache/cache-reader.ts";
+import { murmurHash3 } from "../../../src/data/murmur-hash.ts";
+import { csv } from "../../../src/data/sources.ts";
+import { splitLine } from "../../../src/data/text/line-decoder.ts";
+import { lineBytesMax, readLines } from "../../../src/data/text/text-lines.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { prepare, readPlain, startDirectory, writeText } from "../data-files.ts";
+
+const hashed = (text: string, feature: number, rows: number) =>
+  1 + (murmurHash3(text, feature) % (rows - 1));
+
+/** A field as RFC 4180 (2, rules 5 to 7) writes it. */
+const quoted = (field: string) =>
+  /[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
+
+test("a field in quotes may hold line breaks, also over chunks: records are those of RFC 4180", async (t) => {
+  const directory = startDirectory(t);
+  const pieces = ["", "a", "b c", "\n", "\r\n", '"', ",", "x".repeat(300), "\n\n"];
+  const random = new RandomStream(15, 1);
+  const field = () =>
+    Array.from({ length: random.below(4) }, () => pieces[random.below(pieces.length)]).join("");
+  // Each field begins with a letter: a record is never blank, nor one that ends in a return.
+  const records = Array.from({ length: 12_000 }, () =>
+    Array.from({ length: 3 }, () => `f${field()}${random.below(2) === 0 ? "" : "e"}`),
+  );
+  for (const [gzip, end] of [
+    [false, "\n"],
+    [true, "\r\n"],
+  ] as const) {
+    const lines = records.map((record) => record.map(quoted).join(","));
+    const path = writeText(directory, { name: "a.csv", text: lines.join(end), gzip });
+    const found: (readonly string[] | string)[] = [];
+    let line = 1;
+    for await (const chunk of readLines(path, ",")) {
+      t.is(chunk.firstLine, found.length + 1);
+      for (const [i, text = ""] of chunk.lines.entries()) {
+        if (chunk.lineOf(i) !== line) t.is(chunk.lineOf(i), line, text);
+        line += text.split("\n").length;
+        found.push(splitLine(text, ",", true));
+      }
+    }
+    t.is(found.length, records.length);
+    const wrong = found.findIndex((fields, i) => String(fields) !== String(records[i]));
+    t.is(wrong, -1, JSON.stringify([found[wrong], records[wrong]]));
+  }
+});
+
+test("a quote that nothing closes costs its line alone; one inside a field is none", async (t) => {
+  const directory = startDirectory(t);
+  const long = `"${"x".repeat(lineBytesMax)}`;
+  // As Python's csv module: a quote opens a field at its beginning alone.
+  for (const [text, expected] of [
+    ['a,"b\nc,d\ne,f', ['a,"b', "c,d", "e,f"]],
+    ['a,"b\nc,"d"\ne,f', ['a,"b', 'c,"d"', "e,f"]],
+    ['a,5" disk\nc,d', ['a,5" disk', "c,d"]],
+    ['a,"b\nc"x,d\n', ['a,"b', 'c"x,d']],
+    ['"a\nb",c\n"d ""e""\n",f', ['"a\nb",c', '"d ""e""\n",f']],
+    ['a,"\n"', ['a,"\n"']],
+    [`${long}\nc,d\n`, [undefined, "c,d"]],
+  ] as const) {
+    const path = writeText(directory, { name: "a.csv", text });
+    const lines: (string | undefined)[] = [];
+    for await (const chunk of readLines(path, ",")) lines.push(...chunk.lines);
+    t.deepEqual(lines, [...expected], text.slice(0, 40));
+  }
+});
+
+test("ids and bad lines of CSV with line breaks in quotes are those of its records", async (t) => {
+  const directory = startDirectory(t);
+  const text = 'label,title,price\n1,"two\nlines",3\n0,plain,4\nx,"a\n\nb",5\n0,,oops\n1,plain,6\n';
+  const path = writeText(directory, { name: "a.csv", text });
+  const columns = { label: "label", dense: ["price"], categorical: ["title"] };
+  const options = csv(path, {
+    ...columns,
+    batchSize: 1,
+    rejectedMax: 1,
+    cache: join(directory, "c"),
+  });
+  const report = await prepare(options, [{ name: "title", rows: 1000 }]);
+  t.deepEqual(
+    report.quarantine.kept.map(({ line }) => line),
+    [5, 8],
+  );
+  const dataset = openCache(report.path, realDisk);
+  t.teardown(() => dataset.close());
+  const seed = 0;
+  const [first, second, third] = readPlain(dataset);
+  t.deepEqual(
+    [first?.bags[0], second?.bags[0]],
+    [[hashed("two\nlines", seed, 1000)], [hashed("plain", seed, 1000)]],
+  );
+  t.is(third?.label, 1);
+});

@@ -1,16 +1,11 @@
 // Which kind of Criteo file this is: the tab-separated logs, or text with a header that names
 // the same columns. Told by the first line.
 
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
-import { createGunzip } from "node:zlib";
 import { criteo, csv, type DataOptions, InputUnusableError } from "../../index.ts";
-
-/** Longest first line that is looked at. */
-const peekBytesMax = 64 * 1024;
+import { readLines } from "../../src/data/text/text-lines.ts";
 
 /**
- * The data section for a file with Criteo's columns, plain or gzip; the tables are `C1`..`C26`.
+ * The data section for a file with Criteo's columns, plain or packed; the tables are `C1`..`C26`.
  * @throws InputUnusableError where it cannot be read, or has other columns
  */
 export async function criteoData(
@@ -37,29 +32,8 @@ export async function criteoData(
   return csv(path, { ...options, label, dense: logged, categorical, delimiter });
 }
 
+/** The first line, as a text in which each byte is a character. */
 async function firstLineOf(path: string): Promise<string> {
-  try {
-    const head = await peek(path);
-    const isGzip = head[0] === 0x1f && head[1] === 0x8b;
-    const file = createReadStream(path);
-    const input = isGzip ? file.pipe(createGunzip()) : file;
-    // Readline does not hand on a stream's error: the error is raced.
-    const failed = new Promise<never>((_, reject) => {
-      file.on("error", reject);
-      input.on("error", reject);
-    });
-    failed.catch(() => {});
-    const lines = createInterface({ input })[Symbol.asyncIterator]();
-    const { value } = await Promise.race([lines.next(), failed]);
-    file.destroy();
-    return String(value ?? "").slice(0, peekBytesMax);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
-  }
-}
-
-async function peek(path: string): Promise<Buffer> {
-  for await (const chunk of createReadStream(path, { end: 1 })) return chunk as Buffer;
-  return Buffer.alloc(0);
+  for await (const { lines } of readLines(path)) return lines[0] ?? "";
+  return "";
 }

@@ -260,6 +260,6 @@ function nameOf({ paths, files }: DataProfile): string {
     shownPath(files[0] ?? "")
       .split("/")
       .at(-1) ?? "data";
-  const bare = file.replace(/\.gz$/, "");
+  const bare = file.replace(/\.(gz|zst)$/i, "");
   return bare.slice(0, bare.length - extname(bare).length).replace(/[^\w-]+/g, "-") || "data";
 }

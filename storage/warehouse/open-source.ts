@@ -67,15 +67,15 @@ async function opened(
 }
 
 function isText(path: string): boolean {
-  return /\.(csv|txt|tsv|jsonl|ndjson)(\.gz)?$/i.test(shownPath(path));
+  return /\.(csv|txt|tsv|jsonl|ndjson)(\.gz|\.zst)?$/i.test(shownPath(path));
 }
 
 /** What kind of rows a file has, by the ending of its name. @throws InputUnusableError */
 export function kindOf(path: string): TextKind | TableKind {
-  const [, ending = ""] = /\.(\w+?)(?:\.gz)?$/i.exec(shownPath(path)) ?? [];
+  const [, ending = ""] = /\.(\w+?)(?:\.gz|\.zst)?$/i.exec(shownPath(path)) ?? [];
   const kind = kinds[ending.toLowerCase()];
   if (kind !== undefined) return kind;
   const endings = Object.keys(kinds).map((one) => `.${one}`);
-  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz, got ${shownPath(path)}`;
+  const message = `Expected a file ending in ${endings.join(", ")}, perhaps with .gz or .zst, got ${shownPath(path)}`;
   throw new InputUnusableError(shownPath(path), message);
 }

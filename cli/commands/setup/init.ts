@@ -41,7 +41,10 @@ interface InitOptions extends CommonOptions {
 export function addInit(program: Command): void {
   const command = program
     .command("init")
-    .argument("<data...>", "files of .csv, .txt, .tsv, .jsonl (perhaps .gz), .parquet or .arrow")
+    .argument(
+      "<data...>",
+      "files of .csv, .txt, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow",
+    )
     .description("look at data, and write a first job that trains on them")
     .option("-o, --out <FILE>", "the job file; .ts: a program that trains it", "job.yaml")
     .option("--label <COLUMN>", "the column to predict")

@@ -30,7 +30,7 @@ export function addClusterSessions(program: Command): void {
     .command("cluster-sessions")
     .argument(
       "<in>",
-      "file of .csv, .tsv, .jsonl (perhaps .gz), .parquet or .arrow, pattern, or directory",
+      "file of .csv, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow, pattern, or directory",
     )
     .argument("<out>", "new directory of the table")
     .description(

@@ -22,7 +22,7 @@ export function addWrite(warehouse: Command): void {
     .command("write")
     .argument(
       "<data...>",
-      "files of .csv, .tsv, .jsonl (perhaps .gz), .parquet or .arrow, or directories",
+      "files of .csv, .tsv, .jsonl (perhaps .gz or .zst), .parquet or .arrow, or directories",
     )
     .description("write rows as a table of Parquet files, as jobs read it best")
     .requiredOption("-o, --out <DIRECTORY>", "new directory of the table")

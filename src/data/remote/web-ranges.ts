@@ -15,7 +15,7 @@ import {
 export interface WebFile extends WebFacts {
   /** Its address without what may be secret in it. */
   readonly path: string;
-  /** Its first two bytes, if it has two. */
+  /** Its first bytes, which tell how it is packed: six, if it has six. */
   readonly head: Uint8Array;
   /**
    * The bytes start .. end-1. Rejects as `openWebFile` does, and with the reason of `signal` once
@@ -41,7 +41,7 @@ export async function openWebFile(
   limits: WebLimits = usualLimits,
 ): Promise<WebFile> {
   // Some stores take a range that ends at byte 0 for the whole file.
-  const { bytes: head, ...known } = await asked(address, { start: 0, end: 2 }, limits);
+  const { bytes: head, ...known } = await asked(address, { start: 0, end: 6 }, limits);
   return {
     path: shownAddress(address),
     ...known,

@@ -1,7 +1,7 @@
 // The lines of a text file as a stream: the file is never whole in memory. A line is bytes, or a
 // text in which each byte is one character (latin1), so that later hashes are over the file's own
-// bytes, in any encoding. In CSV a line is a record: a field in quotes may hold line breaks
-// (RFC 4180).
+// bytes, in any encoding; UTF-16 is read as UTF-8. In CSV a line is a record: a quoted field may
+// hold line breaks (RFC 4180).
 
 import type { Hash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
@@ -13,7 +13,8 @@ import { isAddress, shownPath } from "../remote/addresses.ts";
 import { openWebFile } from "../remote/web-ranges.ts";
 import { changed } from "../remote/web-requests.ts";
 import { streamOf } from "../remote/web-stream.ts";
-import { noTextBecause, withoutMark } from "./bytes/file-beginnings.ts";
+import { unpackedZstd } from "../tables/zstd-stream.ts";
+import { magicBytes, packingOf, utf8Pieces, withoutMark } from "./bytes/file-beginnings.ts";
 import { chunkBytes, fileChunks } from "./bytes/file-chunks.ts";
 
 /** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
@@ -32,9 +33,9 @@ export interface LineChunk {
 }
 
 /**
- * The lines of a plain or gzip file, from its first, on a disk or a server. `delimiter`: as
- * `readByteLines`. @throws InputUnusableError, too where the file is packed otherwise or no text of
- * bytes; StoreFailedError as `openWebFile`
+ * The lines of a file on a disk or a server, plain or packed with gzip or zstd, from the first on.
+ * `delimiter`: as `readByteLines`. @throws InputUnusableError, too where the file is packed
+ * otherwise or is no text of bytes; StoreFailedError as `openWebFile`
  */
 export async function* readLines(path: string, delimiter?: string): AsyncGenerator<LineChunk> {
   for await (const chunk of readByteLines(path, { delimiter })) {
@@ -143,14 +144,10 @@ export async function* readByteLines(
   const joiner = new Joiner();
   let tail: Buffer = Buffer.alloc(0);
   let isTooLong = false;
-  let isBegun = false;
   try {
-    for await (const chunk of content) {
-      const fault = isBegun ? undefined : noTextBecause(chunk);
-      if (fault !== undefined) throw new Error(fault);
-      isBegun = true;
-      hash?.update(chunk as Buffer);
-      const bytes = joiner.join(tail, chunk as Buffer);
+    for await (const chunk of utf8Pieces(content)) {
+      hash?.update(chunk);
+      const bytes = joiner.join(tail, chunk);
       const lines = new ByteLines(firstLine, bytes, file.bytesRead, breaks);
       let start = 0;
       for (let end = endOf(bytes, 0, false); end >= 0; end = endOf(bytes, start, false)) {
@@ -264,41 +261,42 @@ interface OpenText {
 
 async function openText(path: string, known?: KnownText): Promise<OpenText> {
   if (isAddress(path)) return openWebText(path, known);
-  if (isGzipped(firstBytes(path))) {
+  const packing = packingOf(firstBytes(path));
+  if (packing === "gzip") {
     const file = createReadStream(path, { highWaterMark: chunkBytes });
-    return { file, content: unpacked(file), close: () => void file.destroy() };
+    return { file, content: gunzipped(file), close: () => void file.destroy() };
   }
   const file = { bytesRead: 0 };
   const content = fileChunks(path, (bytes) => {
     file.bytesRead += bytes;
   });
-  return { file, content, close() {} }; // Whoever stops reading closes it.
+  // Whoever stops reading closes it.
+  return { file, content: packing === "zstd" ? unpackedZstd(content) : content, close() {} };
 }
 
 async function openWebText(address: string, known?: KnownText): Promise<OpenText> {
   const web = await openWebFile(address);
   const isKnown = known === undefined || (web.size === known.bytes && web.tag === known.version);
   if (!isKnown) throw changed(web.path);
+  const packing = packingOf(web.head);
   const file = streamOf(web);
-  const packed = isGzipped(web.head) && Readable.from(file.content, { objectMode: false });
-  return { file, content: packed ? unpacked(packed) : file.content, close: file.close };
+  const { content, close } = file;
+  if (packing === "zstd") return { file, content: unpackedZstd(content), close };
+  if (packing !== "gzip") return { file, content, close };
+  return { file, content: gunzipped(Readable.from(content, { objectMode: false })), close };
 }
 
-function unpacked(file: Readable): Readable {
+function gunzipped(file: Readable): Readable {
   // The callback is empty because iterating over what is returned throws the same error.
   return pipeline(file, createGunzip({ chunkSize: chunkBytes }), () => {});
 }
 
-function isGzipped([first, second]: Uint8Array): boolean {
-  return first === 0x1f && second === 0x8b;
-}
-
 function firstBytes(path: string): Uint8Array {
-  const magic = new Uint8Array(2);
+  const magic = new Uint8Array(magicBytes);
   try {
     const descriptor = openSync(path, "r");
     try {
-      readSync(descriptor, magic, 0, 2, 0);
+      readSync(descriptor, magic, 0, magicBytes, 0);
     } finally {
       closeSync(descriptor);
     }

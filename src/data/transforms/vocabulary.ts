@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, readFileSync, type Stats, statSync } from "node:fs";
 import { InputUnusableError } from "../../errors/errors.ts";
-import { noTextBecause, withoutMark } from "../text/bytes/file-beginnings.ts";
+import { noTextBecause, utf8Of, withoutMark } from "../text/bytes/file-beginnings.ts";
 import type { Transform } from "./transform-options.ts";
 
 /** What a `mapId` looks up. */
@@ -82,9 +82,9 @@ export function readVocabulary({ vocabulary: path, form, sha256 }: VocabularyFil
   if (sha256 !== undefined && hashOf(bytes) !== sha256) {
     throw unusable(path, "it is not the file of the job any more: its SHA-256 differs");
   }
-  const fault = noTextBecause(bytes);
+  const fault = noTextBecause(bytes, "a vocabulary is read plain: unpack it");
   if (fault !== undefined) throw unusable(path, fault);
-  const lines = withoutMark(bytes).toString("latin1").split("\n");
+  const lines = withoutMark(utf8Of(bytes)).toString("latin1").split("\n");
   if (lines.at(-1) === "") lines.pop();
   const texts = lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
   if (texts.length === 0) throw unusable(path, "it is empty");

@@ -21,6 +21,7 @@ import { InputUnusableError, StoreFailedError } from "../../../src/errors/errors
 import { namedFiles } from "../../../src/job/job-files.ts";
 import { checkOptions } from "../../../src/ports/check-options.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
+import { loadZstd } from "../../../storage/disk/packing.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { someOrAll } from "../../helpers/thinned.ts";
 import { fixtures as arrowFixtures } from "../arrow/arrow-files.ts";
@@ -31,6 +32,7 @@ import { fixtures } from "../parquet/parquet-files.ts";
 import { quick, startPlace, transports } from "./places.ts";
 import { startWebServer } from "./web-server.ts";
 
+const packZstd = await loadZstd();
 const criteoTables = criteo.tables({ dim: 4, rows: 100 });
 const criteoLines = Array.from({ length: 300 }, (_, line) => {
   const fields = Array.from({ length: 39 }, (_, i) =>
@@ -51,6 +53,7 @@ function kindsIn(home: string): Record<string, readonly [Buffer, (rest: object) 
     "csv.gz": [gzipSync(text), (rest) => clicksAs("csv", rest)],
     jsonl: [lines, (rest) => clicksAs("jsonl", rest)],
     "jsonl.gz": [gzipSync(lines), (rest) => clicksAs("jsonl", rest)],
+    "jsonl.zst": [Buffer.from(packZstd(lines)), (rest) => clicksAs("jsonl", rest)],
     tsv: [tsv, ofCriteo],
     "tsv.gz": [gzipSync(tsv), ofCriteo],
     arrow: [ofArrow("clicks.arrow"), (rest) => clicksAs("arrow", rest)],

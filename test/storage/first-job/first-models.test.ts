@@ -9,7 +9,6 @@ import {
   assignRoles,
   checkJob,
   firstJobOf,
-  InputUnusableError,
   type JobOptions,
   loadModel,
   profileColumns,
@@ -22,26 +21,19 @@ import { testAll, testIf } from "../../helpers/needs.ts";
 import { drawLog, kinds, type Log } from "./logs.ts";
 import { aucOf, regressionAuc } from "./one-hot-regression.ts";
 
-/** Files of a log, in a directory; UTF-16 is converted, as the refusal of it says. */
-async function filesOf(t: ExecutionContext, log: Log, directory: string) {
+/** Files of a log, in a directory. */
+function filesOf(log: Log, directory: string) {
   mkdirSync(directory);
   const [train, held] = ["train", "test"].map((name) => join(directory, `${name}.${log.ending}`));
   if (train === undefined || held === undefined) throw new TypeError("two files");
   writeFileSync(train, log.train.file);
   writeFileSync(held, log.test.file);
-  if (log.title.startsWith("UTF-16")) {
-    const error = await t.throwsAsync(profileColumns([train]), { instanceOf: InputUnusableError });
-    t.regex(error?.message ?? "", /text in UTF-16 or UTF-32: convert it to UTF-8/);
-    const utf8 = (bytes: Buffer) => bytes.toString("utf16le").replace("\uFEFF", "");
-    writeFileSync(train, utf8(log.train.file));
-    writeFileSync(held, utf8(log.test.file));
-  }
   return { train, held };
 }
 
 /** The first job of a log, which a dry run accepts. */
 async function jobOf(t: ExecutionContext, log: Log, directory: string) {
-  const { train, held } = await filesOf(t, log, directory);
+  const { train, held } = filesOf(log, directory);
   const data = await profileColumns([train]);
   const roles = assignRoles(data, { label: log.label });
   const made = firstJobOf(data, roles, { vocabularies: join(directory, "vocabularies") });

@@ -1,5 +1,5 @@
-// What the first bytes of a file say: a byte order mark of UTF-8, which is no text, or that the
-// file is no text that is read here. Without this check it would be taken for text of other bytes.
+// What the first bytes of a file say: a byte order mark, which is no text, or that the file is no
+// text that is read here. Without this check it would be taken for text of other bytes.
 
 /** The bytes without a byte order mark of UTF-8. */
 export function withoutMark<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
@@ -18,15 +18,63 @@ const magics: readonly [string, readonly number[]][] = [
   ["zip", [0x50, 0x4b, 3, 4]],
 ];
 
-/** Why a file that begins so is no plain text of one byte per character; undefined: it may be. */
-export function noTextBecause(bytes: Uint8Array): string | undefined {
-  const packed = magics.find(([, magic]) => magic.every((one, at) => bytes[at] === one));
-  if (packed !== undefined) {
-    const [name] = packed;
-    return `it is packed with ${name}, and text is read plain or packed with gzip: pack it so`;
-  }
+/** Bytes that `packingOf` looks at, at most. */
+export const magicBytes = 6;
+
+/** What packed a file that begins so; undefined: nothing that is known. */
+export function packingOf(bytes: Uint8Array): string | undefined {
+  return magics.find(([, magic]) => magic.every((one, at) => bytes[at] === one))?.[0];
+}
+
+/**
+ * Why a file that begins so is no plain text of UTF-8, or of UTF-16 with its mark; undefined: it
+ * may be. `advice`: what to do with a packed one.
+ */
+export function noTextBecause(
+  bytes: Uint8Array,
+  advice = "text is read plain or packed with gzip or zstd: pack it so",
+): string | undefined {
+  const packing = packingOf(bytes);
+  if (packing !== undefined) return `it is packed with ${packing}, and ${advice}`;
+  if (isMarkedUtf16(bytes)) return undefined;
   const [a = 1, b = 1, c = 1, d = 1] = bytes;
-  const hasMark = (a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff);
-  const isWide = hasMark || (a === 0 && c === 0) || (b === 0 && d === 0);
-  return isWide ? "it is text in UTF-16 or UTF-32: convert it to UTF-8" : undefined;
+  const isWide = (a === 0xff && b === 0xfe) || (a === 0 && c === 0) || (b === 0 && d === 0);
+  return isWide
+    ? "it is text in UTF-32, or in UTF-16 without a byte order mark: convert it to UTF-8"
+    : undefined;
+}
+
+/** Whether a text begins with the byte order mark of UTF-16, and not with that of UTF-32. */
+function isMarkedUtf16([a, b, c, d]: Uint8Array): boolean {
+  return (a === 0xfe && b === 0xff) || (a === 0xff && b === 0xfe && (c !== 0 || d !== 0));
+}
+
+/** The decoder of a text that begins so, which keeps the mark. */
+function utf16Decoder([first]: Uint8Array) {
+  return new TextDecoder(first === 0xfe ? "utf-16be" : "utf-16le", { ignoreBOM: true });
+}
+
+/** A text as UTF-8, with its mark: one of UTF-16 is converted, and any other is as it is. */
+export function utf8Of(bytes: Buffer): Buffer {
+  return isMarkedUtf16(bytes) ? Buffer.from(utf16Decoder(bytes).decode(bytes)) : bytes;
+}
+
+/**
+ * The pieces of a text as UTF-8, whatever their ends cut in two.
+ * @throws Error where the text is none (`noTextBecause`)
+ */
+export async function* utf8Pieces(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  let isBegun = false;
+  let wide: ReturnType<typeof utf16Decoder> | undefined;
+  for await (const piece of pieces as AsyncIterable<Buffer>) {
+    if (!isBegun) {
+      const fault = noTextBecause(piece);
+      if (fault !== undefined) throw new Error(fault);
+      if (isMarkedUtf16(piece)) wide = utf16Decoder(piece);
+      isBegun = true;
+    }
+    yield wide === undefined ? piece : Buffer.from(wide.decode(piece, { stream: true }));
+  }
+  const rest = wide?.decode() ?? ""; // Half a character, where the file was cut.
+  if (rest.length > 0) yield Buffer.from(rest);
 }

@@ -1,0 +1,94 @@
+// Unpacks a stream of Zstandard, piece by piece: with the decoder of zstd itself in WebAssembly, as
+// zstd.ts does where the size is known. The package's own stream neither tells damage nor frees its
+// memory when it is left early, so its module is called here. Frames may stand behind each other.
+
+import assert from "node:assert/strict";
+import type { ZSTDDecoder as AnyDecoder } from "zstddec/stream";
+import { Damage } from "./damage.ts";
+import { checkUnpacked } from "./memory-budget.ts";
+
+/** Packed bytes that the decoder takes at once, and those that it gives. */
+const [sourceBytes, targetBytes] = [0x2_0000, 0x4_0000];
+/** Two structs of C, each an address, a size, and how much of it is used: of 32 bits. */
+const structBytes = 12;
+
+/** What the module exports; addresses and sizes are numbers. */
+interface Zstd {
+  readonly memory: { readonly buffer: ArrayBuffer };
+  malloc(bytes: number): number;
+  free(address: number): void;
+  ZSTD_createDCtx(): number;
+  ZSTD_freeDCtx(context: number): void;
+  /** What it would like to have next: 0 at the end of a frame, and below 0 an error. */
+  ZSTD_decompressStream(context: number, output: number, input: number): number;
+}
+
+/**
+ * What the frames in `packed` unpack to. What a frame may look back is bounded by the decoder, by
+ * 128 MiB; what all unpacks to is bounded as that of a page is. @throws Damage
+ */
+export async function* unpackedZstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const zstd = await loadZstd();
+  const context = zstd.ZSTD_createDCtx();
+  const output = zstd.malloc(2 * structBytes + sourceBytes + targetBytes);
+  const input = output + structBytes;
+  const source = input + structBytes;
+  const target = source + sourceBytes;
+  let wanted = 0;
+  let [bytesIn, bytesOut] = [0, 0];
+  try {
+    assert(context > 0 && output > 0, "the decoder has memory");
+    for await (const chunk of packed) {
+      for (let from = 0; from < chunk.length; from += sourceBytes) {
+        const piece = chunk.subarray(from, from + sourceBytes);
+        new Uint8Array(zstd.memory.buffer).set(piece, source);
+        bytesIn += piece.length;
+        let [used, filled] = [0, 0];
+        do {
+          const structs = new DataView(zstd.memory.buffer, output, 2 * structBytes);
+          const given = [target, targetBytes, 0, source, piece.length, used];
+          for (const [i, value] of given.entries()) structs.setUint32(4 * i, value, true);
+          wanted = zstd.ZSTD_decompressStream(context, output, input);
+          if (wanted < 0) throw new Damage(faultOf(-wanted));
+          const after = new DataView(zstd.memory.buffer, output, 2 * structBytes); // It may grow.
+          [filled, used] = [after.getUint32(8, true), after.getUint32(20, true)];
+          bytesOut += filled;
+          checkUnpacked("it", bytesOut, bytesIn);
+          if (filled > 0) yield Buffer.from(new Uint8Array(zstd.memory.buffer, target, filled));
+        } while (used < piece.length || (filled === targetBytes && wanted !== 0));
+      }
+    }
+    if (wanted !== 0) throw new Damage("it ends within a frame of Zstandard");
+  } finally {
+    zstd.free(output);
+    zstd.ZSTD_freeDCtx(context);
+  }
+}
+
+/** What an error of zstd says (zstd_errors.h). */
+function faultOf(code: number): string {
+  if (code === 16) return "it looks back more than 128 MiB: pack it without zstd's `--long`";
+  if (code === 32) return "it is packed with a dictionary of Zstandard: pack it without";
+  if (code === 64) return "there is no memory to unpack its Zstandard";
+  return `its Zstandard is damaged (error ${code} of zstd)`;
+}
+
+let loading: Promise<Zstd> | undefined;
+
+/** The module, which the package keeps to itself but for the method that takes it. */
+function loadZstd(): Promise<Zstd> {
+  loading ??= (async () => {
+    const { ZSTDDecoder } = await import("zstddec/stream");
+    let zstd: Zstd | undefined;
+    class Decoder extends ZSTDDecoder {
+      override _init(result: Parameters<AnyDecoder["_init"]>[0]): void {
+        super._init(result);
+        zstd = result.instance.exports as unknown as Zstd;
+      }
+    }
+    await new Decoder().init();
+    assert(zstd !== undefined, "the decoder is ready");
+    return zstd;
+  })();
+  return loading;
+}

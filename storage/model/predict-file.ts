@@ -1,26 +1,18 @@
 // Predicts every line of text files, and writes the lines again with one more column. Lines are
 // decoded as in training; a chunk of lines is in memory at a time.
 
-import { BatchRows } from "../../src/data/batch-rows.ts";
 import { isTable } from "../../src/data/data-kinds.ts";
 import { shownPath } from "../../src/data/remote/addresses.ts";
 import { factsOfAll } from "../../src/data/remote/file-facts.ts";
-import { Sample } from "../../src/data/sample.ts";
+import type { Sample } from "../../src/data/sample.ts";
 import { labelsOf, targetColumnsOf } from "../../src/data/targets.ts";
-import {
-  type Columns,
-  criteoColumns,
-  csvColumns,
-  denseOf,
-  wideOf,
-} from "../../src/data/text/columns.ts";
-import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
+import { type Columns, criteoColumns, csvColumns } from "../../src/data/text/columns.ts";
+import type { Fault } from "../../src/data/text/faults.ts";
 import { headerNames } from "../../src/data/text/header.ts";
 import { jsonColumns } from "../../src/data/text/json-columns.ts";
 import { hasKey, objectIn, withMembers } from "../../src/data/text/json-lines.ts";
 import { decodeFeatures, fieldsOf } from "../../src/data/text/line-decoder.ts";
 import { lineTransforms, MadeLines } from "../../src/data/text/made-lines.ts";
-import { weightedOf } from "../../src/data/text/match-features.ts";
 import { type LineChunk, lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
 import type { CompiledTransforms } from "../../src/data/transforms/compile.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -33,18 +25,17 @@ import { batchSamplesMax } from "../../src/serving/scorer.ts";
 import { type Pack, packOf } from "../disk/packing.ts";
 import { writeWhole } from "../disk/whole-file.ts";
 import type { Model } from "./model.ts";
+import { asInLine, dataOf } from "./predict-data.ts";
 import {
   addedColumns,
-  noNumberBecause,
   type PredictFileOptions,
   type PredictReport,
   predictedColumns,
-  predictedValues,
   shownNumber,
-  TaskMeans,
   usualColumn,
 } from "./predict-report.ts";
 import { openOutput, outputFormatOf } from "./prediction-output.ts";
+import { SampleScorer } from "./sample-scorer.ts";
 import { textOut } from "./text-probabilities.ts";
 
 /**
@@ -55,8 +46,8 @@ import { textOut } from "./text-probabilities.ts";
  * `.parquet` or `.arrow`, it has the number of each line of all files, the columns of `keep`, and
  * the predictions instead. `.gz` and `.zst` behind an ending of text pack it. The files have the
  * columns of the model's training data, with or without the label; other columns stay as they are.
- * Plain or gzip. A model of files of columns reads such files, and writes a file of rows and
- * probabilities (predict-table.ts).
+ * Files of another format than the training data's have the same columns (predict-data.ts); of
+ * files of columns a file of rows and probabilities is written (predict-table.ts).
  * @throws InvalidOptionError where a column is missing, or `column` is in a file
  * @throws InputUnusableError where it cannot be read or `out` cannot be written
  */
@@ -69,21 +60,22 @@ export async function predictFile(
   const options = { ...given, calibrations: given.calibrations ?? model.calibrations };
   const { disk = realDisk, onProgress, signal, column = usualColumn(model.job) } = options;
   const files = await filesNamed(model.job.data, typeof data === "string" ? [data] : data);
-  if (isTable(model.job.data)) {
+  const read = dataOf(model.job.data, files);
+  if (isTable(read)) {
     const { predictTables } = await import("./predict-table.ts");
-    return predictTables(model, files, out, options);
+    return predictTables(model, { data: read, files }, out, options);
   }
   const facts = await factsOfAll(files);
   const size = facts.reduce((sum, { bytes }) => sum + bytes, 0);
   const { format, packed } = outputFormatOf(out);
-  const { kind } = model.job.data;
-  const delimiter = kind === "csv" ? model.job.data.delimiter : undefined;
+  const { kind } = read;
+  const delimiter = kind === "csv" ? read.delimiter : undefined;
   // Lines stay as they are in a file of the same kind, and in one whose name says nothing.
   const isOfKind = format === kind || (kind === "criteo-tsv" && format === "csv");
   const isRewritten = format === undefined || isOfKind;
   if (isRewritten && options.keep !== undefined) throw noKeep(out);
-  const scorer = new LineScorer(model, column, options);
-  let read = 0;
+  const scorer = new LineScorer(model, read, column, options);
+  let bytesRead = 0;
   const bytes = await writeWhole(disk, out, async (file) => {
     const sink = isRewritten
       ? scorer.rewriter(file, await packOf(packed))
@@ -92,10 +84,10 @@ export async function predictFile(
       scorer.begin(shownPath(file));
       for await (const chunk of readLines(file, delimiter)) {
         await sink.write(await scorer.score(chunk));
-        onProgress?.(read + chunk.bytesRead, size);
+        onProgress?.(bytesRead + chunk.bytesRead, size);
         signal?.throwIfAborted();
       }
-      read += facts[i]?.bytes ?? 0;
+      bytesRead += facts[i]?.bytes ?? 0;
     }
     await sink.finish();
   });
@@ -127,10 +119,12 @@ interface LineSink {
 /** Scores lines, chunk after chunk, and counts what they come to. */
 class LineScorer {
   readonly #model: Model;
+  /** How the files are read. */
+  #data: JobSpec["data"];
   readonly #column: string;
-  readonly #transforms: CompiledTransforms | undefined;
+  #transforms: CompiledTransforms | undefined;
   readonly #options: PredictFileOptions;
-  readonly #means: TaskMeans;
+  readonly #scorer: SampleScorer;
   /** The columns that are added. */
   readonly #names: readonly string[];
   /** The file that is scored. */
@@ -140,26 +134,26 @@ class LineScorer {
   #header: string | undefined;
   #isRewritten = false;
   #places: readonly number[] = [];
-  #bad = 0;
-  #firstBad: PredictReport["firstBad"];
 
-  constructor(model: Model, column: string, options: PredictFileOptions) {
+  constructor(model: Model, data: JobSpec["data"], column: string, options: PredictFileOptions) {
     this.#model = model;
+    this.#data = data;
     this.#column = column;
     this.#options = options;
-    this.#means = new TaskMeans(model.tasks);
+    this.#scorer = new SampleScorer(model, options);
     this.#names = predictedColumns(model.tasks, column, options);
-    this.#transforms = lineTransforms(model.job.data);
+    this.#transforms = lineTransforms(data);
   }
 
   /** A file begins. */
   begin(path: string): void {
     this.#path = path;
+    this.#scorer.begin(path);
     this.#columns = undefined;
   }
 
   report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "means"> {
-    return { ...this.#means.report(), bad: this.#bad, firstBad: this.#firstBad };
+    return this.#scorer.report();
   }
 
   /** Writes each line again, with its predictions at its end. */
@@ -222,7 +216,7 @@ class LineScorer {
 
   /** Finds the columns to keep. @throws InvalidOptionError where there is none of a name */
   #placeKept(header: string): void {
-    const { data } = this.#model.job;
+    const data = this.#data;
     const { keep = [] } = this.#options;
     if (data.kind === "jsonl" || keep.length === 0) return;
     const delimiter = data.kind === "csv" ? data.delimiter : "\t";
@@ -252,9 +246,10 @@ class LineScorer {
     });
     let header: string | undefined;
     if (this.#columns === undefined && left[0] !== undefined) {
-      const { data } = this.#model.job;
       const [{ text }] = left;
-      this.#columns = columnsOf(this.#model.job, text, this.#path, this.#column);
+      const data = this.#dataBy(text);
+      const { model } = this.#model.job;
+      this.#columns = columnsOf({ data, model }, text, this.#path, this.#column);
       this.#placeKept(text);
       if (data.kind === "csv") {
         left.shift();
@@ -270,46 +265,31 @@ class LineScorer {
     return { header, lines: scored };
   }
 
+  /** The data, whose columns of JSON may be lists or texts to split: the first line tells. */
+  #dataBy(line: string): JobSpec["data"] {
+    const data = this.#data;
+    if (data.kind !== "jsonl" || data.kind === this.#model.job.data.kind) return data;
+    this.#data = asInLine(data, line);
+    this.#transforms = lineTransforms(this.#data);
+    return this.#data;
+  }
+
   async #scoreSome(lines: readonly NumberedLine[]): Promise<ScoredLine[]> {
-    const { job } = this.#model;
-    const tables = shapesOf(job.model);
     const columns = this.#columns as Columns;
-    const dense = denseOf(job.data);
-    const sample = new Sample({ dense, features: tables.length });
-    const weighted = weightedOf(job.data, tables);
-    const { means } = this.#model;
-    const rows = new BatchRows(lines.length, { dense, wide: wideOf(tables), weighted, means });
     const texts = lines.map(({ text }) => text);
     const transforms = this.#transforms;
     // Sampling is of training data: every line has a probability.
     const made =
       transforms && new MadeLines(transforms, columns, texts, { place: 0, firstLine: 1 });
-    const faults = lines.map(({ text }, i) => {
-      const fault =
-        made === undefined ? decode(sample, text, columns) : made.decodeFeatures(sample, i);
-      if (fault !== undefined) sample.clear(); // Empty bags in the bad line's place.
-      rows.add(i, sample);
-      return fault;
+    const scored = await this.#scorer.score({
+      count: lines.length,
+      decode: (sample, i) => {
+        if (made !== undefined) return made.decodeFeatures(sample, i);
+        return decode(sample, texts[i] ?? "", columns);
+      },
+      lineOf: (i) => lines[i]?.line ?? 0,
     });
-    const logits = await this.#model.logitsOf(rows.batch());
-    const { length: tasks } = this.#model.tasks;
-    return lines.map(({ line, text }, i) => {
-      const own = logits.subarray(i * tasks, (i + 1) * tasks);
-      return { line, text, values: this.#counted(line, faults[i], own) };
-    });
-  }
-
-  /** The values of a line, where it is a sample; those of the first task are counted. */
-  #counted(line: number, fault: Fault | undefined, logits: Float32Array): number[] | undefined {
-    const values = predictedValues(logits, this.#model.numeric, this.#options);
-    const reason = fault === undefined ? noNumberBecause(values) : sentenceOf(fault);
-    if (reason === undefined) {
-      this.#means.add(values);
-      return values;
-    }
-    this.#bad++;
-    this.#firstBad ??= { file: this.#path, line, reason };
-    return undefined;
+    return lines.map((line, i) => ({ ...line, values: scored[i] }));
   }
 
   #tooLong(line: number): InputUnusableError {
@@ -337,7 +317,12 @@ function decode(sample: Sample, line: string, columns: Columns): Fault | undefin
 }
 
 /** The columns of a file by its first line. The label may be missing. */
-function columnsOf({ data, model }: JobSpec, first: string, path: string, column: string): Columns {
+function columnsOf(
+  { data, model }: Pick<JobSpec, "data" | "model">,
+  first: string,
+  path: string,
+  column: string,
+): Columns {
   switch (data.kind) {
     case "criteo-tsv": {
       const columns = criteoColumns(shapesOf(model));

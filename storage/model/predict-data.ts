@@ -1,0 +1,98 @@
+// The data section with which files are predicted: that of the model's training, or, where the
+// files are of another format, the same columns as that format has them. One data set in any of
+// the formats gives the same samples (docs/data.md), and so the same predictions.
+
+import { namesColumns } from "../../src/data/data-kinds.ts";
+import type { ResolvedColumnOptions, ResolvedTextOptions } from "../../src/data/options.ts";
+import { shownPath } from "../../src/data/remote/addresses.ts";
+import { objectIn } from "../../src/data/text/json-lines.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+
+type Kind = ResolvedColumnOptions["kind"];
+
+const kinds: Readonly<Record<string, Kind>> = {
+  csv: "csv",
+  tsv: "csv",
+  jsonl: "jsonl",
+  ndjson: "jsonl",
+  parquet: "parquet",
+  arrow: "arrow",
+  arrows: "arrow",
+  feather: "arrow",
+};
+
+/** Between the ids of a list in CSV, and between an id and its weight. */
+const [betweenIds, beforeWeight] = ["|", ":"];
+
+/** The data section for these files. @throws InputUnusableError where they are of two formats */
+export function dataOf(trained: JobSpec["data"], files: readonly string[]): JobSpec["data"] {
+  if (!namesColumns(trained)) return trained;
+  const [first = ""] = files;
+  const kind = kindOf(first) ?? trained.kind;
+  const other = files.find((file) => (kindOf(file) ?? kind) !== kind);
+  if (other !== undefined) {
+    const names = `${shownPath(first)} and ${shownPath(other)}`;
+    throw new InputUnusableError(shownPath(other), `Expected files of one format, got ${names}`);
+  }
+  if (kind === trained.kind) return trained;
+  const { delimiter: _, where: __, streamed: ___, ...rest } = trained as Record<string, unknown>;
+  if (kind !== "csv") return { damagedMax: 0, ...rest, kind } as unknown as ResolvedColumnOptions;
+  const delimiter = endingOf(first) === "tsv" ? "\t" : ",";
+  return { ...(withSplitTexts(rest) as object), kind, delimiter } as ResolvedColumnOptions;
+}
+
+function endingOf(path: string): string {
+  const [, ending = ""] = /\.(\w+?)(?:\.gz|\.zst)?$/i.exec(shownPath(path)) ?? [];
+  return ending.toLowerCase();
+}
+
+function kindOf(path: string): Kind | undefined {
+  const ending = endingOf(path);
+  return Object.hasOwn(kinds, ending) ? kinds[ending] : undefined;
+}
+
+/** Options of columns in which lists are texts that separators split. */
+function withSplitTexts(value: unknown): unknown {
+  return mapColumns(value, ({ list, ...column }) => {
+    if (list === undefined) return column;
+    const weighted = list === "weighted" && { weightSeparator: beforeWeight };
+    return { ...column, separator: betweenIds, ...weighted };
+  });
+}
+
+/** The same data with lists where texts were split: of the columns that are `lists`. */
+export function withLists<Data extends ResolvedColumnOptions>(
+  data: Data,
+  isList: (column: string) => boolean = () => true,
+): Data {
+  return mapColumns(data, ({ separator, weightSeparator, ...column }) => {
+    const isSplit = separator !== undefined || weightSeparator !== undefined;
+    if (isSplit && isList(String(column.column))) {
+      return { ...column, list: weightSeparator === undefined ? "plain" : "weighted" };
+    }
+    return {
+      ...column,
+      ...(separator !== undefined && { separator }),
+      ...(weightSeparator !== undefined && { weightSeparator }),
+    };
+  }) as Data;
+}
+
+/** The data of JSON Lines, where the first line has lists, perhaps in place of texts to split. */
+export function asInLine(data: ResolvedTextOptions, line: string): ResolvedTextOptions {
+  if (data.kind !== "jsonl") return data;
+  const object = objectIn(line) ?? {};
+  return withLists(data, (name) => Object.hasOwn(object, name) && typeof object[name] === "object");
+}
+
+type Column = Readonly<Record<string, unknown>> & { readonly column?: unknown };
+
+/** A value with each object in it that names a column changed. */
+function mapColumns(value: unknown, change: (column: Column) => unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => mapColumns(one, change));
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).map(([name, one]) => [name, mapColumns(one, change)]);
+  const mapped = Object.fromEntries(members) as Column;
+  return typeof mapped.column === "string" ? change(mapped) : mapped;
+}

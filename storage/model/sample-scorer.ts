@@ -1,0 +1,80 @@
+// Scores samples, batch after batch, whatever they are read from, and counts what they come to.
+
+import { BatchRows } from "../../src/data/batch-rows.ts";
+import { Sample } from "../../src/data/sample.ts";
+import { denseOf, wideOf } from "../../src/data/text/columns.ts";
+import { type Fault, sentenceOf } from "../../src/data/text/faults.ts";
+import { weightedOf } from "../../src/data/text/match-features.ts";
+import { shapesOf } from "../../src/model/features.ts";
+import type { Model } from "./model.ts";
+import {
+  noNumberBecause,
+  type PredictFileOptions,
+  type PredictReport,
+  predictedValues,
+  TaskMeans,
+} from "./predict-report.ts";
+
+/** The samples of a batch. */
+export interface DecodedSamples {
+  readonly count: number;
+  /** Fills a sample with the features of the one at `index`; returns its fault, if it has one. */
+  decode(sample: Sample, index: number): Fault | undefined;
+  /** Where it lies in its file, from 1. */
+  lineOf(index: number): number;
+}
+
+export class SampleScorer {
+  readonly #model: Model;
+  readonly #options: PredictFileOptions;
+  readonly #means: TaskMeans;
+  readonly #sample: Sample;
+  /** The file that is scored. */
+  #path = "";
+  #bad = 0;
+  #firstBad: PredictReport["firstBad"];
+
+  constructor(model: Model, options: PredictFileOptions) {
+    const { data, model: spec } = model.job;
+    this.#model = model;
+    this.#options = options;
+    this.#means = new TaskMeans(model.tasks);
+    this.#sample = new Sample({ dense: denseOf(data), features: shapesOf(spec).length });
+  }
+
+  /** A file begins: its path stands in reports of bad samples. */
+  begin(path: string): void {
+    this.#path = path;
+  }
+
+  report(): Pick<PredictReport, "samples" | "bad" | "firstBad" | "means"> {
+    return { ...this.#means.report(), bad: this.#bad, firstBad: this.#firstBad };
+  }
+
+  /** The predictions of each sample, as `predictedValues` has them; undefined: it is a bad one. */
+  async score({ count, decode, lineOf }: DecodedSamples): Promise<(number[] | undefined)[]> {
+    const { job, means, tasks, numeric } = this.#model;
+    const tables = shapesOf(job.model);
+    const shape = { dense: denseOf(job.data), wide: wideOf(tables), means };
+    const rows = new BatchRows(count, { ...shape, weighted: weightedOf(job.data, tables) });
+    const faults = Array.from({ length: count }, (_, i) => {
+      const fault = decode(this.#sample, i);
+      if (fault !== undefined) this.#sample.clear(); // Empty bags in the bad one's place.
+      rows.add(i, this.#sample);
+      return fault;
+    });
+    const logits = await this.#model.logitsOf(rows.batch());
+    return faults.map((fault, i) => {
+      const own = logits.subarray(i * tasks.length, (i + 1) * tasks.length);
+      const values = predictedValues(own, numeric, this.#options);
+      const reason = fault === undefined ? noNumberBecause(values) : sentenceOf(fault);
+      if (reason === undefined) {
+        this.#means.add(values);
+        return values;
+      }
+      this.#bad++;
+      this.#firstBad ??= { file: this.#path, line: lineOf(i), reason };
+      return undefined;
+    });
+  }
+}

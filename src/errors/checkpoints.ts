@@ -17,10 +17,13 @@ export class CheckpointCorruptError extends TrainingError {
   readonly code = "CHECKPOINT_CORRUPT";
   readonly recovery = "stop";
   readonly path: string;
+  /** What is damaged, without the path: another error of the same path is made of it. */
+  readonly reason: string;
 
   constructor(path: string, reason: string, options?: ErrorOptions) {
     super(`Checkpoint ${path} is damaged: ${reason}`, options);
     this.path = path;
+    this.reason = reason;
   }
 }
 

@@ -184,7 +184,11 @@ function look(
     return manifest;
   } catch (error) {
     if (!isDamage(error)) throw error;
-    return { path: error.path, of, reason: error.message };
+    return {
+      path: error.path,
+      of,
+      reason: error instanceof CheckpointCorruptError ? error.reason : error.message,
+    };
   }
 }
 

@@ -22,7 +22,7 @@ import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import { withWarmStart } from "../../../storage/checkpoints/adopt-checkpoint.ts";
 import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
 import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
-import { jobOf } from "../../../storage/checkpoints/open-checkpoint.ts";
+import { jobOf, openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import { unseal } from "../../../storage/disk/sealed-json.ts";
@@ -63,6 +63,12 @@ test("the chain is listed newest first, with what is damaged and what lies besid
   );
   t.regex(after.damaged[0]?.path ?? "", /000000002-g000001.dense$/);
   t.deepEqual(after.offChain, ["000000009-g000001"]);
+  for (const cut of [1, 3]) {
+    const name = `00000000${cut}-g000001`;
+    writeFileSync(join(directory, "checkpoints", name, "manifest.json"), "{}");
+  }
+  const error = t.throws(() => openCheckpoint(directory), { instanceOf: CheckpointCorruptError });
+  t.regex(error?.message ?? "", /^Checkpoint \S+manifest\.json is damaged: it is cut short$/);
   t.throws(() => listCheckpoints(join(directory, "none")), { instanceOf: CheckpointMissingError });
 });
 

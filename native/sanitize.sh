@@ -3,7 +3,16 @@
 # where a sanitizer complains or a number is wrong. Without a compiler it says so and exits with
 # success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same time
 # (default: one per core).
+#
+#   sh native/sanitize.sh [--addon FILE]
+#
+# FILE: instead of running the kernels, compiles the addon under the sanitizers into this file,
+# which `npm run fuzz` loads; only where a source is newer.
 set -eu
+addon=
+if [ "${1:-}" = --addon ]; then
+  addon=$(mkdir -p "$(dirname "$2")" && cd "$(dirname "$2")" && pwd)/$(basename "$2")
+fi
 cd "$(dirname "$0")"
 compiler=${CXX:-g++}
 if ! command -v "$compiler" >/dev/null 2>&1; then
@@ -11,10 +20,25 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
   exit 0
 fi
 . ./parts.sh
+if [ -f "$addon" ] &&
+  [ -z "$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' \) \
+    ! -path './test/*' -newer "$addon" -print)" ]; then
+  exit 0
+fi
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
 objects=build/sanitized.$$
 trap 'rm -rf "$objects"' EXIT
 mkdir -p "$objects"
+if [ -n "$addon" ]; then
+  # Portable code alone: the readers of files have no other. Errors end the process that meets them.
+  sets=portable
+  compile_parts "$objects" "$(list_parts "$sets" bindings/addon:)" \
+    -O1 -g1 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fsanitize=address,undefined \
+    -fno-sanitize-recover=all -fno-omit-frame-pointer -fvisibility=hidden -I . -I "$headers"
+  "$compiler" -shared -fsanitize=address,undefined "$objects"/*.o -o "$objects/addon"
+  mv "$objects/addon" "$addon"
+  exit 0
+fi
 # The sets that this processor runs, and portable code: the others could not be run here.
 sets=$(choose_sets native)
 are_among "$sets" portable || sets="portable $sets"

@@ -38,6 +38,8 @@ export const purposes = {
   policyTasks: 26,
   /** The values of a feature, permuted among samples to find its importance. */
   importance: 27,
+  /** How a fuzzer changes inputs (test/fuzz). */
+  fuzz: 28,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

@@ -203,10 +203,15 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
 function show(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "`null`";
-  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  const text = typeof value === "object" ? JSON.stringify(value, digitsOf) : String(value);
   const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
   const kind = Array.isArray(value) ? "list" : typeof value;
   return `\`${short}\` (${kind})`;
+}
+
+/** JSON has no bigint, which a message may have where an object is expected not to. */
+function digitsOf(_: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
 }
 
 function deepFreeze<T>(value: T): T {

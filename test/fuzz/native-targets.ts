@@ -4,10 +4,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { unpackLz4 } from "../../src/data/arrow/lz4-frame.ts";
+import { Unpacker } from "../../src/data/parquet/decode/codecs.ts";
 import { HybridReader } from "../../src/data/parquet/decode/hybrid.ts";
 import { pageDecoders, plainDecoders } from "../../src/data/parquet/decode/page-decoders.ts";
 import { slackBytes } from "../../src/data/tables/byte-ranges.ts";
 import { Damage } from "../../src/data/tables/damage.ts";
+import { MemoryBudget } from "../../src/data/tables/memory-budget.ts";
+import { PieceMemory } from "../../src/data/tables/piece-memory.ts";
 import {
   type FieldPlan,
   FieldValues,
@@ -58,7 +61,7 @@ const snappy: Target = {
       return out;
     });
   },
-  refusals: [Error],
+  refusals: [Damage],
 };
 
 const hybrid: Target = {
@@ -107,6 +110,35 @@ const lz4: Target = {
   refusals: [Damage],
 };
 
+/** Both forms of LZ4 that pages have, behind two bytes with what they unpack to. */
+const lz4Pages: Target = {
+  name: "lz4 of pages",
+  seeds: () => {
+    const literal = [0x50, ...Buffer.from("hello")];
+    const copies = [0x1f, 97, 1, 0, 20, 0x10, 98];
+    return [
+      Uint8Array.of(5, 0, ...literal),
+      Uint8Array.of(41, 0, ...copies),
+      Uint8Array.of(5, 0, 0, 0, 0, 5, 0, 0, 0, literal.length, ...literal),
+    ];
+  },
+  read(bytes) {
+    const size = (bytes[0] ?? 0) + 256 * (bytes[1] ?? 0);
+    const errors: unknown[] = [];
+    for (const codec of ["LZ4", "LZ4_RAW"]) {
+      try {
+        const memory = new PieceMemory(new MemoryBudget(bytes.length));
+        new Unpacker(codec, pageDecoders(), memory).unpack(bytes.slice(2), size, 0);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length === 2) throw errors[0];
+  },
+  // Whoever asks for a page tells the file, its row group and its column.
+  refusals: [Error],
+};
+
 /** Lines of six fields: two dense ones, and ids that are hashed, integers, and text. */
 const plan: FieldPlan = {
   fields: 6,
@@ -151,4 +183,4 @@ function fieldsOf(lines: ByteLines, read: ReadFields) {
   });
 }
 
-export const nativeTargets: readonly Target[] = [snappy, hybrid, lz4, fields];
+export const nativeTargets: readonly Target[] = [snappy, hybrid, lz4, lz4Pages, fields];

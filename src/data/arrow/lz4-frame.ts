@@ -6,8 +6,10 @@
 //   block   bytes (4), the highest bit: not packed | bytes | [checksum, 4]
 
 import { Damage } from "../tables/damage.ts";
+import { unpackLz4Block } from "../tables/lz4-block.ts";
 
 const magic = 0x184d_2204;
+const frame = "a buffer's LZ4 frame";
 
 /** Fills `out` with what the frame unpacks to. @throws Damage where that is more or less */
 export function unpackLz4(bytes: Uint8Array, out: Uint8Array): void {
@@ -29,54 +31,12 @@ export function unpackLz4(bytes: Uint8Array, out: Uint8Array): void {
       if (end - start > out.length - done) throw broken(`has more than ${out.length} bytes`);
       out.set(bytes.subarray(start, end), done);
       done += end - start;
-    } else done = unpackBlock(bytes, start, end, out, done);
+    } else done = unpackLz4Block(bytes.subarray(start, end), out, done, frame);
     at = end + (hasChecksums ? 4 : 0);
   }
   if (done !== out.length) throw broken(`has ${done} bytes, and not ${out.length}`);
 }
 
-/** Unpacks a block behind the `first` bytes of `out`. Returns the bytes that are there then. */
-function unpackBlock(
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-  out: Uint8Array,
-  first: number,
-): number {
-  let [at, done] = [start, first];
-  /** A length goes on in bytes of 255. */
-  const lengthOf = (nibble: number) => {
-    let length = nibble;
-    if (nibble < 15) return length;
-    for (let more = 255; more === 255; length += more) {
-      if (at >= end) throw broken("ends within a length");
-      more = bytes[at++] ?? 0;
-    }
-    return length;
-  };
-  while (at < end) {
-    const token = bytes[at++] ?? 0;
-    const literals = lengthOf(token >> 4);
-    if (literals > end - at) throw broken("ends within its literals");
-    if (literals > out.length - done) throw broken(`has more than ${out.length} bytes`);
-    if (literals > 16) out.set(bytes.subarray(at, at + literals), done);
-    else for (let i = 0; i < literals; i++) out[done + i] = bytes[at + i] ?? 0;
-    at += literals;
-    done += literals;
-    if (at === end) return done; // The last sequence has literals alone.
-    if (at + 2 > end) throw broken("ends within a copy");
-    const back = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
-    at += 2;
-    const length = 4 + lengthOf(token & 15);
-    if (back === 0 || back > done) throw broken(`copies from ${back} bytes before`);
-    if (length > out.length - done) throw broken(`has more than ${out.length} bytes`);
-    if (back >= length) out.copyWithin(done, done - back, done - back + length);
-    else for (let i = 0; i < length; i++) out[done + i] = out[done - back + i] ?? 0;
-    done += length;
-  }
-  return done;
-}
-
 function broken(what: string): Damage {
-  return new Damage(`a buffer's LZ4 frame ${what}`);
+  return new Damage(`${frame} ${what}`);
 }

@@ -4,6 +4,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { Unpacker } from "../../../src/data/parquet/decode/codecs.ts";
 import { HybridReader } from "../../../src/data/parquet/decode/hybrid.ts";
 import {
   type PageDecoders,
@@ -15,6 +16,8 @@ import { readParquet } from "../../../src/data/parquet/read-parquet.ts";
 import { columnNames, shapeOf } from "../../../src/data/parquet/shapes.ts";
 import { openRanges, slackBytes } from "../../../src/data/tables/byte-ranges.ts";
 import { Damage } from "../../../src/data/tables/damage.ts";
+import { MemoryBudget } from "../../../src/data/tables/memory-budget.ts";
+import { PieceMemory } from "../../../src/data/tables/piece-memory.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 import { sameValues } from "../../helpers/same-values.ts";
 import { fixtures } from "./parquet-files.ts";
@@ -205,6 +208,47 @@ test("snappy unpacks to the same bytes, and what is no snappy is the same fault"
     if (/[ g-z]/.test(String(found[0]))) faults++;
   }
   t.true(faults > 50, `${faults} faults`);
+});
+
+test("a literal of snappy that says 4,294,967,291 bytes is refused, and not read backwards", (t) => {
+  // The length is of 32 bits without a sign; as one with a sign, it leads back to its own tag.
+  for (const { unpackSnappy } of both) {
+    const packed = Uint8Array.of(20, 0xfc, 0xfa, 0xff, 0xff, 0xff, 1, 2);
+    t.throws(() => unpackSnappy(new Uint8Array(20), packed), { instanceOf: Damage });
+  }
+});
+
+/** `hello` and nine times `a`, as blocks of LZ4. */
+const [helloBlock, copiesBlock] = [
+  [0x50, 104, 101, 108, 108, 111],
+  [0x14, 97, 1, 0, 0],
+] as const;
+
+test("pages of LZ4 are a block, or pieces of Hadoop; other lengths are refused", (t) => {
+  const unpack = (codec: string, packed: readonly number[], size: number) => {
+    const memory = new PieceMemory(new MemoryBudget(packed.length));
+    const unpacker = new Unpacker(codec, plainDecoders, memory);
+    return Buffer.from(
+      unpacker.unpack(Uint8Array.from(packed), size, 0).subarray(0, size),
+    ).toString();
+  };
+  const size = (bytes: number) => [0, 0, 0, bytes];
+  const hello = [...size(5), ...size(helloBlock.length), ...helloBlock];
+  const copies = [...size(9), ...size(copiesBlock.length), ...copiesBlock];
+  t.is(unpack("LZ4", [...hello, ...copies], 14), `hello${"a".repeat(9)}`);
+  for (const codec of ["LZ4", "LZ4_RAW"]) {
+    t.is(unpack(codec, helloBlock, 5), "hello");
+    t.is(unpack(codec, copiesBlock, 9), "a".repeat(9));
+    // A length of -8, as a number with a sign, led back to itself for ever.
+    const back = [...size(0), 0xff, 0xff, 0xff, 0xf8, 0];
+    t.throws(() => unpack(codec, back, 5), { instanceOf: Damage });
+    // Fewer bytes than the page says were filled up with zeros.
+    t.throws(() => unpack(codec, helloBlock, 6), {
+      instanceOf: Damage,
+      message: /5 bytes, and not 6/,
+    });
+    t.throws(() => unpack(codec, copiesBlock, 7), { instanceOf: Damage, message: /more than 7/ });
+  }
 });
 
 /** The batches of a file, read with some decoders. */

@@ -2,12 +2,12 @@
 // again by what comes out.
 
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { decompressLz4, decompressLz4Raw } from "hyparquet-compressors";
 import { slackBytes } from "../../tables/byte-ranges.ts";
 import { Damage } from "../../tables/damage.ts";
 import { checkUnpacked } from "../../tables/memory-budget.ts";
 import type { PieceMemory } from "../../tables/piece-memory.ts";
 import { readyZstd, unpackZstd } from "../../tables/zstd.ts";
+import { unpackLz4Hadoop, unpackLz4Raw } from "./lz4.ts";
 import type { PageDecoders } from "./page-decoders.ts";
 
 /** Largest page that is read, unpacked. Writers make pages of about a megabyte. */
@@ -72,10 +72,10 @@ export class Unpacker {
         put(body, unpackZstd(packed, size));
         return;
       case "LZ4":
-        put(body, decompressLz4(packed, size));
+        unpackLz4Hadoop(body, packed);
         return;
       case "LZ4_RAW":
-        put(body, decompressLz4Raw(packed, size));
+        unpackLz4Raw(body, packed);
         return;
       default:
         put(body, packed);

@@ -2,9 +2,9 @@
 // the same.
 
 import assert from "node:assert/strict";
-import { snappyUncompress } from "hyparquet";
 import { type Addon, loadAddon } from "../../../ports/addon.ts";
 import { hybridFault, type ReadHybrid, readHybrid } from "./hybrid.ts";
+import { unpackSnappy } from "./snappy.ts";
 
 export interface PageDecoders {
   readonly readHybrid: ReadHybrid;
@@ -36,7 +36,7 @@ export interface PageDecoders {
     values: number,
     levels: { readonly repetition: Int32Array; readonly at: number; readonly end: number },
   ): { readonly row: number; readonly at: number };
-  /** Unpacks to all of `body`. @throws Error where the bytes unpack to others */
+  /** Unpacks to all of `body`. @throws Damage where the bytes unpack to others */
   unpackSnappy(body: Uint8Array, packed: Uint8Array): void;
 }
 
@@ -62,7 +62,7 @@ export const plainDecoders: PageDecoders = {
     }
     return { row, at };
   },
-  unpackSnappy: (body, packed) => snappyUncompress(packed, body),
+  unpackSnappy,
 };
 
 /** The fastest decoders that there are: the addon's, where it is built. */
@@ -96,7 +96,7 @@ export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecode
     },
     unpackSnappy(body, packed) {
       // What is wrong, if it is, the other reader says.
-      if (unpack(body, packed) !== 1) snappyUncompress(packed, body);
+      if (unpack(body, packed) !== 1) unpackSnappy(body, packed);
     },
   };
 }

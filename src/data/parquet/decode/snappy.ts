@@ -1,0 +1,55 @@
+// Unpacks snappy, as native/ingest/pages.h does, and the same. Packed bytes may say anything: no
+// length is believed that neither they nor the page have room for.
+// https://github.com/google/snappy/blob/main/format_description.txt
+
+import { Damage } from "../../tables/damage.ts";
+
+/** Fills `out` with what `packed` unpacks to. @throws Damage where that is more or less */
+export function unpackSnappy(out: Uint8Array, packed: Uint8Array): void {
+  const { length } = packed;
+  let [at, to] = [0, 0];
+  while (at < length && (packed[at++] ?? 0) >= 128); // The length, which the page tells, too.
+  while (at < length) {
+    const tag = packed[at++] ?? 0;
+    const left = length - at;
+    if ((tag & 3) === 0) {
+      let count = (tag >> 2) + 1;
+      if (count > 60) {
+        const bytes = count - 60;
+        if (left < 4) throw broken("end within a length");
+        count = littleNumber(packed, at, bytes) + 1;
+        at += bytes;
+      }
+      if (count > length - at) throw broken("end within their literals");
+      if (count > out.length - to) throw tooMany(out);
+      out.set(packed.subarray(at, at + count), to);
+      at += count;
+      to += count;
+      continue;
+    }
+    const bytes = (tag & 3) === 3 ? 4 : tag & 3;
+    if (left < bytes) throw broken("end within a copy");
+    const isShort = (tag & 3) === 1;
+    const count = isShort ? ((tag >> 2) & 7) + 4 : (tag >> 2) + 1;
+    const offset = littleNumber(packed, at, bytes) + (isShort ? (tag >> 5) << 8 : 0);
+    at += bytes;
+    if (offset === 0 || offset > to) throw broken("copy what is not there");
+    if (count > out.length - to) throw tooMany(out);
+    // Byte by byte, as a copy may read what it wrote.
+    for (const end = to + count; to < end; to++) out[to] = out[to - offset] ?? 0;
+  }
+  if (to !== out.length) throw broken(`unpack to ${to} bytes, and not ${out.length}`);
+}
+
+/** Without a sign, of up to four bytes. */
+function littleNumber(bytes: Uint8Array, at: number, count: number): number {
+  let value = 0;
+  for (let i = 0; i < count; i++) value += (bytes[at + i] ?? 0) * 2 ** (8 * i);
+  return value;
+}
+
+const tooMany = ({ length }: Uint8Array) => broken(`unpack to more than ${length} bytes`);
+
+function broken(how: string): Damage {
+  return new Damage(`its bytes are damaged: those of snappy ${how}`);
+}

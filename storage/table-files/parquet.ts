@@ -10,6 +10,7 @@ import {
   type SchemaElement,
 } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
+import { libraryCodecs } from "../../src/data/parquet/decode/library-codecs.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";
 import {
@@ -26,6 +27,8 @@ import {
 
 /** Floats of a row group: some megabytes, as the library holds a group as JavaScript numbers. */
 const groupFloatsMax = 2 ** 19;
+
+const compressors = libraryCodecs();
 
 export const parquet: RowFormat = { isCounted: false, open: openWriter, read: openReader };
 
@@ -97,7 +100,9 @@ async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
   const metadata = await attempt(path, () => parquetMetadataAsync(buffer));
   const columns = columnsOf(metadata, path);
   const read = (rowStart: number, rowEnd: number) =>
-    attempt(path, () => parquetReadObjects({ file: buffer, metadata, columns, rowStart, rowEnd }));
+    attempt(path, () =>
+      parquetReadObjects({ file: buffer, metadata, compressors, columns, rowStart, rowEnd }),
+    );
   const [first] = metadata.num_rows > 0n ? await read(0, 1) : [];
   const shape = { dim: lengthOf(first?.vector), width: lengthOf(first?.state) };
   const placeOf = (at: number) => `row ${at} of ${path}`;

@@ -5,7 +5,6 @@
 
 import {
   type AsyncBuffer,
-  type Compressors,
   type FileMetaData,
   parquetMetadataAsync,
   parquetScan,
@@ -14,12 +13,9 @@ import {
   type SchemaTree,
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
-import { pageBytesMax } from "../../src/data/parquet/decode/codecs.ts";
-import { unpackLz4Hadoop, unpackLz4Raw } from "../../src/data/parquet/decode/lz4.ts";
+import { libraryCodecs } from "../../src/data/parquet/decode/library-codecs.ts";
 import { readFooter } from "../../src/data/parquet/footer.ts";
 import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
-import { Damage } from "../../src/data/tables/damage.ts";
-import { checkUnpacked } from "../../src/data/tables/memory-budget.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, TrainingError } from "../../src/errors/errors.ts";
 import { typeOf } from "./column-types.ts";
@@ -29,6 +25,8 @@ import {
   type TableRows,
   type TableSource,
 } from "./table-columns.ts";
+
+const codecs = libraryCodecs(compressors);
 
 /**
  * The rows of files that have the same columns, in any order.
@@ -60,21 +58,6 @@ export async function openParquetTable(paths: readonly string[]): Promise<TableS
     },
   };
 }
-
-/** What unpacks a page: the library, within our bounds; of LZ4 it believes lengths below zero. */
-const bounded: Compressors = Object.fromEntries(
-  Object.entries(compressors).map(([codec, unpack]) => [
-    codec,
-    (packed: Uint8Array, size: number) => {
-      if (size > pageBytesMax) throw new Damage(`a page says that it has ${size} bytes`);
-      checkUnpacked("a page", size, packed.length);
-      if (!codec.startsWith("LZ4")) return unpack(packed, size);
-      const out = new Uint8Array(size);
-      (codec === "LZ4" ? unpackLz4Hadoop : unpackLz4Raw)(out, packed);
-      return out;
-    },
-  ]),
-);
 
 async function rowsIn(path: string): Promise<number> {
   return withFile(path, async (file) => (await readFooter(file)).rows);
@@ -136,7 +119,7 @@ async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRow
     const metadata = await metadataOf(file);
     const stored = { ...metadata, schema: metadata.schema.map(asStored) };
     const scan = await attempt(file.path, () =>
-      parquetScan({ file: bufferOf(file), metadata: stored, compressors: bounded, utf8: false }),
+      parquetScan({ file: bufferOf(file), metadata: stored, compressors: codecs, utf8: false }),
     );
     let rowEnd = 0;
     for (const { num_rows: count } of metadata.row_groups) {

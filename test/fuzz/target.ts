@@ -35,7 +35,7 @@ export const jsonValues: Values = {
 
 /** Errors that are never the fault of an input, also as what an error of ours was caused by. */
 const neverOfInput =
-  /Invalid (typed )?array length|allocation failed|call stack|heap|string length/i;
+  /Invalid array length|typed array length: \d{7}|allocation failed|call stack|heap|string length/i;
 
 /** Whether the target may end with this error. */
 export function isRefusal({ refusals = [] }: Target, error: unknown): boolean {

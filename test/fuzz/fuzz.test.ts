@@ -1,4 +1,4 @@
-// Some hundred cases of every target of the fuzzer find nothing; faults that were planted are found.
+// Some cases of every target of the fuzzer find nothing; faults that were planted are found.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -88,7 +88,7 @@ async function fuzz(): Promise<void> {
   if ([...counts.values()].some(({ findings }) => findings > 0)) process.exitCode = 1;
 }
 
-/** The addon under the sanitizers, compiled where it is not; undefined where there is no compiler. */
+/** The addon under the sanitizers, compiled where it is not; undefined without a compiler. */
 function sanitizedAddon(): string | undefined {
   const path = resolve("native/build/sanitized.node");
   try {

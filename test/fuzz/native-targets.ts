@@ -34,11 +34,7 @@ function bothSay<T>(read: (isPlain: boolean) => T): T {
   const isSame = "error" in plain === "error" in native;
   if (!isSame) throw new TypeError(`one reader refuses: ${plain.error ?? native.error}`);
   if ("error" in plain) throw plain.error;
-  assert.deepEqual(
-    native.value,
-    plain.value,
-    "the addon reads what the reader in TypeScript reads",
-  );
+  assert.deepEqual(native.value, plain.value, "both readers read the same");
   return plain.value as T;
 }
 

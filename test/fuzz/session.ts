@@ -1,4 +1,4 @@
-// Drives workers: watches over their time and memory, starts another one where one ends, and counts.
+// Drives workers: watches over their time and memory, starts another where one ends, and counts.
 
 import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

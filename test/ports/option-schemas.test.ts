@@ -2,7 +2,9 @@
 
 import test from "ava";
 import { z } from "zod";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { jobSchema } from "../../src/job/job.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 import { freeTexts, pathOption, withPaths } from "../../src/ports/option-schemas.ts";
 
 /**
@@ -70,4 +72,10 @@ test("paths are found through defaults, lists, records, unions and transforms, e
   t.is(value.one, "d", "the value itself stays");
   const other = { ...value, kind: { op: "a" as const, file: "m" } };
   t.is(withPaths(schema, other, change).kind.file, "/m");
+});
+
+test("a value with integers beyond 2^53, as messages have them, is told as any other", (t) => {
+  const given = () => checkOptions(z.number(), { of: [2n ** 60n] }, "seed");
+  const message = /^Expected `seed` to be a number, got `\{"of":\["1152921504606846976"\]\}`/;
+  t.throws(given, { instanceOf: InvalidOptionError, message });
 });

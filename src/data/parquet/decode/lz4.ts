@@ -2,8 +2,9 @@
 // https://github.com/apache/parquet-format/blob/master/Compression.md
 //
 //   LZ4_RAW   a block
-//   LZ4       what Hadoop writes, as often as needed:  unpacked bytes, u32 | packed bytes, u32 | block
-//             in big-endian; other writers put a block alone under this name
+//   LZ4       what Hadoop writes, as often as needed, in big-endian:
+//             unpacked bytes, u32 | packed bytes, u32 | block
+//             other writers put a block alone under this name
 
 import { Damage } from "../../tables/damage.ts";
 import { unpackLz4Block } from "../../tables/lz4-block.ts";

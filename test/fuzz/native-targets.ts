@@ -32,7 +32,7 @@ function bothSay<T>(read: (isPlain: boolean) => T): T {
   };
   const [plain, native] = [said(true), said(false)];
   const isSame = "error" in plain === "error" in native;
-  if (!isSame) throw new TypeError(`one reader refuses: ${plain.error ?? native.error}`);
+  assert(isSame, `one reader refuses: ${plain.error ?? native.error}`);
   if ("error" in plain) throw plain.error;
   assert.deepEqual(native.value, plain.value, "both readers read the same");
   return plain.value as T;

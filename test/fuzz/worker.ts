@@ -172,7 +172,7 @@ const given = process.argv[2];
 if (given !== undefined && process.argv[1]?.endsWith("worker.js")) {
   const plan: Plan = JSON.parse(given);
   if (plan.addon !== undefined) loadAddonFrom(plan.addon);
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => {}); // The parent ends it.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => {});
   process.on("disconnect", () => process.exit());
   await work(plan);
   process.exit();

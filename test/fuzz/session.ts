@@ -1,7 +1,8 @@
 // Drives workers: watches over their time and memory, starts another where one ends, and counts.
 
 import { type ChildProcess, execFileSync, fork } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -79,7 +80,8 @@ async function runWorker(
 ): Promise<void> {
   const { seed, catalogue, folder, addon, end } = options;
   const cases = Object.fromEntries([...next].map(([name, first]) => [name, [first, end] as const]));
-  const child = startWorker({ seed, catalogue, folder, addon, cases });
+  const home = mkdtempSync(join(tmpdir(), "osiris-fuzz-"));
+  const child = startWorker({ seed, catalogue, folder, addon, cases }, home);
   let running: { readonly target: string; readonly number: number } | undefined;
   let seeds = "";
   let since = Date.now();
@@ -129,6 +131,7 @@ async function runWorker(
     since = Date.now();
   }
   const how = await ended;
+  rmSync(home, { recursive: true, force: true });
   clearInterval(watch);
   options.signal.removeEventListener("abort", stop);
   if (options.signal.aborted || how === "exit code 0") return;
@@ -149,14 +152,20 @@ function shortOf(errors: string): string {
   return (from < 0 ? lines.slice(-12) : lines.slice(from, from + 16)).join("\n");
 }
 
-function startWorker(plan: Plan): ChildProcess {
+/** `home`: where it writes, as one that is killed leaves its files. */
+function startWorker(plan: Plan, home: string): ChildProcess {
   const { addon } = plan;
   const program = fileURLToPath(new URL("worker.js", import.meta.url));
   const path = existsSync(program) ? program : join("dist", "test", "fuzz", "worker.js");
   return fork(path, [JSON.stringify(plan)], {
     execArgv: ["--max-old-space-size=512"],
     stdio: ["ignore", "ignore", "pipe", "pipe", "ipc"],
-    env: { ...process.env, NODE_OPTIONS: "", ...(addon === undefined ? {} : sanitizing()) },
+    env: {
+      ...process.env,
+      TMPDIR: home,
+      NODE_OPTIONS: "",
+      ...(addon === undefined ? {} : sanitizing()),
+    },
   });
 }
 

@@ -21,7 +21,7 @@ import {
 import { ByteLines } from "../../src/data/text/text-lines.ts";
 import type { Target } from "./target.ts";
 
-/** What both readers found; the error of the plain one. The two are the same, or it is a finding. */
+/** What both readers found, or the error of the plain one. They agree, or it is a finding. */
 function bothSay<T>(read: (isPlain: boolean) => T): T {
   const said = (isPlain: boolean): { readonly value?: T; readonly error?: unknown } => {
     try {

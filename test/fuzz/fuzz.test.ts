@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { testAll, testIf } from "../helpers/needs.ts";
 import { changedBytes, changedValue, streamOf } from "./mutate.ts";
 import { type Finding, runSession, type SessionOptions } from "./session.ts";
 import { targets } from "./targets.ts";
@@ -41,30 +42,33 @@ test("no changed input ends a reader otherwise than with a value or a named erro
   }
 });
 
-test("a claim of memory, a hang, an end of the process and a flood of memory are found", async (t) => {
-  const names = ["a claim", "a hang", "an end", "memory"];
-  const planted = {
-    catalogue: "planted-targets",
-    caseMsMax: 3000,
-    memoryBytesMax: 2 ** 30,
-  } as const;
-  const { findings, counts } = await fuzzed(t, { ...planted, names, seed: 1, end: 30 });
-  const errorsOf = (name: string) => findings.filter((one) => one.target === name);
-  t.regex(errorsOf("a claim")[0]?.error ?? "", /^RangeError: Invalid array length/);
-  t.regex(errorsOf("a hang")[0]?.error ?? "", /no end after \d+ ms/);
-  t.regex(errorsOf("an end")[0]?.error ?? "", /exit code 3/);
-  t.regex(errorsOf("memory")[0]?.error ?? "", /MiB of memory|SIG/);
-  for (const name of names) t.is(counts.get(name)?.cases, 30, name);
-  const [first] = errorsOf("a claim");
-  // The shortest input of the fault is its first byte, or none.
-  t.truthy(first);
-  const again = await fuzzed(t, {
-    ...{ ...planted, names: ["a claim"], seed: 1 },
-    ...{ first: first?.number ?? 0, end: (first?.number ?? 0) + 1 },
-  });
-  t.is(again.findings[0]?.error, first?.error);
-  t.true(readFileSync(again.findings[0]?.file ?? "").length <= 1);
-});
+testIf(testAll)(
+  "a claim of memory, a hang, an end of the process and a flood of memory are found",
+  async (t) => {
+    const names = ["a claim", "a hang", "an end", "memory"];
+    const planted = {
+      catalogue: "planted-targets",
+      caseMsMax: 3000,
+      memoryBytesMax: 2 ** 30,
+    } as const;
+    const { findings, counts } = await fuzzed(t, { ...planted, names, seed: 1, end: 30 });
+    const errorsOf = (name: string) => findings.filter((one) => one.target === name);
+    t.regex(errorsOf("a claim")[0]?.error ?? "", /^RangeError: Invalid array length/);
+    t.regex(errorsOf("a hang")[0]?.error ?? "", /no end after \d+ ms/);
+    t.regex(errorsOf("an end")[0]?.error ?? "", /exit code 3/);
+    t.regex(errorsOf("memory")[0]?.error ?? "", /MiB of memory|SIG/);
+    for (const name of names) t.is(counts.get(name)?.cases, 30, name);
+    const [first] = errorsOf("a claim");
+    // The shortest input of the fault is its first byte, or none.
+    t.truthy(first);
+    const again = await fuzzed(t, {
+      ...{ ...planted, names: ["a claim"], seed: 1 },
+      ...{ first: first?.number ?? 0, end: (first?.number ?? 0) + 1 },
+    });
+    t.is(again.findings[0]?.error, first?.error);
+    t.true(readFileSync(again.findings[0]?.file ?? "").length <= 1);
+  },
+);
 
 test("a case follows from the seed, the target and its number", (t) => {
   const seeds = [Buffer.from("some bytes"), Buffer.from("others")];

@@ -80,7 +80,7 @@ for (const trainedOn of ["csv", "parquet", "jsonl"] as const) {
     const own = { csv: join(fixtures, "clicks.csv"), parquet: join(fixtures, "clicks.parquet") };
     const wanted = await predictionsOf({ ...own, jsonl: lines }[trainedOn]);
     t.is(wanted.samples + wanted.bad, 400);
-    t.true(new Set(wanted.columns["probability"]).size > 200);
+    t.true(new Set(wanted.columns.probability).size > 200);
     const arrows = ["clicks.arrow", "clicks.arrows"].map((name) => join(arrowFixtures, name));
     for (const file of [own.csv, own.parquet, lines, ...arrows]) {
       t.deepEqual(await predictionsOf(file), wanted, file);

@@ -108,3 +108,11 @@ test("the image is built without running a script of any package", (t) => {
   // npm of node:20 knows no `allowScripts` of package.json.
   for (const line of installs) t.true(line.includes("--ignore-scripts"), line);
 });
+
+// `npm test` rolls the tests of a room up into one module, which would wait between declarations.
+test("no test file waits before its tests are declared", (t) => {
+  const waiting = paths.filter((path) => {
+    return /^test\/.*\.test\.ts$/.test(path) && /^[a-z(].*\bawait\b/m.test(textOf(path));
+  });
+  t.deepEqual(waiting, []);
+});

@@ -342,8 +342,7 @@ function columnsOf(
       const added = addedColumns(labelsOf(data), column).find((name) => names.includes(name));
       if (added !== undefined) throw hasColumn(path, added);
       const targets = targetColumnsOf(data).filter((name) => !names.includes(name));
-      const labelled = [...names, ...targets];
-      return { ...csvColumns(data, shapesOf(model), path, labelled), fields: names.length };
+      return csvColumns(data, shapesOf(model), path, names, undefined, targets);
     }
     case "jsonl": {
       const added = addedColumns(labelsOf(data), column).find((name) => hasKey(first, name));

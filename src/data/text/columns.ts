@@ -113,7 +113,8 @@ function headerProblem(
 }
 
 /**
- * The columns of a CSV file with this header.
+ * The columns of a CSV file with this header. `lacking`: columns that the file need not have, as
+ * the labels of one that is predicted.
  * @throws InvalidOptionError where a column is missing, or tables and columns do not match
  */
 export function csvColumns(
@@ -122,8 +123,10 @@ export function csvColumns(
   path: string,
   header: readonly string[],
   key?: KeyColumn,
+  lacking: readonly string[] = [],
 ): Columns {
-  const { columns, problems, asked } = namedColumns(options, tables, { path, header }, key);
+  const names = [...header, ...lacking];
+  const { columns, problems, asked } = namedColumns(options, tables, { path, header: names }, key);
   if (problems.length > 0) {
     throw (
       delimiterProblem(options, path, header) ??

@@ -32,7 +32,6 @@ import { fixtures } from "../parquet/parquet-files.ts";
 import { quick, startPlace, transports } from "./places.ts";
 import { startWebServer } from "./web-server.ts";
 
-const packZstd = await loadZstd();
 const criteoTables = criteo.tables({ dim: 4, rows: 100 });
 const criteoLines = Array.from({ length: 300 }, (_, line) => {
   const fields = Array.from({ length: 39 }, (_, i) =>
@@ -42,7 +41,10 @@ const criteoLines = Array.from({ length: 300 }, (_, line) => {
 });
 
 /** The bytes of a file of each kind, and the data section that reads such files. */
-function kindsIn(home: string): Record<string, readonly [Buffer, (rest: object) => object]> {
+async function kindsIn(
+  home: string,
+): Promise<Record<string, readonly [Buffer, (rest: object) => object]>> {
+  const packZstd = await loadZstd();
   const text = readFileSync(join(fixtures, "clicks.csv"));
   const lines = readFileSync(writeLines(home));
   const tsv = Buffer.from(criteoLines.join("\n"));
@@ -83,7 +85,7 @@ for (const transport of transports) {
   test.serial(`data of every kind over ${transport} are the same as on a disk`, async (t) => {
     const place = await startPlace(t, transport);
     const home = startDirectory(t);
-    const all = Object.entries(kindsIn(home));
+    const all = Object.entries(await kindsIn(home));
     const some = transport === "http" ? all : all.filter(([kind]) => ofStores.includes(kind));
     for (const [kind, [bytes, dataOf]] of someOrAll(`kinds of data over ${transport}`, some, all)) {
       const directory = join(home, kind);
@@ -173,7 +175,7 @@ test("a file that is another one before it is read leaves no cache of its old na
   const cache = join(home, "cache");
   const web = await startWebServer(t);
   for (const kind of ["csv", "arrow", "arrows", "parquet"]) {
-    const [bytes, dataOf] = kindsIn(home)[kind] ?? [];
+    const [bytes, dataOf] = (await kindsIn(home))[kind] ?? [];
     if (bytes === undefined || dataOf === undefined) throw new TypeError("a kind");
     const paths = [web.put(`a.${kind}`, bytes)];
     const data = checkOptions(dataOptions, dataOf({ paths, cache }));

@@ -160,5 +160,11 @@ test("nothing is written where a file cannot be predicted, or is stopped", async
     instanceOf: InvalidOptionError,
     message: /`data\.categorical\[0\]` names the column `user`, which .*clicks\.csv does not have/,
   });
+  // The label, which a file to be predicted need not have, is no second column of its header.
+  writeFileSync(short, "price;user;tags\n2;Zoë;t1\n");
+  await t.throwsAsync(predictFile(model, short, out), {
+    instanceOf: InvalidOptionError,
+    message: /header is one column, `price;user;tags`: did you mean `delimiter: ";"`\?$/,
+  });
   t.deepEqual(readdirSync(home), before);
 });

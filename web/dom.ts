@@ -19,6 +19,7 @@ const spaced = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
 export const html: Template = (strings, ...values) => {
   let own = spaced.get(strings);
   if (own === undefined) {
+    // htm reads the strings alone, never `raw`, which the type asks for.
     own = withBlanks(strings) as unknown as TemplateStringsArray;
     spaced.set(strings, own);
   }

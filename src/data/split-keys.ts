@@ -11,7 +11,7 @@ export type SplitColumn =
   | { readonly kind: "time"; readonly column: string }
   | { readonly kind: "hash"; readonly column: string; readonly salt: number };
 
-/** A column by whose texts an evaluation is cut into slices: any text is one, also none. */
+/** The column that names the slice of each evaluated sample; an empty text is a slice, too. */
 export interface SliceColumn {
   readonly kind: "slice";
   readonly column: string;

@@ -53,6 +53,7 @@ export function baselineJob(
   return {
     name: "baseline",
     model: { kind: "lr", dense, tables: weights, ...(pooled && { features: pooled }) },
+    // The types do not say that resolved options are options, too; `resolveJob` checks them.
     data: { ...given, epochs } as unknown as JobOptions["data"],
     ...(isNumber && { loss: { kind: "mse" } }),
     optimizer: {

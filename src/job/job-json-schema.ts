@@ -1,6 +1,6 @@
 // The JSON Schema of a job, for editors and for programs in any language: made of the schemas that
-// check it, whose `describe` has the sentence of each option. A part that stands in several places
-// is written once, below `$defs`: the whole is a message of the job service, too.
+// check it, whose `describe` has the sentence of each option. A section that several options share
+// is written once, below `$defs`, so that the whole fits into a message of the job service.
 
 import { z } from "zod";
 import { tableOptions } from "../embedding/tables/options.ts";

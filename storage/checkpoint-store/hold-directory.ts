@@ -41,7 +41,7 @@ export function holdDirectory(
       disk.remove(path);
     }
   } catch (error) {
-    // Why a disk takes no file is told where the checkpoints are written.
+    // A disk that refuses this file refuses checkpoints, too: their error names the cause.
     if (diskCode(error) === undefined) throw error;
   }
   return {

@@ -245,7 +245,7 @@ const sealedValues: Values = {
 const recordNames = ["job.json", "generations/000001.json"];
 const cut = "checkpoints/000000001-g000001";
 
-/** A checkpoint directory whose one file is another. */
+/** A copy of a checkpoint directory in which the file `name` has these bytes. */
 function withFile(home: string, name: string, bytes: Uint8Array): string {
   const directory = join(home, "changed");
   rmSync(directory, { recursive: true, force: true });

@@ -15,7 +15,7 @@ export function oneOf<T>(stream: RandomStream, things: readonly T[]): T {
   return things[stream.below(things.length)] as T;
 }
 
-/** Numbers at which readers err: the ends of integers of every width, and what is beside them. */
+/** Numbers that overflow in faulty readers: limits of integers of every width, and neighbours. */
 const interesting = [
   0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 4095, 4096, 32_767,
 ].concat([32_768, 65_535, 65_536, 2 ** 24, 2 ** 28, 2 ** 30, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1]);

@@ -185,7 +185,7 @@ function sanitizing(): Readonly<Record<string, string>> {
   };
 }
 
-/** Bytes of a process that are in memory; 0 where nobody can tell. */
+/** Resident bytes of a process; 0 where the system does not report them. */
 function memoryOf({ pid }: ChildProcess): number {
   if (process.platform !== "linux" || pid === undefined) return 0;
   try {

@@ -212,7 +212,7 @@ test("the phases of an incident join without a gap, from the silence to the step
 
 const event = (seq: number, type: string, more: object) =>
   ({ seq, run: "r1", generation: 1, type, ...more }) as unknown as RunEvent;
-/** `told`: other steps of whose losses it tells. */
+/** `told`: steps before this one whose losses the event reports as well. */
 const progress = (seq: number, step: number, loss = 1 / step, told: readonly number[] = []) =>
   event(seq, "run.progress", {
     ...{ step, steps: 40, loss, samplesPerSecond: 10, repairedIds: [] },

@@ -1,5 +1,6 @@
-// Whether what a run computed again after a recovery came out as the first time: what was told of
-// a step both times is compared, bit by bit. A step that was told of once proves nothing.
+// Whether the steps that a run computed again after a recovery have the losses of the first time.
+// The losses that events report for the same step, before and after the recovery, are compared bit
+// by bit. A step that only one of them reports cannot be compared, and is not counted.
 
 import { count } from "../../cli/support/format.ts";
 

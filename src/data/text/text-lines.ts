@@ -270,7 +270,7 @@ async function openText(path: string, known?: KnownText): Promise<OpenText> {
   const content = fileChunks(path, (bytes) => {
     file.bytesRead += bytes;
   });
-  // Whoever stops reading closes it.
+  // Nothing is left to close: the file is closed where its chunks end or reading stops.
   return { file, content: packing === "zstd" ? unpackedZstd(content) : content, close() {} };
 }
 

@@ -1,4 +1,4 @@
-// Records of CSV whose quoted fields hold line breaks, and quotes that nothing closes.
+// CSV with line breaks inside quoted fields, and with quotes that are never closed.
 
 import { join } from "node:path";
 import test from "ava";

@@ -30,8 +30,21 @@ export function prebuiltPath(): string {
   return join(nativeFolder(), "..", "prebuilds", platform, "osiris.node");
 }
 
+type AddonFunction = (...values: unknown[]) => unknown;
+
+/** The functions that read and pack data; src/kernels/native names the functions of arithmetic. */
+type DataFunction =
+  | "readFields"
+  | ("readHybrid" | "markRows" | "takeNumbers" | "takePairs" | "unpackSnappy")
+  | ("sigridHash" | "bucketize" | "nGram" | "hashIds" | "rowsOfIds")
+  | ("writeColumns" | "measureBags" | "writeBags" | "foldRecord" | "appendRecords")
+  | ("copyRecords" | "copyBatch" | "countDistinct" | "countRuns" | "markSame" | "copyRows");
+
+/** A file of native code, before it is known to be of this version. */
+type AnyAddon = Readonly<Record<string, AddonFunction>>;
+
 /** The addon's functions, over typed arrays and numbers. */
-export type Addon = Record<string, (...values: unknown[]) => unknown>;
+export type Addon = AnyAddon & Readonly<Record<DataFunction, AddonFunction>>;
 
 /** Where the addon of this process came from, and how it was compiled. */
 export interface AddonOrigin {
@@ -51,8 +64,8 @@ let loaded: { readonly addon: Addon; readonly path: string } | undefined;
 const callForm = 10;
 
 /** The addon, if it takes our calls. @throws Error where it was built for another version */
-export function ofThisVersion(addon: Addon, path: string): Addon {
-  if (addon.callForm?.() === callForm) return addon;
+export function ofThisVersion(addon: AnyAddon, path: string): Addon {
+  if (addon.callForm?.() === callForm) return addon as Addon;
   const message =
     `The native kernels in ${path} were built for another version of Osiris: build them again with ` +
     "`osiris build-native`";
@@ -88,18 +101,18 @@ export function addonOrigin(): AddonOrigin | undefined {
 /** The shipped addon, unless this system cannot load it: its C library may be older, or another. */
 function prebuilt(path: string): typeof loaded {
   if (!existsSync(path) || isMusl()) return undefined;
-  let addon: Addon;
+  let found: AnyAddon;
   try {
-    addon = requireAddon(path);
+    found = requireAddon(path);
   } catch {
     return undefined;
   }
-  ofThisVersion(addon, path);
+  const addon = ofThisVersion(found, path);
   return hasKernels(addon) ? { addon, path } : undefined;
 }
 
-function requireAddon(path: string): Addon {
-  return createRequire(import.meta.url)(path) as Addon;
+function requireAddon(path: string): AnyAddon {
+  return createRequire(import.meta.url)(path) as AnyAddon;
 }
 
 function builtAs(addon: Addon): readonly (string | undefined)[] {

@@ -64,7 +64,8 @@ export function dropCached(descriptor: number): void {
 const flags = { write: "w+", update: "r+" } as const;
 
 function nativeFiles(): OpenRecordFile | undefined {
-  const { readRecords, writeRecords } = loadAddon() ?? {};
+  const addon = loadAddon();
+  const [readRecords, writeRecords] = [addon?.readRecords, addon?.writeRecords];
   if (readRecords === undefined || writeRecords === undefined) return undefined;
   const outcome = new Float64Array(3);
   const told = (): RecordOutcome => {

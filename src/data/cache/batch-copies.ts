@@ -35,9 +35,8 @@ export function batchCopier(
   shape: BlockShape,
   addon: Addon | undefined = loadAddon(),
 ): BatchCopier {
-  const [gather, copy] = [addon?.copyRecords, addon?.copyBatch];
-  // An addon of an earlier build lacks them.
-  if (gather === undefined || copy === undefined) return copierOf(shape);
+  if (addon === undefined) return copierOf(shape);
+  const { copyRecords: gather, copyBatch: copy } = addon;
   const { kinds, headWords } = layoutOf(shape);
   const { labels } = shape.targets ?? oneLabel;
   const denseAt = targetWords(shape.targets ?? oneLabel);

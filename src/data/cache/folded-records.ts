@@ -180,9 +180,8 @@ export function unfold(
 
 /** The fastest folder that there is: the addon's, where it is built. */
 export function folderOf(layout: RecordLayout, addon: Addon | undefined = loadAddon()): Folder {
-  const [fold, append] = [addon?.foldRecord, addon?.appendRecords];
-  // An addon of an earlier build lacks them.
-  if (fold === undefined || append === undefined) return plainFolder(layout);
+  if (addon === undefined) return plainFolder(layout);
+  const { foldRecord: fold, appendRecords: append } = addon;
   const { headWords, kinds } = layout;
   const more = repeatWords(layout);
   return {

@@ -66,9 +66,8 @@ export const plainCounter: IdCounter = {
 
 /** The fastest counter that there is: the addon's, where it is built. */
 export function idCounter(addon: Addon | undefined = loadAddon()): IdCounter {
-  const { countDistinct, countRuns } = addon ?? {};
-  // An addon of an earlier build lacks them.
-  if (countDistinct === undefined || countRuns === undefined) return plainCounter;
+  if (addon === undefined) return plainCounter;
+  const { countDistinct, countRuns } = addon;
   const counted = new Int32Array(1);
   // The addon checks types alone: with a wrong length it would touch other memory.
   return {

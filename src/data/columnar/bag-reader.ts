@@ -107,13 +107,12 @@ export function plainRows(
   field: Pick<CategoricalField, "rows" | "offset">,
   addon: Addon | undefined = loadAddon(),
 ): HashIds {
-  const find = addon?.rowsOfIds; // An addon of an earlier build lacks it.
-  if (find === undefined) return plainRowsOf(field);
+  if (addon === undefined) return plainRowsOf(field);
   return ({ ids, offsets }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
     // The addon checks types alone: with a wrong length it would read other memory.
     assert(ids.length >= found.length, "an id for each entry");
-    find(found, ids, field.offset, field.rows);
+    addon.rowsOfIds(found, ids, field.offset, field.rows);
     return found;
   };
 }

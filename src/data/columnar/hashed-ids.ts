@@ -17,13 +17,12 @@ export type HashIds = (column: IdColumn) => Int32Array;
 
 /** The fastest hasher that there is: the addon's, where it is built. */
 export function idHasher(table: HashedTable, addon: Addon | undefined = loadAddon()): HashIds {
-  const hash = addon?.hashIds; // An addon of an earlier build lacks it.
-  if (hash === undefined) return hasherOf(table);
+  if (addon === undefined) return hasherOf(table);
   return ({ ids, offsets, isUnsigned = false }) => {
     const found = new Int32Array(offsets.at(-1) ?? 0);
     // The addon checks types alone: with a wrong length it would read other memory.
     assert(ids.length >= found.length, "an id for each entry");
-    hash(found, ids, isUnsigned, table.seed, table.rows);
+    addon.hashIds(found, ids, isUnsigned, table.seed, table.rows);
     return found;
   };
 }

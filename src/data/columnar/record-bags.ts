@@ -114,9 +114,8 @@ const none = new Int32Array(0);
 
 /** The fastest writer that there is: the addon's, where it is built. */
 export function bagWriter(addon: Addon | undefined = loadAddon()): BagWriter {
-  const [measure, write] = [addon?.measureBags, addon?.writeBags];
-  // An addon of an earlier build lacks them.
-  if (measure === undefined || write === undefined) return plainBagWriter;
+  if (addon === undefined) return plainBagWriter;
+  const { measureBags: measure, writeBags: write } = addon;
   const planOf = (bags: readonly RecordBags[], rows: number) => {
     const plan = new Int32Array(bags.length * planNumbers);
     const arrays: Int32Array[] = [];

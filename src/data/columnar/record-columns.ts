@@ -120,8 +120,7 @@ const noCodes = new Int32Array(0);
 
 /** The fastest writer that there is: the addon's, where it is built. */
 export function columnWriter(addon: Addon | undefined = loadAddon()): WriteColumns {
-  const write = addon?.writeColumns; // An addon of an earlier build lacks it.
-  if (write === undefined) return writeColumns;
+  if (addon === undefined) return writeColumns;
   return ({ words, width, isPlain }, rows, columns) => {
     // The addon checks types alone: with a wrong length it would touch other memory.
     assert(words.length >= rows * width && isPlain.length >= rows, "room for the records");
@@ -146,6 +145,6 @@ export function columnWriter(addon: Addon | undefined = loadAddon()): WriteColum
         arrays.push(offsets, own, codes ?? noCodes);
       }
     }
-    write(words, width, isPlain, rows, plan, arrays);
+    addon.writeColumns(words, width, isPlain, rows, plan, arrays);
   };
 }

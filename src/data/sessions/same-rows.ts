@@ -34,15 +34,14 @@ const none = new Int32Array(0);
 
 /** The fastest comparison that there is: the addon's, where it is built. */
 export function markSame(addon: Addon | undefined = loadAddon()): MarkSame {
-  const mark = addon?.markSame; // An addon of an earlier build lacks it.
-  if (mark === undefined) return plainMarkSame;
+  if (addon === undefined) return plainMarkSame;
   return (same, first, end, { words, perEntry, offsets }) => {
     // The addon checks types alone: with wrong lengths it would read other memory.
     assert(first >= 0 && end <= same.length, "a mark for each row");
     assert((offsets?.length ?? Infinity) > end, "where each row begins");
     const last = offsets === undefined ? end : (offsets[end] ?? Infinity);
     assert(words.length >= perEntry * last, "the entries of each row");
-    mark(same, first, end, words, perEntry, offsets ?? none);
+    addon.markSame(same, first, end, words, perEntry, offsets ?? none);
   };
 }
 
@@ -67,14 +66,13 @@ export const plainCopyRows: CopyRows = (out, outOffsets, rows, { words, perEntry
 
 /** The fastest copy that there is: the addon's, where it is built. */
 export function rowCopier(addon: Addon | undefined = loadAddon()): CopyRows {
-  const copy = addon?.copyRows; // An addon of an earlier build lacks it.
-  if (copy === undefined) return plainCopyRows;
+  if (addon === undefined) return plainCopyRows;
   return (out, outOffsets, rows, { words, perEntry, offsets }) => {
     // The addon checks types alone: with wrong lengths it would touch other memory.
     assert(outOffsets.length > rows.length, "where each row goes");
     assert(out.length >= perEntry * (outOffsets[rows.length] ?? Infinity), "room for the rows");
     assert(words.length >= perEntry * (offsets.at(-1) ?? Infinity), "the entries of each row");
     for (const row of rows) assert(row >= 0 && row + 1 < offsets.length, "a row");
-    copy(out, outOffsets, rows, words, perEntry, offsets);
+    addon.copyRows(out, outOffsets, rows, words, perEntry, offsets);
   };
 }

@@ -35,11 +35,8 @@ export interface WholeColumns {
 
 /** The fastest that there are: the addon's, where it is built. */
 export function wholeColumns(addon: Addon | undefined = loadAddon()): WholeColumns {
-  const { sigridHash, bucketize, nGram } = addon ?? {};
-  // An addon of an earlier build lacks them.
-  if (sigridHash === undefined || bucketize === undefined || nGram === undefined) {
-    return referenceColumns;
-  }
+  if (addon === undefined) return referenceColumns;
+  const { sigridHash, bucketize, nGram } = addon;
   // The addon checks types alone: with a wrong length it would read and write other memory.
   return {
     sigridHash(out, ids, { saltLow, saltHigh, max }) {

@@ -67,12 +67,8 @@ export const plainDecoders: PageDecoders = {
 
 /** The fastest decoders that there are: the addon's, where it is built. */
 export function pageDecoders(addon: Addon | undefined = loadAddon()): PageDecoders {
-  // An addon of an earlier build lacks them.
-  const { readHybrid: read, markRows, takeNumbers, takePairs, unpackSnappy: unpack } = addon ?? {};
-  if (read === undefined || markRows === undefined || takeNumbers === undefined) {
-    return plainDecoders;
-  }
-  if (takePairs === undefined || unpack === undefined) return plainDecoders;
+  if (addon === undefined) return plainDecoders;
+  const { readHybrid: read, markRows, takeNumbers, takePairs, unpackSnappy: unpack } = addon;
   // The addon checks types alone: with a wrong length it would touch other memory.
   return {
     readHybrid(out, from, count, { bytes, end, width, state }) {

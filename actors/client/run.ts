@@ -228,15 +228,6 @@ export class Run {
   }
 
   /**
-   * Asks a reader to go to another step: always refused, with where the reader is, as the step of
-   * the run decides what is read. @throws RemoteError with code SEEK_REFUSED
-   */
-  async seekReader(reader: number, to: { readonly step: number }): Promise<never> {
-    const patienceMs = readerPatienceMs(await this.status());
-    return await this.#jobs.request("seek", { run: this.run, reader, ...to }, patienceMs);
-  }
-
-  /**
    * What happens to the run, from its first event, in order and without gaps, until it is over.
    * Events that a broken connection lost are asked for again. Numbers are left out before
    * run.renumbered only, and where the oldest of very many are forgotten. While there is no leader,

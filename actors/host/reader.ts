@@ -5,8 +5,8 @@
 //      │                          │                                                 another thread
 //      └──────thread failed───────┴──▶ error: its supervisor starts another
 //
-// Takes   reader.rate · reader.drain · reader.seek; reader.beat of its supervisor
-// Tells   the coordinator reader.limited · reader.drained · reader.refused
+// Takes   reader.rate · reader.drain; reader.beat of its supervisor
+// Tells   the coordinator reader.limited · reader.drained
 //
 // Invariants
 //   R1. Its thread starts when the exit of the thread before it has been seen: two threads never
@@ -49,7 +49,7 @@ interface Served {
 
 type ReaderEvent =
   | ThreadEnded
-  | MessageEvent<"reader.rate" | "reader.drain" | "reader.seek">
+  | MessageEvent<"reader.rate" | "reader.drain">
   | { readonly type: "reader.beat" };
 
 const coordinator: Address = { role: "coordinator", index: 0 };
@@ -90,13 +90,6 @@ const machine = setup({
       }
       const { mailbox, reader } = context;
       mailbox.tell(coordinator, "reader.limited", { command, reader });
-    },
-    refuse: ({ context, event }) => {
-      if (event.type !== "reader.seek") return;
-      const { mailbox, reader, generation } = context;
-      const position = readerPosition(generation, reader);
-      const body = { command: event.body.command, reader, position };
-      mailbox.tell(coordinator, "reader.refused", body);
     },
     noteDrain: assign({
       draining: ({ context, event }) => {
@@ -148,7 +141,6 @@ const machine = setup({
   }),
   on: {
     "reader.rate": { actions: "obey" },
-    "reader.seek": { actions: "refuse" },
     "reader.beat": { actions: "noteBeat" },
     "reader.drain": { guard: "isDone", actions: "tellDrained" },
     "thread.ended": { actions: "lose" },

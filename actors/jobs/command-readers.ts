@@ -1,13 +1,13 @@
-// What the job service does for `rate`, `drain` and `seek`: checks the request against the run's
+// What the job service does for `rate` and `drain`: checks the request against the run's
 // job and the hosts of its newest generation, and asks its readers by way of its record. How they
 // are told is in ../run-control/reader-commands.ts.
 
-import { RunStateError, SeekRefusedError, StepTimeoutError } from "../../src/errors/errors.ts";
+import { RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
-import type { ReaderAnswer, ReaderRequest } from "../run-state/reader-wishes.ts";
+import type { ReaderAnswer } from "../run-state/reader-wishes.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { DrainedReader } from "./job-api.ts";
 
@@ -49,35 +49,16 @@ export async function drainReader(
   reader: number,
   clock: Clock,
 ): Promise<DrainedReader> {
-  const answer = await answerOf(record, { kind: "drain", reader, step: 0 }, clock);
+  const answer = await answerOf(record, reader, clock);
   if (answer.kind !== "drained") throw noReader(record, reader);
   const { isForced, position } = answer;
   return { run: record.run, reader, isForced, position };
 }
 
-/** @throws SeekRefusedError with the reader's position; else as `drainReader` */
-export async function seekReader(
-  record: RunRecord,
-  reader: number,
-  step: number,
-  clock: Clock,
-): Promise<never> {
-  const answer = await answerOf(record, { kind: "seek", reader, step }, clock);
-  if (answer.kind !== "refused") throw noReader(record, reader);
-  throw new SeekRefusedError(record.run, reader, step, answer.position);
-}
-
-function answerOf(
-  record: RunRecord,
-  request: Omit<ReaderRequest, "answered">,
-  clock: Clock,
-): Promise<ReaderAnswer> {
+function answerOf(record: RunRecord, reader: number, clock: Clock): Promise<ReaderAnswer> {
   const { run, readers, job } = record;
-  const { kind, reader } = request;
   const isRunning = () => record.status === "running";
-  const stateError = () => {
-    return new RunStateError(run, `${kind} a reader of`, "running", record.status);
-  };
+  const stateError = () => new RunStateError(run, "drain a reader of", "running", record.status);
   return new Promise((resolve, reject) => {
     if (!isRunning()) return reject(stateError());
     if (reader >= readersOf(record)) return reject(noReader(record, reader));
@@ -95,7 +76,7 @@ function answerOf(
       if (!isRunning()) settle(() => reject(stateError()));
     });
     const withdraw = readers.ask({
-      ...request,
+      reader,
       answered: (answer) => settle(() => resolve(answer)),
     });
   });

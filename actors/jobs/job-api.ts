@@ -15,7 +15,6 @@
 //   flush       { run, device }        → { run, device, rows }       from host memory to its disk
 //   rate        { run, samplesPerSecond } → { run, status, samplesPerSecond }    0: no limit
 //   drain       { run, reader }        → { run, reader, isForced, position }     once it is done
-//   seek        { run, reader, step }  → always refused, with the reader's position
 //   checkpoint  { run }                → { run, step, digest }       once it is committed
 //   cancel      { run }                → { run, status }
 //   schema      { }                    → { version, job, requests, replies, event }
@@ -66,7 +65,6 @@ export const requests = {
   flush: z.strictObject({ run, device: count }),
   rate: z.strictObject({ run, samplesPerSecond: count.max(samplesPerSecondMax) }),
   drain: z.strictObject({ run, reader: count }),
-  seek: z.strictObject({ run, reader: count, step: count }),
   checkpoint: ofRun,
   cancel: ofRun,
   schema: z.strictObject({}),
@@ -178,7 +176,6 @@ export const replies = {
   flush: z.object({ run, device: count, rows: count }),
   rate: runStatus.extend({ samplesPerSecond: count }),
   drain: drainedReader,
-  seek: z.never(),
   checkpoint: z.object({ run, step: count, digest: z.string() }),
   cancel: runStatus,
   schema: z.object({

@@ -19,7 +19,7 @@ import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
 import { askActor, checkTier } from "./ask-actor.ts";
-import { drainReader, limitReaders, seekReader } from "./command-readers.ts";
+import { drainReader, limitReaders } from "./command-readers.ts";
 import {
   type JobMethod,
   publishedSchemas,
@@ -138,8 +138,6 @@ const handlers: Handlers = {
   },
   drain: (asked, { run, reader }) =>
     drainReader(openRecord(asked, run, "drain a reader of"), reader, asked.input.network.clock),
-  seek: (asked, { run, reader, step }) =>
-    seekReader(openRecord(asked, run, "seek a reader of"), reader, step, asked.input.network.clock),
   checkpoint: async (asked, { run }) => {
     const record = recordOf(asked, run);
     if (record.status !== "running") {

@@ -3,7 +3,6 @@
 //
 //   limit     reader.rate to every reader      reader.limited of all    run.limited
 //   drain     reader.drain to one              reader.drained           run.drained
-//   seek      reader.seek to one               reader.refused
 //
 // A message that is lost is sent again until it is answered, or until the generation is over: then
 // the next one begins with the limit, and is told the requests that are not answered.
@@ -11,7 +10,7 @@
 import { fromCallback } from "xstate";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { HostShare } from "../host/membership.ts";
-import type { ReaderAnswer, ReaderRequest } from "../run-state/reader-wishes.ts";
+import type { DrainedThread, ReaderRequest } from "../run-state/reader-wishes.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import {
   type ActorMessage,
@@ -94,39 +93,32 @@ async function carryOut(
   readers: number,
   { request, command, signal }: { request: ReaderRequest; command: number; signal: AbortSignal },
 ): Promise<void> {
-  const { kind, reader, step } = request;
+  const { reader } = request;
   if (reader >= readers) return record.readers.answer(request, { kind: "missing" });
-  const common = {
+  const asked = ask({
     network,
     mailbox,
     to: [readerAt(reader)],
-    answer: (message: ActorMessage) => answerIn(message, command),
-    deadlineMs: Number.POSITIVE_INFINITY, // The one who asks counts, and the watch of the hosts.
+    type: "reader.drain",
+    body: { command },
+    answer: (message) => answerIn(message, command),
+    deadlineMs: Number.POSITIVE_INFINITY, // The client has a deadline, and the watch of the hosts.
     signal,
-  };
-  const asked =
-    kind === "drain"
-      ? ask({ ...common, type: "reader.drain", body: { command } })
-      : ask({ ...common, type: "reader.seek", body: { command, step } });
+  });
   const answer = (await unlessOver(asked))?.[0];
   if (answer === undefined) return;
-  if (answer.kind === "drained") {
-    const { isForced, position } = answer;
-    const told = { type: "run.drained", reader, isForced, step: position.step } as const;
-    record.append(scope.generation, told);
-  }
+  const { isForced, position } = answer;
+  record.append(scope.generation, { type: "run.drained", reader, isForced, step: position.step });
   record.readers.answer(request, answer);
 }
 
 function answerIn(
   { type, body }: ActorMessage,
   command: number,
-): { readonly from: 0; readonly answer: ReaderAnswer } | undefined {
-  if (type !== "reader.drained" && type !== "reader.refused") return undefined;
-  if (body.command !== command) return undefined;
-  const { position } = body;
-  if (type === "reader.refused") return { from: 0, answer: { kind: "refused", position } };
-  return { from: 0, answer: { kind: "drained", isForced: body.isForced, position } };
+): { readonly from: 0; readonly answer: DrainedThread } | undefined {
+  if (type !== "reader.drained" || body.command !== command) return undefined;
+  const { isForced, position } = body;
+  return { from: 0, answer: { kind: "drained", isForced, position } };
 }
 
 /** The answers; undefined: the generation is over, or its connection is. */

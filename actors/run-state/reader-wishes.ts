@@ -4,18 +4,20 @@
 
 import type { ReaderPosition } from "../threads/data/reader-board.ts";
 
-/** What came of a request. `missing`: the run has no such reader any more. */
-export type ReaderAnswer =
-  | { readonly kind: "drained"; readonly isForced: boolean; readonly position: ReaderPosition }
-  | { readonly kind: "refused"; readonly position: ReaderPosition }
-  | { readonly kind: "missing" };
+/** A reader has another thread, which reads on from `position`. */
+export interface DrainedThread {
+  readonly kind: "drained";
+  /** Whether the old thread was ended in the midst of a batch. */
+  readonly isForced: boolean;
+  readonly position: ReaderPosition;
+}
 
-/** A request to one reader. */
+/** The result of a request. `missing`: the run has no such reader any more. */
+export type ReaderAnswer = DrainedThread | { readonly kind: "missing" };
+
+/** A request to drain one reader. */
 export interface ReaderRequest {
-  readonly kind: "drain" | "seek";
   readonly reader: number;
-  /** Of a seek: the step that it is to read. */
-  readonly step: number;
   /** Called once. */
   answered(answer: ReaderAnswer): void;
 }

@@ -75,25 +75,6 @@ export class RunStateError extends TrainingError {
   }
 }
 
-/** A reader cannot be sent to another step: the step decides which samples are read. */
-export class SeekRefusedError extends TrainingError {
-  readonly code = "SEEK_REFUSED";
-  readonly recovery = "stop";
-
-  constructor(
-    run: string,
-    reader: number,
-    to: number,
-    at: { readonly step: number; readonly pass: number; readonly sample: number },
-  ) {
-    super(
-      `reader:${reader} of run ${run} may not go to step ${to}: what it reads follows from the step ` +
-        `of the run, and it reads step ${at.step} next (pass ${at.pass}, sample ${at.sample}); to ` +
-        "train on from another step, submit a job with `warmStart` from a checkpoint of that step",
-    );
-  }
-}
-
 /** Entries of the journal of runs are damaged: their runs or events are lost. */
 export class JournalDamagedError extends TrainingError {
   readonly code = "JOURNAL_DAMAGED";

@@ -1,4 +1,4 @@
-// osiris reader rate|drain|seek RUN …: what the readers of a run are told.
+// osiris reader rate|drain RUN …: limits the readers of a run, or replaces the thread of one.
 
 import type { Command } from "commander";
 import { count } from "../../support/format.ts";
@@ -37,13 +37,5 @@ export function addReader(program: Command): void {
     tell: (run, { reader: one, isForced, position }) =>
       `${isForced ? "Ended" : "Drained"} reader:${one} of run ${run}; a fresh thread reads on ` +
       `from step ${count(position.step)}.`,
-  });
-  addRunCommand(command, {
-    name: "reader seek",
-    description: "refused, with where the reader is: the step of a run decides what it reads",
-    example: " 0 120",
-    actors: [reader, { role: "step", what: "the step that it is to read next" }],
-    ask: async (run, _, at = 0, step = 0): Promise<object> => run.seekReader(at, { step }),
-    tell: (run) => `Run ${run} reads on.`,
   });
 }

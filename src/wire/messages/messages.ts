@@ -10,8 +10,8 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
-//   coordinator ──▶ reader        reader.rate · reader.drain · reader.seek
-//   reader ──▶ coordinator        reader.limited · reader.drained · reader.refused
+//   coordinator ──▶ reader        reader.rate · reader.drain
+//   reader ──▶ coordinator        reader.limited · reader.drained
 //   master ──▶ pool               pool.scale
 //   job ──▶ device                device.salvage
 //   device ──▶ job                device.remains
@@ -250,9 +250,6 @@ export const messages = defineMessages({
   "reader.drain": z.object({ command }),
   /** `isForced`: the thread did not come to the end of its batch in time, and was ended. */
   "reader.drained": z.object({ command, reader, isForced: z.boolean(), position }),
-  /** The reader is to go on with another step: refused, as its position follows from the step. */
-  "reader.seek": z.object({ command, step }),
-  "reader.refused": z.object({ command, reader, position }),
 
   /** So many preprocessing workers should run on the host of the pool. */
   "pool.scale": z.object({ workers: z.int().min(0) }),
@@ -337,8 +334,6 @@ export const takers = {
   "reader.limited": "coordinator",
   "reader.drain": "reader",
   "reader.drained": "coordinator",
-  "reader.seek": "reader",
-  "reader.refused": "coordinator",
   "pool.scale": "pool",
   "checkpoint.cut": "checkpoint",
   "checkpoint.taken": "coordinator",

@@ -113,15 +113,3 @@ test("an older limit that comes late is not obeyed, nor one before an actor that
     [7, 6, 6].map((command) => ["reader.limited", command]),
   );
 });
-
-test("a seek is refused with the position", async (t) => {
-  const { board, told, pass, say } = await startReader();
-  board.add({ tickets: 3 });
-  say(self, "reader.seek", { command: 2, step: 0 });
-  await pass(0);
-  const [answer] = told();
-  t.like(answer, {
-    type: "reader.refused",
-    body: { command: 2, reader: 0, position: { step: 3 } },
-  });
-});

@@ -113,9 +113,11 @@ async function connectWithin(
   const untilMs = clock.now() + deadlineMs;
   for (;;) {
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
+    let isRunning = false;
     try {
       // The client would hang on a silent server, so probe the servers first.
       const ordered = await byReachability(servers, timeout, clock);
+      isRunning = true;
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
       // A busy machine may take too long to answer: that is no refusal, and is tried again.
@@ -126,7 +128,11 @@ async function connectWithin(
       }
       if (clock.now() + redialMs >= untilMs) {
         const last = cause instanceof Error ? cause.message : String(cause);
-        const reason = `no connection within ${deadlineMs} ms (${last}); is it running?`;
+        // The client keeps a refusal such as a limit of connections to itself.
+        const hint = isRunning
+          ? "it runs: its log says why it admits nobody, as at a limit of connections"
+          : "is it running?";
+        const reason = `no connection within ${deadlineMs} ms (${last}); ${hint}`;
         throw new TransportLostError(addressOf(servers), reason, { cause });
       }
     }

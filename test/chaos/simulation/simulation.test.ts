@@ -20,7 +20,7 @@ const calm: Scenario = {
 
 test.serial("simulated runs come to what real ones come to", async (t) => {
   await using cluster = await Cluster.start({ devices: 2 });
-  for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()], 8)) {
+  for (const [index, job] of thinned("jobs, simulated and real", [...jobs.entries()], 16)) {
     const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
     const real = await cluster.submit({

@@ -64,8 +64,11 @@ async function kindsIn(
   };
 }
 
-/** Kinds that every change reads from a store of objects; it reads all from a web server. */
-const ofStores = ["csv.gz", "arrows", "parquet"];
+/** Kinds that every change reads over each transport; `npm run test:all` reads all over each. */
+const usual = {
+  http: ["csv", "jsonl.zst", "tsv.gz", "arrow"],
+  s3: ["csv.gz", "arrows", "parquet"],
+};
 
 /** What a run and the doctor find in data. */
 async function foundIn(data: ResolvedDataOptions) {
@@ -86,7 +89,7 @@ for (const transport of transports) {
     const place = await startPlace(t, transport);
     const home = startDirectory(t);
     const all = Object.entries(await kindsIn(home));
-    const some = transport === "http" ? all : all.filter(([kind]) => ofStores.includes(kind));
+    const some = all.filter(([kind]) => usual[transport].includes(kind));
     for (const [kind, [bytes, dataOf]] of someOrAll(`kinds of data over ${transport}`, some, all)) {
       const directory = join(home, kind);
       mkdirSync(directory);

@@ -48,13 +48,13 @@ export async function placeOf(t: ExecutionContext) {
     board: nkeyOf("acme.board"),
     bob,
   } as const;
-  const dial = async (user: keyof typeof as) => {
+  const dial = async (user: keyof typeof as, deadlineMs = 60_000) => {
     const complaints: string[] = [];
     const transport = await connectNats({
       ...as[user],
       servers: server.url,
       name: user,
-      deadlineMs: 60_000,
+      deadlineMs,
       onError: (error) => complaints.push(String(error)),
     });
     t.teardown(() => transport.close());

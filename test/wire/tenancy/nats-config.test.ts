@@ -284,7 +284,8 @@ testIf(natsServer)(
     await transport.flush();
     t.is(complaints.length, 1);
     t.regex(complaints[0] ?? "", /maximum subscriptions exceeded/);
-    await t.throwsAsync(place.dial("board"));
+    const message = /no connection within 3000 ms \(.*its log says .* a limit of connections/;
+    await t.throwsAsync(place.dial("board", 3000), { message });
     await place.dial("bob");
     const servers = place.url;
     await t.throwsAsync(connectNats({ servers, name: "nobody", deadlineMs: 500 }), {

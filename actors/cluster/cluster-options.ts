@@ -56,13 +56,7 @@ export const clusterOptions = z.strictObject({
    * same directory has them. Left out: the runs end with the process; under a lease the queue lies
    * beside the lease.
    */
-  state: z
-    .strictObject({
-      directory: z.string().min(1),
-      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
-      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
-    })
-    .optional(),
+  state: z.strictObject({ directory: z.string().min(1) }).optional(),
   /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
   jetstream: jetstreamOptions.prefault({}),
   /** Finished runs that the cluster remembers; the oldest are forgotten first. */

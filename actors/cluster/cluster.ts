@@ -142,11 +142,9 @@ export class Cluster implements AsyncDisposable {
       this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
-      // RocksDB lets one process in, and a standby must take over from a stalled leader.
-      const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
       const isAlone = lease === undefined && options.nats !== undefined;
-      const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
+      const forLease = { directory, register, leaseMs, prefix, publish, finishedMax };
       const told = { onStandby, onLeading, onLost, mirror: link, isAlone };
       this.#leader = new ElectedLeader({ ...common, ...forLease, ...told });
     }

@@ -14,10 +14,10 @@
 
 import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
+import { FileJournal } from "../../storage/cluster/file-journal.ts";
 import { KeptMark } from "../../storage/cluster/kept-mark.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
-import { openRunJournal } from "../../storage/cluster/open-journal.ts";
-import type { JournalKind, RunJournal } from "../../storage/cluster/run-journal.ts";
+import type { RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { MirrorLink } from "../mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
 import { openRunKeeper } from "../run-state/journal-writer.ts";
@@ -42,8 +42,6 @@ export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "
   readonly mirror?: MirrorLink | undefined;
   /** Runs remembered after they are over. @default the registry's */
   readonly finishedMax?: number | undefined;
-  /** What the journal is kept in. */
-  readonly journal: JournalKind;
   /** Names of runs begin with it. */
   readonly prefix: string;
   /** Tells the world an event, over this network. */
@@ -116,7 +114,7 @@ export class ElectedLeader {
 
   async #lead(term: number, former: Term | undefined): Promise<void> {
     const options = this.#options;
-    const { directory, journal: kind, prefix, membership, createdBy, onLeading } = options;
+    const { directory, prefix, membership, createdBy, onLeading } = options;
     const leadership = this.#leadership;
     const transport = fencedTransport(
       options.network.transport,
@@ -126,15 +124,14 @@ export class ElectedLeader {
     if (options.isAlone === true) await refuseSecondLeader(options.network);
     const assertLeading = () => leadership.confirm();
     const network = { ...options.network, transport, assertLeading };
-    const { disk } = network;
-    const journal = await openRunJournal<RunEvent>({ disk, directory, term, kind });
+    const journal = new FileJournal<RunEvent>(network.disk, directory, term);
     this.#journal = journal;
     if (this.#isStopped) return await journal.close();
     const tell = (offender: string, error: unknown, context = "taking up its runs") => {
       const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
-    const mark = new KeptMark(disk, directory, term);
+    const mark = new KeptMark(network.disk, directory, term);
     const { keeper, publish } = openRunKeeper({
       journal,
       mark,

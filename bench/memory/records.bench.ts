@@ -72,7 +72,7 @@ function rocksRecordRows(): Promise<BenchRow[]> {
   return inDirectory(async (directory) => {
     const store = await openRocksRecords(optionsOf(join(directory, "ours"), rocksRows));
     fill(store, rocksRows);
-    const db = await openRocks(join(directory, "bare"), "tiers.ssd", rocksOptions);
+    const db = await openRocks(join(directory, "bare"), rocksOptions);
     const memory = new Uint8Array(batchRows * recordBytes).fill(3);
     const values = Array.from({ length: batchRows }, (_, i) => {
       return memory.subarray(i * recordBytes, (i + 1) * recordBytes);

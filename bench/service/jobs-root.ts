@@ -3,11 +3,9 @@
 
 import { Cluster } from "../../index.ts";
 
-const [nats = "", directory = "", store = "auto"] = process.argv.slice(2);
-const kinds = { auto: "auto", file: "file", rocksdb: "rocksdb" } as const;
-const kind = kinds[store as keyof typeof kinds];
+const [nats = "", directory = ""] = process.argv.slice(2);
 // Without devices it only accepts jobs and queues them.
-const state = { directory, store: kind };
+const state = { directory };
 const cluster = await Cluster.start({ devices: 0, minDevices: 1, nats, token: "t", state });
 await cluster.leading;
 console.log("leading");

@@ -31,8 +31,6 @@ const subject = "osiris.c1.jobs.submit";
 const medianMsMax = 10;
 const lastMsMax = 50;
 
-const stores = ["rocksdb", "file"] as const;
-
 export const jobsBench: Bench<JobsBenchOptions> = {
   question: "how long until a job is acknowledged and kept, over a real nats-server",
   options: [
@@ -51,20 +49,15 @@ export const jobsBench: Bench<JobsBenchOptions> = {
     const { clients, jobs, pause } = options;
     // First and then; a job takes a few milliseconds of one core beside the pauses.
     const seconds = 4 + 2 * jobs * Math.max(pause / 1000, 0.003 * clients);
-    return stores.map((store) => {
-      const names = ["first", "then"].flatMap((round) =>
-        ["median", "p99", "rate"].map((what) => `submit.${store}.${round}.${what}`),
-      );
-      return together(names, seconds, () => rowsOf(store, options));
-    });
+    const names = ["first", "then"].flatMap((round) =>
+      ["median", "p99", "rate"].map((what) => `submit.${round}.${what}`),
+    );
+    return [together(names, seconds, () => rowsOf(options))];
   },
 };
 
 /** @throws Error without a `nats-server` */
-async function rowsOf(
-  store: string,
-  { clients, jobs, pause, jetstream }: JobsBenchOptions,
-): Promise<BenchRow[]> {
+async function rowsOf({ clients, jobs, pause, jetstream }: JobsBenchOptions): Promise<BenchRow[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-jobs-"));
   const ports = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", directory];
   const more = jetstream ? ["-js", "-sd", join(directory, "jetstream")] : [];
@@ -78,7 +71,7 @@ async function rowsOf(
     });
     const url = await urlIn(directory);
     const program = fileURLToPath(new URL("./jobs-root.js", import.meta.url));
-    root = fork(program, [url, join(directory, "state"), store], { silent: true });
+    root = fork(program, [url, join(directory, "state")], { silent: true });
     if (root.stdout !== null) await once(root.stdout, "data");
     const connections = await Promise.all(
       Array.from({ length: clients }, () => connect({ servers: url, token: "t" })),
@@ -105,7 +98,7 @@ async function rowsOf(
     const first = await submitAll("first", jobs);
     const then = await submitAll("then", jobs);
     await Promise.all(connections.map((connection) => connection.close()));
-    return [...rowsFor(`submit.${store}.first`, first), ...rowsFor(`submit.${store}.then`, then)];
+    return [...rowsFor("submit.first", first), ...rowsFor("submit.then", then)];
   } finally {
     root?.kill("SIGKILL");
     if (server.kill("SIGKILL")) await once(server, "exit");

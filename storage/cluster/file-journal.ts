@@ -23,14 +23,9 @@ export class FileJournal<Event> implements RunJournal<Event> {
 
   constructor(disk: Disk, directory: string, term: number) {
     this.#disk = disk;
-    this.#directory = placeIn(directory);
+    this.#directory = join(directory, "runs");
     this.#path = join(this.#directory, `${String(term).padStart(8, "0")}.jsonl`);
     makeDurableDirectory(disk, this.#directory);
-  }
-
-  /** Whether `directory` has journals of this kind. */
-  static isThere(disk: Disk, directory: string): boolean {
-    return disk.list(placeIn(directory)).some(isJournal);
   }
 
   /** A torn last line is not counted as damage: its machine died before the line was on disk. */
@@ -76,8 +71,6 @@ export class FileJournal<Event> implements RunJournal<Event> {
     await this.#syncing;
   }
 
-  forget(): void {} // The entries go when the journal is rewritten.
-
   async close(): Promise<void> {
     await this.#syncing?.catch(() => {}); // The caller of `synced` gets the error.
     this.#close();
@@ -95,10 +88,6 @@ export class FileJournal<Event> implements RunJournal<Event> {
       .map((name) => join(this.#directory, name))
       .filter((path) => path < this.#path);
   }
-}
-
-function placeIn(directory: string): string {
-  return join(directory, "runs");
 }
 
 function isJournal(name: string): boolean {

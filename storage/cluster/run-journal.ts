@@ -1,6 +1,5 @@
 // The journal of a cluster's runs: all that the next leader must know to go on with the runs. This
-// file is the contract. It has two implementations, lines of JSON in files (file-journal.ts) and
-// RocksDB (rocks-journal.ts); open-journal.ts chooses between them.
+// file is the contract; file-journal.ts keeps it, in lines of JSON.
 //
 // Invariants
 //   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
@@ -44,13 +43,8 @@ export interface RunJournal<Event> {
   append(entries: readonly JournalEntry<Event>[]): void;
   /** Resolves once all appended entries survive the machine. R2 */
   synced(): Promise<void>;
-  /** Drops all entries of a run, at once or when the journal is next rewritten. */
-  forget(run: string): void;
   /** Whether the journal should be rewritten without its forgotten entries. */
   readonly isLong: boolean;
   /** Closes the journal, after pending writes are on disk. */
   close(): Promise<void>;
 }
-
-/** `auto`: the kind of an existing journal; else RocksDB where there is a binary of it. */
-export type JournalKind = "auto" | "file" | "rocksdb";

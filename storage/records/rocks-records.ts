@@ -156,13 +156,11 @@ async function openDatabase(path: string, ledger: Ledger): Promise<RocksDatabase
     onTier("write", "the database of an earlier run", path, () => realDisk.remove(path));
   }
   const createIfMissing = stamp === undefined;
-  const db = await openRocks(path, "tiers.ssd", { ...rocksOptions, createIfMissing }).catch(
-    (error) => {
-      if (error instanceof TrainingError) throw error;
-      ledger.distrust();
-      throw refused(stamp === undefined ? "write" : "read", everything, path, error.cause);
-    },
-  );
+  const db = await openRocks(path, { ...rocksOptions, createIfMissing }).catch((error) => {
+    if (error instanceof TrainingError) throw error;
+    ledger.distrust();
+    throw refused(stamp === undefined ? "write" : "read", everything, path, error.cause);
+  });
   if (stamp === undefined) return db;
   const [found] = db._getManySync([stampKey], { valueEncoding: "buffer", fillCache: false });
   if (found !== undefined && new TextDecoder().decode(found) === stamp) return db;

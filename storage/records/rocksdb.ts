@@ -19,7 +19,6 @@ export interface RocksOpenOptions {
 /** Writes that happen together or not at all. `put` copies keys and values. */
 export interface RocksBatch {
   _put(key: Uint8Array, value: Uint8Array): void;
-  _del(key: Uint8Array): void;
   _writeSync(options: { readonly sync: boolean }): void;
   _closeSync(): void;
 }
@@ -32,13 +31,6 @@ export interface RocksDatabase {
     keys: readonly Uint8Array[],
     options: { readonly valueEncoding: "buffer"; readonly fillCache: boolean },
   ): (Uint8Array | undefined)[];
-  /** All keys of a range, each followed by its value, in key order. */
-  querySync(options: {
-    readonly gte?: string;
-    readonly lt?: string;
-    readonly keyEncoding: "utf8";
-    readonly valueEncoding: "utf8";
-  }): { readonly rows: readonly string[] };
   batch(): RocksBatch;
   close(): Promise<void>;
 }
@@ -52,7 +44,7 @@ interface RocksModule {
 
 /** Whether RocksDB was installed, and has a binary for this platform. */
 export async function hasRocks(): Promise<boolean> {
-  return load("store").then(
+  return load().then(
     () => true,
     () => false,
   );
@@ -61,29 +53,27 @@ export async function hasRocks(): Promise<boolean> {
 /**
  * Opens the database in `directory`. A refusal is the error's `cause`.
  *
- * @param option the option that asked for RocksDB: the error names it
  * @throws InvalidOptionError where this platform has no binary of RocksDB
  */
 export async function openRocks(
   directory: string,
-  option: string,
   options: RocksOpenOptions,
 ): Promise<RocksDatabase> {
-  const { RocksLevel } = await load(option);
+  const { RocksLevel } = await load();
   const db = new RocksLevel(directory, { keyEncoding: "buffer", valueEncoding: "buffer" });
   await db.open(options); // At once: later, the database would open itself, without options.
   return db;
 }
 
-async function load(option: string): Promise<RocksModule> {
+async function load(): Promise<RocksModule> {
   const name: string = "rocksdb";
   try {
     return await import(name);
   } catch (cause) {
     throw new InvalidOptionError(
-      option,
+      "tiers.ssd",
       `RocksDB has no binary for ${process.platform}-${process.arch}, or was not installed: ` +
-        `leave \`${option}\` out, or say "file", which works everywhere`,
+        'leave `tiers.ssd` out, or say "file", which works everywhere',
       { cause },
     );
   }

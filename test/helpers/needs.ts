@@ -233,7 +233,7 @@ export function isMet(need: Need): boolean {
 
 const answers = new Map<Need["isMet"], boolean>();
 
-/** The need of a store of rows or of runs. */
+/** The need of a store of rows. */
 export function storeNeeds(store: string): Need[] {
   return store === "rocksdb" ? [rocksDb] : [];
 }

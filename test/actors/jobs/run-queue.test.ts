@@ -10,7 +10,7 @@ import { calmResult, inEpochs, only, startTestCluster } from "../../helpers/clus
 import type { EitherCluster } from "../../helpers/clusters/either-cluster.ts";
 import { startCluster } from "../../helpers/clusters/either-clusters.ts";
 import { shared } from "../../helpers/clusters/one-for-many.ts";
-import { storeNeeds, testAll, testIf } from "../../helpers/needs.ts";
+import { testAll, testIf } from "../../helpers/needs.ts";
 import { isTestAll } from "../../helpers/thinned.ts";
 
 const onCluster = shared(() => startCluster(2));
@@ -117,65 +117,59 @@ onCluster.test(
   },
 );
 
-for (const store of ["file", "rocksdb"] as const) {
-  // On every change, test/actors/jobs/job-service.test.ts takes up a journal, and
-  // test/cli/running.test.ts kills a cluster with `--state`.
-  testIf(...storeNeeds(store), testAll).serial(
-    `${store}: runs outlive the process: finished, running, paused and queued`,
-    async (t) => {
-      const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
-      t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-      const options = { state: { directory, store } } as const;
-      const calm = await calmResult(epochs);
-      const jobs = await startTestCluster(0, { minDevices: 1 });
-      t.teardown(() => jobs[Symbol.asyncDispose]());
-      const short = inEpochs(jobs.job({ devices: 2 }), 1);
-      const names: string[] = [];
-      {
-        await using before = await startTestCluster(2, options);
-        await before.cluster.leading;
-        const { cluster } = before;
-        const done = await cluster.submit(short, { key: "done" });
-        await done.result();
-        const running = await cluster.submit(longJob(jobs), { key: "running" });
-        const paused = await cluster.submit(longJob(jobs), { key: "paused" });
-        await paused.pause();
-        const queued = await cluster.submit(longJob(jobs), { key: "queued" });
-        await first(running, "run.checkpointed");
-        names.push(...[done, running, paused, queued].map(({ run }) => run));
-      }
-      // What is damaged of the journal is told, and the rest is taken up.
-      const journal = readdirSync(join(directory, "runs")).filter((name) =>
-        name.endsWith(".jsonl"),
-      );
-      const last = join(directory, "runs", journal.sort().at(-1) ?? "");
-      if (store === "file") appendFileSync(last, "0badcafe {}\n0badcafe {}\n\n");
-      await using after = await startTestCluster(2, options);
-      await after.cluster.leading;
-      const { cluster } = after;
-      if (store === "file") {
-        t.true(after.incidents.some(({ reason }) => reason.code === "JOURNAL_DAMAGED"));
-      }
-      const again = await cluster.submit(short, { key: "done" });
-      t.is(again.run, names[0] ?? "", "a key is known as before");
-      const other = longJob(jobs);
-      const taken = await t.throwsAsync(cluster.submit(other, { key: "done" }));
-      t.is((taken as RemoteError).code, "KEY_TAKEN");
-      const [done, running, paused, queued] = names.map((name) => cluster.client.run(name));
-      t.is((await done?.status())?.status, "finished");
-      t.is((await paused?.status())?.status, "paused");
-      for (const run of [running, queued]) t.is((await run?.result())?.digest, calm.digest);
-      t.is((await running?.result())?.generation, 2, "went on from its checkpoint");
-      t.is((await queued?.result())?.generation, 1);
-      t.deepEqual(
-        (await cluster.list()).map(({ run }) => run),
-        names,
-      );
-      await paused?.cancel();
-      t.is((await t.throwsAsync(paused?.result() ?? Promise.resolve()))?.name, "RunCancelledError");
-    },
-  );
-}
+// On every change, test/actors/jobs/job-service.test.ts takes up a journal, and
+// test/cli/running.test.ts kills a cluster with `--state`.
+testIf(testAll).serial(
+  "runs outlive the process: finished, running, paused and queued",
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const options = { state: { directory } };
+    const calm = await calmResult(epochs);
+    const jobs = await startTestCluster(0, { minDevices: 1 });
+    t.teardown(() => jobs[Symbol.asyncDispose]());
+    const short = inEpochs(jobs.job({ devices: 2 }), 1);
+    const names: string[] = [];
+    {
+      await using before = await startTestCluster(2, options);
+      await before.cluster.leading;
+      const { cluster } = before;
+      const done = await cluster.submit(short, { key: "done" });
+      await done.result();
+      const running = await cluster.submit(longJob(jobs), { key: "running" });
+      const paused = await cluster.submit(longJob(jobs), { key: "paused" });
+      await paused.pause();
+      const queued = await cluster.submit(longJob(jobs), { key: "queued" });
+      await first(running, "run.checkpointed");
+      names.push(...[done, running, paused, queued].map(({ run }) => run));
+    }
+    // What is damaged of the journal is told, and the rest is taken up.
+    const journal = readdirSync(join(directory, "runs")).filter((name) => name.endsWith(".jsonl"));
+    const last = join(directory, "runs", journal.sort().at(-1) ?? "");
+    appendFileSync(last, "0badcafe {}\n0badcafe {}\n\n");
+    await using after = await startTestCluster(2, options);
+    await after.cluster.leading;
+    const { cluster } = after;
+    t.true(after.incidents.some(({ reason }) => reason.code === "JOURNAL_DAMAGED"));
+    const again = await cluster.submit(short, { key: "done" });
+    t.is(again.run, names[0] ?? "", "a key is known as before");
+    const other = longJob(jobs);
+    const taken = await t.throwsAsync(cluster.submit(other, { key: "done" }));
+    t.is((taken as RemoteError).code, "KEY_TAKEN");
+    const [done, running, paused, queued] = names.map((name) => cluster.client.run(name));
+    t.is((await done?.status())?.status, "finished");
+    t.is((await paused?.status())?.status, "paused");
+    for (const run of [running, queued]) t.is((await run?.result())?.digest, calm.digest);
+    t.is((await running?.result())?.generation, 2, "went on from its checkpoint");
+    t.is((await queued?.result())?.generation, 1);
+    t.deepEqual(
+      (await cluster.list()).map(({ run }) => run),
+      names,
+    );
+    await paused?.cancel();
+    t.is((await t.throwsAsync(paused?.result() ?? Promise.resolve()))?.name, "RunCancelledError");
+  },
+);
 
 test.serial(
   "a run that is cancelled or paused while it prepares its data ends at once, however long they are",

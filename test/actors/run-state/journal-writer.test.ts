@@ -21,7 +21,6 @@ function startKeeper() {
       for (const entry of entries) if (entry.kind === "event") done.push(`keep ${entry.event.seq}`);
     },
     synced: async () => {},
-    forget() {},
     isLong: false,
     close: async () => {},
   };

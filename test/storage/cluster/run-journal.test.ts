@@ -1,113 +1,64 @@
-// The journal of the runs, in files and in RocksDB: one contract.
+// The journal of the runs.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
-import { openRunJournal } from "../../../storage/cluster/open-journal.ts";
+import { FileJournal } from "../../../storage/cluster/file-journal.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
-import { rocksDb, storeNeeds, testIf } from "../../helpers/needs.ts";
 
 type Entry = JournalEntry<string>;
 
 const run = (name: string): Entry => ({ kind: "run", run: name, job: { name } });
 const event = (name: string, what: string): Entry => ({ kind: "event", run: name, event: what });
 
-function startJournals(t: ExecutionContext, kind: "file" | "rocksdb") {
+const journalOf = (disk: Disk, term: number) => new FileJournal<string>(disk, "/lease", term);
+
+test("a journal holds what the one before held, and what was added since", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-journal-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  const open = (term: number) => openRunJournal<string>({ disk: realDisk, directory, term, kind });
-  return { directory, open };
-}
-
-const fileJournal = (disk: Disk, term: number) =>
-  openRunJournal<string>({ disk, directory: "/lease", term, kind: "file" });
-
-for (const kind of ["file", "rocksdb"] as const) {
-  testIf(...storeNeeds(kind))(
-    `${kind}: a journal holds what the one before held, and what was added since`,
-    async (t) => {
-      const { open } = startJournals(t, kind);
-      const first = await open(1);
-      t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
-      first.begin([]);
-      const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
-      first.append(entries.slice(0, 1));
-      first.append(entries.slice(1));
-      await first.synced();
-      await first.close();
-      const second = await open(3);
-      const former = second.readFormer();
-      t.deepEqual(former, { entries, damaged: 0 });
-      second.begin(former.entries);
-      second.append([{ kind: "wish", run: "a", cancel: true }]);
-      await second.close();
-      const third = await open(4);
-      const all = [...entries, { kind: "wish", run: "a", cancel: true }];
-      t.deepEqual(third.readFormer().entries, all);
-      await third.close();
-    },
-  );
-
-  testIf(...storeNeeds(kind))(
-    `${kind}: what is forgotten is gone when it begins anew, and the rest is not`,
-    async (t) => {
-      const { open } = startJournals(t, kind);
-      const first = await open(1);
-      first.begin([run("a"), run("b"), event("a", "x"), event("b", "y")]);
-      first.forget("a");
-      first.append([event("b", "z")]);
-      await first.close();
-      const second = await open(2);
-      const left = second.readFormer().entries.filter((entry) => entry.run !== "a");
-      t.deepEqual(left, [run("b"), event("b", "y"), event("b", "z")]);
-      if (kind === "rocksdb") t.deepEqual(second.readFormer().entries, left);
-      await second.close();
-    },
-  );
-}
-
-test("a directory keeps the kind that it was begun with", async (t) => {
-  const { directory, open } = startJournals(t, "file");
-  const first = await open(1);
-  first.begin([run("a")]);
+  const open = (term: number) => new FileJournal<string>(realDisk, directory, term);
+  const first = open(1);
+  t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
+  first.begin([]);
+  const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
+  first.append(entries.slice(0, 1));
+  first.append(entries.slice(1));
+  await first.synced();
   await first.close();
-  const any = { disk: realDisk, directory, term: 2, kind: "auto" } as const;
-  const second = await openRunJournal<string>(any);
-  t.deepEqual(second.readFormer().entries, [run("a")]);
+  const second = open(3);
+  const former = second.readFormer();
+  t.deepEqual(former, { entries, damaged: 0 });
+  second.begin(former.entries);
+  second.append([{ kind: "wish", run: "a", cancel: true }]);
   await second.close();
-});
-
-testIf(rocksDb)("RocksDB lets one in at a time, and says who is refused what", async (t) => {
-  const { open, directory } = startJournals(t, "rocksdb");
-  const first = await open(1);
-  const error = await t.throwsAsync(open(2), { code: "INPUT_UNUSABLE" });
-  t.true(error?.message.startsWith(`Cannot open the runs in ${join(directory, "rocksdb")}: `));
-  await first.close();
+  const third = open(4);
+  t.deepEqual(third.readFormer().entries, [...entries, { kind: "wish", run: "a", cancel: true }]);
+  await third.close();
 });
 
 test("what a leader still writes that is none any more, nobody reads", async (t) => {
   const disk = new SimulatedDisk();
-  const first = await fileJournal(disk, 1);
+  const first = journalOf(disk, 1);
   first.begin([run("a")]);
-  const second = await fileJournal(disk, 3);
+  const second = journalOf(disk, 3);
   second.begin(second.readFormer().entries);
   first.append([run("lost")]);
-  t.deepEqual((await fileJournal(disk, 4)).readFormer().entries, [run("a")]);
+  t.deepEqual(journalOf(disk, 4).readFormer().entries, [run("a")]);
   t.deepEqual(disk.list("/lease/runs"), ["00000003.jsonl"]);
 });
 
 test("a torn last line is none; a damaged one before it is told", async (t) => {
   const disk = new SimulatedDisk();
-  const journal = await fileJournal(disk, 1);
+  const journal = journalOf(disk, 1);
   journal.begin([run("a"), run("b")]);
   journal.append([event("a", "x")]);
   const file = disk.open("/lease/runs/00000001.jsonl", "update");
   const last = file.size() - 3;
   file.truncate(last);
-  const read = async () => (await fileJournal(disk, 2)).readFormer();
+  const read = async () => journalOf(disk, 2).readFormer();
   const whole = { entries: [run("a"), run("b")], damaged: 0 };
   t.deepEqual(await read(), whole);
   file.write(new TextEncoder().encode("\n"), last);
@@ -121,12 +72,12 @@ test("after a power cut at any moment, what was synced is there, and nothing tha
   const runJob = async (disk: SimulatedDisk) => {
     const synced: Entry[] = [];
     try {
-      const first = await fileJournal(disk, 1);
+      const first = journalOf(disk, 1);
       first.begin([]);
       first.append(written.slice(0, 3));
       await first.synced();
       synced.push(...written.slice(0, 3));
-      const second = await fileJournal(disk, 2);
+      const second = journalOf(disk, 2);
       second.begin(second.readFormer().entries);
       for (const entry of written.slice(3)) {
         second.append([entry]);
@@ -143,7 +94,7 @@ test("after a power cut at any moment, what was synced is there, and nothing tha
     disk.crashAt(at);
     const synced = await runJob(disk);
     disk.crash();
-    const { entries, damaged } = (await fileJournal(disk, 9)).readFormer();
+    const { entries, damaged } = journalOf(disk, 9).readFormer();
     t.deepEqual(entries.slice(0, synced.length), synced, `cut at ${at}`);
     t.deepEqual(entries, written.slice(0, entries.length), `cut at ${at}`);
     t.is(damaged, 0, `cut at ${at}`);

@@ -33,15 +33,18 @@ export function hasNatsServer(): boolean {
   });
 }
 
-/** A server that takes clients. `flags`: of the server program. */
-export async function startNatsServer(flags: readonly string[] = []): Promise<NatsServer> {
+/**
+ * A server that takes clients. `flags`: of the server program; `inside`: a command that becomes it.
+ */
+export async function startNatsServer(
+  flags: readonly string[] = [],
+  inside: readonly string[] = [],
+): Promise<NatsServer> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-nats-"));
-  const hasPort = flags.includes("-p");
-  const server = spawn(
-    "nats-server",
-    ["-a", "127.0.0.1", ...(hasPort ? [] : ["-p", "-1"]), "--ports_file_dir", directory, ...flags],
-    { stdio: "ignore", env },
-  );
+  const port = flags.includes("-p") ? [] : ["-p", "-1"];
+  const own = ["-a", "127.0.0.1", ...port, "--ports_file_dir", directory];
+  const [command = "", ...args] = [...inside, "nats-server", ...own, ...flags];
+  const server = spawn(command, args, { stdio: "ignore", env });
   const exited = new Promise<void>((resolve) => {
     server.once("exit", () => resolve());
     server.once("error", () => resolve());

@@ -1,0 +1,254 @@
+// A live cluster, and a tenant of it that means ill: jobs, requests, frames and calls of HTTP that
+// are changed at random. After each case the cluster serves the other tenant as if nobody had asked
+// for anything: in time, with the same model, and with nothing of it shown, changed or left behind.
+
+import { mkdtempSync } from "node:fs";
+import { connect as connectSocket } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { encode } from "@msgpack/msgpack";
+import type { RunLine } from "../../index.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import { drawsOf, hostileFrame } from "../helpers/nats/hostile.ts";
+import { hasNatsServer } from "../helpers/nats/nats.ts";
+import { type RawClient, startRawClient } from "../helpers/nats/raw-client.ts";
+import { jsonValues, type Target } from "./target.ts";
+import {
+  canHoldProcesses,
+  hostileLogin,
+  openTenantPlace,
+  secretName,
+  type TenantPlace,
+} from "./tenant-place.ts";
+import { ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
+
+/**
+ * What the tenant does, as a case has it: it asks the job service (`ask`) or publishes on any
+ * `subject`, subscribes (`listen`), or calls an address of HTTP (`call`). After changes at random
+ * any of its values may be any value.
+ */
+export type Act = Readonly<
+  Partial<
+    Record<
+      | "ask"
+      | "subject"
+      | "body"
+      | "as"
+      | "reply"
+      | "headers"
+      | "frame"
+      | "listen"
+      | "call"
+      | "path"
+      | "of"
+      | "token",
+      unknown
+    >
+  >
+>;
+
+/** How long the honest tenant waits for an answer, and for its model; a case has 20 s. */
+const [answerMsMax, runMsMax, endMsMax] = [6000, 12_000, 12_000];
+/** `osiris up` with some models in training has a fourth of it. */
+const memoryBytesMax = 3 * 2 ** 29;
+const callMsMax = 1000;
+/** Longest case. */
+const actsMax = 40;
+
+let place: Promise<TenantPlace> | undefined;
+
+async function readCase(bytes: Uint8Array, home: string): Promise<void> {
+  const text = Buffer.from(bytes).toString("utf8");
+  JSON.parse(text);
+  place ??= openTenantPlace(mkdtempSync(join(home, "place-")));
+  const here = await place;
+  try {
+    await judged(here, text);
+  } catch (cause) {
+    place = undefined; // The next case has a cluster that nothing was done to.
+    const ended = here.ended();
+    await here.close();
+    if (ended !== undefined) throw new Error(ended);
+    // No error of a request is a refusal of the case.
+    throw cause instanceof TrainingError ? new Error(`${cause.code}: ${cause.message}`) : cause;
+  }
+}
+
+/** One case. @throws Error: what the cluster should have withstood */
+async function judged(here: TenantPlace, text: string): Promise<void> {
+  const name = "case";
+  const before = await within(answerMsMax, "the hostile tenant was not answered", () =>
+    here.hostile.list(),
+  );
+  const run = await within(answerMsMax, "the honest tenant's job was not taken", () =>
+    here.honest.submit(here.honestJob(name)),
+  );
+  const seen = await done(here, actsOf(text, run.run, before));
+  await within(answerMsMax, "the honest tenant was not answered", () => here.honest.list());
+  const { digest } = await within(runMsMax, "the honest tenant's run did not end", () =>
+    run.result(),
+  );
+  expectSame("the model of the honest tenant", digest, here.quietDigest);
+  const ends = await within(endMsMax, "runs of the hostile tenant do not end", () => endAll(here));
+  const shown = [...seen, ...ends].join("\n");
+  for (const [pattern, what] of forbidden) {
+    const at = shown.search(pattern);
+    if (at >= 0) throw new Error(`${what}: ${shown.slice(Math.max(0, at - 200), at + 400)}`);
+  }
+  here.forget(name);
+  expectSame("files outside the hostile tenant's directories", here.changes().join(), "");
+  here.renew();
+  const ended = here.ended();
+  if (ended !== undefined) throw new Error(ended);
+  const bytes = here.memory();
+  if (bytes > memoryBytesMax) throw new Error(`the cluster has ${bytes >> 20} MiB of memory`);
+}
+
+/** The acts of a case, with the names of runs in them. */
+function actsOf(text: string, theirs: string, before: readonly RunLine[]): Act[] {
+  const last = Math.max(0, ...before.map(({ run }) => Number(/\d+$/.exec(run)?.[0])));
+  const own = theirs.replace(/honest-\d+$/, `hostile-${last + 1}`);
+  const parsed: unknown = JSON.parse(text.replaceAll(ownRun, own).replaceAll(theirRun, theirs));
+  return (Array.isArray(parsed) ? parsed : [parsed])
+    .filter((act) => typeof act === "object" && act !== null)
+    .slice(0, actsMax);
+}
+
+/** What no answer to the hostile tenant has in it. */
+const forbidden = [
+  [new RegExp(secretName), "something of the honest tenant's was shown"],
+  [/"code":"UNKNOWN"|\xa4code\xa7UNKNOWN/, "an error without a name was answered"],
+] as const;
+
+function expectSame(what: string, actual: string, expected: string): void {
+  if (actual !== expected) throw new Error(`${what}: expected "${expected}", got "${actual}"`);
+}
+
+async function within<Result>(ms: number, why: string, work: () => Promise<Result>) {
+  const timeout = new AbortController();
+  try {
+    return await Promise.race([
+      work(),
+      sleep(ms, undefined, { signal: timeout.signal }).then(() => {
+        throw new Error(`${why} within ${ms} ms`);
+      }),
+    ]);
+  } finally {
+    timeout.abort();
+  }
+}
+
+/** Does what a case says; resolves to all that came back. */
+async function done(here: TenantPlace, acts: readonly Act[]): Promise<string[]> {
+  using client = await startRawClient(here.ports.nats);
+  client.send(
+    `CONNECT ${JSON.stringify({ ...hostileLogin, headers: true, no_responders: true, verbose: false })}`,
+    "SUB _INBOX.hostile.> 1",
+    "SUB osiris.c1.runs.hostile.*.events 2",
+  );
+  const calls: Promise<string>[] = [];
+  for (const [i, act] of acts.entries()) {
+    if (typeof act.call === "string") calls.push(call(here, act));
+    else if (typeof act.listen === "string") client.send(`SUB ${act.listen} ${i + 3}`);
+    else publish(client, act, i);
+  }
+  client.send("PING");
+  // What is no line of the protocol costs the sender its connection.
+  await Promise.race([client.until("PONG"), client.closed, sleep(answerMsMax)]).catch(() => {});
+  const answers = await Promise.all(calls);
+  await Promise.race([client.closed, sleep(100)]); // Answers come meanwhile.
+  return [client.text(), ...answers];
+}
+
+function publish(client: RawClient, act: Act, i: number): void {
+  const { subject = `osiris.c1.jobs.hostile.${act.ask}`, reply = `_INBOX.hostile.${i}` } = act;
+  const { payload, headers } = frameOf(act);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = Buffer.from(`NATS/1.0\r\n${lines.join("")}\r\n`);
+  const sizes = `${head.length} ${head.length + payload.length}`;
+  client.send(`HPUB ${subject} ${reply} ${sizes}`);
+  client.socket.write(Buffer.concat([head, payload, Buffer.from("\r\n")]));
+}
+
+/** A body as JSON or msgpack, or made a hostile frame of. */
+function frameOf({ body = {}, as, frame, headers }: Act): ReturnType<typeof hostileFrame> {
+  if (typeof frame === "number") return hostileFrame(drawsOf(Math.abs(frame) % 2 ** 31), body);
+  const isPacked = as === "msgpack";
+  const bounded = withFewRows(body);
+  const payload = isPacked ? encode(bounded, { maxDepth: 3000 }) : jsonValues.write(bounded);
+  const type = `application/${isPacked ? "msgpack" : "json"}`;
+  const own = typeof headers === "object" ? (headers as Record<string, string>) : {};
+  return { payload, headers: { "content-type": type, ...own } };
+}
+
+/** Tables of a run may fill the machine: that is refused by size, and not what is looked for. */
+function withFewRows(body: unknown): unknown {
+  const text = JSON.stringify(body, (name, value: unknown) =>
+    name === "rows" && typeof value === "number" && value > rowsMax ? rowsMax : value,
+  );
+  return text === undefined ? null : JSON.parse(text);
+}
+
+const rowsMax = 2 ** 20;
+
+/** Calls an address as it stands; resolves to the answer, as far as it came in time. */
+function call(here: TenantPlace, act: Act): Promise<string> {
+  const { call: method, path = "/", of, token, headers = {}, body } = act;
+  const port = of === "metrics" ? here.ports.metrics : here.ports.page;
+  const socket = connectSocket(port, "127.0.0.1");
+  let answer = "";
+  return new Promise((resolve) => {
+    const end = () => {
+      socket.destroy();
+      clearTimeout(timer);
+      resolve(answer);
+    };
+    const timer = setTimeout(end, callMsMax);
+    socket.setEncoding("latin1").on("data", (text) => {
+      answer += text;
+    });
+    socket.on("error", end).on("close", end);
+    const content = body === undefined ? "" : JSON.stringify(body);
+    const lines = Object.entries({
+      Host: `127.0.0.1:${port}`,
+      Connection: "close",
+      ...(token === true ? { Authorization: `Bearer ${here.hostileToken}` } : {}),
+      ...(content === "" ? {} : { "Content-Length": Buffer.byteLength(content) }),
+      ...(headers as object),
+    }).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n${content}`);
+  });
+}
+
+/** Cancels the hostile tenant's runs; resolves to how they ended, once all have. */
+async function endAll({ hostile }: TenantPlace): Promise<string[]> {
+  for (;;) {
+    const runs = await hostile.list();
+    const open = runs.filter(({ status }) => !/^(finished|failed|cancelled)$/.test(status));
+    if (open.length === 0) {
+      const ends = await Promise.all(runs.slice(-5).map(({ run }) => hostile.run(run).status()));
+      return ends.map(({ error }) => JSON.stringify(error ?? {}));
+    }
+    for (const { run } of open) {
+      await hostile
+        .run(run)
+        .cancel()
+        .catch((error: unknown) => {
+          if (!(error instanceof TrainingError)) throw error; // It has ended meanwhile.
+        });
+    }
+    await sleep(50);
+  }
+}
+
+const tenants: Target = {
+  name: "tenants of a cluster",
+  seeds: () => tenantSeeds.map((acts) => Buffer.from(JSON.stringify(acts))),
+  read: readCase,
+  values: jsonValues,
+  refusals: [SyntaxError],
+};
+
+/** None where there is no nats-server, or processes cannot be held. */
+export const tenantTargets: readonly Target[] =
+  hasNatsServer() && canHoldProcesses() ? [tenants] : [];

@@ -7,7 +7,7 @@ import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { criteo, synthetic } from "../../src/data/sources.ts";
 import { rankAuc } from "../../src/data/synthetic/rank-auc.ts";
-import { SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
+import { generateSamples, SyntheticSamples } from "../../src/data/synthetic/synthetic.ts";
 import { writeSyntheticTsv } from "../../src/data/synthetic/synthetic-tsv.ts";
 import { Zipf } from "../../src/data/synthetic/zipf.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
@@ -75,6 +75,17 @@ test("a sample is a function of seed and index, whatever was drawn before", (t) 
   t.notDeepEqual(draw(6), fifth);
   const other = new SyntheticSamples({ ...options, seed: 2 }, tables);
   t.notDeepEqual(draw(5, other).ids, fifth.ids);
+});
+
+test("the best AUC of many samples is that of the first of them, in bounded memory", (t) => {
+  const made = (samples: number, ranked?: number) => {
+    const options = checkOptions(syntheticOptions, synthetic({ samples, batchSize: 1 }));
+    return generateSamples(options, tables.slice(0, 2), () => {}, ranked);
+  };
+  const [many, few] = [made(6000, 5000), made(5000)];
+  t.is(many.bestAuc, few.bestAuc);
+  t.not(many.bestAuc, made(6000).bestAuc);
+  t.is(many.positives, made(6000).positives);
 });
 
 test("a cache of generated samples knows the best AUC, and a quarter is positive", async (t) => {

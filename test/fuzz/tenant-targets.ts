@@ -227,7 +227,7 @@ async function endAll({ hostile }: TenantPlace): Promise<string[]> {
     const open = runs.filter(({ status }) => !/^(finished|failed|cancelled)$/.test(status));
     if (open.length === 0) {
       const ends = await Promise.all(runs.slice(-5).map(({ run }) => hostile.run(run).status()));
-      return ends.map(({ error }) => JSON.stringify(error ?? {}));
+      return ends.map(({ error, incidents }) => JSON.stringify({ error, incidents }));
     }
     for (const { run } of open) {
       await hostile

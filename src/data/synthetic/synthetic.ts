@@ -32,35 +32,43 @@ export interface GeneratedReport {
   readonly samples: number;
   /** Samples with label 1: about a quarter. */
   readonly positives: number;
-  /** AUC of the true logits against the drawn labels; NaN where the first label is a number. */
+  /**
+   * AUC of the true logits against the drawn labels, of the first 2²⁴ samples where there are more;
+   * NaN where the first label is a number.
+   */
   readonly bestAuc: number;
   /** Where it is one: root of the mean squared difference of true logits and drawn labels. */
   readonly bestRmse?: number;
 }
 
-/**
- * Calls `take` with every sample in turn. The next sample reuses its memory. Needs 8 bytes per
- * sample in addition, for the best AUC.
- */
+/** Samples that the best AUC is computed of: more would take 8 bytes of memory each. */
+const rankedMax = 2 ** 24;
+
+/** Calls `take` with every sample in turn. The next sample reuses its memory. */
 export function generateSamples(
   options: ResolvedSyntheticOptions,
   tables: readonly TableShape[],
   take: (sample: Sample) => void,
+  ranked = Math.min(options.samples, rankedMax),
 ): GeneratedReport {
   const generator = new SyntheticSamples(options, tables);
   const targets = targetsOf(options);
   const sample = new Sample({ dense: options.dense, features: tables.length, targets });
   if (areNumeric(options)[0] === true) return generateNumbers(generator, options, sample, take);
   // Logits of positive samples fill the array from the left, of negatives from the right.
-  const logits = new Float64Array(options.samples);
+  const logits = new Float64Array(ranked);
   let positives = 0;
+  let rankedPositives = 0;
   for (let index = 0; index < options.samples; index++) {
     const logit = generator.fill(sample, index);
-    if (sample.label === 1) logits[positives++] = logit;
-    else logits[options.samples - 1 - (index - positives)] = logit;
+    if (sample.label === 1) positives++;
+    if (index < ranked) {
+      if (sample.label === 1) logits[rankedPositives++] = logit;
+      else logits[ranked - 1 - (index - rankedPositives)] = logit;
+    }
     take(sample);
   }
-  const bestAuc = rankAuc(logits.subarray(0, positives), logits.subarray(positives));
+  const bestAuc = rankAuc(logits.subarray(0, rankedPositives), logits.subarray(rankedPositives));
   return { samples: options.samples, positives, bestAuc };
 }
 

@@ -13,7 +13,7 @@ import { setFlagsFromString } from "node:v8";
 const zodFolder = dirname(createRequire(import.meta.url).resolve("zod/package.json"));
 
 /** Packages of many modules that every command loads: they lie in the rollups of processes. */
-const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|csv-parse|hyparquet|hyparquet-compressors|hyparquet-writer|hysnappy|fzstd|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
+const loadedByAll = /^(@msgpack|@nats-io|cli-progress|commander|csv-parse|hyparquet|hyparquet-writer|lru-cache|nats|tweetnacl|xstate|yaml)(\/|$)/;
 
 /** The licences of the packages that these modules are of, as the licences ask. */
 function licencesOf(modules) {

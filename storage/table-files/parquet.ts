@@ -1,16 +1,15 @@
 // Parquet: a column `id` of INT64, a column `vector` of lists of FLOAT, and where there is state a
 // column `state` like it. Uncompressed: the bits of trained weights do not compress.
 
-import {
-  type AsyncBuffer,
-  type FileMetaData,
-  parquetMetadataAsync,
-  parquetReadObjects,
-  parquetSchema,
-  type SchemaElement,
-} from "hyparquet";
+import type { SchemaElement, SchemaTree } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import { libraryCodecs } from "../../src/data/parquet/decode/library-codecs.ts";
+import { readFooter } from "../../src/data/parquet/footer.ts";
+import {
+  type LeafPlace,
+  type StoredLeaf,
+  StoredLeaves,
+} from "../../src/data/parquet/stored-leaf.ts";
+import { type RangeReader, slackBytes } from "../../src/data/tables/byte-ranges.ts";
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";
 import {
@@ -27,8 +26,6 @@ import {
 
 /** Floats of a row group: some megabytes, as the library holds a group as JavaScript numbers. */
 const groupFloatsMax = 2 ** 19;
-
-const compressors = libraryCodecs();
 
 export const parquet: RowFormat = { isCounted: false, open: openWriter, read: openReader };
 
@@ -96,28 +93,34 @@ async function openReader(path: string, disk: Disk): Promise<RowFile> {
 }
 
 async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
-  const buffer = bufferOf(file, path);
-  const metadata = await attempt(path, () => parquetMetadataAsync(buffer));
-  const columns = columnsOf(metadata, path);
-  const read = (rowStart: number, rowEnd: number) =>
-    attempt(path, () =>
-      parquetReadObjects({ file: buffer, metadata, compressors, columns, rowStart, rowEnd }),
-    );
-  const [first] = metadata.num_rows > 0n ? await read(0, 1) : [];
-  const shape = { dim: lengthOf(first?.vector), width: lengthOf(first?.state) };
+  const ranges = rangesOf(file, path);
+  const { schema, groups } = await readFooter(ranges);
+  const columns = columnsOf(schema, path);
+  const leaves = new StoredLeaves(ranges);
+  const read = async (place: number): Promise<Lists> => {
+    const group = groups[place];
+    const lists: Lists = { ids: [], vector: none, state: none };
+    if (group === undefined) return lists;
+    const [id, vector, state] = columns;
+    const { values: ids } = await leaves.read(group, place, id);
+    const floats = async (at: ListPlace) => listsOf(await leaves.read(group, place, at), at);
+    const own = state === undefined ? none : await floats(state);
+    return { ids, vector: await floats(vector), state: own };
+  };
+  const first = await read(groups.findIndex(({ rows }) => rows > 0));
+  const shape = { dim: first.vector(0).length, width: first.state(0).length };
   const placeOf = (at: number) => `row ${at} of ${path}`;
   return {
     shape,
     async *chunks() {
       let done = 0;
-      for (const group of metadata.row_groups) {
-        const end = done + Number(group.num_rows);
-        const rows = await read(done, end);
-        for (let at = 0; at < rows.length; at += fileRowsMax) {
-          const some = rows.slice(at, at + fileRowsMax);
-          yield chunkOf(some, shape, (row) => placeOf(done + at + row), path);
+      for (const [place, { rows }] of groups.entries()) {
+        const lists = await read(place);
+        for (let at = 0; at < rows; at += fileRowsMax) {
+          const end = Math.min(rows, at + fileRowsMax);
+          yield chunkOf(lists, [at, end], shape, (row) => placeOf(done + row), path);
         }
-        done = end;
+        done += rows;
       }
     },
     placeOf,
@@ -125,31 +128,66 @@ async function readerOf(file: DiskFile, path: string): Promise<RowFile> {
   };
 }
 
-function bufferOf(file: DiskFile, path: string): AsyncBuffer {
-  const byteLength = file.size();
+/** `entryLevel`: of an entry of its lists, with or without a value. */
+type ListPlace = LeafPlace & { readonly entryLevel: number };
+
+/** The rows of a row group. */
+interface Lists {
+  readonly ids: readonly unknown[];
+  readonly vector: FloatsAt;
+  readonly state: FloatsAt;
+}
+
+/** The numbers of a row; null: one is missing. */
+type FloatsAt = (row: number) => readonly unknown[];
+
+const none: FloatsAt = () => [];
+
+/** A row without a list, or of an empty one, has one entry of a lower level. */
+function listsOf({ levels, values, starts }: StoredLeaf, { entryLevel }: ListPlace): FloatsAt {
+  return (row) => {
+    const [from = 0, to = 0] = [starts[row], starts[row + 1]];
+    return (levels[from] ?? 0) < entryLevel ? [] : values.slice(from, to);
+  };
+}
+
+function rangesOf(file: DiskFile, path: string): RangeReader {
   return {
-    byteLength,
-    slice(start, end = byteLength) {
-      const bytes = new Uint8Array(end - start);
-      onDisk("read", path, () => file.read(bytes, start));
-      return bytes.buffer;
+    path,
+    size: file.size(),
+    async read(start, end, memory) {
+      const bytes = memory ?? new Uint8Array(end - start + slackBytes);
+      onDisk("read", path, () => file.read(bytes.subarray(0, end - start), start));
+      return bytes;
     },
+    async close() {},
   };
 }
 
 /** The columns to read. @throws InputUnusableError where one is missing or has another type */
-function columnsOf(metadata: FileMetaData, path: string): string[] {
-  const { children } = parquetSchema(metadata);
-  const names = children.map(({ element }) => element.name);
-  const has = (name: string, types: readonly string[]) => {
-    let at = children.find(({ element }) => element.name === name);
-    const isList = (at?.children.length ?? 0) > 0;
-    while (at?.children.length === 1) at = at.children[0];
-    return isList === (name !== "id") && types.includes(at?.element.type ?? "");
+function columnsOf(
+  { children }: SchemaTree,
+  path: string,
+): readonly [id: LeafPlace, vector: ListPlace, state?: ListPlace] {
+  const placeOf = (name: string, types: readonly string[]): ListPlace | undefined => {
+    let node = children.find(({ element }) => element.name === name);
+    let [level, lists, entryLevel] = [0, 0, 0];
+    for (; node !== undefined; node = node.children[0]) {
+      const { repetition_type: repetition, type } = node.element;
+      if (repetition !== "REQUIRED") level++;
+      if (repetition === "REPEATED") [lists, entryLevel] = [lists + 1, level];
+      if (node.children.length > 1) return undefined;
+      if (node.children.length > 0) continue;
+      const isFit = types.includes(type ?? "") && lists === (name === "id" ? 0 : 1);
+      return isFit ? { node, level, entryLevel, isRepeated: lists > 0 } : undefined;
+    }
+    return undefined;
   };
-  const wanted = names.includes("state") ? ["vector", "state"] : ["vector"];
-  if (has("id", ["INT64", "INT32"]) && wanted.every((name) => has(name, ["FLOAT"]))) {
-    return ["id", ...wanted];
+  const id = placeOf("id", ["INT64", "INT32"]);
+  const [vector, state] = ["vector", "state"].map((name) => placeOf(name, ["FLOAT"]));
+  const hasState = children.some(({ element }) => element.name === "state");
+  if (id !== undefined && vector !== undefined && hasState === (state !== undefined)) {
+    return state === undefined ? [id, vector] : [id, vector, state];
   }
   const form = "`id` (INT64 or INT32) and `vector` (a list of FLOAT)";
   const types = children.map(({ element: { name, type } }) => `\`${name}\` (${type ?? "nested"})`);
@@ -157,45 +195,33 @@ function columnsOf(metadata: FileMetaData, path: string): string[] {
 }
 
 function chunkOf(
-  rows: readonly Record<string, unknown>[],
+  { ids: all, vector, state: states }: Lists,
+  [from, to]: readonly [number, number],
   { dim, width }: FileShape,
   placeOf: (row: number) => string,
   path: string,
 ): FileRows {
-  const ids = new BigInt64Array(rows.length);
-  const vectors = new Float32Array(rows.length * dim);
-  const state = width === 0 ? undefined : new Float32Array(rows.length * width);
-  const put = (to: Float32Array, row: number, length: number, list: unknown) => {
-    if (lengthOf(list) !== length) {
-      const found = `got ${lengthOf(list)}`;
+  const ids = new BigInt64Array(to - from);
+  const vectors = new Float32Array(ids.length * dim);
+  const state = width === 0 ? undefined : new Float32Array(ids.length * width);
+  const put = (out: Float32Array, row: number, length: number, list: readonly unknown[]) => {
+    if (list.length !== length) {
+      const found = `got ${list.length}`;
       throw unusable(path, `Expected ${length} numbers in ${placeOf(row)}, ${found}`);
     }
     // Nulls become NaN, which the checks refuse.
-    for (const [i, value] of (list as (number | null)[]).entries()) {
-      to[row * length + i] = value ?? Number.NaN;
+    for (const [i, value] of list.entries()) {
+      out[(row - from) * length + i] = typeof value === "number" ? value : Number.NaN;
     }
   };
-  for (const [row, { id, vector, state: own }] of rows.entries()) {
+  for (let row = from; row < to; row++) {
+    const id = all[row];
     if (typeof id !== "bigint" && typeof id !== "number") {
       throw unusable(path, `Expected an id in ${placeOf(row)}, got ${String(id)}`);
     }
-    ids[row] = BigInt(id);
-    put(vectors, row, dim, vector);
-    if (state !== undefined) put(state, row, width, own);
+    ids[row - from] = BigInt(id);
+    put(vectors, row, dim, vector(row));
+    if (state !== undefined) put(state, row, width, states(row));
   }
   return { ids, vectors, state };
-}
-
-function lengthOf(list: unknown): number {
-  return Array.isArray(list) || ArrayBuffer.isView(list) ? (list as Float32Array).length : 0;
-}
-
-/** If the library cannot read the file, the file is to blame. */
-async function attempt<T>(path: string, body: () => Promise<T>): Promise<T> {
-  try {
-    return await body();
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw unusable(path, `Cannot read ${path} as Parquet: ${why}`, cause);
-  }
 }

@@ -3,30 +3,20 @@
 //
 // Columns are values, structs, lists of values or of structs, and maps; others are refused by name.
 
-import {
-  type AsyncBuffer,
-  type FileMetaData,
-  parquetMetadataAsync,
-  parquetScan,
-  parquetSchema,
-  type SchemaElement,
-  type SchemaTree,
-} from "hyparquet";
-import { compressors } from "hyparquet-compressors";
-import { libraryCodecs } from "../../src/data/parquet/decode/library-codecs.ts";
+import type { SchemaElement, SchemaTree } from "hyparquet";
 import { readFooter } from "../../src/data/parquet/footer.ts";
+import { StoredLeaves } from "../../src/data/parquet/stored-leaf.ts";
 import { openRanges, type RangeReader } from "../../src/data/tables/byte-ranges.ts";
 import { unreadable } from "../../src/data/text/text-lines.ts";
-import { InputUnusableError, TrainingError } from "../../src/errors/errors.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
 import { typeOf } from "./column-types.ts";
+import { storedColumn } from "./stored-columns.ts";
 import {
   refuseOtherColumns,
   type TableColumn,
   type TableRows,
   type TableSource,
 } from "./table-columns.ts";
-
-const codecs = libraryCodecs(compressors);
 
 /**
  * The rows of files that have the same columns, in any order.
@@ -64,14 +54,11 @@ async function rowsIn(path: string): Promise<number> {
 }
 
 async function columnsOf(path: string): Promise<TableColumn[]> {
-  return withFile(path, async (file) => {
-    await readFooter(file); // Checks every number that is relied on.
-    return columnsIn(file.path, await metadataOf(file));
-  });
+  return withFile(path, async (file) => columnsIn(file.path, (await readFooter(file)).schema));
 }
 
-function columnsIn(path: string, metadata: FileMetaData): TableColumn[] {
-  return parquetSchema(metadata).children.map((node) => {
+function columnsIn(path: string, schema: SchemaTree): TableColumn[] {
+  return schema.children.map((node) => {
     const { name } = node.element;
     if (!isWritten(node)) {
       const why = `its column \`${name}\` is ${typeOf(node)}`;
@@ -116,59 +103,25 @@ function isLeaf({ type }: SchemaElement): boolean {
 async function* rowGroupsOf(path: string, left: number): AsyncGenerator<TableRows> {
   const file = await opened(path);
   try {
-    const metadata = await metadataOf(file);
-    const stored = { ...metadata, schema: metadata.schema.map(asStored) };
-    const scan = await attempt(file.path, () =>
-      parquetScan({ file: bufferOf(file), metadata: stored, compressors: codecs, utf8: false }),
-    );
+    const { schema, groups } = await readFooter(file);
+    const leaves = new StoredLeaves(file);
     let rowEnd = 0;
-    for (const { num_rows: count } of metadata.row_groups) {
-      const rowStart = Math.max(rowEnd, left);
-      rowEnd += Number(count);
-      if (rowEnd <= rowStart) continue;
+    for (const [place, group] of groups.entries()) {
+      const from = Math.max(rowEnd, left);
+      const skipped = from - rowEnd;
+      rowEnd += group.rows;
+      if (rowEnd <= from) continue;
       const columns = new Map<string, readonly unknown[]>();
-      for (const { element } of parquetSchema(metadata).children) {
-        const { name: column } = element;
-        const values = await attempt(file.path, () =>
-          scan.readColumn({ column, rowStart, rowEnd }),
-        );
-        columns.set(column, element.converted_type === "MAP" ? pairsOf(values) : [...values]);
+      for (const node of schema.children) {
+        const values = await storedColumn({ path: file.path, leaves, group, place }, node);
+        columns.set(node.element.name, skipped === 0 ? values : values.slice(skipped));
       }
-      const placeOf = (row: number) => `row ${rowStart + row + 1} of ${file.path}`;
-      yield { rows: rowEnd - rowStart, file: path, columns, placeOf };
+      const placeOf = (row: number) => `row ${from + row + 1} of ${file.path}`;
+      yield { rows: rowEnd - from, file: path, columns, placeOf };
     }
   } finally {
     await file.close();
   }
-}
-
-/** Maps as lists of pairs, in their order and with keys of any type. */
-function pairsOf(values: ArrayLike<unknown>): unknown[] {
-  return Array.from(values, (value) => {
-    const pairs = Object.values(value ?? {})[0];
-    return value === null || value === undefined ? undefined : (pairs ?? []);
-  });
-}
-
-/** A node without what its values mean; of groups, lists alone keep their form. */
-function asStored(element: SchemaElement): SchemaElement {
-  const { logical_type: _logical, converted_type: converted, ...rest } = element;
-  const isList = element.type === undefined && converted === "LIST";
-  return isList ? { ...rest, converted_type: "LIST" } : rest;
-}
-
-async function metadataOf(file: RangeReader): Promise<FileMetaData> {
-  return attempt(file.path, () => parquetMetadataAsync(bufferOf(file)));
-}
-
-function bufferOf(file: RangeReader): AsyncBuffer {
-  return {
-    byteLength: file.size,
-    async slice(start, end = file.size) {
-      const bytes = await file.read(start, end);
-      return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + end - start) as ArrayBuffer;
-    },
-  };
 }
 
 async function opened(path: string): Promise<RangeReader> {
@@ -185,16 +138,5 @@ async function withFile<Result>(path: string, work: (file: RangeReader) => Promi
     return await work(file);
   } finally {
     await file.close();
-  }
-}
-
-/** If the library cannot read the file, the file is to blame. */
-async function attempt<Result>(path: string, body: () => Result | Promise<Result>) {
-  try {
-    return await body();
-  } catch (cause) {
-    if (cause instanceof TrainingError) throw cause; // It names the file already.
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new InputUnusableError(path, `Cannot read ${path} as Parquet: ${why}`, { cause });
   }
 }

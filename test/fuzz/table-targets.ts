@@ -33,12 +33,14 @@ function shapesIn<Shape>(names: readonly string[], shapeOf: (name: string) => Sh
   });
 }
 
+const parquetSeeds = () =>
+  ["where/edges", "where/int96", ...fixtureNames.map((name) => `parquet/${name}`)].map((name) =>
+    readFileSync(join(fixtures, "..", `${name}.parquet`)),
+  );
+
 const parquet: Target = {
   name: "parquet",
-  seeds: () =>
-    ["where/edges", "where/int96", ...fixtureNames.map((name) => `parquet/${name}`)].map((name) =>
-      readFileSync(join(fixtures, "..", `${name}.parquet`)),
-    ),
+  seeds: parquetSeeds,
   async read(bytes) {
     const file = rangesOf(bytes);
     const footer = await readFooter(file);
@@ -82,6 +84,17 @@ async function readRows(path: string): Promise<void> {
   const source = await openSource([path]);
   for await (const _ of source.chunks()); // As far as there are any.
 }
+
+/** As `osiris warehouse` copies rows. */
+const copied: Target = {
+  name: "parquet that is copied",
+  seeds: parquetSeeds,
+  async read(bytes, home) {
+    const path = join(home, "input.parquet");
+    writeFileSync(path, bytes);
+    await readRows(path);
+  },
+};
 
 /** As for training. */
 const tables = [
@@ -144,6 +157,7 @@ function textTarget(name: string, ending: string, seeds: readonly (string | Buff
 
 export const tableTargets: readonly Target[] = [
   parquet,
+  copied,
   arrow,
   textTarget("csv", "csv", [csvText, csvText.replaceAll("\n", "\r\n"), `\ufeff${csvText}\n`]),
   textTarget("csv packed with gzip", "csv.gz", [gzipSync(csvText)]),

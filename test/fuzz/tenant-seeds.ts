@@ -1,7 +1,30 @@
 // What a hostile tenant does before the fuzzer changes it: jobs with options of every kind, jobs
 // whose paths lead out of its directories, the runs and subjects of others, and calls of HTTP.
 
-import type { Act } from "./tenant-targets.ts";
+/**
+ * What the tenant does, as a case has it: it asks the job service (`ask`) or publishes on any
+ * `subject`, subscribes (`listen`), or calls an address of HTTP (`call`). After changes at random
+ * any of its values may be any value.
+ */
+export type Act = Readonly<
+  Partial<
+    Record<
+      | "ask"
+      | "subject"
+      | "body"
+      | "as"
+      | "reply"
+      | "headers"
+      | "frame"
+      | "listen"
+      | "call"
+      | "path"
+      | "of"
+      | "token",
+      unknown
+    >
+  >
+>;
 
 /** In an act, these stand for the run that the tenant has next, and for one of the other tenant. */
 export const [ownRun, theirRun] = ["own-run", "their-run"] as const;

@@ -20,32 +20,7 @@ import {
   secretName,
   type TenantPlace,
 } from "./tenant-place.ts";
-import { ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
-
-/**
- * What the tenant does, as a case has it: it asks the job service (`ask`) or publishes on any
- * `subject`, subscribes (`listen`), or calls an address of HTTP (`call`). After changes at random
- * any of its values may be any value.
- */
-export type Act = Readonly<
-  Partial<
-    Record<
-      | "ask"
-      | "subject"
-      | "body"
-      | "as"
-      | "reply"
-      | "headers"
-      | "frame"
-      | "listen"
-      | "call"
-      | "path"
-      | "of"
-      | "token",
-      unknown
-    >
-  >
->;
+import { type Act, ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
 
 /** How long the honest tenant waits for an answer, and for its model; a case has 20 s. */
 const [answerMsMax, runMsMax, endMsMax] = [6000, 12_000, 12_000];

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import test from "ava";
 import { Unpacker } from "../../../src/data/parquet/decode/codecs.ts";
 import { HybridReader } from "../../../src/data/parquet/decode/hybrid.ts";
-import { libraryCodecs } from "../../../src/data/parquet/decode/library-codecs.ts";
 import {
   type PageDecoders,
   pageDecoders,
@@ -217,16 +216,6 @@ test("a literal of snappy that says 4,294,967,291 bytes is refused, and not read
     const packed = Uint8Array.of(20, 0xfc, 0xfa, 0xff, 0xff, 0xff, 1, 2);
     t.throws(() => unpackSnappy(new Uint8Array(20), packed), { instanceOf: Damage });
   }
-});
-
-test("a library that reads Parquet unpacks with the same readers, and within bounds", (t) => {
-  const { SNAPPY, LZ4, GZIP } = libraryCodecs({ GZIP: (packed) => packed });
-  const refused = { instanceOf: Damage };
-  t.throws(() => SNAPPY?.(Uint8Array.of(20, 0xfc, 0xfa, 255, 255, 255, 1, 2), 20), refused);
-  t.throws(() => LZ4?.(Uint8Array.of(0, 0, 0, 0, 255, 255, 255, 0xf8, 0), 5), refused);
-  t.throws(() => GZIP?.(new Uint8Array(10), 2 ** 31), { ...refused, message: /says that it has/ });
-  t.throws(() => GZIP?.(new Uint8Array(10), 2 ** 27), { ...refused, message: /unpack to/ });
-  t.deepEqual([...(SNAPPY?.(Uint8Array.of(2, 4, 7, 8), 2) ?? [])], [7, 8]);
 });
 
 /** `hello` and nine times `a`, as blocks of LZ4. */

@@ -207,7 +207,12 @@ test("what is wrong with safetensors is told with its tensor", async (t) => {
 });
 
 test("what is wrong with Parquet is told", async (t) => {
-  await refused(t, "a.parquet", "id,v0\n1,2\n", /Cannot read .* as Parquet: /);
+  await refused(
+    t,
+    "a.parquet",
+    "id,v0\n1,2\n",
+    /Cannot read the Parquet file .*fewer than any Parquet file/,
+  );
   const path = join(startDirectory(t), "b.parquet");
   await writeRows(path, { dim: 2, width: 0 }, [
     { ids: BigInt64Array.of(1n), vectors: Float32Array.of(1, 2), state: undefined },

@@ -10,7 +10,7 @@ import {
 import { isTable, linesOf, placeOf } from "../../src/data/data-kinds.ts";
 import type { ResolvedFileOptions } from "../../src/data/options.ts";
 import { type KeyColumn, keyColumnOf } from "../../src/data/split-keys.ts";
-import { areNumeric } from "../../src/data/targets.ts";
+import { areNumeric, labelsOf } from "../../src/data/targets.ts";
 import { lookAtText, type TextLook } from "../../src/data/text/sample-text.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { withFiles, withModel } from "../../src/job/job-files.ts";
@@ -158,10 +158,18 @@ function sentenceOf(name: string, problem: string): string {
 }
 
 /** What labels the good lines have. */
-function labelsIn({ samples, positives, labelRange }: TextLook, isNumber: boolean): string {
-  if (!isNumber) return `${positives} have label 1, ${samples - positives} label 0`;
-  if (samples === 0) return "none has a label";
-  return `${samples} have labels from ${labelRange[0]} to ${labelRange[1]}`;
+function labelsIn(data: ResolvedFileOptions, { samples, labels }: TextLook): string {
+  const { positives, range, labelled } = labels;
+  const [first = 0] = labelled;
+  const gaps = labelsOf(data).flatMap((name, i) => {
+    const lacking = samples === 0 ? 0 : samples - (labelled[i] ?? 0);
+    return lacking === 0 ? [] : `, ${lacking} have no \`${name}\``;
+  });
+  if (areNumeric(data)[0] !== true) {
+    return `${positives} have label 1, ${first - positives} label 0${gaps.join("")}`;
+  }
+  if (first === 0) return "none has a label";
+  return `${first} have labels from ${range[0]} to ${range[1]}${gaps.join("")}`;
 }
 
 /** What the lines come to that were looked at. */
@@ -171,7 +179,7 @@ function linesCheck(name: string, data: ResolvedFileOptions, look: TextLook): Ch
   const lines = samples + rejected.count;
   const share = (part: number) => `${((100 * part) / lines).toPrecision(3)} %`;
   const found =
-    `of the first ${lines} ${linesOf(data)} ${labelsIn(look, areNumeric(data)[0] === true)}, ` +
+    `of the first ${lines} ${linesOf(data)} ${labelsIn(data, look)}, ` +
     `${rejected.count} are bad (${share(rejected.count)})`;
   const reasons = rejected.reasons.map((reason) => {
     const { count, kind, got } = reason;
@@ -184,7 +192,7 @@ function linesCheck(name: string, data: ResolvedFileOptions, look: TextLook): Ch
     const most = `at most ${100 * rejectedMax} % may be (\`rejectedMax\`)`;
     return check(`${name}: lines`, "fail", `${found}; ${most}`, why);
   }
-  if (look.labelRange[0] === look.labelRange[1]) {
+  if (look.labels.range[0] === look.labels.range[1]) {
     const one = "all of them have one label: where the whole data have, nothing can be learned";
     return check(`${name}: lines`, "warn", found, why === "" ? one : `${one}; ${why}`);
   }

@@ -46,8 +46,12 @@ export function reportOf(result: RunResult): string[] {
 
 /** What an evaluation found of each of several tasks. */
 export function taskLines(tasks: RunResult["tasks"]): string[] {
-  return Object.entries(tasks ?? {}).map(([name, found]) => {
-    return `${`Task ${name}`.padEnd(20)} ${figuresLine(found, ", ", true)}`;
+  const all = Object.entries(tasks ?? {});
+  // Where a label may be missing, the tasks have different numbers of rows.
+  const isAlike = new Set(all.map(([, { samples }]) => samples)).size <= 1;
+  return all.map(([name, found]) => {
+    const rows = isAlike ? "" : ` (${count(found.samples)} rows with the label)`;
+    return `${`Task ${name}`.padEnd(20)} ${figuresLine(found, ", ", true)}${rows}`;
   });
 }
 

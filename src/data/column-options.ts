@@ -200,6 +200,19 @@ const labelColumns = z
 /** A label as a job writes it; a number stands for every text of the same number. */
 const label = z.union([z.string().min(1), z.number(), z.boolean()]);
 
+/** What a missing value of a label becomes; left out: the line is bad. */
+export const missingLabel = z.enum(["mask", "negative"]);
+
+export type MissingLabel = z.output<typeof missingLabel>;
+
+/** What missing values of labels become, by the name of the label. */
+export const missingLabels = z
+  .record(visibleName, missingLabel)
+  .optional()
+  .describe(
+    "What a missing value of a label becomes, by the label's name: `mask`, its task has no loss and no metric on the row; `negative`, 0. Left out: what the tasks of the model say in `missing`, else a bad line.",
+  );
+
 /** The options by which a job names columns that are no ids. */
 export const named = {
   label: labelColumns.describe(
@@ -225,6 +238,7 @@ export const named = {
     .describe(
       "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
     ),
+  missingLabels,
   labelAsFeature: z
     .boolean()
     .default(false)

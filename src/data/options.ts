@@ -18,6 +18,7 @@ import {
   categoricalColumn,
   labelsMax,
   listColumn,
+  missingLabels,
   named,
   predicate,
   withColumnRules,
@@ -264,6 +265,9 @@ export const syntheticOptions = z
       .describe(
         "Labels that are any finite numbers, by name, also of generated data; left out, those that are trained by `mse`.",
       ),
+    missingLabels: missingLabels.describe(
+      "Labels of which a quarter is missing, by name, as the files' `missingLabels` have it; left out, what the tasks of the model say in `missing`.",
+    ),
     sampleWeights: z
       .literal("uniform")
       .optional()

@@ -3,6 +3,7 @@
 // told). Columns name them, and a job that names one label alone has the data of before there were
 // others.
 
+import type { MissingLabel } from "./column-options.ts";
 import { namesColumns } from "./data-kinds.ts";
 import { murmurHash3 } from "./murmur-hash.ts";
 import type { ResolvedDataOptions } from "./options.ts";
@@ -13,6 +14,8 @@ export interface Targets {
   readonly labels: number;
   readonly hasSampleWeights: boolean;
   readonly hasGroups: boolean;
+  /** Whether a label may be missing: it is NaN then, and its task has no loss. @default false */
+  readonly hasGaps?: boolean | undefined;
 }
 
 /** Of a job that names one label. */
@@ -20,6 +23,11 @@ export const oneLabel: Targets = { labels: 1, hasSampleWeights: false, hasGroups
 
 /** What the samples of a job's data have beside their features. */
 export function targetsOf(data: ResolvedDataOptions): Targets {
+  const targets = namedTargetsOf(data);
+  return whenMissing(data).includes("mask") ? { ...targets, hasGaps: true } : targets;
+}
+
+function namedTargetsOf(data: ResolvedDataOptions): Targets {
   switch (data.kind) {
     case "criteo-tsv":
       return oneLabel;
@@ -59,6 +67,12 @@ export function nameOfLabel(i: number): string {
 export function areNumeric(data: ResolvedDataOptions): readonly boolean[] {
   const numeric = data.kind === "criteo-tsv" ? [] : (data.numericLabels ?? []);
   return labelsOf(data).map((name) => numeric.includes(name));
+}
+
+/** Of each label, what a missing value becomes; undefined: the line is bad. */
+export function whenMissing(data: ResolvedDataOptions): readonly (MissingLabel | undefined)[] {
+  const rules = data.kind === "criteo-tsv" ? undefined : data.missingLabels;
+  return labelsOf(data).map((name) => rules?.[name]);
 }
 
 /** The labels, as an evaluation takes them. */

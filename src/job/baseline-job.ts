@@ -16,9 +16,14 @@ export function baselineTasks({ data }: JobSpec): BaselineTask[] {
   const labels = scoredLabelsOf(data);
   if (labels.length === 1) return labels.map((label) => ({ ...label, data }));
   if (!("label" in data)) return labels.map((label) => ({ ...label, data: undefined }));
-  const { numericLabels: _, ...others } = data;
+  const { numericLabels: _, missingLabels, ...others } = data;
   return labels.map(({ name, isNumber }): BaselineTask => {
-    const own = { ...others, label: name, ...(isNumber && { numericLabels: [name] }) };
+    const rule = missingLabels?.[name];
+    const own = {
+      ...{ ...others, label: name },
+      ...(isNumber && { numericLabels: [name] }),
+      ...(rule && { missingLabels: { [name]: rule } }),
+    };
     return { name, isNumber, data: own as JobSpec["data"] };
   });
 }

@@ -22,6 +22,7 @@ interface PredictingJob {
 export function checkTasks(job: PredictingJob): void {
   checkNames(job);
   checkKinds(job);
+  checkMissing(job);
 }
 
 function checkNames({ data, model }: PredictingJob): void {
@@ -33,7 +34,7 @@ function checkNames({ data, model }: PredictingJob): void {
     const kinds =
       model.kind === "custom"
         ? "`model.tasks` is left out"
-        : '`model.kind` is no "sharedBottom", "mmoe" or "ple"';
+        : '`model.kind` is no "sharedBottom", "mmoe", "ple" or "esmm"';
     throw expected(option, `one label, as ${kinds}`, labels);
   }
   if (labels.length !== tasks.length) {
@@ -80,6 +81,27 @@ function checkKinds(job: PredictingJob): void {
   if (loss.kind === "mse" && model.kind === "finalNet" && model.second !== undefined) {
     const why = '"binaryCrossEntropy" where `model.second` is named, as both blocks of a FinalNet';
     throw expected("loss.kind", `${why} learn from the probability that they predict`, loss.kind);
+  }
+}
+
+/** What becomes of missing labels: of labels of the data, and as their tasks say. */
+function checkMissing({ data, model }: PredictingJob): void {
+  const rules = data.kind === "criteo-tsv" ? undefined : data.missingLabels;
+  const [labels, numeric] = [labelsOf(data), areNumeric(data)];
+  const unknown = Object.keys(rules ?? {}).find((name) => !labels.includes(name));
+  if (unknown !== undefined) {
+    const wanted = `names of labels, ${labels.map((label) => `\`${label}\``).join(", ")}`;
+    throw expected("data.missingLabels", wanted, unknown);
+  }
+  for (const [i, label] of labels.entries()) {
+    const [rule, said] = [rules?.[label], tasksOf(model)?.[i]?.missing];
+    if (said !== undefined && said !== rule) {
+      const wanted = `"${said}" for \`${label}\`, as \`model.tasks[${i}].missing\` says`;
+      throw expected("data.missingLabels", wanted, rule);
+    }
+    if (rule !== "negative" || numeric[i] !== true) continue;
+    const option = said === undefined ? "data.missingLabels" : `model.tasks[${i}].missing`;
+    throw expected(option, `"mask", as \`${label}\` is a number, not a class`, rule);
   }
 }
 

@@ -22,6 +22,7 @@ import { type Fields, isSection } from "../ports/written.ts";
  *   data.dense        of generated data, left out: `model.dense`
  *
  *   data.numericLabels  left out: the labels whose loss is `mse`
+ *   data.missingLabels  left out: what the tasks say in `missing`
  *
  * Sections of a wrong shape stay as they are, for the job's schema to refuse.
  * @throws InvalidOptionError where a column has no table, and `model.table` does not say its shape
@@ -29,7 +30,8 @@ import { type Fields, isSection } from "../ports/written.ts";
 export function withLeftOut(options: unknown): unknown {
   if (!isSection(options) || !isSection(options.model) || !isSection(options.data)) return options;
   const { table, ...model } = options.model;
-  const data = withNumericLabels(withColumns(options.data, model), model, options.loss);
+  const columns = withColumns(options.data, model);
+  const data = withMissingLabels(withNumericLabels(columns, model, options.loss), model);
   const isTabled = table !== undefined || model.tables === undefined;
   if (!isTabled && model.dense !== undefined) return { ...options, data };
   const resolved = checkOptions(dataOptions, data, "data");
@@ -66,6 +68,17 @@ function withNumericLabels(data: Fields, { tasks }: Fields, loss: unknown): Fiel
   const names = isSynthetic ? losses.map((_, i) => nameOfLabel(i)) : [data.label].flat();
   const numericLabels = names.filter((name, i) => typeof name === "string" && isMse(losses[i]));
   return numericLabels.length === 0 ? data : { ...data, numericLabels };
+}
+
+/** The data with what missing values of labels become, as the tasks of these labels say. */
+function withMissingLabels(data: Fields, { tasks }: Fields): Fields {
+  if (data.missingLabels !== undefined || !Array.isArray(tasks)) return data;
+  const rules = tasks.flatMap((task, i) => {
+    const name = data.kind === "synthetic" ? nameOfLabel(i) : [data.label].flat()[i];
+    const isSaid = isSection(task) && task.missing !== undefined;
+    return isSaid && typeof name === "string" ? [[name, task.missing] as const] : [];
+  });
+  return rules.length === 0 ? data : { ...data, missingLabels: Object.fromEntries(rules) };
 }
 
 /** A table for each name that is looked up, in this order; then the tables that none looks up. */

@@ -45,5 +45,7 @@ export const sharedBottom = kindOf("sharedBottom");
 export const mmoe = kindOf("mmoe");
 /** PLE: several tasks, and levels of experts: some of all tasks, some of each. */
 export const ple = kindOf("ple");
+/** ESMM: a click and what follows it, whose probabilities multiply, over tables of both. */
+export const esmm = kindOf("esmm");
 /** A model of your own, in the module at `path` (`defineModel`). */
 export const custom = kindOf("custom");

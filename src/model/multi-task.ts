@@ -1,11 +1,15 @@
 // Models with several tasks, each with a label, a tower and a loss of its own: shared bottom
 // (Caruana, "Multitask learning", 1997), MMoE (Ma et al., KDD 2018) and PLE (Tang et al., RecSys
-// 2020), laid out as in FuxiCTR. All take the vectors of the lookups side by side, behind the dense
-// features.
+// 2020), laid out as in FuxiCTR, and ESMM (Ma et al., SIGIR 2018), whose towers share the tables
+// alone. All take the vectors of the lookups side by side, behind the dense features.
+//
+// The tower of a task that is `given` another one predicts it among the samples with that one: the
+// task's probability is the product of both, of which the loss is taken over all samples.
 //
 // T = tasks, E = experts that a gate mixes, H = columns of an expert's output.
 
 import { softmax, weightedSums } from "./blocks/attention.ts";
+import { jointLogit } from "./blocks/joint-logit.ts";
 import { mlp } from "./blocks/mlp.ts";
 import { behindEachOther } from "./blocks/side-by-side.ts";
 import {
@@ -28,11 +32,14 @@ export function multiTaskGraph(graph: GraphBuilder, spec: MultiTaskSpec): Graph 
   const width = dim ?? spec.tables[0]?.dim ?? 0;
   const x = vectors(graph, spec, { ...first, dim: width, keepsWidths: dim === undefined });
   const ends = endsOf(graph, spec, x);
-  const logits = spec.tasks.map(({ tower }, task) => {
+  const logits: Value[] = [];
+  for (const [task, { tower, given }] of spec.tasks.entries()) {
     const widths = [...tower, 1];
     const options = { name: `towers.${task}`, widths, dropout, hasBatchNorm };
-    return mlp(graph, ends[task] ?? x, options);
-  });
+    const own = mlp(graph, ends[task] ?? x, options);
+    const first = logits[spec.tasks.findIndex(({ name }) => name === given)];
+    logits.push(first === undefined ? own : jointLogit(graph, first, own));
+  }
   return graph.finish(behindEachOther(graph, logits), objectivesOf(spec.tasks));
 }
 
@@ -47,6 +54,8 @@ export function objectivesOf(tasks: readonly Task[]): Objective[] {
 /** What the tower of each task takes. */
 function endsOf(graph: GraphBuilder, spec: MultiTaskSpec, x: Value): Value[] {
   switch (spec.kind) {
+    case "esmm":
+      return spec.tasks.map(() => x);
     case "sharedBottom": {
       const { shared: widths, dropout, batchNorm: hasBatchNorm } = spec;
       const own = { name: "shared", widths, reluLast: true, dropout, hasBatchNorm };
@@ -64,7 +73,7 @@ function endsOf(graph: GraphBuilder, spec: MultiTaskSpec, x: Value): Value[] {
   }
 }
 
-type GatedSpec = Exclude<MultiTaskSpec, { kind: "sharedBottom" }>;
+type GatedSpec = Extract<MultiTaskSpec, { kind: "mmoe" | "ple" }>;
 
 /** The levels of PLE: experts of each task and of all, and what each mixes for the next level. */
 function levelsOf(

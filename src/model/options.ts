@@ -64,6 +64,7 @@ import {
   sequenceProblems,
 } from "./options/sequence-options.ts";
 import {
+  esmmOptions,
   type MultiTaskOptions,
   type MultiTaskSpec,
   mmoeOptions,
@@ -99,6 +100,7 @@ export const modelOptions = z
     sharedBottomOptions,
     mmoeOptions,
     pleOptions,
+    esmmOptions,
     customOptions,
   ])
   .superRefine((model, context) => {
@@ -136,6 +138,7 @@ function problemsOf(model: ModelSpec): Problem[] {
     case "sharedBottom":
     case "mmoe":
     case "ple":
+    case "esmm":
       return multiTaskProblems(model);
     case "custom":
       return customProblems(model);

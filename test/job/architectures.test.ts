@@ -261,7 +261,7 @@ test("an unknown architecture is refused with all that there are", (t) => {
   const job = { model: { kind: "gpt", tables }, data } as unknown as JobOptions;
   const kinds =
     '"dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", ' +
-    '"finalMlp", "finalNet", "din", "bst", "wukong", "sharedBottom", "mmoe", "ple", "custom"';
+    '"finalMlp", "finalNet", "din", "bst", "wukong", "sharedBottom", "mmoe", "ple", "esmm", "custom"';
   t.throws(() => resolveJob(job), {
     instanceOf: InvalidOptionError,
     message: `Expected \`model.kind\` to be one of ${kinds}, got \`gpt\` (string)`,

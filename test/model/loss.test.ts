@@ -31,9 +31,14 @@ const distilled = (logit: number, weight: number): LossTerm => ({
   target: { of: "prediction", column: 0 },
 });
 
+/** The labels, of which some are missing: of y in samples 2 and 5, of r in samples 1 and 4. */
+const gaps = labels.map((label, i) => ([3, 4, 9, 10].includes(i) ? Number.NaN : label));
+
 interface Case {
   readonly terms: readonly LossTerm[];
   readonly loss: number;
+  /** (6,2): labels, where some are missing: NaN. */
+  readonly labels?: readonly number[];
   /** (6): the weight of each sample. */
   readonly weights?: readonly number[];
   /** (6,1), or (6,3). */
@@ -82,6 +87,26 @@ const cases: Readonly<Record<string, Case>> = {
       -0.015199041036541239, -0.04613185814682894,
     ],
   },
+  "binary_cross_entropy_with_logits(z[k, 0], y[k], pos_weight=3), k = where y is known; and 0.5 times mse_loss(z[k, 1], r[k]), k = where r is":
+    {
+      terms: [
+        entropy({ positiveWeight: 3 }),
+        { logit: 1, target: { of: "label", column: 1 }, weight: 0.5, rule: { kind: "mse" } },
+      ],
+      labels: gaps,
+      loss: 124.57711048818094,
+      gradient: [
+        -0.375, -0.3, 0.24832678726892882, 0, 0, 0.4375, 0.24999999999997663, -7.5625,
+        -0.2017060660274963, 0, 0, 0.25,
+      ],
+    },
+  "BCEWithLogitsLoss(weight=[0.5, 2, 0, 1, 3.25, 0.125][k]) of z[k, 0], k = where y is known": {
+    terms: [usualLossTerm],
+    labels: gaps,
+    weights: [0.5, 2, 0, 1, 3.25, 0.125],
+    loss: 10.34452619292313,
+    gradient: [-0.0625, 0.49665357453785763, 0, 0.24999999999997663, -0.21851490486312103, 0],
+  },
   "mse_loss(z[:, 0], r)": {
     terms: [{ ...usualLossTerm, target: { of: "label", column: 1 }, rule: { kind: "mse" } }],
     loss: 170.59375,
@@ -100,19 +125,23 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-for (const [title, { terms, loss, weights, gradient }] of Object.entries(cases)) {
+for (const [title, { terms, loss, weights, gradient, labels: own = labels }] of Object.entries(
+  cases,
+)) {
   test(`the loss and its gradient are those of PyTorch: ${title}`, (t) => {
     const width = gradient.length / samples;
     const z = kernels.tensor([samples, width]);
     valuesOf(z).set(logits.filter((_, i) => i % 3 < width));
     const y = kernels.tensor([samples, 2]);
-    valuesOf(y).set(labels);
+    valuesOf(y).set(own);
+    const known = (column: number) => own.filter((y, i) => i % 2 === column && !Number.isNaN(y));
+    const labelled = own === labels ? undefined : [known(0).length, known(1).length];
     const dLogits = kernels.tensor([samples, width]);
     valuesOf(dLogits).fill(Number.NaN);
     const losses = new Float64Array(4).fill(Number.NaN);
     const w = weights && kernels.tensor([samples]);
     if (w !== undefined) valuesOf(w).set(weights ?? []);
-    kernels.loss(losses, dLogits, z, y, terms, samples, slicesOf(0, 4, 4, samples), w);
+    kernels.loss(losses, dLogits, z, y, terms, samples, slicesOf(0, 4, 4, samples), w, labelled);
     const found = losses.reduce((sum, one) => sum + one, 0) / samples;
     t.true(Math.abs(found - loss) < 1e-13 * loss, `a loss of ${found}`);
     for (const [i, expected] of gradient.entries()) {
@@ -121,6 +150,19 @@ for (const [title, { terms, loss, weights, gradient }] of Object.entries(cases))
     }
   });
 }
+
+test("a batch in which no sample has a label has no loss and no gradient", (t) => {
+  const z = kernels.tensor([samples, 1]);
+  valuesOf(z).fill(3);
+  const y = kernels.tensor([samples, 1]);
+  valuesOf(y).fill(Number.NaN);
+  const dLogits = kernels.tensor([samples, 1]);
+  valuesOf(dLogits).fill(Number.NaN);
+  const losses = new Float64Array(4).fill(Number.NaN);
+  const slices = slicesOf(0, 4, 4, samples);
+  kernels.loss(losses, dLogits, z, y, [usualLossTerm], samples, slices, undefined, [0]);
+  t.deepEqual([...losses, ...valuesOf(dLogits)], new Array(10).fill(0));
+});
 
 test("a logit without a term has no gradient", (t) => {
   const z = kernels.tensor([samples, 3]);

@@ -75,6 +75,31 @@ test("each task has a term of the loss with its weight, for its own label", (t) 
   );
 });
 
+test("metrics of a task are those of the samples that have its label, in their groups", (t) => {
+  const logits = Float32Array.of(1, -1, 2, 0.5, -3, 4, 0.25, 0.125);
+  const labels = Float32Array.of(1, Number.NaN, 0, 1, 1, 0, Number.NaN, 1);
+  const groups = Float32Array.of(1, 1, 1, 2, 7, 7, 7, 8);
+  const names = ["click", "buy"].map((name) => ({ name, isNumber: false }));
+  const { tasks: own, ...first } = evaluateScores({ samples: 4, logits, labels, groups }, names);
+  const click = {
+    samples: 3,
+    logits: Float32Array.of(1, 2, -3),
+    labels: Float32Array.of(1, 0, 1),
+    groups: Float32Array.of(1, 1, 1, 7, 7, 7),
+  };
+  const buy = {
+    samples: 3,
+    logits: Float32Array.of(0.5, 4, 0.125),
+    labels: Float32Array.of(1, 0, 1),
+    groups: Float32Array.of(1, 1, 2, 7, 7, 8),
+  };
+  t.deepEqual(own, { click: evaluateScores(click), buy: evaluateScores(buy) });
+  t.deepEqual(first, evaluateScores(click));
+  const seconds = { ...click, labels: Float32Array.of(2, Number.NaN, 5) };
+  const { samples, mae } = evaluateScores(seconds, [{ name: "seconds", isNumber: true }]);
+  t.deepEqual([samples, mae], [2, 4.5]);
+});
+
 test("metrics are those of each task, and the first task's beside them", (t) => {
   const logits = Float32Array.of(1, -1, 2, 0.5, -3, 4);
   const labels = Float32Array.of(1, 0, 0, 1, 1, 0);
@@ -110,6 +135,39 @@ test("tasks that are not the labels of the data are refused, with the option tha
     ],
     [{ experts: 0 }, {}, /`model.experts`/],
     [
+      { tasks: [{ name: "label", given: "label2" }, { name: "label2" }] },
+      {},
+      /`model.tasks\[0\].given` to be left out of the first task/,
+    ],
+    [
+      { tasks: [{ name: "label" }, { name: "label2", given: "label3" }] },
+      {},
+      /`model.tasks\[1\].given` to be an earlier task, "label"/,
+    ],
+    [
+      {
+        tasks: [
+          { name: "label", loss: { kind: "mse" } },
+          { name: "label2", given: "label" },
+        ],
+      },
+      {},
+      /`model.tasks\[1\].given` to be left out where a loss is `mse`/,
+    ],
+    [
+      { tasks: [{ name: "label" }, { name: "label2", missing: "mask" }] },
+      { missingLabels: { label2: "negative" } },
+      /`data.missingLabels` to be "mask" for `label2`, as `model.tasks\[1\].missing` says/,
+    ],
+    [{}, { missingLabels: { buy: "mask" } }, /`data.missingLabels` to be names of labels, `label`/],
+    [
+      {
+        tasks: [{ name: "label" }, { name: "label2", loss: { kind: "mse" }, missing: "negative" }],
+      },
+      {},
+      /`model.tasks\[1\].missing` to be "mask", as `label2` is a number, not a class/,
+    ],
+    [
       { tasks: [{ name: "label", weight: 0 }, { name: "label2" }] },
       {},
       /`model.tasks\[0\].weight`/,
@@ -118,6 +176,10 @@ test("tasks that are not the labels of the data are refused, with the option tha
   for (const [model, more, message] of cases) {
     t.throws(() => resolveJob(job(model, more)), { message });
   }
+  const esmm = { ...common, kind: "esmm", tasks: [{ name: "label" }] };
+  t.throws(() => resolveJob({ model: esmm, data: { ...data, labels: undefined } }), {
+    message: /`model.tasks` to be two tasks: a label, as of a click, and one that is 0 without it/,
+  });
   const one = { model: { kind: "dlrm", dense: 5, tables, bottom: [4], top: [1], dim: 4 }, data };
   t.throws(() => resolveJob(one), { message: /`data.labels` to be one label, as `model.kind`/ });
 });

@@ -49,7 +49,8 @@ const models: Readonly<Record<string, ModelOptions>> = {
 
 function jobOf(model: ModelOptions, data: object = {}, more: object = {}): JobSpec {
   const { dense = 0 } = model;
-  const own = { kind: "synthetic" as const, samples: 8, dense, batchSize: 8, ...data };
+  const labels = "tasks" in model ? { labels: model.tasks?.length } : {};
+  const own = { kind: "synthetic" as const, samples: 8, dense, batchSize: 8, ...labels, ...data };
   return resolveJob({ model, data: own, ...more } as JobOptions);
 }
 

@@ -156,11 +156,11 @@ function checkClasses(data: JobSpec["data"], report: CacheReport): void {
 /** The first label of all good lines; undefined where they differ. */
 function oneLabelOf(
   data: JobSpec["data"],
-  { samples, positives, labelRanges }: CacheReport,
+  { samples, positives, labelRanges, labelled }: CacheReport,
 ): number | undefined {
   const [least, greatest] = labelRanges?.[0] ?? [Number.NaN, Number.NaN];
   if (areNumeric(data)[0] === true) return least === greatest ? least : undefined;
-  if (positives > 0 && positives < samples) return undefined;
+  if (positives > 0 && positives < (labelled?.[0] ?? samples)) return undefined;
   return positives === 0 ? 0 : 1;
 }
 
@@ -170,8 +170,9 @@ function oneLabelOf(
  */
 function classWarnings({ evaluation: held }: JobSpec, report: CacheReport | undefined): Warning[] {
   if (held?.data === undefined || report === undefined || held.data.kind === "synthetic") return [];
-  const { samples, positives } = report;
-  if (areNumeric(held.data)[0] === true || (positives > 0 && positives < samples)) return [];
+  const { samples, positives, labelled } = report;
+  const hasBoth = positives > 0 && positives < (labelled?.[0] ?? samples);
+  if (areNumeric(held.data)[0] === true || hasBoth) return [];
   const what =
     `all ${samples.toLocaleString("en-US")} ${linesOf(held.data)} of the evaluation data (${namesOf(held.data)}) ` +
     `have the label ${positives === 0 ? 0 : 1}`;

@@ -122,6 +122,8 @@ export interface CacheMeta {
   readonly targets?: Targets | undefined;
   /** Samples with label 1; where they have several, the first one. 0 where that is a number. */
   readonly positives: number;
+  /** Samples that have each label, where one may be missing; else left out: all have all. */
+  readonly labelled?: readonly number[] | undefined;
   /** Least and greatest value of each label, where one is a number; else left out. */
   readonly labelRanges?: readonly (readonly [number, number])[] | undefined;
   /**

@@ -62,6 +62,8 @@ export class CacheWriter {
   #positives = 0;
   /** Of each label, where one is a number. */
   readonly #labelRanges: [number, number][];
+  /** Samples that have each label, where one may be missing. */
+  readonly #labelled: number[];
 
   /**
    * Writes to `file`. The caller syncs and closes the file. `isIndex`: all of the cache but its
@@ -76,6 +78,8 @@ export class CacheWriter {
     this.#isIndex = isIndex;
     const isNumeric = shape.numeric?.includes(true) === true;
     this.#labelRanges = (isNumeric ? (shape.numeric ?? []) : []).map(() => [Infinity, -Infinity]);
+    const { labels: count, hasGaps = false } = shape.targets ?? oneLabel;
+    this.#labelled = Array.from({ length: hasGaps ? count : 0 }, () => 0);
     this.#statistics = new StatisticsCollector(shape.wide, shape.rows);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
     const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
@@ -99,8 +103,8 @@ export class CacheWriter {
     if (block !== undefined) this.#add(block);
     this.#statistics.add(sample);
     this.#samples++;
-    if (this.#shape.numeric?.[0] !== true) this.#positives += sample.label;
-    if (this.#labelRanges.length > 0) this.#addLabels(sample.labels);
+    if (this.#shape.numeric?.[0] !== true && sample.label === 1) this.#positives++;
+    this.#addLabels(sample.labels);
   }
 
   /** As `append`, of `count` records from record `first` on. @throws StoreFailedError */
@@ -118,8 +122,8 @@ export class CacheWriter {
     for (let i = first; i < first + count; i++) {
       const at = starts[i] ?? 0;
       if (width === undefined) this.#countBags(words, at + this.#headWords);
-      if (this.#shape.numeric?.[0] !== true) this.#positives += floats[at] ?? 0;
-      if (this.#labelRanges.length > 0) this.#addLabels(floats.subarray(at));
+      if (this.#shape.numeric?.[0] !== true && floats[at] === 1) this.#positives++;
+      this.#addLabels(floats, at);
     }
   }
 
@@ -131,9 +135,14 @@ export class CacheWriter {
     this.#statistics.add({ lengths, ids: words.subarray(idsAt), highs: words });
   }
 
-  #addLabels(labels: Float32Array): void {
+  /** Counts the labels of a sample, which begin at `at`. */
+  #addLabels(labels: Float32Array, at = 0): void {
+    for (let i = 0; i < this.#labelled.length; i++) {
+      if (!Number.isNaN(labels[at + i])) this.#labelled[i] = (this.#labelled[i] ?? 0) + 1;
+    }
     for (const [i, range] of this.#labelRanges.entries()) {
-      const label = labels[i] ?? 0;
+      const label = labels[at + i] ?? 0;
+      if (Number.isNaN(label)) continue;
       range[0] = Math.min(range[0], label);
       range[1] = Math.max(range[1], label);
     }
@@ -161,6 +170,7 @@ export class CacheWriter {
       idsMax: this.#statistics.idsMax,
       ...(isOneLabel(this.#shape.targets) ? {} : { targets: this.#shape.targets }),
       positives: this.#positives,
+      ...(this.#labelled.length > 0 && { labelled: this.#labelled }),
       ...(this.#labelRanges.length > 0 && { labelRanges: this.#labelRanges }),
       digest: this.#digest.digest("hex"),
       statistics: this.#statistics.finish(),

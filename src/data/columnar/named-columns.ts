@@ -6,8 +6,8 @@ import { nearestName } from "../../ports/nearest-name.ts";
 import { transformsOf } from "../data-kinds.ts";
 import type { ResolvedColumnOptions, TableShape } from "../options.ts";
 import { type KeyColumn, optionOfKey } from "../split-keys.ts";
-import { areNumeric, labelsOf, targetColumnsOf } from "../targets.ts";
-import { type LabelReader, labelReader, numberReader } from "../text/labels.ts";
+import { areNumeric, labelsOf, targetColumnsOf, whenMissing } from "../targets.ts";
+import { gapReader, type LabelReader, labelReader, numberReader } from "../text/labels.ts";
 import { type CategoricalColumn, categoricalOf, matchTables } from "../text/match-features.ts";
 import { planOf } from "../transforms/plan.ts";
 
@@ -161,9 +161,12 @@ export function namedColumns(
 /** The readers of the labels. */
 function readersOf(options: ResolvedColumnOptions): LabelReader[] {
   const ofClass = labelReader(options.positive);
-  const names = labelsOf(options);
+  const [names, rules] = [labelsOf(options), whenMissing(options)];
   return areNumeric(options).map((isNumeric, i) => {
-    return isNumeric ? numberReader(names[i] ?? "") : ofClass;
+    const name = names[i] ?? "";
+    const read = isNumeric ? numberReader(name) : ofClass;
+    const isAlone = names.length === 1 && rules[i] === undefined;
+    return isAlone ? read : gapReader(read, name, rules[i]);
   });
 }
 

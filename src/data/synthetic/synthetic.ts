@@ -22,7 +22,7 @@ import {
   type TableShape,
 } from "../options.ts";
 import { bagIdsMax, Sample } from "../sample.ts";
-import { areNumeric, groupOf, targetsOf } from "../targets.ts";
+import { areNumeric, groupOf, targetsOf, whenMissing } from "../targets.ts";
 import { rankAuc } from "./rank-auc.ts";
 import { type SessionPlace, Sessions } from "./sessions.ts";
 import { Zipf } from "./zipf.ts";
@@ -58,17 +58,19 @@ export function generateSamples(
   // Logits of positive samples fill the array from the left, of negatives from the right.
   const logits = new Float64Array(ranked);
   let positives = 0;
-  let rankedPositives = 0;
+  let [rankedPositives, rankedNegatives] = [0, 0];
   for (let index = 0; index < options.samples; index++) {
     const logit = generator.fill(sample, index);
-    if (sample.label === 1) positives++;
+    const { label } = sample;
+    if (label === 1) positives++;
     if (index < ranked) {
-      if (sample.label === 1) logits[rankedPositives++] = logit;
-      else logits[ranked - 1 - (index - rankedPositives)] = logit;
+      if (label === 1) logits[rankedPositives++] = logit;
+      else if (label === 0) logits[ranked - ++rankedNegatives] = logit;
     }
     take(sample);
   }
-  const bestAuc = rankAuc(logits.subarray(0, rankedPositives), logits.subarray(rankedPositives));
+  const others = logits.subarray(ranked - rankedNegatives);
+  const bestAuc = rankAuc(logits.subarray(0, rankedPositives), others);
   return { samples: options.samples, positives, bestAuc };
 }
 
@@ -79,13 +81,16 @@ function generateNumbers(
   sample: Sample,
   take: (sample: Sample) => void,
 ): GeneratedReport {
-  let squares = 0;
+  let [squares, labelled] = [0, 0];
   for (let index = 0; index < samples; index++) {
     const logit = generator.fill(sample, index);
-    squares += (sample.label - logit) ** 2;
+    if (!Number.isNaN(sample.label)) {
+      squares += (sample.label - logit) ** 2;
+      labelled++;
+    }
     take(sample);
   }
-  return { samples, positives: 0, bestAuc: Number.NaN, bestRmse: Math.sqrt(squares / samples) };
+  return { samples, positives: 0, bestAuc: Number.NaN, bestRmse: Math.sqrt(squares / labelled) };
 }
 
 /** Samples of a split by default: as of a row group that is read at once. */
@@ -115,6 +120,9 @@ const keptMax = 262_144;
  */
 const scales = { effects: 0.8, pairs: 1.1, dense: 0.7 };
 
+/** Share of the samples that lack a label which may be missing. */
+const missingShare = 0.25;
+
 /** Standard deviation of a label that is a number, around its true logit. */
 const labelNoise = 0.5;
 
@@ -132,6 +140,8 @@ export class SyntheticSamples {
   readonly #groups: number;
   /** Of each label, whether it is a number. */
   readonly #numeric: readonly boolean[];
+  /** Of each label, what a missing one becomes; undefined: none is missing. */
+  readonly #whenMissing: ReturnType<typeof whenMissing>;
   /** The effects of the bags of a sample, for each label after the first. */
   readonly #otherEffects: Float64Array;
   readonly #bias: number;
@@ -158,6 +168,7 @@ export class SyntheticSamples {
     this.#hasSampleWeights = options.sampleWeights !== undefined;
     this.#groups = options.groups ?? 0;
     this.#numeric = areNumeric(options);
+    this.#whenMissing = whenMissing(options);
     this.#otherEffects = new Float64Array((options.labels ?? 1) - 1);
     this.#isWeighted = options.weights !== undefined;
     this.#samplers = tables.map(({ rows }, i) => new Zipf(rows, ids[i]?.zipf ?? options.zipf));
@@ -199,6 +210,11 @@ export class SyntheticSamples {
   }
 
   #drawLabel(index: number, label: number, logit: number): number {
+    const rule = this.#whenMissing[label];
+    if (rule !== undefined) {
+      this.#draw(index, 1, label, purposes.syntheticLabel);
+      if (this.#uniform(0) < missingShare) return rule === "mask" ? Number.NaN : 0;
+    }
     if (this.#numeric[label] === true) {
       this.#drawNormals(index, 0, label, purposes.syntheticLabel);
       return Math.fround(logit + labelNoise * (this.#normals[0] ?? 0));

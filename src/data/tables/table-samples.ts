@@ -16,7 +16,7 @@ import { targetsOf } from "../targets.ts";
 import { denseOf } from "../text/columns.ts";
 import { BadLines } from "../text/faults.ts";
 import { lineTransforms } from "../text/made-lines.ts";
-import { problemsOf, type TextLook } from "../text/sample-text.ts";
+import { LabelLook, problemsOf, type TextLook } from "../text/sample-text.ts";
 import { KeyCollector } from "../text/split-keys.ts";
 import { TextFacts } from "../text/text-facts.ts";
 import { noSamples, type TextMeta } from "../text/text-samples.ts";
@@ -164,8 +164,8 @@ export async function lookAtTables(
   });
   const ofFile = Math.max(rowsMin, Math.floor(rowsMax / options.paths.length));
   const about = new TextFacts();
-  let [bytes, samples, positives] = [0, 0, 0];
-  const labelRange: [number, number] = [Infinity, -Infinity];
+  let [bytes, samples] = [0, 0];
+  const labels = new LabelLook();
   for (const path of options.paths) {
     try {
       bytes += (await factsOf(path)).bytes;
@@ -192,9 +192,7 @@ export async function lookAtTables(
             } else {
               about.add(sample);
               samples++;
-              if (sample.label === 1) positives++;
-              labelRange[0] = Math.min(labelRange[0], sample.label);
-              labelRange[1] = Math.max(labelRange[1], sample.label);
+              labels.add(sample);
             }
           }
           if (left === 0) break;
@@ -209,6 +207,6 @@ export async function lookAtTables(
   const { count, reasons } = bad.summary();
   const rejected = { count, reasons };
   const { values, warnings } = about.meta();
-  const found = { bytes, problems, samples, positives, labelRange, rejected, values, warnings };
+  const found = { bytes, problems, samples, labels, rejected, values, warnings };
   return { files: options.paths.length, ...found };
 }

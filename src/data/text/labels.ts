@@ -7,8 +7,10 @@
 //
 //   of numbers           any finite decimal, rounded to float32
 //
-// Any other text, and none, is a bad line.
+// Any other text, and none, is a bad line; what stands for a missing value is not where the job
+// says what becomes of it.
 
+import type { MissingLabel } from "../column-options.ts";
 import { exactOf } from "../columnar/exact-values.ts";
 import { type Fault, show } from "./faults.ts";
 
@@ -68,6 +70,26 @@ export function numberReader(name: string): LabelReader {
     const value = Math.fround(numberIn(text.trim()) ?? Number.NaN);
     if (Number.isFinite(value)) return value;
     return { kind: `expected the label \`${name}\` to be a finite number`, got: show(text) };
+  };
+}
+
+/**
+ * A reader of the label `name`, one of several, of which a missing value becomes `whenMissing`:
+ * NaN of a masked one; undefined: a fault that names the option.
+ */
+export function gapReader(
+  read: LabelReader,
+  name: string,
+  whenMissing: MissingLabel | undefined,
+): LabelReader {
+  return (text) => {
+    const label = read(text);
+    if (typeof label === "number" || !missing.has(text.trim().toLowerCase())) return label;
+    if (whenMissing !== undefined) return whenMissing === "mask" ? Number.NaN : 0;
+    const advice =
+      `\`missing: mask\` of the task \`${name}\` in \`model.tasks\` trains the other tasks on ` +
+      "such a row";
+    return { kind: `the label \`${name}\` is missing`, got: show(text), advice };
   };
 }
 

@@ -26,14 +26,32 @@ export interface TextLook {
   readonly problems: readonly string[];
   /** Of the lines that were looked at. */
   readonly samples: number;
-  /** Those with label 1, where the first label is of two classes. */
-  readonly positives: number;
-  /** Least and greatest value of the first label. */
-  readonly labelRange: readonly [number, number];
+  readonly labels: LabelLook;
   readonly rejected: Pick<CacheMeta["quarantine"], "count" | "reasons">;
   /** Of columns whose values may share rows, and what else these lines show. */
   readonly values: CacheMeta["values"];
   readonly warnings: CacheMeta["warnings"];
+}
+
+/** The labels of the lines that were looked at. */
+export class LabelLook {
+  /** Those with label 1, where the first label is of two classes. */
+  positives = 0;
+  /** Least and greatest value of the first label. */
+  readonly range: [number, number] = [Infinity, -Infinity];
+  /** Those that have each label. */
+  readonly labelled: number[] = [];
+
+  /** Takes the labels of the next good line; one that is missing is NaN. */
+  add({ labels, label }: Pick<Sample, "labels" | "label">): void {
+    for (const [i, one] of labels.entries()) {
+      this.labelled[i] = (this.labelled[i] ?? 0) + (Number.isNaN(one) ? 0 : 1);
+    }
+    if (Number.isNaN(label)) return;
+    if (label === 1) this.positives++;
+    this.range[0] = Math.min(this.range[0], label);
+    this.range[1] = Math.max(this.range[1], label);
+  }
 }
 
 /** Lines looked at in every file, however many files there are. */
@@ -54,8 +72,8 @@ export async function lookAtText(
   const sample = new Sample({ dense: denseOf(options), features: tables.length, targets });
   const ofFile = Math.max(linesMin, Math.floor(linesMax / options.paths.length));
   const about = new TextFacts();
-  let [bytes, samples, positives] = [0, 0, 0];
-  const labelRange: [number, number] = [Infinity, -Infinity];
+  let [bytes, samples] = [0, 0];
+  const labels = new LabelLook();
   for (const [place, path] of options.paths.entries()) {
     let left = ofFile;
     try {
@@ -80,9 +98,7 @@ export async function lookAtText(
           } else {
             about.add(sample);
             samples++;
-            if (sample.label === 1) positives++;
-            labelRange[0] = Math.min(labelRange[0], sample.label);
-            labelRange[1] = Math.max(labelRange[1], sample.label);
+            labels.add(sample);
           }
         }
         left -= lines.length + tooLong.length;
@@ -95,7 +111,7 @@ export async function lookAtText(
   const { count, reasons } = bad.summary();
   const rejected = { count, reasons };
   const { values, warnings } = about.meta();
-  const found = { bytes, problems, samples, positives, labelRange, rejected, values, warnings };
+  const found = { bytes, problems, samples, labels, rejected, values, warnings };
   return { files: options.paths.length, ...found };
 }
 

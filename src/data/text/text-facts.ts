@@ -46,8 +46,12 @@ export class TextFacts {
 
   /** Takes the next good line. */
   add(sample: Sample): void {
-    this.#leakage?.add(sample);
-    this.#values?.add(sample);
+    if (Number.isNaN(sample.label))
+      this.#values?.drop(); // The label is missing.
+    else {
+      this.#leakage?.add(sample);
+      this.#values?.add(sample);
+    }
     for (let i = 0; i < this.#meanFeatures.length; i++) {
       this.#addValue(i, sample.dense[this.#meanFeatures[i] ?? 0] ?? 0);
     }

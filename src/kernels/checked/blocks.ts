@@ -93,6 +93,8 @@ type ElementNames =
   | "dLeakyRelu"
   | "sigmoid"
   | "dSigmoid"
+  | "jointLogit"
+  | "dJointLogit"
   | "softmax"
   | "dSoftmax";
 
@@ -138,6 +140,14 @@ function checkElements(inner: Kernels): Pick<BlockKernels, ElementNames> {
     dLeakyRelu(d, out, slope) {
       alike(out, d);
       inner.dLeakyRelu(d, out, slope);
+    },
+    jointLogit(out, a, b) {
+      alike(out, a, b);
+      inner.jointLogit(out, a, b);
+    },
+    dJointLogit(dA, dB, dOut, a, b) {
+      alike(dOut, dA, dB, a, b);
+      inner.dJointLogit(dA, dB, dOut, a, b);
     },
     softmax(out, x) {
       ranks("x", x, 2);

@@ -191,7 +191,7 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("dX", dX, size(x));
       inner.dInteract(dX, dOut, x, copied, dots);
     },
-    loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights) {
+    loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights, labelled) {
       const [B, K] = matrix("logits", logits);
       covers(slices, B);
       holds("dLogits", dLogits, B * K);
@@ -204,7 +204,8 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       }
       assert.equal(losses.length, slices.bounds.length - 1, "Expected one loss a slice");
       if (weights !== undefined) holds("weights", weights, B);
-      inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights);
+      if (labelled !== undefined) assert.equal(labelled.length, L, "Expected a count a label");
+      inner.loss(losses, dLogits, logits, labels, terms, batchSize, slices, weights, labelled);
     },
   };
 }

@@ -38,6 +38,14 @@ export interface BlockKernels {
   /** d * out * (1 - out), in place: `out` is what `sigmoid` gave. */
   dSigmoid(d: Tensor, out: Tensor): void;
 
+  /**
+   * out = the logit of s(a) * s(b), element by element, where s is the logistic function:
+   * -log(exp(-a) + exp(-b) + exp(-a - b)). Computed in float64.
+   */
+  jointLogit(out: Tensor, a: Tensor, b: Tensor): void;
+  /** dA and dB from dOut: the shares of that sum in which a is, and b, times dOut. */
+  dJointLogit(dA: Tensor, dB: Tensor, dOut: Tensor, a: Tensor, b: Tensor): void;
+
   /** out (R,D): the exponentials of each row of x (R,D) by their sum. Computed in float64. */
   softmax(out: Tensor, x: Tensor): void;
   /** dX (R,D) from dOut: `out` is what `softmax` gave. Computed in float64. */

@@ -207,7 +207,9 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
    * The gradient dLogits (B,K) of the terms' sum over the samples, divided by batchSize; and that
    * sum over each slice, in float64, in `losses` (slices). logits (B,K), labels (B,L). A column
    * without a term has the gradient 0. With `weights` (B), loss and gradient of a sample are times
-   * its weight.
+   * its weight. With `labelled` (L), the samples of the batch that have each label, a label that is
+   * NaN is missing: its terms have no loss and no gradient there, and are divided by `labelled`, so
+   * that the loss of a batch is the sum of the means over the samples with a label.
    */
   loss(
     losses: Float64Array,
@@ -218,6 +220,7 @@ export interface Kernels extends BlockKernels, CacheKernels, ExchangeKernels, Re
     batchSize: number,
     slices: Slices,
     weights?: Tensor,
+    labelled?: readonly number[],
   ): void;
 
   // Embedding bags ----

@@ -3,6 +3,7 @@
 import type { Addon } from "../../ports/addon.ts";
 import type { BatchNormColumns, BlockKernels, ProductForm } from "../contract/kernels.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "../reference/batch-statistics.ts";
+import { dJointLogit, jointLogit } from "../reference/exponentials.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
 /** The order of `ProductForm` in native/kernels.h. */
@@ -38,6 +39,8 @@ export function blocks(addon: Addon): BlockKernels {
       void addon.dPairsRight!(data(dB), data(dOut), data(a), a.shape[0], a.shape[1], dB.shape[1]),
     sigmoid: (out, x) => void addon.sigmoid!(data(out), data(x)),
     dSigmoid: (d, out) => void addon.dSigmoid!(data(d), data(out)),
+    jointLogit,
+    dJointLogit,
     softmax: (out, x) => void addon.softmax!(data(out), data(x), x.shape[1]),
     dSoftmax: (dX, dOut, out) =>
       void addon.dSoftmax!(data(dX), data(dOut), data(out), out.shape[1]),

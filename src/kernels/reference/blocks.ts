@@ -5,7 +5,7 @@ import { subtreesOf } from "../contract/slices.ts";
 import { createBatchNorm } from "./batch-norm.ts";
 import { batchStatistics, divide, wholeBatchStatistics } from "./batch-statistics.ts";
 import { type Round, dBias as sumColumns, treeSum } from "./dense.ts";
-import { dSigmoid, dSoftmax, sigmoid, softmax } from "./exponentials.ts";
+import { dJointLogit, dSigmoid, dSoftmax, jointLogit, sigmoid, softmax } from "./exponentials.ts";
 import { HostTensor, type Values, valuesOf } from "./memory.ts";
 
 /** The reference kernels of blocks in the precision of `round`. */
@@ -62,6 +62,8 @@ export function createBlocks(round: Round): BlockKernels {
       for (let i = 0; i < o.length; i++) if (o[i]! < 0) ds[i] = round(ds[i]! * below);
     },
     ...createPairs(round),
+    jointLogit,
+    dJointLogit,
     sigmoid,
     dSigmoid,
     softmax,

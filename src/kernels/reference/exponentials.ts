@@ -19,6 +19,31 @@ export const dSigmoid: BlockKernels["dSigmoid"] = (d, out) => {
   for (let i = 0; i < ds.length; i++) ds[i] = ds[i]! * o[i]! * (1 - o[i]!);
 };
 
+/** See `BlockKernels.jointLogit`. Both implementations use it, as they do the loss. */
+export const jointLogit: BlockKernels["jointLogit"] = (out, a, b) => {
+  const [o, as, bs] = [valuesOf(out), valuesOf(a), valuesOf(b)];
+  for (let i = 0; i < o.length; i++) {
+    const [x, y] = [-as[i]!, -bs[i]!];
+    const most = Math.max(x, y, x + y);
+    o[i] = -most - Math.log(Math.exp(x - most) + Math.exp(y - most) + Math.exp(x + y - most));
+  }
+};
+
+/** See `BlockKernels.dJointLogit`. */
+export const dJointLogit: BlockKernels["dJointLogit"] = (dA, dB, dOut, a, b) => {
+  const [das, dbs, d] = [valuesOf(dA), valuesOf(dB), valuesOf(dOut)];
+  const [as, bs] = [valuesOf(a), valuesOf(b)];
+  for (let i = 0; i < d.length; i++) {
+    const [x, y] = [-as[i]!, -bs[i]!];
+    const most = Math.max(x, y, x + y);
+    const [first, second] = [Math.exp(x - most), Math.exp(y - most)];
+    const both = Math.exp(x + y - most);
+    const sum = first + second + both;
+    das[i] = (d[i]! * (first + both)) / sum;
+    dbs[i] = (d[i]! * (second + both)) / sum;
+  }
+};
+
 /** See `BlockKernels.softmax`. */
 export const softmax: BlockKernels["softmax"] = (out, x) => {
   const [o, xs] = [valuesOf(out), valuesOf(x)];

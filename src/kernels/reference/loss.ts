@@ -16,6 +16,7 @@ export const loss: Kernels["loss"] = (
   batchSize,
   slices,
   weights,
+  labelled,
 ) => {
   const d = valuesOf(dLogits);
   if (terms.length !== logits.shape[1]) d.fill(0);
@@ -27,12 +28,15 @@ export const loss: Kernels["loss"] = (
     ys: valuesOf(labels),
     L: labels.shape[1]!,
     ws: weights && valuesOf(weights),
-    batchSize,
   };
   for (const term of terms) {
+    const counted = term.target.of === "label" ? labelled?.[term.target.column] : undefined;
+    const own = { ...batch, samples: counted ?? batchSize };
+    // A loss of the batch is divided by its samples: a mean over fewer counts for more.
+    const share = own.samples === 0 ? 0 : batchSize / own.samples;
     for (let slice = 0; slice < losses.length; slice++) {
       const [first, end] = [slices.bounds[slice]!, slices.bounds[slice + 1]!];
-      losses[slice] = losses[slice]! + term.weight * sumOfTerm(batch, term, first, end);
+      losses[slice] = losses[slice]! + term.weight * share * sumOfTerm(own, term, first, end);
     }
   }
 };
@@ -46,17 +50,22 @@ interface LossBatch {
   readonly L: number;
   /** (B); undefined: all 1. */
   readonly ws: Values | undefined;
-  readonly batchSize: number;
+  /** Samples of the batch that the term is the mean of. */
+  readonly samples: number;
 }
 
 /** The sum of a term over the samples first .. end-1; their gradients go into `d`. */
 function sumOfTerm(batch: LossBatch, term: LossTerm, first: number, end: number): number {
-  const { d, zs, K, ws, batchSize } = batch;
+  const { d, zs, K, ws, samples } = batch;
   const { logit, rule, weight } = term;
   let sum = 0;
   for (let s = first; s < end; s++) {
     const z = zs[s * K + logit]!;
     const y = targetOf(batch, term, s);
+    if (Number.isNaN(y) && term.target.of === "label") {
+      d[s * K + logit] = 0;
+      continue;
+    }
     const w = ws === undefined ? 1 : ws[s]!;
     let error = 0;
     if (rule.kind === "mse") {
@@ -68,7 +77,7 @@ function sumOfTerm(batch: LossBatch, term: LossTerm, first: number, end: number)
       sum += w * crossEntropy(z, small, target, rule);
       error = dCrossEntropy(z, small, target, rule);
     }
-    d[s * K + logit] = (weight * w * error) / batchSize;
+    d[s * K + logit] = (weight * w * error) / samples;
   }
   return sum;
 }

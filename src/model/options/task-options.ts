@@ -1,7 +1,8 @@
-// Options of models with several tasks (multi-task.ts): shared bottom, MMoE and PLE.
+// Options of models with several tasks (multi-task.ts): shared bottom, MMoE, PLE and ESMM.
 
 import { z } from "zod";
 import { visibleName } from "../../data/column-name-options.ts";
+import { missingLabel } from "../../data/column-options.ts";
 import {
   commonOptions,
   commonProblems,
@@ -25,6 +26,11 @@ export const taskOptions = z.strictObject({
   loss: lossOptions
     .optional()
     .describe("How its logit and its label become its loss. Left out: the job's `loss`."),
+  missing: missingLabel
+    .optional()
+    .describe(
+      "Rows without this label: `mask`, the task has no loss and no metric on them, and the other tasks train; `negative`, the label is 0. Left out: a bad line.",
+    ),
   weight: z.number().positive().default(1).describe("Factor of its loss in the loss of the model."),
 });
 
@@ -32,10 +38,15 @@ export const taskOptions = z.strictObject({
 export const tasksMax = 16;
 
 const towerOptions = taskOptions.extend({
+  given: visibleName
+    .optional()
+    .describe(
+      "`sharedBottom`, `mmoe`, `ple`, `esmm`: an earlier task without which this one's label is 0, as a purchase without a click. The tower predicts the label among the rows with that task's, and the prediction is the product of both probabilities. Left out: none; the second task of `esmm` is given the first.",
+    ),
   tower: widths
     .default([])
     .describe(
-      "`sharedBottom`, `mmoe`, `ple`: widths of the hidden layers of its tower, which ends in the logit.",
+      "`sharedBottom`, `mmoe`, `ple`, `esmm`: widths of the hidden layers of its tower, which ends in the logit.",
     ),
 });
 
@@ -82,13 +93,32 @@ export const pleOptions = z.strictObject({
   taskExperts: experts.describe("`ple`: experts of a level that each task has for itself."),
 });
 
+/** ESMM: a click and what follows it, each with a tower of its own over the same tables. */
+export const esmmOptions = z.strictObject({
+  kind: z.literal("esmm"),
+  ...multiTaskOptions,
+  tasks: z
+    .array(towerOptions)
+    .refine(({ length }) => length === 2, {
+      error: "two tasks: a label, as of a click, and one that is 0 without it",
+    })
+    .transform((tasks) => {
+      return tasks.map((task, i) =>
+        i === 0 ? task : { ...task, given: task.given ?? tasks[0]?.name },
+      );
+    })
+    .describe("A task for each label of the data, in their order."),
+});
+
 /** A model with several tasks after its checks. */
 export type MultiTaskSpec =
+  | z.output<typeof esmmOptions>
   | z.output<typeof sharedBottomOptions>
   | z.output<typeof mmoeOptions>
   | z.output<typeof pleOptions>;
 
 export type MultiTaskOptions =
+  | ModelOptionsOf<typeof esmmOptions>
   | ModelOptionsOf<typeof sharedBottomOptions>
   | ModelOptionsOf<typeof mmoeOptions>
   | ModelOptionsOf<typeof pleOptions>;
@@ -100,9 +130,33 @@ export function taskProblems(tasks: readonly { readonly name: string }[]): Probl
   return [{ path: ["tasks", twice, "name"], message: "a name that no other task has" }];
 }
 
+/** Tasks that are given another one which has no probability, or is no earlier one. */
+function givenProblems(tasks: MultiTaskSpec["tasks"]): Problem[] {
+  const classes = ({ loss }: MultiTaskSpec["tasks"][number]) => loss?.kind !== "mse";
+  return tasks.flatMap((task, i): Problem[] => {
+    if (task.given === undefined) return [];
+    const path = ["tasks", i, "given"];
+    const first = tasks.slice(0, i).find(({ name }) => name === task.given);
+    if (first === undefined) {
+      const earlier = tasks.slice(0, i).map(({ name }) => `"${name}"`);
+      const message =
+        earlier.length === 0
+          ? "left out of the first task"
+          : `an earlier task, ${earlier.join(", ")}`;
+      return [{ path, message }];
+    }
+    if (classes(task) && classes(first)) return [];
+    return [{ path, message: "left out where a loss is `mse`: only probabilities multiply" }];
+  });
+}
+
 /** Options of a model with several tasks that contradict each other. */
 export function multiTaskProblems(model: MultiTaskSpec): Problem[] {
-  const problems = [...commonProblems(model), ...taskProblems(model.tasks)];
+  const problems = [
+    ...commonProblems(model),
+    ...taskProblems(model.tasks),
+    ...givenProblems(model.tasks),
+  ];
   if (model.groups !== undefined && model.dim === undefined) {
     problems.push({ path: ["dim"], message: "the width of the vectors that groups give" });
   }

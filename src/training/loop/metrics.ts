@@ -5,7 +5,7 @@ import { strict as assert } from "node:assert";
 import { evaluateNumbers, type NumberMetrics } from "./number-metrics.ts";
 
 /**
- * What an evaluation found. NaN where the samples do not define it; JSON writes that as null. Of a
+ * What an evaluation found, of the samples that have the label. NaN where the samples do not define it; JSON writes that as null. Of a
  * label that is a number, the figures of classes are NaN.
  */
 export interface Metrics {
@@ -89,10 +89,19 @@ export function evaluateScores(
   return { ...first, tasks: Object.fromEntries(named) };
 }
 
-/** The scores of one task alone. */
-function ofTask({ logits, labels, ...rest }: Scores, task: number, tasks: number): Scores {
-  const own = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
-  return { ...rest, logits: own(logits), labels: own(labels) };
+/** The scores of one task alone: of the samples that have its label. */
+function ofTask(scores: Scores, task: number, tasks: number): Scores {
+  const of = (all: Float32Array) => (tasks === 1 ? all : all.filter((_, i) => i % tasks === task));
+  const [logits, labels] = [of(scores.logits), of(scores.labels)];
+  const isKnown = (_value: number, i: number) => !Number.isNaN(labels[i % labels.length]);
+  const known = labels.filter(isKnown);
+  if (known.length === labels.length) return { ...scores, logits, labels };
+  return {
+    samples: known.length,
+    logits: logits.filter(isKnown),
+    labels: known,
+    groups: scores.groups?.filter(isKnown),
+  };
 }
 
 function evaluateNumberTask({ samples, logits, labels }: Scores): TaskMetrics {

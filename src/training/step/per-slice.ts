@@ -3,9 +3,11 @@
 // or the first bad sample of a failed step. In mid-step n numbers for each finished subtree, which
 // batch normalisation asks for.
 
+import { oneLabel } from "../../data/targets.ts";
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
-import type { WholeBatch } from "../../model/graph/graph.ts";
+import type { AxisPass, WholeBatch } from "../../model/graph/graph.ts";
 import { subtreesIn } from "../topology/topology.ts";
 import type { StageDevice } from "./stage-device.ts";
 
@@ -39,6 +41,31 @@ export function foldSlices(values: Float64Array): number {
     sums = pairs.filter((_, i) => i % 2 === 0).map((left, i) => left + (pairs[2 * i + 1] ?? 0));
   }
   return sums[0] ?? 0;
+}
+
+/**
+ * Samples of the whole batch that have each label; undefined where all have all. Whole numbers,
+ * which float32 holds exactly: each device puts its own into one of its subtrees.
+ */
+export async function countLabels(
+  device: BatchSumsDevice,
+  { labels: own }: Pick<LocalBatch, "labels">,
+  { pass }: { readonly pass: Pick<AxisPass, "batch"> },
+): Promise<readonly number[] | undefined> {
+  const { kernels, topology, rank } = device;
+  const { labels, hasGaps = false } = topology.input.targets ?? oneLabel;
+  if (!hasGaps || pass.batch === undefined) return undefined;
+  const counts = new Float32Array(labels);
+  for (let i = 0; i < own.length; i++) {
+    if (!Number.isNaN(own[i])) counts[i % labels] = (counts[i % labels] ?? 0) + 1;
+  }
+  const tensorOf = ({ buffer }: Float32Array) => kernels.view(buffer, 0, [labels]);
+  const parts = subtreesIn(topology, rank).map((_, i) => {
+    return tensorOf(i === 0 ? counts : new Float32Array(labels));
+  });
+  const sums = new Float32Array(labels);
+  await pass.batch.sum(tensorOf(sums), parts);
+  return Array.from(sums);
 }
 
 /** What sums over the batch need of a device. */

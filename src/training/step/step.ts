@@ -59,7 +59,7 @@ import {
   sendVectorGradients,
   sendVectors,
 } from "./output-dist.ts";
-import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
+import { countLabels, foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { arriveRows, releaseRows, type StagedRows, stageRows } from "./prefetch.ts";
 import { applyReplicas, backwardReplicas, lookupReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
@@ -216,7 +216,8 @@ export async function finishStep(
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = dLogitsOf(network, batch.samples);
   const { batchSamples } = batch;
-  kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights);
+  const labelled = await countLabels(device, batch, plan);
+  kernels.loss(losses, dLogits, logits, labels, terms, batchSamples, plan.mine, weights, labelled);
 
   await exchange.gradients.open();
   await backwardLate(network, pass);

@@ -1,7 +1,7 @@
 // How many bytes each device sends to each other one, at most: of every all-to-all of a step. A
 // pure function of the topology and of the size of a batch.
 
-import { scoreWords } from "../../data/targets.ts";
+import { oneLabel, scoreWords } from "../../data/targets.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
@@ -32,6 +32,8 @@ type StepBytes = ExchangeShape["bytesMax"];
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const { lookupsBy, hostOf, distinctBy, exchange, reads, graph } = topology;
   const count = (device: number) => counts[device] ?? 0;
+  const { labels, hasGaps = false } = topology.input.targets ?? oneLabel;
+  const sumsMax = Math.max(graph.batchSums, hasGaps ? labels : 0);
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = lookupsBy.map((held) => held.map(({ lookup }) => longestBag(topology, lookup)));
   /** Bytes of a shard group's vectors, for the samples of device `of`. */
@@ -90,7 +92,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
       const counted = (lookupsBy[from] ?? []).filter((one) => isCounted(topology, one.lookup));
       return 4 * count(to) * counted.length;
     },
-    statistics: (from) => 4 * graph.batchSums * subtreesIn(topology, from).length,
+    statistics: (from) => 4 * sumsMax * subtreesIn(topology, from).length,
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 4 * count(from) * scoreWords(topology.input.targets) : 0),
   };

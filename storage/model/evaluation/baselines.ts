@@ -122,9 +122,13 @@ function firstIdsOf({ lengths, ids }: Batch): Int32Array {
 class LabelSums {
   readonly #labels: number;
   readonly #isCounted: readonly boolean[];
+  /** By feature: its rows and one more; 0: it is not counted. */
+  readonly #rows: readonly number[];
   #samples = 0;
   readonly #sums: Float64Array;
-  /** By feature: samples of each row, and of the samples without an id, at the end. */
+  /** Samples that have each label. */
+  readonly #labelled: Float64Array;
+  /** By feature, (rows + 1, L): samples of each row, and of those without an id, at the end. */
   readonly #counts: readonly Float64Array[];
   /** By feature, (rows + 1, L): their labels. */
   readonly #byRow: readonly Float64Array[];
@@ -134,7 +138,9 @@ class LabelSums {
     this.#labels = labels;
     this.#isCounted = isCounted;
     this.#sums = new Float64Array(labels);
-    this.#counts = rows.map((_, feature) => new Float64Array(room(feature)));
+    this.#labelled = new Float64Array(labels);
+    this.#rows = rows.map((_, feature) => room(feature));
+    this.#counts = rows.map((_, feature) => new Float64Array(room(feature) * labels));
     this.#byRow = rows.map((_, feature) => new Float64Array(room(feature) * labels));
   }
 
@@ -143,7 +149,10 @@ class LabelSums {
     this.#samples += batch.samples;
     for (let i = 0; i < batch.samples; i++) {
       for (let task = 0; task < L; task++) {
-        this.#sums[task] = (this.#sums[task] ?? 0) + (labels[L * i + task] ?? 0);
+        const label = labels[L * i + task] ?? 0;
+        if (Number.isNaN(label)) continue; // It is missing.
+        this.#sums[task] = (this.#sums[task] ?? 0) + label;
+        this.#labelled[task] = (this.#labelled[task] ?? 0) + 1;
       }
     }
     const ids = firstIdsOf(batch);
@@ -153,9 +162,11 @@ class LabelSums {
       assert(sums !== undefined, "sums of each feature");
       for (let i = 0; i < batch.samples; i++) {
         const row = this.#rowOf(feature, ids[feature * batch.samples + i] ?? -1);
-        counts[row] = (counts[row] ?? 0) + 1;
         for (let task = 0; task < L; task++) {
-          sums[L * row + task] = (sums[L * row + task] ?? 0) + (labels[L * i + task] ?? 0);
+          const label = labels[L * i + task] ?? 0;
+          if (Number.isNaN(label)) continue;
+          counts[L * row + task] = (counts[L * row + task] ?? 0) + 1;
+          sums[L * row + task] = (sums[L * row + task] ?? 0) + label;
         }
       }
     }
@@ -166,14 +177,14 @@ class LabelSums {
   }
 
   mean(task: number): number {
-    return (this.#sums[task] ?? 0) / this.#samples;
+    return (this.#sums[task] ?? 0) / (this.#labelled[task] ?? 0);
   }
 
   /** The mean label of a value, drawn to the mean of all where it has few samples. */
   rate(task: number, feature: number, id: number): number {
     const row = this.#rowOf(feature, id);
     const sum = this.#byRow[feature]?.[this.#labels * row + task] ?? 0;
-    const count = this.#counts[feature]?.[row] ?? 0;
+    const count = this.#counts[feature]?.[this.#labels * row + task] ?? 0;
     return (sum + priorSamples * this.mean(task)) / (count + priorSamples);
   }
 
@@ -184,7 +195,8 @@ class LabelSums {
     for (const [feature, counts] of this.#counts.entries()) {
       if (this.#isCounted[feature] !== true) continue;
       let loss = 0;
-      for (const [row, count] of counts.entries()) {
+      for (let row = 0; row < (this.#rows[feature] ?? 0); row++) {
+        const count = counts[this.#labels * row + task] ?? 0;
         if (count === 0) continue;
         const positives = this.#byRow[feature]?.[this.#labels * row + task] ?? 0;
         const others = count - 1 + priorSamples;
@@ -200,7 +212,7 @@ class LabelSums {
 
   /** Ids beyond the rows are of no row, as a missing id is. */
   #rowOf(feature: number, id: number): number {
-    const last = (this.#counts[feature]?.length ?? 1) - 1;
+    const last = (this.#rows[feature] ?? 1) - 1;
     return id >= 0 && id < last ? id : last;
   }
 }

@@ -106,7 +106,7 @@ test("GAUC without groups, and labels without tasks, are refused", (t) => {
   );
   t.regex(
     refused({ label: ["y", "z"] }),
-    /`data.label` to be one label, as `model.kind` is no "sharedBottom", "mmoe" or "ple", got/,
+    /`data.label` to be one label, as `model.kind` is no "sharedBottom", "mmoe", "ple" or "esmm", got/,
   );
 });
 
@@ -118,6 +118,23 @@ test.serial(
     t.deepEqual(Object.keys(result.tasks ?? {}), ["label", "label2"]);
     t.is(result.tasks?.label?.auc, result.auc);
     t.deepEqual(generations, [2, 2]);
+  },
+);
+
+test.serial(
+  "a simulated ESMM with missing labels has one model on 1, 2 and 3 devices, and after a loss",
+  async (t) => {
+    const tasks = [
+      { name: "label", tower: [4] },
+      { name: "label2", missing: "mask" },
+    ] as const;
+    const model = { kind: "esmm", dense: 4, tables: pleOptions.model.tables, tasks } as const;
+    const data = { ...simulatedData, labels: 2 };
+    const { result, generations } = await oneModelAfterLosses({ ...pleOptions, model, data });
+    t.deepEqual(generations, [2, 2]);
+    const { label, label2 } = result.tasks ?? {};
+    t.true((label2?.samples ?? 0) < (label?.samples ?? 0), JSON.stringify(result.tasks));
+    t.true(Number.isFinite(label2?.logLoss));
   },
 );
 

@@ -92,7 +92,7 @@ export const jobCases: readonly WrongInput[] = [
     title: "an unknown kind of model",
     set: { "model.kind": "dlmr" },
     says: [
-      'job.json: Expected `model.kind` to be one of "dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", "finalMlp", "finalNet", "din", "bst", "wukong", "sharedBottom", "mmoe", "ple", "custom", got `dlmr` (string); did you mean `dlrm`?',
+      'job.json: Expected `model.kind` to be one of "dlrm", "lr", "fm", "wideAndDeep", "deepFm", "dcnV2", "gdcn", "autoInt", "xDeepFm", "maskNet", "finalMlp", "finalNet", "din", "bst", "wukong", "sharedBottom", "mmoe", "ple", "esmm", "custom", got `dlmr` (string); did you mean `dlrm`?',
     ],
   },
   {

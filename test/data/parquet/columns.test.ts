@@ -85,9 +85,9 @@ for (const [title, given, tables, message] of refused) {
 
 test("a look counts the first rows of both labels, and bad ones with their row groups", async (t) => {
   const data = parquet(path, { ...options, dense: ["age"], categorical: ["item"] });
-  const { samples, positives, rejected, bytes } = await look(data, tableOf("item"));
+  const { samples, labels, rejected, bytes } = await look(data, tableOf("item"));
   t.is(samples + rejected.count, 100);
-  t.true(positives > 20 && positives < samples);
+  t.true(labels.positives > 20 && labels.positives < samples);
   t.is(bytes, statSync(path).size);
   t.like(rejected.reasons[0], { line: 8, rowGroup: 0, got: "`2`" });
 });

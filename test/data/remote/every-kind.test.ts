@@ -79,7 +79,8 @@ async function foundIn(data: ResolvedDataOptions) {
     ? await lookAtTables(data, tables, 500)
     : await lookAtText(data, tables, 500);
   const { samples, digest, text } = contentsOf(report);
-  const { files, bytes, positives, labelRange, problems, rejected } = look;
+  const { files, bytes, labels, problems, rejected } = look;
+  const { positives, range: labelRange } = labels;
   const looked = { files, bytes, positives, labelRange, problems, rejected: rejected.count };
   return { report, data, tables, found: { samples, digest, text, looked } };
 }

@@ -34,7 +34,9 @@ export interface Golden {
   /** Dense features of a sample. */
   readonly dense: number;
   /** Options of its model, where the manifest has them as a job would. */
-  readonly options: { readonly kind: string; readonly tasks?: readonly unknown[] } | undefined;
+  readonly options:
+    | { readonly kind: string; readonly tasks?: readonly { readonly missing?: string }[] }
+    | undefined;
   /** The loss of the job; undefined: the usual one. */
   readonly loss: LossSpec | undefined;
   /** Limit of each element of a gradient, of rows and of dense parameters; undefined: none. */

@@ -44,7 +44,8 @@ export function startGolden(
     ...clip,
   });
   const features = featuresIn(from);
-  const targets = { ...oneLabel, labels: labelsIn(from) };
+  const hasGaps = from.options?.tasks?.some(({ missing }) => missing !== undefined) === true;
+  const targets = { ...oneLabel, labels: labelsIn(from), hasGaps };
   const idsMax = features.map((i) => Math.max(...from.tensor(`train/lengths/${i}`)));
   const local = startLocalDevices({
     input: { model, batchSize: from.batch, slices: 8, idsMax, targets },

@@ -185,6 +185,25 @@ export const zoo: Readonly<Record<string, ModelOptions>> = {
     fieldGate: true,
     dropout: 0.3,
   },
+  ESMM: {
+    kind: "esmm",
+    dense: 2,
+    tables,
+    tasks: [
+      { name: "label", tower: [4] },
+      { name: "label2", weight: 0.5 },
+    ],
+  },
+  "MMoE of a chain of tasks, each given the one before": {
+    kind: "mmoe",
+    tables,
+    ...{ experts: 2, expert: [4] },
+    tasks: [
+      { name: "label" },
+      { name: "label2", tower: [3], given: "label" },
+      { name: "label3", given: "label2" },
+    ],
+  },
   "DLRM over encoded sequences": {
     kind: "dlrm",
     dense: 3,

@@ -102,7 +102,7 @@ const models: Readonly<Record<string, ModelOptions>> = {
 
 /** A job of such a model, on data that is never made. */
 function jobOf(home: string, model: ModelOptions, data: object = {}): JobOptions {
-  const labels = "tasks" in model ? { labels: 2 } : {};
+  const labels = "tasks" in model ? { labels: model.tasks?.length } : {};
   const { dense = 0 } = model;
   const own = { kind: "synthetic" as const, samples: 8, dense, batchSize: 8, ...labels, ...data };
   return { model, data: own, checkpoint: { directory: join(home, "checkpoints") } };

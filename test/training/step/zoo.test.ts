@@ -27,6 +27,7 @@ const names = [
   "zoo/mmoe",
   "zoo/ple",
   "zoo/shared_bottom",
+  "zoo/esmm",
   "zoo/dcn_v2_mse",
   "sequences/din",
   "sequences/din_softmax",

@@ -154,7 +154,10 @@ function roleOf(profile: ColumnProfile, data: DataProfile): Role {
   if (present === 0) return ignored("it is empty");
   if (distinct <= 1 && missing === 0) return ignored(`it is always ${profile.values[0]}`);
   if (outcomeNames.test(name)) {
-    const task = `\`label: [LABEL, ${name}]\` learns it as another task`;
+    const rows = missing + present;
+    const gaps =
+      missing === 0 ? "" : `, with \`missing: mask\` for the ${missing} of ${rows} rows without it`;
+    const task = `\`label: [LABEL, ${name}]\` learns it as another task${gaps}`;
     return ignored(`an outcome by its name, not known when the model predicts; ${task}; ${keep}`);
   }
   if (weightNames.test(name) && !isTwoValued(profile)) {

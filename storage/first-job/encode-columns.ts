@@ -6,6 +6,9 @@
 //   few ids, integers    the same by pairs, so that `12` and `12.0` are one id
 //   many ids, text       hashed, into 10 to 20 times as many rows
 //   many ids, integers   read as integers, hashed by the table where they lie beyond it
+//
+// A list of values that another column has one by one, as the last items of a user beside the item,
+// looks up the table of that column.
 
 import { join } from "node:path";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
@@ -30,6 +33,8 @@ const missingMin = 0.01;
 const rangeMax = 100;
 /** A dense column with a larger mean, or a deviation outside of these, is standardised. */
 const [deviationMin, deviationMax] = [0.1, 10];
+/** A list shares the table of a column that has so many of its values, as a share. */
+const sharedMin = 0.5;
 
 /** A file that a first job names. */
 export interface VocabularyFile {
@@ -44,8 +49,10 @@ export interface EncodedColumn {
   readonly why: string;
   /** Its entry in `data.dense` or `data.categorical`. */
   readonly entry: { readonly column: string } & Readonly<Record<string, unknown>>;
-  /** Its table; undefined: it is dense. */
+  /** Its table; undefined: it is dense, or looks up that of another column. */
   readonly table?: Readonly<Record<string, unknown>>;
+  /** The column whose table it looks up; left out: its own. */
+  readonly tableOf?: string;
   /** What makes the column of the entry; undefined: it is a column of the files. */
   readonly transform?: Readonly<Record<string, unknown>>;
   readonly vocabulary?: VocabularyFile;
@@ -86,12 +93,83 @@ export function encodeIds(
   directory: string | undefined,
 ): EncodedColumn[] {
   const files = new Set<string>();
-  return columns.map((own, table) => {
-    const vocabulary = directory === undefined ? undefined : vocabularyOf(own.profile);
-    if (vocabulary === undefined || directory === undefined) return hashed(own, table);
-    const path = join(directory, freeFile(own.profile.name, files));
-    return byVocabulary(own, names, { path, ...vocabulary });
-  });
+  const owners = columns.map((own) => ownerOf(own, columns));
+  const encoded = new Map<string, EncodedColumn>();
+  for (const [i, own] of columns.entries()) {
+    if (owners[i] !== own) continue;
+    const users = columns.filter((_, other) => owners[other] === own);
+    const whole = { ...own, profile: together(own.profile, users) };
+    const vocabulary = directory === undefined ? undefined : vocabularyOf(whole.profile);
+    const path = vocabulary && join(directory ?? "", freeFile(own.profile.name, files));
+    for (const user of users) {
+      const column = { ...user, profile: { ...whole.profile, ...nameAndForm(user.profile) } };
+      const found =
+        vocabulary === undefined || path === undefined
+          ? hashed(column, encoded.size)
+          : byVocabulary(column, names, { path, ...vocabulary });
+      encoded.set(user.profile.name, user === own ? found : sharing(found, own.profile.name));
+    }
+  }
+  return columns.flatMap(({ profile }) => encoded.get(profile.name) ?? []);
+}
+
+/** The column whose table a column looks up: its own, or of a list that of the column it lists. */
+function ownerOf(own: AssignedColumn, columns: readonly AssignedColumn[]): AssignedColumn {
+  const { counts, areIntegers } = own.profile;
+  if (!isList(own.profile) || counts.size === 0) return own;
+  let [owner, most] = [own, sharedMin * counts.size];
+  for (const other of columns) {
+    if (isList(other.profile) || other.profile.areIntegers !== areIntegers) continue;
+    const common = [...counts.keys()].filter((value) => other.profile.counts.has(value)).length;
+    // A few small integers are those of any column.
+    if (common < listedMin || common < most) continue;
+    [owner, most] = [other, common];
+  }
+  return owner;
+}
+
+/** Values that a list has in common with the column whose table it shares, at least. */
+const listedMin = 20;
+
+function isList(profile: ColumnProfile): boolean {
+  return Object.keys(formOf(profile)).length > 0;
+}
+
+function nameAndForm({ name, form, separator }: ColumnProfile) {
+  return { name, form, separator };
+}
+
+/** A column with the values of all that look up its table. */
+function together(own: ColumnProfile, users: readonly AssignedColumn[]): ColumnProfile {
+  if (users.length === 1) return own;
+  const counts = new Map<string, number>();
+  for (const { profile } of users) {
+    for (const [value, count] of profile.counts)
+      counts.set(value, (counts.get(value) ?? 0) + count);
+  }
+  const most = (of: (profile: ColumnProfile) => number) =>
+    Math.max(...users.map(({ profile }) => of(profile)));
+  return {
+    ...own,
+    counts,
+    seen: Math.max(
+      counts.size,
+      most(({ seen }) => seen),
+    ),
+    distinct: Math.max(
+      counts.size,
+      most(({ distinct }) => distinct),
+    ),
+    min: -most(({ min }) => -min),
+    max: most(({ max }) => max),
+  };
+}
+
+/** A column that looks up the table of the column `owner`. */
+function sharing(found: EncodedColumn, owner: string): EncodedColumn {
+  const { table: _table, vocabulary: _file, ...rest } = found;
+  const why = `${found.why}; in the table of \`${owner}\`, whose values it lists`;
+  return { ...rest, why, tableOf: owner };
 }
 
 /** The lines of a column's vocabulary; undefined: it has too many values, or unusable ones. */

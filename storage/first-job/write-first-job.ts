@@ -99,6 +99,7 @@ export function firstJobOf(
       kind: "dcnV2",
       dense: isCriteo ? dense.length : width,
       tables: ids.flatMap(({ table }) => table ?? []),
+      ...featuresOf(ids),
       ...(dense.length > 0 ? { bottom: [64, dim] } : {}),
       crossLayers: 2,
       ...(ids.length >= wideFeatures ? { rank: 64 } : {}),
@@ -144,6 +145,16 @@ function freeDirectory(name: string, { isTaken = () => false }: FirstJobOptions)
   return directory;
 }
 
+/** The features, where some look up the table of another column. */
+function featuresOf(ids: readonly EncodedColumn[]): object {
+  if (ids.every(({ tableOf }) => tableOf === undefined)) return {};
+  return {
+    features: ids.map(({ profile, entry, tableOf }) => {
+      return { column: entry.column, table: tableOf ?? profile.name };
+    }),
+  };
+}
+
 /** The columns of a section of data. */
 function columnsOf(
   label: string,
@@ -151,13 +162,16 @@ function columnsOf(
   dense: readonly EncodedColumn[],
   ids: readonly EncodedColumn[],
 ) {
+  const hasOwnTables = ids.every(({ tableOf }) => tableOf === undefined);
   const transforms = [...dense, ...ids].flatMap(({ transform }) => transform ?? []);
   return {
     label,
     ...target,
     ...(transforms.length === 0 ? {} : { transforms }),
     dense: dense.map(({ entry }) => entry),
-    categorical: ids.map(({ entry }) => entry),
+    categorical: ids.map(({ entry: { table, ...entry } }) => {
+      return hasOwnTables ? { ...entry, ...(table === undefined ? {} : { table }) } : entry;
+    }),
   };
 }
 
@@ -185,6 +199,7 @@ function explain(
     inOneLine(path);
   for (const path of [
     ["model", "tables"],
+    ["model", "features"],
     ["data", "transforms"],
     ["data", "dense"],
     ["data", "categorical"],
@@ -194,7 +209,8 @@ function explain(
     for (const node of list.items) {
       if (!isMap(node)) continue;
       node.flow = true;
-      if (node.has("column")) node.comment = whyOf(String(node.get("column")));
+      if (path[0] === "data" && node.has("column"))
+        node.comment = whyOf(String(node.get("column")));
     }
   }
   for (const section of ["optimizer", "evaluation", "checkpoint"]) {

@@ -28,6 +28,7 @@ test.serial("a file becomes a job file that trains", async (t) => {
   t.regex(stdout, /^job\.yaml: 5 columns of 600 rows$/m);
   t.regex(stdout, /^ {2}clicked +label +0 and 1; 1 is the positive one, 33\.3 % of the rows$/m);
   t.regex(stdout, /^ {2}tags +categorical +text, 3 different, split at "\|"$/m);
+  t.regex(stdout, /^GAUC, the AUC within each user: `data\.group: user`$/m);
   t.regex(stdout, /^Train it with: osiris train job\.yaml$/m);
   const text = readFileSync(join(directory, "job.yaml"), "utf8");
   t.regex(text, /^# A first job, made by `osiris init` of all 600 rows/);

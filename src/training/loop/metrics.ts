@@ -5,8 +5,8 @@ import { strict as assert } from "node:assert";
 import { evaluateNumbers, type NumberMetrics } from "./number-metrics.ts";
 
 /**
- * What an evaluation found, of the samples that have the label. NaN where the samples do not define it; JSON writes that as null. Of a
- * label that is a number, the figures of classes are NaN.
+ * What an evaluation found of the samples that have the label. NaN where they do not define it;
+ * JSON writes that as null. Of a label that is a number, the figures of classes are NaN.
  */
 export interface Metrics {
   readonly samples: number;

@@ -32,6 +32,9 @@ export interface ConnectionArguments extends CredentialArguments {
 
 /** Where `osiris up` listens unless told otherwise. */
 export const usualPort = 4222;
+const usualNats = `nats://127.0.0.1:${usualPort}`;
+/** The name of a cluster unless it has another one. */
+const usualCluster = "c1";
 
 /**
  * Adds `--json` and `--verbose`, and ends the help with examples. `verbose`: what it prints, where
@@ -103,7 +106,7 @@ export function withChanges(command: Command): Command {
 /** Adds the options that name a running cluster. */
 export function withConnection(command: Command): Command {
   const address = new Option("--nats <URL>", "address of its broker")
-    .default(`nats://127.0.0.1:${usualPort}`)
+    .default(usualNats)
     .env("OSIRIS_NATS");
   return withCredentials(command.addOption(address))
     .addOption(
@@ -111,7 +114,7 @@ export function withConnection(command: Command): Command {
         "OSIRIS_TOKEN",
       ),
     )
-    .option("--cluster <NAME>", "name of the cluster", "c1");
+    .option("--cluster <NAME>", "name of the cluster", usualCluster);
 }
 
 /** Adds the options of who asks the job service of a running cluster. */
@@ -154,6 +157,17 @@ export function connectionOf(given: ConnectionArguments) {
   const { nats, cluster, tenant } = given;
   const asWhom = tenant === undefined ? {} : { tenant };
   return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
+}
+
+/** What a command that is printed has to say of the connection: what is no default of this shell. */
+export function connectionFlags({ nats, cluster, tenant }: ConnectionArguments): string {
+  const { OSIRIS_NATS, OSIRIS_TENANT } = process.env;
+  const flags = [
+    nats === (OSIRIS_NATS ?? usualNats) ? "" : ` --nats ${nats}`,
+    cluster === usualCluster ? "" : ` --cluster ${cluster}`,
+    tenant === undefined || tenant === OSIRIS_TENANT ? "" : ` --tenant ${tenant}`,
+  ];
+  return flags.join("");
 }
 
 /** The credentials for a broker: of one on this machine, the token that `osiris up` has left. */

@@ -5,6 +5,7 @@ import { connect, type Run } from "../../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
+  connectionFlags,
   connectionOf,
   integerFrom,
   withClient,
@@ -24,8 +25,8 @@ export interface RunCommand<Answer extends object, Options> {
   readonly actors?: readonly { readonly role: NumberedRole; readonly what: string }[];
   /** Asks the run, with the numbers of these actors; what comes back goes into the report. */
   readonly ask: (run: Run, options: Options, ...actors: number[]) => Promise<Answer>;
-  /** The sentence for people. */
-  readonly tell: (run: string, answer: Answer) => string;
+  /** The sentence for people. `command`: the run as a command takes it, with the connection. */
+  readonly tell: (run: string, answer: Answer, command: string) => string;
 }
 
 /** Adds the command; its own options are the caller's to add. */
@@ -46,7 +47,7 @@ export function addRunCommand<Answer extends object, Options = unknown>(
       const found = await namedRun(client, given);
       const answer = await ask(found, options, ...numbers);
       const { run } = found;
-      if (options.json !== true) console.log(tell(run, answer));
+      if (options.json !== true) console.log(tell(run, answer, run + connectionFlags(options)));
       else console.log(JSON.stringify({ report: name.replace(" ", "."), run, ...answer }));
     },
   );

@@ -1,29 +1,49 @@
 // One option of a job with another value, by its path as docs/jobs.md writes it.
 
 import { expected } from "../ports/check-options.ts";
+import { usualOptimizer } from "./job.ts";
+
+/** Sections whose `kind` has a default, which holds where an option of theirs is all that is set. */
+const usualSections: Readonly<Record<string, object>> = {
+  "optimizer.dense": usualOptimizer.dense,
+  "optimizer.sparse": usualOptimizer.sparse,
+  loss: { kind: "binaryCrossEntropy" },
+  "model.table.dynamic.admission": { kind: "all" },
+  "model.table.dynamic.eviction": { kind: "lfu" },
+  "model.tables.*.dynamic.admission": { kind: "all" },
+  "model.tables.*.dynamic.eviction": { kind: "lfu" },
+};
 
 /**
  * A copy of `job` with `value` at `option`: `tables[0].dim` or `tables.0.dim`; `tables[].dim` is
- * that of every table. Sections on the way are made. `told`: the name of the option in a refusal.
+ * that of every table. Sections on the way are made, of their usual kind. `told`: the name of the option in a refusal.
  * @throws InvalidOptionError where the path leads through a value that has no options
  */
 export function withOption(job: unknown, option: string, value: unknown, told: string): unknown {
   const path = option.replaceAll(/\[(\d*)\]/g, (_, at) => `.${at || "*"}`).split(".");
-  return changed(job, path, value, told);
+  return changed(job, [], path, { value, told });
 }
 
-function changed(before: unknown, path: readonly string[], value: unknown, told: string): unknown {
+/** `before`, which stands at `at`, with the value at `path` in it. */
+function changed(
+  before: unknown,
+  at: readonly string[],
+  path: readonly string[],
+  to: { readonly value: unknown; readonly told: string },
+): unknown {
   const [first = "", ...rest] = path;
+  const { value, told } = to;
   if (path.length === 0) return value;
-  const inner = (one: unknown) => changed(one, rest, value, told);
+  const isEntry = first === "*" || /^\d+$/.test(first);
+  const inner = (one: unknown) => changed(one, [...at, isEntry ? "*" : first], rest, to);
   if (Array.isArray(before)) {
     if (first === "*") return before.map(inner);
-    const at = Number(first);
-    if (Number.isInteger(at) && at >= 0 && at < before.length) {
-      return before.with(at, inner(before[at]));
+    const place = Number(first);
+    if (Number.isInteger(place) && place >= 0 && place < before.length) {
+      return before.with(place, inner(before[place]));
     }
   } else if (before === undefined || (typeof before === "object" && before !== null)) {
-    const own = (before ?? {}) as Record<string, unknown>;
+    const own = (before ?? usualSections[at.join(".")] ?? {}) as Record<string, unknown>;
     return { ...own, [first]: inner(Object.hasOwn(own, first) ? own[first] : undefined) };
   }
   throw expected(told, `an option that the job can have; there is no \`${first}\``, value);

@@ -169,8 +169,9 @@ function columnsOf(
     ...target,
     ...(transforms.length === 0 ? {} : { transforms }),
     dense: dense.map(({ entry }) => entry),
-    categorical: ids.map(({ entry: { table, ...entry } }) => {
-      return hasOwnTables ? { ...entry, ...(table === undefined ? {} : { table }) } : entry;
+    categorical: ids.map(({ entry }) => {
+      const { table: _table, ...rest } = entry;
+      return hasOwnTables ? entry : rest; // `model.features` say the tables.
     }),
   };
 }

@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
+import { connectionFlags } from "../../cli/support/arguments.ts";
 import { loadJob } from "../../cli/support/job-file.ts";
 import { type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { lastJson, runCli, startCli } from "../helpers/processes/cli.ts";
@@ -20,6 +21,13 @@ const commands =
   "init demo train up host submit status top cancel scale generate transform eval predict serve metrics plan schema chaos build-native".split(
     " ",
   );
+
+test("a command that is printed says of the connection what is no default of the shell", (t) => {
+  const usual = { nats: process.env.OSIRIS_NATS ?? "nats://127.0.0.1:4222", cluster: "c1" };
+  t.is(connectionFlags(usual), "");
+  const other = { nats: "nats://10.0.0.7:4333", cluster: "c2", tenant: "ads" };
+  t.is(connectionFlags(other), " --nats nats://10.0.0.7:4333 --cluster c2 --tenant ads");
+});
 
 test.serial("every command explains itself, with examples and exit codes", async (t) => {
   const directory = directoryOf(t);

@@ -6,7 +6,9 @@ import test from "ava";
 import { loadJob } from "../../cli/support/job-file.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { withOption } from "../../src/job/with-option.ts";
+import { type Fields, isSection } from "../../src/ports/written.ts";
 import { startDirectory } from "../data/data-files.ts";
+import { wholeJobSchema } from "../helpers/job-json-schema.ts";
 
 test("YAML may have anchors and merges", async (t) => {
   const path = join(startDirectory(t), "job.yaml");
@@ -79,6 +81,71 @@ test("a --set that is none, or of no option, is refused", async (t) => {
   t.regex(await refusal("data={"), /as data\.batchSize=512, and `\{` is no value in YAML$/);
   t.regex(await refusal("sede=3"), /Expected no option `sede`: did you mean `seed`\?/);
 });
+
+test("an option of a section that is not there is set in the section's usual kind", async (t) => {
+  const path = join(startDirectory(t), "job.json");
+  const table = { name: "user", rows: 100, dim: 4, idBits: 64 };
+  const job = {
+    model: { kind: "dlrm", tables: [table], top: [4, 1] },
+    data: { kind: "csv", paths: ["a.csv"], label: "l", batchSize: 10 },
+  };
+  writeFileSync(path, JSON.stringify(job));
+  const set = [
+    "optimizer.dense.learningRate=0.5",
+    "optimizer.sparse.learningRate=0.25",
+    "loss.positiveWeight=3",
+  ];
+  t.like(await loadJob(path, { set }), {
+    optimizer: {
+      dense: { kind: "adagrad", learningRate: 0.5 },
+      sparse: { kind: "rowWiseAdagrad", learningRate: 0.25 },
+    },
+    loss: { kind: "binaryCrossEntropy", positiveWeight: 3 },
+  });
+  const kinds = ["optimizer.dense.learningRate=0.5", "optimizer.dense.kind=adam"];
+  t.like(await loadJob(path, { set: kinds }), {
+    optimizer: { dense: { kind: "adam", learningRate: 0.5 } },
+  });
+  const made = withOption({ model: { tables: [{}] } }, "model.tables[0].dynamic.eviction.x", 1, "");
+  t.like(made, { model: { tables: [{ dynamic: { eviction: { kind: "lfu", x: 1 } } }] } });
+});
+
+test("every section whose kind has a default is known to `withOption`", (t) => {
+  const found: string[] = [];
+  const look = (schema: Schema, path: string) => {
+    const { oneOf = [], anyOf = [], properties = {}, items, default: usual } = schema;
+    if (oneOf.length > 0 && isSection(usual) && usual.kind !== undefined) {
+      found.push(path);
+      const made = withOption({}, `${path.replaceAll("[]", "")}.x`, 1, "");
+      const own = path.replaceAll("[]", "").split(".");
+      const section = own.reduce<unknown>((at, name) => (at as Fields)[name], made);
+      if (!path.includes("[]")) t.deepEqual(section, { ...usual, x: 1 }, path);
+    }
+    for (const branch of [...oneOf, ...anyOf]) look(branch, path);
+    if (items !== undefined) look(items, `${path}[]`);
+    for (const [name, inner] of Object.entries(properties)) {
+      look(inner, path === "" ? name : `${path}.${name}`);
+    }
+  };
+  look(wholeJobSchema() as Schema, "");
+  t.deepEqual([...new Set(found)].sort(), [
+    "loss",
+    "model.table.dynamic.admission",
+    "model.table.dynamic.eviction",
+    "model.tables[].dynamic.admission",
+    "model.tables[].dynamic.eviction",
+    "optimizer.dense",
+    "optimizer.sparse",
+  ]);
+});
+
+interface Schema {
+  readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly default?: unknown;
+}
 
 test("a path leads to one entry of a list, to all, or nowhere", (t) => {
   const job = { tables: [{ rows: 1 }, { rows: 2 }] };

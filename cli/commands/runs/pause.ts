@@ -9,8 +9,8 @@ export function addPause(program: Command): void {
     name: "pause",
     description: "have a run let go of its devices after its step, until it is resumed",
     ask: async (run) => ({ status: await run.pause() }),
-    tell: (run, { status }) =>
+    tell: (run, { status }, command) =>
       `Run ${run} ${status === "running" ? "pauses after its current step" : "waits"}; ` +
-      `\`osiris resume ${run}\` has it go on.`,
+      `\`osiris resume ${command}\` has it go on.`,
   });
 }

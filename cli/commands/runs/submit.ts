@@ -6,6 +6,7 @@ import {
   type ChangeArguments,
   type CommonOptions,
   type ConnectionArguments,
+  connectionFlags,
   connectionOf,
   integerFrom,
   withChanges,
@@ -54,15 +55,18 @@ async function submit(path: string, options: SubmitOptions): Promise<number> {
   const run = await client.submit(job, key === undefined ? {} : { key });
   if (options.follow !== true) {
     if (options.json === true) console.log(JSON.stringify({ report: "submit", run: run.run }));
-    else
-      console.log(`Submitted as run ${run.run}; \`osiris status ${run.run}\` tells how it does.`);
+    else {
+      const look = `osiris status ${run.run}${connectionFlags(options)}`;
+      console.log(`Submitted as run ${run.run}; \`${look}\` tells how it does.`);
+    }
     return exitCodes.done;
   }
   const view = openView({ json: options.json === true });
   view.say(`Run ${run.run} is ${(await run.status()).status}`);
   using _interrupt = onInterrupt(() => {
     view.close();
-    view.say(`Run ${run.run} goes on; \`osiris cancel ${run.run}\` stops it.`);
+    const stop = `osiris cancel ${run.run}${connectionFlags(options)}`;
+    view.say(`Run ${run.run} goes on; \`${stop}\` stops it.`);
     process.exit(exitCodes.cancelled);
   });
   try {

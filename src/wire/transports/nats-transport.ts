@@ -129,10 +129,10 @@ async function connectWithin(
       if (clock.now() + redialMs >= untilMs) {
         const last = cause instanceof Error ? cause.message : String(cause);
         // The client keeps a refusal such as a limit of connections to itself.
-        const hint = isRunning
+        const advice = isRunning
           ? "it runs: its log says why it admits nobody, as at a limit of connections"
-          : "is it running?";
-        const reason = `no connection within ${deadlineMs} ms (${last}); ${hint}`;
+          : "is it running? `osiris up` starts a cluster with a broker";
+        const reason = `no connection within ${deadlineMs} ms (${last}); ${advice}`;
         throw new TransportLostError(addressOf(servers), reason, { cause });
       }
     }

@@ -13,7 +13,7 @@ export const layers: readonly Rooms[] = [
   { "src/errors": 1170 },
   { "src/ports": 2200 },
   {
-    "src/data": 23_160,
+    "src/data": 23_210,
     "src/kernels/contract": 1650,
     "src/planner": 3730,
     "src/wire/http": 240,
@@ -23,7 +23,7 @@ export const layers: readonly Rooms[] = [
   {
     "src/embedding/tables": 770,
     "src/exchange": 2550,
-    "src/kernels/reference": 2400,
+    "src/kernels/reference": 2440,
     "src/model/graph": 860,
     "src/planner/learned": 1210,
     "src/wire/transports": 1400,
@@ -34,8 +34,8 @@ export const layers: readonly Rooms[] = [
     "src/embedding/rows": 2200,
     "src/kernels/checked": 1060,
     "src/kernels/native": 650,
-    "src/model/blocks": 1_850,
-    "src/model/options": 1250,
+    "src/model/blocks": 1_870,
+    "src/model/options": 1300,
     "src/training/meters": 550,
     "src/wire/broker": 1250,
     "src/wire/jetstream": 640,
@@ -70,7 +70,7 @@ export const layers: readonly Rooms[] = [
     "src/training/planning": 1400,
   },
   {
-    "src/job": 2_260,
+    "src/job": 2_320,
     "storage/checkpoint-store": 2_020,
   },
   {
@@ -86,7 +86,7 @@ export const layers: readonly Rooms[] = [
   },
   {
     "actors/host": 3050,
-    "storage/first-job": 1_400,
+    "storage/first-job": 1_420,
     "storage/imports": 1_700,
     "storage/ingest": 2200,
     "storage/serving": 2_560,

@@ -81,7 +81,8 @@ inline void testRecords(const Kernels& k, Precision precision) {
   Table table{};
   if (precision == Precision::float32) table.weights = reinterpret_cast<float*>(codes.data());
   else table.codes = codes.data();
-  table.state = state.data();
+  // As a model that is served has it: without state, there is no memory for one.
+  table.state = width == 0 ? nullptr : state.data();
   table.touched = touched.data();
   table.rows = rows;
   table.dim = table.tableDim = dim;

@@ -10,6 +10,7 @@
 //   M1. A change names the one before it (compare-and-set). Of two writers, one learns that it is
 //       not the last, and no change is stored twice.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   DiscardPolicy,
   JetStreamApiCodes,
@@ -23,6 +24,7 @@ import {
 } from "@nats-io/jetstream";
 import { type KV, Kvm } from "@nats-io/kv";
 import { headers as emptyHeaders, type NatsConnection } from "nats";
+import { RequestFailedError } from "../../errors/errors.ts";
 import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 import type { Registered } from "./register.ts";
@@ -145,12 +147,7 @@ export class NatsMirror {
 
   /** All entries of the queue, by run. */
   async queued(): Promise<ReadonlyMap<string, Registered>> {
-    const bucket = await this.#queue();
-    const entries = new Map<string, Registered>();
-    for await (const { key, value, revision, operation } of await bucket.history()) {
-      if (operation === "PUT") entries.set(key, { value, revision });
-    }
-    return entries;
+    return wholeHistory(await this.#queue());
   }
 
   /** As `Register.compareAndSet`, for the entry of a run. M1 */
@@ -233,6 +230,36 @@ export class NatsMirror {
       num_replicas: limits.replicas,
       allow_direct: true,
     } satisfies Partial<StreamConfig>;
+  }
+}
+
+/** How often a bucket is read before its history counts as one that cannot be read whole. */
+const readsMax = 20;
+const againMs = 100;
+
+/**
+ * The entries of a bucket. The client ends a history at the first heartbeat of the server, which
+ * comes before the last entry where the server or this process is busy: such a history is read
+ * again. @throws RequestFailedError where it never comes whole
+ */
+export async function wholeHistory(
+  bucket: Pick<KV, "history" | "status">,
+  wait: (ms: number) => Promise<unknown> = sleep,
+): Promise<ReadonlyMap<string, Registered>> {
+  for (let reads = 1; ; reads++) {
+    const { values, bucket: name } = await bucket.status();
+    const entries = new Map<string, Registered>();
+    let left: number | undefined = values;
+    for await (const { key, value, revision, operation, delta } of await bucket.history()) {
+      if (operation === "PUT") entries.set(key, { value, revision });
+      left = delta;
+    }
+    if (left === 0) return entries;
+    if (reads === readsMax) {
+      const why = `the bucket was read ${reads} times, and each time ended before its last entry`;
+      throw new RequestFailedError(`the bucket ${name}`, why);
+    }
+    await wait(againMs);
   }
 }
 

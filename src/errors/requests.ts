@@ -82,7 +82,7 @@ export class RequestTooLargeError extends TrainingError {
   readonly code = "REQUEST_TOO_LARGE";
   readonly recovery = "stop";
 
-  constructor(what: "bytes" | "samples", max: number, got?: number) {
+  constructor(what: "bytes" | "samples" | "different names", max: number, got?: number) {
     const given = got === undefined ? "got more" : `got ${got}`;
     super(
       `Expected a request of at most ${max} ${what}, ${given}: send several smaller requests, ` +

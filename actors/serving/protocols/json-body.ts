@@ -2,7 +2,7 @@
 
 import { isAscii } from "node:buffer";
 import { RequestTooLargeError, RequestUnusableError } from "../../../src/errors/errors.ts";
-import { parseExactly } from "../../../src/ports/json/exact-json.ts";
+import { namesMax, parseExactly } from "../../../src/ports/json/exact-json.ts";
 
 /** Deepest nesting of a body: ours have five levels. */
 const depthMax = 16;
@@ -11,18 +11,20 @@ const depthMax = 16;
 const objectsBeside = 50_000;
 
 /**
- * The object in a body, an integer beyond 2^53 as a bigint. The objects of a request are counted
- * before it is parsed: parsing millions of them would keep all others waiting for seconds.
+ * The object in a body, an integer beyond 2^53 as a bigint. The objects of a request and its names
+ * are counted before it is parsed: parsing millions of either would keep all others waiting for
+ * seconds.
  * @throws RequestUnusableError, RequestTooLargeError
  */
 export function jsonOf(body: Uint8Array, samplesMax: number): Readonly<Record<string, unknown>> {
-  const checkObjects = (objects: number) => {
+  const checkSize = ({ objects, names }: { readonly objects: number; readonly names: number }) => {
+    if (names > namesMax) throw new RequestTooLargeError("different names", namesMax);
     if (objects <= samplesMax + objectsBeside) return;
     throw new RequestTooLargeError("samples", samplesMax, objects);
   };
   let value: unknown;
   try {
-    value = parseExactly(textOf(body), { depthMax, checkObjects });
+    value = parseExactly(textOf(body), { depthMax, checkSize });
   } catch (cause) {
     if (cause instanceof RequestTooLargeError) throw cause;
     const reason = cause instanceof Error ? cause.message.slice(0, 200) : "";

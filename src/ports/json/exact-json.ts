@@ -17,9 +17,10 @@ export interface ExactJsonOptions {
   /** @default jsonDepthMax */
   readonly depthMax?: number;
   /**
-   * Called with the number of objects before any is made: it throws where they are too many.
+   * Called before any object is made: it throws where there are too many objects, or different
+   * names. Of names, only those behind the first `namesFree` are compared, and up to `namesMax`.
    */
-  readonly checkObjects?: (objects: number) => void;
+  readonly checkSize?: (size: { readonly objects: number; readonly names: number }) => void;
   /**
    * Whether an object below the outermost one may come as a map, which has its members in the order
    * of the text; it does where a name begins with a digit. @default false
@@ -30,11 +31,11 @@ export interface ExactJsonOptions {
 /** Parses JSON. @throws SyntaxError if `text` is no JSON, or an object in it repeats a name */
 export function parseExactly(
   text: string,
-  { depthMax = jsonDepthMax, mayBeMaps = false, checkObjects }: ExactJsonOptions = {},
+  { depthMax = jsonDepthMax, mayBeMaps = false, checkSize }: ExactJsonOptions = {},
 ): unknown {
-  const { names, depth, objects, marks } = survey(text, mayBeMaps);
+  const { names, depth, objects, different, marks } = survey(text, mayBeMaps);
   if (depth > depthMax) throw new SyntaxError(`at most ${depthMax} levels are read`);
-  checkObjects?.(objects);
+  checkSize?.({ objects, names: different });
   let value: unknown;
   if (marks.length === 0) value = JSON.parse(text);
   else {
@@ -97,13 +98,24 @@ interface Survey {
   readonly names: number;
   readonly depth: number;
   readonly objects: number;
+  /** Different names behind the first ones, up to one more than `namesMax`. */
+  readonly different: number;
   readonly marks: readonly Mark[];
 }
 
+/**
+ * Names that are not compared: most texts have fewer. A name that is new costs two microseconds
+ * when it is parsed, one that was there before nearly nothing.
+ */
+const namesFree = 65_536;
+/** Different names that are counted. */
+export const namesMax = 65_536;
+
 /** One look over a text, which need not be JSON. */
 function survey(text: string, marksNames: boolean): Survey {
-  let [names, depth, deepest, objects, digits, textFrom] = [0, 0, 0, 0, 0, 0];
+  let [names, depth, deepest, objects, digits, textFrom, textEnd] = [0, 0, 0, 0, 0, 0, 0];
   const marks: Mark[] = [];
+  const different = new Set<string>();
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code >= zero && code <= nine) {
@@ -120,8 +132,12 @@ function survey(text: string, marksNames: boolean): Survey {
         if (at >= text.length) break;
         if (one === backslash) at++;
       }
+      textEnd = at;
     } else if (code === colon) {
       names++;
+      if (names > namesFree && different.size <= namesMax) {
+        different.add(text.slice(textFrom, textEnd));
+      }
       if (marksNames && depth > 1 && isDigitName(text, textFrom)) {
         marks.push({ kind: "name", from: textFrom, end: textFrom });
       }
@@ -133,7 +149,7 @@ function survey(text: string, marksNames: boolean): Survey {
       if (depth > deepest) deepest = depth;
     } else if (code === closeObject || code === closeList) depth--;
   }
-  return { names, depth: deepest, objects, marks };
+  return { names, depth: deepest, objects, different: different.size, marks };
 }
 
 function isDigit(code: number): boolean {

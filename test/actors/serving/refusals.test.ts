@@ -37,6 +37,20 @@ test("a refusal repeats no more of a name than its beginning, so that no answer 
   }
 });
 
+test("a body of more different names than any model has is refused before it is parsed", (t) => {
+  const body = (names: number, nameAt: (i: number) => string) => {
+    const members = Array.from({ length: names }, (_, i) => `"${nameAt(i)}":1`);
+    return Buffer.from(`{"instances":[{${members.join("},{")}}]}`);
+  };
+  const tooMany = { instanceOf: RequestTooLargeError, message: /at most 65536 different names/ };
+  t.throws(() => jsonOf(body(200_000, String), 1_000_000), tooMany);
+  const { instances } = jsonOf(
+    body(200_000, (i) => `I${i % 1000}`),
+    1_000_000,
+  );
+  t.is((instances as unknown[]).length, 200_000, "names that repeat are no burden");
+});
+
 test("a body of more objects than a server answers is refused before it is parsed", (t) => {
   const body = (objects: number) => {
     return Buffer.from(`{"instances":[${"{},".repeat(objects - 1)}{}],"note":"{{{{"}`);

@@ -82,7 +82,7 @@ async function runWorker(
   const cases = Object.fromEntries([...next].map(([name, first]) => [name, [first, end] as const]));
   const home = mkdtempSync(join(tmpdir(), "osiris-fuzz-"));
   const child = startWorker({ seed, catalogue, folder, addon, cases }, home);
-  let running: { readonly target: string; readonly number: number } | undefined;
+  let running: { target: string; number: number; msMax: number } | undefined;
   let seeds = "";
   let since = Date.now();
   let why: string | undefined;
@@ -112,8 +112,7 @@ async function runWorker(
   };
   const watch = setInterval(() => {
     const took = Date.now() - since;
-    if (took > (running === undefined ? startMsMax : options.caseMsMax))
-      kill(`no end after ${took} ms`);
+    if (took > (running?.msMax ?? startMsMax)) kill(`no end after ${took} ms`);
     const bytes = memoryOf(child);
     if (bytes > options.memoryBytesMax) kill(`${Math.round(bytes / 2 ** 20)} MiB of memory`);
   }, watchEveryMs);
@@ -125,8 +124,10 @@ async function runWorker(
   for await (const line of createInterface({ input: child.stdio[3] as NodeJS.ReadableStream })) {
     const told: Told = JSON.parse(line);
     if (told.kind === "seeds") seeds = told.target;
-    else if (told.kind === "case") running = { target: told.target, number: told.number };
-    else if (told.kind === "end") finished(told.isAccepted);
+    else if (told.kind === "case") {
+      const { target, number, msMax = 0 } = told;
+      running = { target, number, msMax: Math.max(msMax, options.caseMsMax) };
+    } else if (told.kind === "end") finished(told.isAccepted);
     else found({ error: told.error, details: told.stack, file: told.file });
     since = Date.now();
   }

@@ -16,6 +16,8 @@ export interface Target {
   mend?(bytes: Uint8Array): Uint8Array;
   /** Reads an input, whole. */
   read(bytes: Uint8Array, home: string): unknown;
+  /** Longest time of a case, where it is longer than that of others. */
+  readonly caseMsMax?: number;
   /** Errors by which this reader tells its caller that it refuses; all others are named errors. */
   readonly refusals?: readonly (abstract new (
     ...all: never[]

@@ -22,8 +22,8 @@ import {
 } from "./tenant-place.ts";
 import { type Act, ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
 
-/** How long the honest tenant waits for an answer, and for its model; a case has 20 s. */
-const [answerMsMax, runMsMax, endMsMax] = [6000, 12_000, 12_000];
+/** How long the honest tenant waits for an answer, and for its model; for runs that are cancelled. */
+const [answerMsMax, runMsMax, endMsMax] = [10_000, 15_000, 15_000];
 /** `osiris up` with some models in training has a fourth of it. */
 const memoryBytesMax = 3 * 2 ** 29;
 const callMsMax = 1000;
@@ -221,6 +221,7 @@ const tenants: Target = {
   seeds: () => tenantSeeds.map((acts) => Buffer.from(JSON.stringify(acts))),
   read: readCase,
   values: jsonValues,
+  caseMsMax: 4 * answerMsMax + runMsMax + endMsMax,
   refusals: [SyntaxError],
 };
 

@@ -23,7 +23,13 @@ export interface Plan {
 
 export type Told =
   | { readonly kind: "seeds"; readonly target: string }
-  | { readonly kind: "case"; readonly target: string; readonly number: number }
+  | {
+      readonly kind: "case";
+      readonly target: string;
+      readonly number: number;
+      /** Its own longest time. */
+      readonly msMax?: number | undefined;
+    }
   | { readonly kind: "end"; readonly isAccepted: boolean }
   | {
       readonly kind: "finding";
@@ -95,7 +101,7 @@ class Fed {
 
 async function readCase(fed: Fed, { seed, folder }: Plan, number: number): Promise<void> {
   const { target } = fed;
-  tell({ kind: "case", target: target.name, number });
+  tell({ kind: "case", target: target.name, number, msMax: target.caseMsMax });
   const bytes = fed.input(seed, number);
   const error = await fed.outcome(bytes);
   if (error !== undefined && !isRefusal(target, error)) {

@@ -1,11 +1,14 @@
 // How a job supervisor claims a generation: it takes the next number in the checkpoint store, which
-// fences all older generations, and finds the checkpoint to go on from.
+// fences all older generations, and finds the checkpoint to go on from. On a full disk it waits for
+// room: a restart would find the same.
 
 import { fromPromise } from "xstate";
-import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
+import { ArithmeticMismatchError, StoreFailedError } from "../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../src/job/job.ts";
 import { shownJob } from "../../src/job/shown-job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { isFull } from "../../src/ports/disk-refusals.ts";
 import type {
   CheckpointStore,
   Generation,
@@ -15,15 +18,66 @@ import { adoptCheckpoint } from "../../storage/checkpoints/adopt-checkpoint.ts";
 import type { HostShare } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
+import { roomWaitMs } from "../threads/generation-spec.ts";
+import { roomAlert } from "./coordinator-events.ts";
 
 /** A generation, and the store that it was claimed in. */
 export type Claimed = Generation & { readonly store: CheckpointStore };
 
+export interface Claiming {
+  readonly job: JobSpec;
+  readonly network: Network;
+  readonly record: RunRecord;
+  readonly hosts: readonly HostShare[];
+  readonly passedOver: readonly string[];
+}
+
 /** All that a generation begins with (J2 of job-supervisor.ts). */
-export const claiming = fromPromise<
-  Claimed,
-  { readonly job: JobSpec; readonly network: Network; readonly passedOver: readonly string[] }
->(async ({ input: { job, network, passedOver } }) => {
+export const claiming = fromPromise<Claimed, Claiming>(({ input, signal }) => {
+  const { job, hosts, record, network } = input;
+  const step = record.progress?.step ?? 0;
+  return onceThereIsRoom(() => claim(input), {
+    ...{ clock: network.clock, patienceMs: roomWaitMs({ job, hosts }), signal },
+    tell: () => record.append(0, roomAlert({ job, hosts }, step, "ends with an error")),
+  });
+});
+
+/** The first wait for room, doubled up to the longest one. */
+const [waitMs, waitMsMax] = [250, 5000];
+
+interface Patience {
+  readonly clock: Clock;
+  readonly patienceMs: number;
+  /** Nobody waits for the result any more. */
+  readonly signal: AbortSignal;
+  /** Called once, where there is no room. */
+  tell(): void;
+}
+
+/**
+ * The result of `work`, which is tried again while the disk is full.
+ * @throws StoreFailedError where it is full for `patienceMs`
+ */
+export async function onceThereIsRoom<Result>(
+  work: () => Result,
+  { clock, patienceMs, signal, tell }: Patience,
+): Promise<Result> {
+  const startMs = clock.now();
+  for (let tries = 0; ; tries++) {
+    try {
+      return work();
+    } catch (error) {
+      const mayPass = error instanceof StoreFailedError && isFull(error.cause);
+      if (!mayPass || signal.aborted || clock.now() - startMs >= patienceMs) throw error;
+    }
+    if (tries === 0) tell();
+    await new Promise<void>((resume) => {
+      clock.after(Math.min(waitMsMax, waitMs * 2 ** tries), resume);
+    });
+  }
+}
+
+function claim({ job, network, passedOver }: Claiming): Claimed {
   const store = openStore({
     directory: job.checkpoint.directory,
     disk: network.disk,
@@ -42,7 +96,7 @@ export const claiming = fromPromise<
     throw new ArithmeticMismatchError(expected, actual, job.checkpoint.directory);
   }
   return { ...generation, latest, store };
-});
+}
 
 /** Tells the log, and the open incidents of the run, that a generation is claimed. */
 export function tellClaimed(

@@ -88,16 +88,22 @@ export function tellRoom(
   if (isAwaited) roomAwaited.add(device);
   else roomAwaited.delete(device);
   if (wasAwaited || !isAwaited) return;
-  const seconds = roomWaitMs({ job, hosts }) / 1000;
-  record.append(scope.generation, {
-    type: "run.alert",
-    code: "CHECKPOINT_DISK_FULL",
-    step: Math.max(step, seenStep),
-    message:
-      `The disk of the checkpoints in ${job.checkpoint.directory} is full: the run waits for room, at ` +
-      `most ${seconds} s, and then goes back to its last checkpoint; make room there, or cancel the run`,
-  });
+  const then = "goes back to its last checkpoint";
+  record.append(scope.generation, roomAlert({ job, hosts }, Math.max(step, seenStep), then));
   if (record.isCancelAsked) throw new RunCancelledError(record.run);
+}
+
+/** run.alert where the disk of the checkpoints is full. `then`: what the run does without room. */
+export function roomAlert(run: Parameters<typeof roomWaitMs>[0], step: number, then: string) {
+  const { directory } = run.job.checkpoint;
+  return {
+    type: "run.alert" as const,
+    code: "CHECKPOINT_DISK_FULL" as const,
+    step,
+    message:
+      `The disk of the checkpoints in ${directory} is full: the run waits for room, at ` +
+      `most ${roomWaitMs(run) / 1000} s, and then ${then}; make room there, or cancel the run`,
+  };
 }
 
 /** run.recovered, where the generation began after a failure. */

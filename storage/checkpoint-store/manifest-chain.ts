@@ -1,7 +1,8 @@
 // The chain of manifests, and the fence that keeps late writers off it.
 //
 // Invariants
-//   C1. A generation number is claimed once: its record is created exclusively.
+//   C1. A generation number is claimed once: its record is created exclusively. Only a claim that a
+//       full disk refused, which began nothing, gives its number back.
 //   C2. The claim comes first, then the look for the newest checkpoint. A commit of an older
 //       generation before the look is seen; a commit after it is off the chain.
 //   C3. If the writer is still the newest generation after its manifest is in place, the commit is
@@ -19,7 +20,7 @@ import {
   CheckpointMissingError,
   StoreFailedError,
 } from "../../src/errors/errors.ts";
-import { diskCode } from "../../src/ports/disk-refusals.ts";
+import { diskCode, isFull } from "../../src/ports/disk-refusals.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
 import { type FencedPlace, newestGeneration } from "./fence.ts";
@@ -87,6 +88,9 @@ export function claimGeneration(
     file.sync();
     disk.syncDirectory(paths.generations);
     return { generation, latest, damaged: kept };
+  } catch (error) {
+    if (isFull(error)) disk.remove(paths.generation(generation)); // C1
+    throw error;
   } finally {
     file.close();
   }

@@ -294,6 +294,23 @@ test("a full disk is a failed store, which a restore may try again", (t) => {
   t.is(store.latest(), undefined);
 });
 
+test("a claim that a full disk refuses leaves no file, and its number to the next one", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  const before = disk.list("/run/generations");
+  for (let at = 1, claimed = false; !claimed; at++) {
+    disk.failAt(at, "ENOSPC");
+    try {
+      t.is(store.beginGeneration().generation, 2);
+      claimed = true;
+    } catch (error) {
+      t.true(error instanceof StoreFailedError);
+      t.deepEqual(disk.list("/run/generations"), before, `write ${at}`);
+    }
+    t.true(at < 20);
+  }
+});
+
 test("processes that begin at the same moment each get a generation of their own", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-store-"));
   t.teardown(() => rmSync(directory, { recursive: true }));

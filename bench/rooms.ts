@@ -16,7 +16,7 @@ export const layers: readonly Rooms[] = [
     "src/data": 23_210,
     "src/kernels/contract": 1650,
     "src/planner": 3730,
-    "src/wire/http": 240,
+    "src/wire/http": 270,
     "src/wire/messages": 1050,
     "storage/disk": 450,
   },

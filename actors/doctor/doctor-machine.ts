@@ -9,7 +9,6 @@ import {
   fsyncSync,
   mkdtempSync,
   openSync,
-  readFileSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -26,6 +25,7 @@ import { addonOrigin } from "../../src/ports/addon.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { softLimit } from "../../src/wire/http/open-files.ts";
 import { storesOn } from "../../storage/records/open-records.ts";
 import { storesAtRest } from "../../storage/tiers/tier-store.ts";
 import { packageVersion } from "../runtime/version.ts";
@@ -90,7 +90,7 @@ function coreCheck(devices: number): Check {
 }
 
 function limitChecks(): Check[] {
-  const files = limitOf("Max open files");
+  const files = softLimit("Max open files");
   const isFew = files < filesUsual ? "warn" : "ok";
   const shared = existsSync("/dev/shm")
     ? `${gibibytes(sizeOf("/dev/shm").total)} in /dev/shm`
@@ -102,18 +102,9 @@ function limitChecks(): Check[] {
       String(files),
       `raise it: ulimit -n ${filesUsual}`,
     ),
-    check("locked memory", "ok", `${limitOf("Max locked memory")} bytes; nothing is locked`),
+    check("locked memory", "ok", `${softLimit("Max locked memory")} bytes; nothing is locked`),
     check("shared memory", "ok", `${shared}; threads share the memory of their process`),
   ];
-}
-
-/** A soft limit of this process; Infinity where there is none, or none can be read. */
-function limitOf(name: string): number {
-  const path = "/proc/self/limits";
-  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
-  const line = text.split("\n").find((one) => one.startsWith(name)) ?? "";
-  const value = Number(line.slice(name.length).trim().split(/\s+/)[0]);
-  return Number.isFinite(value) && line !== "" ? value : Number.POSITIVE_INFINITY;
 }
 
 async function clockCheck(clock: Clock): Promise<Check> {

@@ -30,6 +30,7 @@ import type { Log } from "../../../src/ports/log.ts";
 import { bearerOf, isForLoopback, isLoopback, isSameToken } from "../../../src/wire/http/access.ts";
 import { answering, guarded } from "../../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+import { connectionsWithin } from "../../../src/wire/http/open-files.ts";
 import type { Front } from "../models/front.ts";
 import type { ServerSpec } from "../models/server-options.ts";
 import type { ServingFigures } from "../models/serving-figures.ts";
@@ -85,7 +86,7 @@ export async function listenHttp(input: HttpServerInput): Promise<HttpServer> {
   server.headersTimeout = spec.requestMs;
   server.keepAliveTimeout = keepAliveMs;
   server.maxHeadersCount = headersMax;
-  server.maxConnections = most;
+  server.maxConnections = connectionsWithin(most);
   server.on("clientError", guarded(refuseConnection, cutOff));
   // H2: a caller may end its side once its request is sent.
   Object.assign(server, { httpAllowHalfOpen: true });

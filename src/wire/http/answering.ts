@@ -14,6 +14,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import { RequestUnusableError } from "../../errors/errors.ts";
+import { connectionsWithin } from "./open-files.ts";
 
 /** A listener that hands what `listen` throws, or rejects with, to `refuse`; it never throws. A1 */
 export function guarded<Given extends readonly unknown[]>(
@@ -74,7 +75,7 @@ const slowCheckMs = 1000;
  */
 export function serverOfFew(...of: Parameters<typeof answering>): Server {
   const server = createServer({ connectionsCheckingInterval: slowCheckMs }, answering(...of));
-  server.maxConnections = connectionsMax;
+  server.maxConnections = connectionsWithin(connectionsMax);
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
   return server;

@@ -5,6 +5,7 @@ import { RequestUnusableError } from "../../../src/errors/errors.ts";
 import { realClock } from "../../../src/ports/clock.ts";
 import { addressOf, guarded, serverOfFew } from "../../../src/wire/http/answering.ts";
 import { closeServer, listenAt } from "../../../src/wire/http/listen.ts";
+import { connectionsWithin } from "../../../src/wire/http/open-files.ts";
 
 // Each passes node's parser of HTTP, and made `new URL(target, base)` throw.
 const unusable = [
@@ -103,4 +104,12 @@ test("a page's server holds no more connections than a page needs, whoever opens
   t.is(await answerTo(port, ""), "");
   for (const socket of idle) socket.destroy();
   await closeServer(server, 0, realClock);
+});
+
+test("a server leaves three quarters of the files that a process may open to others", (t) => {
+  t.is(connectionsWithin(128, 200), 50);
+  t.is(connectionsWithin(128, 1_048_576), 128);
+  t.is(connectionsWithin(128, Number.POSITIVE_INFINITY), 128);
+  t.is(connectionsWithin(128, 8), 4, "some come in however few there are");
+  t.is(connectionsWithin(2, 8), 2);
 });

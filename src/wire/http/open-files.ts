@@ -1,0 +1,24 @@
+// How many connections a server may have, so that files and threads of the process find a
+// descriptor, too: where there is none, the readers of all its runs fail with EMFILE.
+
+import { existsSync, readFileSync } from "node:fs";
+
+/** A soft limit of this process; Infinity where there is none, or none can be read. */
+export function softLimit(name: "Max open files" | "Max locked memory"): number {
+  const path = "/proc/self/limits";
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+  const line = text.split("\n").find((one) => one.startsWith(name)) ?? "";
+  const value = Number(line.slice(name.length).trim().split(/\s+/)[0]);
+  return Number.isFinite(value) && line !== "" ? value : Number.POSITIVE_INFINITY;
+}
+
+/** Fewest connections of a server. */
+const connectionsMin = 4;
+
+/**
+ * `most` connections, or fewer where the process may have few files: no server takes more than a
+ * quarter of them.
+ */
+export function connectionsWithin(most: number, files = softLimit("Max open files")): number {
+  return Math.min(most, Math.max(connectionsMin, Math.floor(files / 4)));
+}

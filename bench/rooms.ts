@@ -98,7 +98,7 @@ export const layers: readonly Rooms[] = [
     "actors/preprocessing": 700,
     "actors/run-state": 2950,
   },
-  { "actors/run-control": 3140 },
+  { "actors/run-control": 3200 },
   { "actors/jobs": 2150 },
   { "actors/mirror": 600 },
   { "actors/observe": 1220 },

@@ -22,7 +22,7 @@ import {
 } from "./tenant-place.ts";
 import { type Act, ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
 
-/** How long the honest tenant waits for an answer, and for its model; for runs that are cancelled. */
+/** Longest waits of the honest tenant: for an answer, for its model, for others' cancelled runs. */
 const [answerMsMax, runMsMax, endMsMax] = [10_000, 15_000, 15_000];
 /** `osiris up` with some models in training has a fourth of it. */
 const memoryBytesMax = 3 * 2 ** 29;

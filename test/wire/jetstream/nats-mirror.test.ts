@@ -5,7 +5,7 @@ import test from "ava";
 import { RequestFailedError } from "../../../src/errors/errors.ts";
 import { wholeHistory } from "../../../src/wire/jetstream/nats-mirror.ts";
 
-/** A bucket of `runs` whose histories end after so many entries, the last number again and again. */
+/** A bucket of `runs` whose histories end after so many entries; the last number is repeated. */
 function bucketOf(runs: readonly string[], ends: readonly number[]) {
   let reads = 0;
   const bucket = {

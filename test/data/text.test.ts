@@ -8,7 +8,7 @@ import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { criteo, csv } from "../../src/data/sources.ts";
 import { labelReader } from "../../src/data/text/labels.ts";
 import { decimal } from "../../src/data/text/line-decoder.ts";
-import { lineBytesMax, readLines } from "../../src/data/text/text-lines.ts";
+import { lineBytesMax, readLines, unreadable } from "../../src/data/text/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { sameValues } from "../helpers/same-values.ts";
@@ -327,4 +327,13 @@ test("tables and columns that do not match are refused before any file is read",
     instanceOf: InvalidOptionError,
     message: "Expected `model.tables[0].rows` to be at least 2 for hashed ids, got `1` (number)",
   });
+});
+
+test("a file that no descriptor is left for is refused with what to raise", (t) => {
+  const cause = Object.assign(new Error("EMFILE: too many open files"), { code: "EMFILE" });
+  const { message } = unreadable("/data/a.csv", cause);
+  t.regex(
+    message,
+    /^Cannot read the data file \/data\/a\.csv: EMFILE.*raise the limit \(`ulimit -n`\)$/,
+  );
 });

@@ -29,7 +29,8 @@ async function fuzzed(
 // `.ci/nightly` runs the fuzzer for minutes; its tests start a process for all targets, and wait.
 
 /** Targets whose cases write files. */
-const slow = /^(parquet|arrow|csv|json lines|manifests|parts|deltas|job|rows|footer|\.osiris)/;
+const slow =
+  /^(parquet|arrow|csv|json lines|manifests|parts|deltas|job|rows|footer|tenants|\.osiris)/;
 
 testIf(testAll)(
   "no changed input ends a reader otherwise than with a value or a named error",

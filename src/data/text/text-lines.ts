@@ -311,11 +311,13 @@ export function unreadable(path: string, cause: unknown): TrainingError {
   if (cause instanceof TrainingError) return cause; // It names the file already.
   const reason = cause instanceof Error ? cause.message : String(cause);
   const shown = shownPath(path);
-  const isAbsent = (cause as { code?: unknown } | undefined)?.code === "ENOENT";
-  const hint =
-    isAbsent && !isAbsolute(path) && !isAddress(path)
-      ? `; a relative path begins in the current directory, ${process.cwd()}`
-      : "";
+  const code = (cause as { code?: unknown } | undefined)?.code;
+  let hint = "";
+  if (code === "ENOENT" && !isAbsolute(path) && !isAddress(path)) {
+    hint = `; a relative path begins in the current directory, ${process.cwd()}`;
+  } else if (code === "EMFILE" || code === "ENFILE") {
+    hint = "; all files that it may open are open: raise the limit (`ulimit -n`)";
+  }
   const message = `Cannot read the data file ${shown}: ${reason}${hint}`;
   return new InputUnusableError(shown, message, { cause });
 }

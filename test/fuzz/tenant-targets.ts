@@ -24,7 +24,7 @@ import { type Act, ownRun, tenantSeeds, theirRun } from "./tenant-seeds.ts";
 
 /**
  * Longest waits of the honest tenant: for an answer, its model, the end of cancelled runs. Alone
- * on two cores they take 20 ms, 1 s and 50 ms; machines may be busy, and who hangs does so for ever.
+ * on two cores they take 20 ms, 1 s and 50 ms; on a busy machine more, and what hangs never ends.
  */
 const [answerMsMax, runMsMax, endMsMax] = [15_000, 40_000, 30_000];
 /** `osiris up` with some models in training has a fourth of it. */
